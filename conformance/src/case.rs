@@ -132,6 +132,8 @@ pub enum Input {
     Process,
     /// `commands.cloudOff` and `commands.cloudOn`.
     CloudSwitch,
+    /// `commands.cloudHangs` and `commands.cloudOn`.
+    HangSwitch,
     /// `commands.cloudLimited` and `commands.cloudOn`.
     RateLimitSwitch,
     /// `commands.credentialsOff` and `commands.cloudOn`.
@@ -319,6 +321,7 @@ impl Input {
             Self::Secrets => "secrets",
             Self::Process => "provider.command",
             Self::CloudSwitch => "commands.cloudOff and commands.cloudOn",
+            Self::HangSwitch => "commands.cloudHangs and commands.cloudOn",
             Self::RateLimitSwitch => "commands.cloudLimited and commands.cloudOn",
             Self::CredentialsSwitch => "commands.credentialsOff and commands.cloudOn",
             Self::Blackhole => "commands.blackhole",

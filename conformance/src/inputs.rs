@@ -203,6 +203,8 @@ impl Default for Limits {
 pub struct Commands {
     /// Makes every call to the cloud fail.
     pub cloud_off: Vec<String>,
+    /// Makes every call to the cloud wait for its answer.
+    pub cloud_hangs: Vec<String>,
     /// Makes the rate limit of the cloud refuse all calls, or all but a few.
     pub cloud_limited: Vec<String>,
     /// Makes the cloud refuse the provider's credentials.
@@ -290,6 +292,7 @@ impl Inputs {
             Input::Secrets => !self.secrets.is_empty(),
             Input::Process => !self.provider.command.is_empty(),
             Input::CloudSwitch => has_switch(&commands.cloud_off),
+            Input::HangSwitch => has_switch(&commands.cloud_hangs),
             Input::RateLimitSwitch => has_switch(&commands.cloud_limited),
             Input::CredentialsSwitch => has_switch(&commands.credentials_off),
             Input::Blackhole => !commands.blackhole.is_empty(),

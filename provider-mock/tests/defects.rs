@@ -24,7 +24,7 @@ use outrigger_provider_sdk::Endpoint;
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../conformance/examples/");
 
 /// Cases that measure time or wait long: run only where the defect names them.
-const TIMED: [&str; 3] = ["NDS-09", "RES-03", "RES-23"];
+const TIMED: [&str; 4] = ["NDS-09", "RES-03", "RES-23", "RES-27"];
 
 /// A case that the load of other runs may turn red.
 const LATENCY: &str = "NDS-09";

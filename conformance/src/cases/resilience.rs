@@ -1,5 +1,6 @@
 //! Broken connections, deadlines, restarts, and nothing left behind.
 
+mod hanging;
 mod load_balancers;
 mod process;
 
@@ -43,6 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
             .clause(FILE, "", "leaves a state from which the next call converges")
             .check(|subject| Box::pin(abandoned_list(subject))),
     ];
+    cases.extend(hanging::cases());
     cases.extend(process::cases());
     cases.extend(load_balancers::cases());
     cases

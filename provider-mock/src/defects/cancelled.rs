@@ -1,5 +1,19 @@
 //! Something that happens where a call is cancelled.
 
+use tonic::Status;
+
+use crate::wire::frames::Answer;
+
+/// Serves a call, also when its caller goes away.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the mistake is that no owner watches it"
+)]
+pub(super) async fn to_the_end(serves: impl Future<Output = Answer> + Send + 'static) -> Answer {
+    let served = tokio::spawn(serves).await;
+    served.unwrap_or_else(|error| Answer::failed(Status::internal(error.to_string())))
+}
+
 /// Does something when it is dropped, unless the call ended before.
 pub(super) struct Cancelled<F: FnOnce()> {
     then: Option<F>,

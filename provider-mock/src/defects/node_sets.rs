@@ -14,6 +14,7 @@ use outrigger_api::v1::{
 use parking_lot::Mutex;
 use tonic::Status;
 
+use super::cancelled::to_the_end;
 use super::exchange::{Call, Next};
 use super::{Defect, reason, refusal};
 use crate::faults::Method::{EnsureLoadBalancer, SyncNodeSet};
@@ -224,10 +225,6 @@ fn base_unchecked() -> Defect {
     })
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the mistake is that no owner watches it"
-)]
 fn half_close_commits() -> Defect {
     Defect::new(
         "half-close-commits",
@@ -239,11 +236,7 @@ fn half_close_commits() -> Defect {
         if upload.begin.is_some() && upload.committed.is_none() {
             upload.counted();
         }
-        // A caller that is gone does not end it.
-        let served = tokio::spawn(next.serve(upload.of_call(call)));
-        served
-            .await
-            .unwrap_or_else(|error| Answer::failed(Status::internal(error.to_string())))
+        to_the_end(next.serve(upload.of_call(call))).await
     })
 }
 

@@ -1,5 +1,6 @@
 //! Mistakes where connections break, calls are cancelled, and processes end.
 
+mod hanging;
 mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,6 +80,7 @@ pub(super) fn defects() -> Vec<Defect> {
         delete_meets_ensure(),
         deleted_is_listed(),
     ];
+    defects.extend(hanging::defects());
     defects.extend(process::defects());
     defects
 }

@@ -7,12 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // api stands for the cloud's: what is between a provider and its load balancers. Files of its folder, which a
 // shell can write, switch it:
 //
-//	refuses     off, limited or locked: every call fails
+//	refuses     off, limited or locked: every call fails; hangs: it waits until the file says something else
 //	blackholes  a CIDR a line: the route to it leads nowhere from now on; taken away once it is read
 //	journal     written here: a line for each call, "read ..." or "change ..."
 type api struct{ folder string }
@@ -42,6 +43,9 @@ func (a api) call(kind, call string) error {
 			Response: &http.Response{StatusCode: status, Header: header},
 			text:     fmt.Sprintf("%s: %d %s", call, status, http.StatusText(status)),
 		}
+	}
+	for a.file("refuses") == "hangs" {
+		time.Sleep(10 * time.Millisecond)
 	}
 	switch a.file("refuses") {
 	case "off":

@@ -63,7 +63,7 @@ async fn cut_off(subject: &Subject, client: &Client, service: &Service, moment: 
 }
 
 /// Ensures, holds a list against one load balancer, and deletes.
-async fn converges(subject: &Subject, service: &Service) -> Verdict {
+pub(super) async fn converges(subject: &Subject, service: &Service) -> Verdict {
     let client = subject.connect().await?;
     subject
         .ensure(&client, service, &subject.target_nodes())
@@ -110,7 +110,7 @@ async fn killed_in_ensure(subject: &Subject) -> Verdict {
 }
 
 /// How long the cloud change that runs at the cancel may take.
-const RUNNING_CHANGE: Duration = Duration::from_secs(2);
+pub(super) const RUNNING_CHANGE: Duration = Duration::from_secs(2);
 
 async fn no_change_after_cancel(subject: &Subject) -> Verdict {
     for moment in [1, 20, 100] {

@@ -54,7 +54,7 @@ func run() error {
 	mux := http.NewServeMux()
 	mux.Handle("/v2/", cloud)
 	for name, refusal := range map[string]fakecloud.Refusal{
-		"on": fakecloud.RefuseNothing, "off": fakecloud.RefuseAsDown,
+		"on": fakecloud.RefuseNothing, "off": fakecloud.RefuseAsDown, "hangs": fakecloud.AnswerNothing,
 		"limited": fakecloud.RefuseAsTooMany, "locked": fakecloud.RefuseTokens,
 	} {
 		mux.HandleFunc("POST /control/"+name, func(http.ResponseWriter, *http.Request) { cloud.Refuse(refusal) })

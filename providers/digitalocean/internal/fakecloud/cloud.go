@@ -35,6 +35,7 @@ type Cloud struct {
 	next      int
 	faults    []*Fault
 	refusal   Refusal
+	refused   *sync.Cond // signals another refusal
 	changes   int
 	requests  int
 	calls     []string
@@ -72,7 +73,9 @@ type balancer struct {
 
 // New is a cloud that takes these tokens.
 func New(tokens ...string) *Cloud {
-	return &Cloud{tokens: tokens, certs: map[string]string{}, tags: map[string]struct{}{}, next: 1000}
+	cloud := &Cloud{tokens: tokens, certs: map[string]string{}, tags: map[string]struct{}{}, next: 1000}
+	cloud.refused = sync.NewCond(&cloud.mu)
+	return cloud
 }
 
 // Freeze stops the clock of the cloud; Advance alone moves it then.
@@ -111,6 +114,8 @@ const (
 	RefuseNothing Refusal = iota
 	// RefuseAsDown answers with 503.
 	RefuseAsDown
+	// AnswerNothing lets requests wait until another one is set.
+	AnswerNothing
 	// RefuseAsTooMany answers as the rate limit does, with one second to wait.
 	RefuseAsTooMany
 	// RefuseTokens takes no token.
@@ -122,6 +127,7 @@ func (c *Cloud) Refuse(refusal Refusal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refusal = refusal
+	c.refused.Broadcast()
 }
 
 // Requests is how many there were.

@@ -14,6 +14,9 @@ import (
 func (c *Cloud) ServeHTTP(out http.ResponseWriter, request *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for c.refusal == AnswerNothing {
+		c.refused.Wait()
+	}
 	path := strings.Trim(strings.TrimPrefix(request.URL.Path, "/v2"), "/")
 	c.calls = append(c.calls, request.Method+" "+path)
 	c.requests++

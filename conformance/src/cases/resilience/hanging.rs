@@ -1,0 +1,138 @@
+//! Calls that wait for a cloud that hangs, and that are given up meanwhile.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use outrigger_api::v1::GetStatusRequest;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    FILE, is_healthy,
+    load_balancers::{RUNNING_CHANGE, converges},
+    look_up,
+};
+use crate::{
+    case::{Capability, Case, Input, must},
+    client::Client,
+    subject::{Subject, port},
+    verdict::{Verdict, expect, skipped},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        must("RES-25", "handshake and GetStatus are answered while lookups wait for a cloud that hangs")
+            .of(Capability::Instances)
+            .needs(Input::HangSwitch)
+            .clause("provider.proto", "GetStatus", "answered within 100 ms even while the cloud hangs.")
+            .check(|subject| Box::pin(status_beside_lookups(subject))),
+        must("RES-26", "lookups that were given up while the cloud hung keep no later call waiting")
+            .of(Capability::Instances)
+            .needs(Input::HangSwitch)
+            .clause(FILE, "", "leaves a state from which the next call converges")
+            .check(|subject| Box::pin(given_up_lookups(subject))),
+        must("RES-27", "an Ensure that was given up while the cloud hung begins no further change once the cloud is back")
+            .of(Capability::LoadBalancers)
+            .mutates()
+            .needs(Input::TwoExistingInstances)
+            .needs(Input::HangSwitch)
+            .needs(Input::CloudChanges)
+            .clause(FILE, "", "After cancel, deadline or loss of the connection a provider starts no further cloud change for that call, lets a running one end")
+            .check(|subject| Box::pin(given_up_ensure(subject))),
+    ]
+}
+
+/// Lookups that wait at once: more than a small pool of threads has.
+const LOOKUPS: usize = 32;
+/// How often as many are given up: together more than a large pool has.
+const WAVES: usize = 8;
+/// The time until a provider has begun calls that were sent to it.
+const BEGUN: Duration = Duration::from_millis(100);
+/// `GetStatus` answers within 100 ms, with patience for a busy machine.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Does `work` while lookups wait for the cloud, and gives them up at its end.
+async fn beside_lookups<T>(
+    subject: &Subject,
+    client: &Client,
+    work: impl Future<Output = Verdict<T>>,
+) -> Verdict<T> {
+    let lookups = join_all((0..LOOKUPS).map(|_| look_up(subject, client)));
+    tokio::select! {
+        biased;
+        _ended = lookups => Err(skipped("no lookup waits for the cloud that hangs")),
+        worked = work => worked,
+    }
+}
+
+async fn status(client: &Client, during: &str) -> Verdict {
+    let asked = Instant::now();
+    client.get_status(GetStatusRequest {}).await?;
+    let took = asked.elapsed();
+    expect(
+        took <= AT_ONCE,
+        format!("GetStatus is answered within {AT_ONCE:?} {during}"),
+        format!("{took:?}"),
+    )
+}
+
+async fn status_beside_lookups(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let during = format!("while {LOOKUPS} lookups wait for the cloud");
+    let asked = beside_lookups(subject, &client, async {
+        for _ in 0..5 {
+            // Also those that a provider begins late fill its threads.
+            sleep(BEGUN / 2).await;
+            status(&client, &during).await?;
+        }
+        subject.connect().await.map(drop)
+    });
+    let hangs = &subject.inputs().commands.cloud_hangs;
+    Box::pin(subject.switched(hangs, asked)).await
+}
+
+async fn given_up_lookups(subject: &Subject) -> Verdict {
+    let given_up = async {
+        for _ in 0..WAVES {
+            // Some servers close a connection on which much is given up at once.
+            let client = subject.connect().await?;
+            let wait = async {
+                sleep(BEGUN).await;
+                Ok(())
+            };
+            beside_lookups(subject, &client, wait).await?;
+        }
+        let count = WAVES * LOOKUPS;
+        let client = subject.connect().await?;
+        status(&client, &format!("after {count} lookups were given up")).await
+    };
+    let hangs = &subject.inputs().commands.cloud_hangs;
+    Box::pin(subject.switched(hangs, given_up)).await?;
+    is_healthy(subject).await
+}
+
+async fn given_up_ensure(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let nodes = subject.target_nodes();
+    let mut service = subject.service();
+    subject.ensure(&client, &service, &nodes).await?;
+    // Another port and other targets: more than one change in many clouds.
+    service.ports = vec![port("TCP", 81, 30081)];
+    let targets = subject.targets(&client, &nodes[..1]).await?;
+    let given_up = async {
+        let ensure = subject.ensure_once(&client, &service, targets);
+        match timeout(BEGUN, ensure).await {
+            Ok(_ended) => Err(skipped("no Ensure waits for the cloud that hangs")),
+            Err(_elapsed) => subject.cloud_changes().await,
+        }
+    };
+    let hangs = &subject.inputs().commands.cloud_hangs;
+    let before = Box::pin(subject.switched(hangs, given_up)).await?;
+    sleep(RUNNING_CHANGE).await;
+    let begun = subject.cloud_changes().await?.saturating_sub(before);
+    expect(
+        begun <= 1,
+        "at most the change that ran when the Ensure was given up",
+        format!("{begun} changes after that"),
+    )?;
+    converges(subject, &service).await
+}
