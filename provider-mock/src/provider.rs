@@ -154,12 +154,6 @@ pub enum ListedTarget {
     NextHop,
     /// By all of them.
     All,
-    /// By all of them, the name in capitals.
-    Capitals,
-    /// By all of them, the provider ID in another spelling of the same machine.
-    OtherId,
-    /// By all of them, the address another one of the same machine, which its Node may not have.
-    OtherHop,
 }
 
 /// The tag of a cluster: its UID, or its name where it has none.

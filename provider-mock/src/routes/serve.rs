@@ -1,7 +1,5 @@
 //! Routes as the contract asks for them.
 
-use std::net::IpAddr;
-
 use outrigger_provider_sdk as sdk;
 use outrigger_provider_sdk::{Context, Error, RouteChange, RouteSink, Routes, RoutesCapability};
 
@@ -114,14 +112,11 @@ impl MockProvider {
 impl ServedRoutes {
     /// A route as the list shows it.
     fn listed(&self, route: &Route) -> sdk::Route {
-        use ListedTarget::{All, Capitals, OtherHop, OtherId};
-
-        let target = &spelled(route, self.target);
+        let target = &route.target;
         let mut listed = sdk::Route::new(route.destination.to_string())
             .with_name(route.name.as_str())
             .with_blackhole(route.blackhole);
-        let shown =
-            |by: ListedTarget| [by, All, Capitals, OtherId, OtherHop].contains(&self.target);
+        let shown = |by: ListedTarget| [by, ListedTarget::All].contains(&self.target);
         if shown(ListedTarget::NodeName) {
             listed = listed.with_node_name(match self.respelled {
                 Some(Respelled::NodeName) => target.node.to_uppercase(),
@@ -148,25 +143,6 @@ impl ServedRoutes {
         }
         listed
     }
-}
-
-/// The target of a route as a list spells it.
-fn spelled(route: &Route, by: ListedTarget) -> RouteTarget {
-    let mut target = route.target.clone();
-    match by {
-        ListedTarget::Capitals => target.node.make_ascii_uppercase(),
-        ListedTarget::OtherId => {
-            target.provider_id = target.provider_id.replacen("://", "://zone-a/", 1);
-        }
-        ListedTarget::OtherHop => {
-            target.next_hop = target.next_hop.map(|hop| match hop {
-                IpAddr::V4(_) => IpAddr::from([203, 0, 113, 1]),
-                IpAddr::V6(_) => IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]),
-            });
-        }
-        _ => {}
-    }
-    target
 }
 
 /// The fields of a route that every request about it has.

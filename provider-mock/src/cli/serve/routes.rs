@@ -1,7 +1,12 @@
 //! Flags about routes.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use clap::{Args, ValueEnum};
-use outrigger_provider_mock::{ListedTarget, ServedRoutes};
+use outrigger_provider_mock::{ListedTarget, Respelled, ServedRoutes};
+
+/// Of no machine: an address for documentation.
+const OTHER_HOP: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
 
 #[derive(Debug, Args)]
 #[expect(
@@ -72,23 +77,24 @@ enum TargetArg {
 
 impl RouteArgs {
     pub(super) fn served(&self) -> Option<ServedRoutes> {
+        let (target, respelled) = match self.route_target {
+            TargetArg::NodeName => (ListedTarget::NodeName, None),
+            TargetArg::ProviderId => (ListedTarget::ProviderId, None),
+            TargetArg::NextHop => (ListedTarget::NextHop, None),
+            TargetArg::All => (ListedTarget::All, None),
+            TargetArg::Capitals => (ListedTarget::All, Some(Respelled::NodeName)),
+            TargetArg::OtherId => (ListedTarget::All, Some(Respelled::ProviderId)),
+            TargetArg::OtherHop => (ListedTarget::All, Some(Respelled::NextHop(OTHER_HOP))),
+        };
         self.routes.then_some(ServedRoutes {
             max_batch_size: self.route_max_batch_size,
             max_in_flight: self.route_max_in_flight,
-            target: match self.route_target {
-                TargetArg::NodeName => ListedTarget::NodeName,
-                TargetArg::ProviderId => ListedTarget::ProviderId,
-                TargetArg::NextHop => ListedTarget::NextHop,
-                TargetArg::All => ListedTarget::All,
-                TargetArg::Capitals => ListedTarget::Capitals,
-                TargetArg::OtherId => ListedTarget::OtherId,
-                TargetArg::OtherHop => ListedTarget::OtherHop,
-            },
+            target,
             whole_table: self.route_whole_table,
             compared_addresses: self.route_compared_addresses,
             bare_results: self.route_bare_results,
             effects: self.route_effects,
-            respelled: None,
+            respelled,
         })
     }
 }
