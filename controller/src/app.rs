@@ -221,9 +221,9 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let reading = context.informers.clone();
     let mut wiring = Wiring::new(context, &access, &mut parts, &process);
     let wired = async {
-        nodes::add(&mut wiring).await?;
+        let on_lookup = nodes::add(&mut wiring).await?;
         services::add(&mut wiring).await?;
-        ipam::add(&mut wiring).await?;
+        ipam::add(&mut wiring, on_lookup).await?;
         route::add(&mut wiring).await?;
         volume::add(&mut wiring).await?;
         nodes::watch(&mut wiring);

@@ -39,6 +39,7 @@ use crate::{
         nodes::{self, NodeWriter},
         store::{Change, Origin, Store},
     },
+    node::OnLookup,
     provider::Provider,
     queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
     telemetry::Repeats,
@@ -72,6 +73,8 @@ pub struct IpamParts {
     pub provider: Provider,
     /// Events of component [`COMPONENT`].
     pub events: Recorder,
+    /// Receives each instance that is found: it contradicts an absence of its Node.
+    pub on_lookup: OnLookup,
     /// An allocator that has observed no Node yet.
     pub allocator: Allocator,
     /// `node_ipam_controller_*`.

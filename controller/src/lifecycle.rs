@@ -180,7 +180,7 @@ pub fn subscribe(
     inputs
 }
 
-/// Event handler that counts answers to the cloud-node loop in the state of the lease term.
+/// Event handler that counts answers to other loops in the state of the lease term.
 pub fn on_lookup(inputs: &LoopInputs<Arc<str>, LifecycleState>) -> OnLookup {
     let state = Arc::clone(&inputs.state);
     Arc::new(move |node, lookup| {

@@ -7,6 +7,7 @@ use tracing::info;
 use super::{Fatal, wiring::Wiring};
 use crate::{
     ipam::{self, IpamParts, NodeIpam},
+    node::OnLookup,
     options::controllers::Controller,
 };
 
@@ -14,7 +15,7 @@ use crate::{
 const ACCOUNT: &str = "node-controller";
 
 /// Adds the loop, unless no flag asks for it (I-1).
-pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
+pub(super) async fn add(wiring: &mut Wiring<'_>, on_lookup: OnLookup) -> Result<(), Fatal> {
     let config = wiring.context.config;
     if !config.controllers.enabled(Controller::NodeIpam) {
         return Ok(());
@@ -32,6 +33,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         nodes: Arc::clone(&wiring.nodes),
         provider: wiring.context.provider.clone(),
         events: identity.events.recorder(ipam::COMPONENT),
+        on_lookup,
         allocator,
         metrics: metrics.ipam.clone(),
     };

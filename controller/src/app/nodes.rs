@@ -6,7 +6,7 @@ use super::{Fatal, wiring::Wiring};
 use crate::{
     kube::watch,
     lifecycle::{self, LifecycleParts, NodeLifecycle},
-    node::{self, CloudNode, NodeParts},
+    node::{self, CloudNode, NodeParts, OnLookup},
     options::controllers::Controller,
     provider::NotManaged,
 };
@@ -14,14 +14,15 @@ use crate::{
 /// Account of both loops.
 const ACCOUNT: &str = "node-controller";
 
-/// Adds both loops.
-pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
+/// Adds both loops. The event handler that it returns counts answers to other loops for the brake.
+pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<OnLookup, Fatal> {
     let identity = wiring.identity(ACCOUNT).await?;
     let (config, metrics) = (wiring.context.config, wiring.context.metrics);
     let nodes = &wiring.nodes;
     let not_managed = Arc::new(NotManaged::default());
     let to_initialize = node::subscribe(nodes, Arc::clone(&not_managed), &metrics.queues);
     let to_check = lifecycle::subscribe(nodes, &metrics.queues);
+    let on_lookup = lifecycle::on_lookup(&to_check);
 
     let cloud_node = NodeParts {
         api: identity.api.clone(),
@@ -30,7 +31,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         events: identity.events.recorder(node::NAME),
         settings: config.node.clone(),
         not_managed: Arc::clone(&not_managed),
-        on_lookup: lifecycle::on_lookup(&to_check),
+        on_lookup: Arc::clone(&on_lookup),
         metrics: metrics.node.clone(),
     };
     let node_lifecycle = LifecycleParts {
@@ -50,7 +51,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         to_check.clone(),
         move |term| NodeLifecycle::new(node_lifecycle.clone(), &to_check, term),
     );
-    Ok(())
+    Ok(on_lookup)
 }
 
 /// Starts the store of Nodes, which every loop may use.

@@ -121,6 +121,15 @@ impl NodeIpam {
             .provider
             .lookup(Arc::clone(node), LookupPurpose::Initialization)
             .await;
+        if let Ok(found @ Lookup::Found(_)) = &lookup.result
+            && let Some(node) = self
+                .parts
+                .nodes
+                .get(&node.name)
+                .filter(|now| now.uid == node.uid)
+        {
+            (self.parts.on_lookup)(&node, found);
+        }
         match lookup.result {
             Ok(Lookup::Found(instance)) => Ok(Some(instance.pod_cidrs)),
             Ok(Lookup::Absent { .. }) => Err(AWAIT_CLOUD),

@@ -5,14 +5,18 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use outrigger_core::{
     cidr::Cidr,
     ipam::{Allocator, pool::Pool},
+    node::instance::Lookup,
 };
 use outrigger_provider_mock::{ProviderOptions, instances::PodCidrRange};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-
 use tokio::time::sleep;
 
 use super::{COMPONENT, IpamMetrics, IpamParts, NodeIpam, subscribe};
-use crate::fixture::{Fixture, POLICY, Setup, Warnings, cloud, node};
+use crate::{
+    fixture::{Fixture, POLICY, Setup, Warnings, cloud, node},
+    node::OnLookup,
+};
 
 mod waiting;
 
@@ -35,6 +39,11 @@ async fn begun(allocator: Allocator, nodes: impl IntoIterator<Item = Value>) -> 
 }
 
 fn host(fixture: &mut Fixture, allocator: Allocator) {
+    overheard(fixture, allocator, Arc::new(|_, _| ()));
+}
+
+/// Hosts the loop; `on_lookup` receives the instances that it finds.
+fn overheard(fixture: &mut Fixture, allocator: Allocator, on_lookup: OnLookup) {
     let inputs = subscribe(&fixture.nodes, &fixture.queues);
     let parts = IpamParts {
         api: fixture.api.clone(),
@@ -42,6 +51,7 @@ fn host(fixture: &mut Fixture, allocator: Allocator) {
         nodes: Arc::clone(&fixture.nodes),
         provider: fixture.provider.clone(),
         events: fixture.recorder(COMPONENT),
+        on_lookup,
         allocator,
         metrics: IpamMetrics::register(&mut fixture.registry),
     };
@@ -291,10 +301,16 @@ async fn a_paused_node_gets_no_cidr_until_it_is_released() {
     assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
 }
 
-/// A cloud that takes 1 s to name the Pod CIDRs of any instance.
+/// A cloud that takes 1 s to name the Pod CIDRs of any instance, and the loop.
 fn allocating_cloud() -> Fixture {
+    let mut fixture = slow_cloud();
+    host(&mut fixture, Allocator::from_provider());
+    fixture
+}
+
+fn slow_cloud() -> Fixture {
     let range = PodCidrRange::new("10.9.0.0/16".parse().unwrap(), 24).unwrap();
-    let mut fixture = Fixture::new(Setup {
+    Fixture::new(Setup {
         cloud: cloud(|config| {
             config.synthesize = true;
             config.latency = Duration::from_secs(1);
@@ -305,9 +321,28 @@ fn allocating_cloud() -> Fixture {
             ..ProviderOptions::default()
         },
         ..Setup::default()
+    })
+}
+
+/// It contradicts an absence, whichever loop asked.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_found_counts_for_the_brake_on_deletion() {
+    let mut fixture = slow_cloud();
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let overhears = Arc::clone(&found);
+    let on_lookup: OnLookup = Arc::new(move |node, lookup| {
+        assert!(matches!(lookup, Lookup::Found(_)), "{lookup:?}");
+        overhears.lock().push(node.name.to_string());
     });
-    host(&mut fixture, Allocator::from_provider());
-    fixture
+    overheard(&mut fixture, Allocator::from_provider(), on_lookup);
+    named(2).for_each(|node| fixture.register(node));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    // The provider has been asked about a Node that is gone when it answers.
+    sleep(Duration::from_millis(500)).await;
+    fixture.vanish("n0");
+    fixture.settle().await;
+    assert_eq!(*found.lock(), ["n1"]);
 }
 
 /// I-20 is overruled. Lookups leave in full batches: none waits for a permit to write.
