@@ -122,14 +122,19 @@ pub fn subscribe(
     nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
         Change::Added(node) => {
             claim(state.current(), node);
-            offer(&queue, node, origin);
+            if needs_something(node) {
+                queue.add(Arc::clone(&node.name), origin.priority());
+            }
         }
         Change::Updated(..) if origin == Origin::Write => {}
         Change::Updated(old, node) => {
             if old.provider_id != node.provider_id {
                 claim(state.current(), node);
             }
-            offer(&queue, node, origin);
+            // A write that a pause has left unfinished does not show on the Node.
+            if needs_something(node) || (old.is_paused() && !node.is_paused()) {
+                queue.add(Arc::clone(&node.name), origin.priority());
+            }
         }
         Change::Deleted(node) => {
             queue.remove(&node.name);
@@ -145,12 +150,6 @@ pub fn subscribe(
 
 fn needs_something(node: &NodeView) -> bool {
     node.is_uninitialized() || initialize::reconcile(node).is_some()
-}
-
-fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
-    if needs_something(node) {
-        queue.add(Arc::clone(&node.name), origin.priority());
-    }
 }
 
 impl CloudNode {

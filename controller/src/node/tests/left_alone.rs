@@ -38,6 +38,26 @@ async fn a_node_that_is_paused_during_its_lookup_is_not_written() {
     fixture.initialized("n1").await;
 }
 
+/// Its taint is gone, which is all that shows on it.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_paused_before_its_addresses_were_written_gets_them_when_it_is_released() {
+    let fixture = start();
+    fixture.cluster.refuse("/nodes/n1/status", 500, usize::MAX);
+    fixture.register(node("n1"));
+    sleep(Duration::from_secs(10)).await;
+    edit(&fixture, "n1", |node| {
+        node["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+    });
+    fixture.cluster.accept();
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(fixture.events(), [""; 0]);
+    edit(&fixture, "n1", |node| {
+        node["metadata"]["annotations"] = json!({});
+    });
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.events(), ["Synced"]);
+}
+
 /// Paused between two tries of one write.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_paused_during_a_conflict_is_not_written() {
