@@ -171,7 +171,7 @@ impl ServiceLb {
             fence,
             queue: inputs.keys.queue.clone(),
             states: Arc::new(ServiceStates::new(Declarations::new(unbroken_since))),
-            clock: Clock::default(),
+            clock: inputs.clock,
             node_changes: Arc::clone(&inputs.node_changes),
             repeats: Repeats::default(),
             parts,

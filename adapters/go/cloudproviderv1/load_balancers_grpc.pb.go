@@ -114,8 +114,7 @@ type LoadBalancersServiceClient interface {
 	//	answer                              the controller
 	//	READY                               the targets are in step
 	//	IN_PROGRESS                         Update after retry_after
-	//	NOT_MANAGED                         done
-	//	ABSENT                              Ensure at once
+	//	ABSENT, NOT_MANAGED                 Ensure at once, whose answer decides
 	//	RATE_LIMITED, OVERLOADED,           Update after that time, or with back-off
 	//	  OPERATION_IN_PROGRESS
 	//	CLOUD_UNAVAILABLE,                  calls pause; Update again
@@ -339,8 +338,7 @@ type LoadBalancersServiceServer interface {
 	//	answer                              the controller
 	//	READY                               the targets are in step
 	//	IN_PROGRESS                         Update after retry_after
-	//	NOT_MANAGED                         done
-	//	ABSENT                              Ensure at once
+	//	ABSENT, NOT_MANAGED                 Ensure at once, whose answer decides
 	//	RATE_LIMITED, OVERLOADED,           Update after that time, or with back-off
 	//	  OPERATION_IN_PROGRESS
 	//	CLOUD_UNAVAILABLE,                  calls pause; Update again

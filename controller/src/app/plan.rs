@@ -70,12 +70,13 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
         unbroken_since,
         ..(*declared.capability).clone()
     };
+    let now = jiff::Timestamp::now();
     let facts = ServiceFacts {
         capability: &capability,
         targets: &targets,
         applied,
+        time_of_day: now,
     };
-    let now = jiff::Timestamp::now();
     let planned = plan(context.provider, services.all(), &targets, &facts, now).await;
     print(&planned, targets.nodes().len(), output);
     match planned.iter().filter(|found| found.error.is_some()).count() {

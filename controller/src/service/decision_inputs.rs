@@ -29,6 +29,7 @@ impl DecisionInputs {
             capability: &self.capability,
             targets: &self.targets,
             applied: self.applied.as_ref(),
+            time_of_day: Timestamp::now(),
         }
     }
 }

@@ -31,6 +31,9 @@ pub struct ServiceInputs {
     /// Keys of Services, and their state.
     pub keys: LoopInputs<ServiceKey, ServiceStates>,
     pub(super) node_changes: Arc<NodeChanges>,
+    /// Of the changes of nodes, and of those who wait for them: two clocks that begin apart would differ by a step
+    /// of the machine's.
+    pub(super) clock: Clock,
 }
 
 impl fmt::Debug for ServiceInputs {
@@ -109,7 +112,11 @@ pub fn subscribe(
     nodes.subscribe(move |change: &Change<'_, NodeView>, origin| {
         changes.observe(clock.now(), change, origin);
     });
-    ServiceInputs { keys, node_changes }
+    ServiceInputs {
+        keys,
+        node_changes,
+        clock,
+    }
 }
 
 /// The provider's declarations.

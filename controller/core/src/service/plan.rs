@@ -63,6 +63,8 @@ pub struct ServiceFacts<'a> {
     /// is kept, before the first call with another set: the call may have worked and its answer be
     /// lost.
     pub applied: Option<&'a Revision>,
+    /// The machine's time of day, for conditions: the clock of waits may have begun with a wrong one.
+    pub time_of_day: Timestamp,
 }
 
 impl ServiceFacts<'_> {
@@ -201,12 +203,12 @@ impl Progress {
     pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
         match facts.ownership(service) {
             Ownership::Provide | Ownership::Cleanup if service.is_paused() => {
-                self.hold(now, service, HoldReason::Paused, facts)
+                self.hold(service, HoldReason::Paused, facts)
             }
             Ownership::Provide => self.provide(now, service, facts),
             Ownership::Cleanup => self.clean_up(now),
-            Ownership::Hold => self.hold(now, service, HoldReason::ClassNotServed, facts),
-            Ownership::WaitOver => end_wait(now, service).map_or(Step::Idle, Step::EndWait),
+            Ownership::Hold => self.hold(service, HoldReason::ClassNotServed, facts),
+            Ownership::WaitOver => end_wait(service, facts).map_or(Step::Idle, Step::EndWait),
             Ownership::Undecided | Ownership::Foreign | Ownership::Unrelated => Step::Idle,
         }
     }
@@ -268,7 +270,7 @@ impl Progress {
     }
 
     fn provide(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
-        if let Some(patch) = self.prepare(now, service, facts) {
+        if let Some(patch) = self.prepare(service, facts) {
             return Step::Prepare(patch);
         }
         let hash = Hash::of(service, facts.capability);

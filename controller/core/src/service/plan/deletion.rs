@@ -72,7 +72,7 @@ impl Progress {
     ) -> Consequence {
         self.waits = None;
         let mut draft = service.map(|service| {
-            let mut draft = PatchDraft::over(service, now);
+            let mut draft = PatchDraft::over(service, facts.time_of_day);
             draft.remove_condition(WAITING);
             draft
         });

@@ -89,7 +89,7 @@ impl Progress {
             Step::Delete { .. } => true,
             Step::Idle | Step::Hold { .. } | Step::EndWait(_) | Step::At(_) | Step::Update => false,
         };
-        match self.hold(now, service, HoldReason::ProviderUnavailable, facts) {
+        match self.hold(service, HoldReason::ProviderUnavailable, facts) {
             Step::Hold {
                 patch: Some(patch),
                 events,
@@ -103,12 +103,11 @@ impl Progress {
     /// others may go out meanwhile.
     pub(super) fn hold(
         &self,
-        now: Timestamp,
         service: &ServiceView,
         why: HoldReason,
         facts: &ServiceFacts<'_>,
     ) -> Step {
-        let mut draft = PatchDraft::over(service, now);
+        let mut draft = PatchDraft::over(service, facts.time_of_day);
         let mut events = Vec::new();
         // A load balancer that is not ours is not held.
         if why != HoldReason::ClassNotServed || !is_not_managed(service) {
@@ -141,8 +140,8 @@ impl Progress {
 }
 
 /// The end of a wait for a load balancer that is not wanted any more.
-pub(super) fn end_wait(now: Timestamp, service: &ServiceView) -> Option<StatusPatch> {
-    let mut draft = PatchDraft::over(service, now);
+pub(super) fn end_wait(service: &ServiceView, facts: &ServiceFacts<'_>) -> Option<StatusPatch> {
+    let mut draft = PatchDraft::over(service, facts.time_of_day);
     draft.remove_condition(WAITING);
     draft.finish()
 }

@@ -123,7 +123,7 @@ impl Progress {
         answer: &LoadBalancerAnswer,
         facts: &ServiceFacts<'_>,
     ) -> Consequence {
-        let mut draft = PatchDraft::over(service, now);
+        let mut draft = PatchDraft::over(service, facts.time_of_day);
         // It may have been written during the call.
         draft.remove_condition(WAITING);
         draft.effects(&answer.effects);
@@ -200,7 +200,7 @@ impl Progress {
             self.done = Some(ensure.hash);
             self.pending = None;
         }
-        let mut draft = PatchDraft::over(service, now);
+        let mut draft = PatchDraft::over(service, facts.time_of_day);
         draft.effects(&failure.effects);
         if !self.has(service, &ensure.revision, facts) {
             self.mark_targets_unknown(service);

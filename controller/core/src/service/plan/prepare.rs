@@ -1,7 +1,5 @@
 //! Finalizer, record and conditions that a Service needs before the provider is called for it.
 
-use jiff::Timestamp;
-
 use super::{Progress, ServiceFacts};
 use crate::{
     condition::Status,
@@ -19,7 +17,6 @@ impl Progress {
     /// is opened. The condition of a wait that is over is removed.
     pub(super) fn prepare(
         &self,
-        now: Timestamp,
         service: &ServiceView,
         facts: &ServiceFacts<'_>,
     ) -> Option<StatusPatch> {
@@ -34,7 +31,7 @@ impl Progress {
             None => (!is_claimed(service, capability))
                 .then(|| SettledRecord::begun(service, capability)),
         };
-        let mut draft = PatchDraft::over(service, now);
+        let mut draft = PatchDraft::over(service, facts.time_of_day);
         if let Some(record) = record {
             draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
         }

@@ -143,7 +143,7 @@ impl Progress {
             return Consequence::at_once();
         }
         self.waits = ensure_waits;
-        let mut draft = PatchDraft::over(service, now);
+        let mut draft = PatchDraft::over(service, facts.time_of_day);
         let answer = match result {
             Ok(answer) => answer,
             Err(failure) => {
@@ -181,8 +181,6 @@ impl Progress {
                     draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
                 }
             }
-            // S-55: success without event.
-            Disposition::NotManaged => self.in_step(targets.revision().clone()),
             Disposition::InProgress => {
                 self.mark_targets_unknown(service);
                 let revision = targets.revision().clone();
@@ -198,11 +196,17 @@ impl Progress {
                 }
             }
             // The provider knows none that another controller made: it is made in its turn.
-            Disposition::Absent if SettledRecord::own(service, facts.capability).is_none() => {
+            Disposition::Absent | Disposition::NotManaged
+                if SettledRecord::own(service, facts.capability).is_none() =>
+            {
                 self.in_step(targets.revision().clone());
             }
-            // No other disposition passes the check of this call's answers.
-            Disposition::Absent | Disposition::Retained | Disposition::Differs => {
+            // Not S-55's success without a word: an Ensure says whether the load balancer is managed. No other
+            // disposition passes the check of this call's answers.
+            Disposition::NotManaged
+            | Disposition::Absent
+            | Disposition::Retained
+            | Disposition::Differs => {
                 self.pending = Some(EnsureCause::TargetsFailed);
                 requeue = Some(AT_ONCE);
             }

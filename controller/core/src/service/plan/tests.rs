@@ -111,6 +111,7 @@ impl Stage {
             capability: &self.capability,
             targets: &self.targets,
             applied: self.applied.as_ref(),
+            time_of_day: self.now,
         }
     }
 
@@ -185,6 +186,7 @@ impl Stage {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
+            time_of_day: self.now,
         };
         let progress = &mut self.progress;
         let outcome = progress.ensured(self.now, &self.service, question, result, &facts);
@@ -198,6 +200,7 @@ impl Stage {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
+            time_of_day: self.now,
         };
         let progress = &mut self.progress;
         let outcome = progress.updated(self.now, &self.service, &targets, result, &facts);
@@ -211,6 +214,7 @@ impl Stage {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
+            time_of_day: self.now,
         };
         let service = &self.service;
         let unproven = result.map(|answer| Failure::of_withdrawn(answer, service, &capability));

@@ -92,6 +92,25 @@ fn a_change_does_not_wait_for_what_was_wanted_before() {
     assert_eq!(stage.question().cause, EnsureCause::New);
 }
 
+/// The clock of waits may have begun with a wrong time of day.
+#[test]
+fn conditions_have_the_time_of_day() {
+    let mut stage = Stage::new(load_balancer("web"));
+    let ensure = stage.question();
+    let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
+    let facts = ServiceFacts {
+        capability: &stage.capability,
+        targets: &stage.targets,
+        applied: None,
+        time_of_day: at(1_500),
+    };
+    let progress = &mut stage.progress;
+    let outcome = progress.ensured(at(0), &stage.service, &ensure, Ok(&ready), &facts);
+    let service = outcome.patch.unwrap().applied_to(&stage.service, "w");
+    let accepted = service.condition(ACCEPTED).unwrap();
+    assert_eq!(accepted.last_transition_time, Some(at(1_500)));
+}
+
 /// S-34: success, no event, no status; kept over a restart.
 #[test]
 fn a_service_that_is_not_managed() {

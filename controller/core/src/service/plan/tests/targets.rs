@@ -43,24 +43,27 @@ fn other_answers_to_an_update() {
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.9");
     assert_eq!(stage.next(), Step::Idle);
 
-    // S-55.
+    for disposition in [Disposition::Absent, Disposition::NotManaged] {
+        let mut stage = moved();
+        let outcome = stage.update(Ok(&answer(LoadBalancerCall::Update, disposition, "")));
+        assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
+        assert_eq!(stage.question().cause, EnsureCause::TargetsFailed);
+    }
+
+    // Not S-55: the Service says that it gets no nodes any more.
     let mut stage = moved();
-    let outcome = stage.update(Ok(&answer(
+    stage.update(Ok(&answer(
         LoadBalancerCall::Update,
         Disposition::NotManaged,
         "",
     )));
-    assert_eq!(outcome, Consequence::default());
-    assert_eq!(stage.next(), Step::Idle);
-
-    let mut stage = moved();
-    let outcome = stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::Absent,
+    let outcome = stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::NotManaged,
         "",
     )));
-    assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
-    assert_eq!(stage.question().cause, EnsureCause::TargetsFailed);
+    assert_eq!(reasons(&outcome), ["LoadBalancerNotManaged"]);
+    assert_eq!(stage.conditions(), "False:NotManaged  ");
 
     let mut stage = moved();
     let outcome = stage.update(Ok(&answer(
