@@ -578,8 +578,8 @@ type Instance struct {
 	NodeName string `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	// A legal label value, or empty: label untouched.
 	InstanceType string `protobuf:"bytes,3,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
-	// In a stable order, at most 64. Empty: status.addresses untouched. One that is no
-	// such address is left out, with an event on the Node.
+	// In a stable order, at most 64. Empty: status.addresses untouched. Those after them,
+	// and one that is no such address, are left out, with an event on the Node.
 	Addresses []*NodeAddress `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// A legal label value, or empty: labels untouched.
 	Zone string `protobuf:"bytes,5,opt,name=zone,proto3" json:"zone,omitempty"`

@@ -132,7 +132,7 @@ pub enum RefusedInstance {
 }
 
 impl RawInstance {
-    /// The instance, if every part of it is legal. Only single addresses that are faulty are left out: one of them
+    /// The instance, if every part of it is legal. Only addresses that are faulty, or too many, are left out: they
     /// must not keep a Node from the rest.
     pub fn check(self, rules: Rules<'_>) -> Result<Instance, RefusedInstance> {
         provider_id(&self.provider_id, rules)?;
@@ -146,11 +146,6 @@ impl RawInstance {
         )?;
         legal(InstanceField::Zone, &self.zone, syntax::label_value)?;
         legal(InstanceField::Region, &self.region, syntax::label_value)?;
-        few(
-            InstanceField::Addresses,
-            self.addresses.len(),
-            MAX_ADDRESSES,
-        )?;
         let (addresses, faulty_addresses) = addresses(self.addresses);
         Ok(Instance {
             provider_id: self.provider_id.into(),
@@ -215,7 +210,11 @@ fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), RefusedInstance> {
 /// Those that are legal, and why the others are not.
 fn addresses(all: Vec<(String, String)>) -> (Box<[NodeAddress]>, Box<[Box<str>]>) {
     let (mut legal, mut faulty) = (Vec::new(), Vec::new());
-    for (at, (kind, address)) in all.into_iter().enumerate() {
+    if let Err(many) = few(InstanceField::Addresses, all.len(), MAX_ADDRESSES) {
+        let many = format!("{many}: those after them are left out");
+        faulty.push(many.into());
+    }
+    for (at, (kind, address)) in all.into_iter().take(MAX_ADDRESSES).enumerate() {
         match node_address(at, kind, address) {
             Ok(address) => legal.push(address),
             Err(fault) => faulty.push(fault.to_string().into()),

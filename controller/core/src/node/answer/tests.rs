@@ -285,15 +285,20 @@ fn addresses_fit_their_type() {
 }
 
 #[test]
-fn more_than_64_entries_are_refused() {
+fn more_than_64_addresses_are_left_out_and_more_labels_refused() {
     let addresses = |count| RawInstance {
         addresses: vec![("InternalIP".into(), "10.0.0.5".into()); count],
         ..good()
     };
     assert_eq!(check(addresses(64)).unwrap().addresses.len(), 64);
+    let many = check(addresses(65)).unwrap();
+    assert_eq!(many.addresses.len(), 64);
     assert_eq!(
-        refusal(addresses(65)),
-        "the provider's addresses has 65 entries, more than 64"
+        *many.faulty_addresses,
+        [
+            "the provider's addresses has 65 entries, more than 64: those after them are left out"
+                .into()
+        ]
     );
     let labels = |count: usize| RawInstance {
         additional_labels: (0..count)
