@@ -9,6 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use outrigger_core::error_class::ErrorClass;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// So often in a row another client changes the CAs before there is a warning.
 const REWRITTEN: u32 = 3;
 
-/// So often in a row: more is no race, but a refusal by validation or a policy.
+/// So often in a row: more is no race, but a client that writes all the time.
 const RACES: u32 = 5;
 
 /// Inputs of [`SharedCertificate`].
@@ -100,9 +101,9 @@ impl SharedCertificate {
                         (last, races) = (None, 0);
                         PERIOD
                     }
-                    // 422: another client has changed the configuration.
+                    // Another client has changed the Secret or the configuration.
                     Err(PassError::Api(error))
-                        if matches!(error.code(), Some(409 | 422)) && races < RACES =>
+                        if error.class() == ErrorClass::Conflict && races < RACES =>
                     {
                         races += 1;
                         AGAIN
