@@ -1,5 +1,7 @@
 //! Results of an update, as they come or do not.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use outrigger_api::v1::{self, update_load_balancer_nodes_response::Outcome};
 use outrigger_core::{
@@ -14,11 +16,11 @@ use tonic::{Code, Status};
 
 use super::{
     fake::{Step, outcome, refusal, taken},
-    rig::{Rig, service, targets},
+    rig::{Rig, targets},
     secs,
-    updates::{update, update_all},
+    updates::{asked, update, update_all},
 };
-use crate::provider::{Error, TargetsUpdate, admission::CallClass};
+use crate::provider::{Error, admission::CallClass};
 
 fn item(status: &Status) -> Outcome {
     let details: outrigger_api::RpcStatus = prost::Message::decode(status.details()).unwrap();
@@ -29,27 +31,27 @@ fn item(status: &Status) -> Outcome {
     })
 }
 
+/// Each load balancer takes so long.
+fn one_after_the_other(rig: &Rig, each: Duration) {
+    rig.fake.balancers.on_update(move |request| {
+        let services = request.services.iter();
+        let steps = services.flat_map(|service| [Step::Wait(each), Step::Say(taken(service))]);
+        steps.collect()
+    });
+}
+
 /// None: to be asked about again.
 async fn update_some(rig: &Rig, count: usize) -> Vec<Option<Result<LoadBalancerAnswer, Error>>> {
-    let asked = (0..count).map(|n| TargetsUpdate::new(service(&format!("web-{n}")), || true));
-    rig.provider
-        .update_some(asked.collect(), &targets(["a"]))
-        .await
+    let all = targets(["a"]);
+    rig.provider.update_some(asked(count), &all).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_result_is_handed_out_as_it_comes() {
     let rig = Rig::balancing(|_| {}).await;
-    rig.fake.balancers.on_update(|request| {
-        let mut steps = Vec::new();
-        for service in &request.services {
-            steps.extend([Step::Wait(secs(10)), Step::Say(taken(service))]);
-        }
-        steps
-    });
+    one_after_the_other(&rig, secs(10));
     let started = Instant::now();
-    let asked = (0..20).map(|n| TargetsUpdate::new(service(&format!("web-{n}")), || true));
-    let (updates, answered): (Vec<_>, Vec<_>) = asked.unzip();
+    let (updates, answered): (Vec<_>, Vec<_>) = asked(20).into_iter().unzip();
     let all = targets(["a"]);
     let ended = join_all(answered.into_iter().map(async |answered| {
         answered.await.unwrap().unwrap();
@@ -111,17 +113,10 @@ async fn a_service_whose_result_is_missing_alone_has_failed() {
     );
 }
 
-/// As with a provider that serves them one after the other.
 #[tokio::test(start_paused = true)]
 async fn a_call_lasts_as_long_as_results_come() {
     let rig = Rig::balancing(|_| {}).await;
-    rig.fake.balancers.on_update(|request| {
-        let mut steps = Vec::new();
-        for service in &request.services {
-            steps.extend([Step::Wait(secs(100)), Step::Say(taken(service))]);
-        }
-        steps
-    });
+    one_after_the_other(&rig, secs(100));
     let started = Instant::now();
     let results = update_all(&rig, 20, &targets(["a"])).await;
     assert!(results.iter().all(Result::is_ok), "{results:?}");

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::{
+    alone::Asked,
     fake::{Reply, Step, ready, refusal, taken},
     millis,
     rig::{Rig, service, service_with, targets},
@@ -37,11 +38,14 @@ pub(super) async fn update_all(
     count: usize,
     targets: &Arc<Targets>,
 ) -> Vec<Result<LoadBalancerAnswer, Error>> {
+    rig.provider.update_together(asked(count), targets).await
+}
+
+/// Updates of as many Services, with their answers to come.
+pub(super) fn asked(count: usize) -> Vec<Asked> {
     let names = (0..count).map(|n| format!("web-{n}"));
-    let asked = names
-        .map(|name| TargetsUpdate::new(service(&name), || true))
-        .collect();
-    rig.provider.update_together(asked, targets).await
+    let asked = names.map(|name| TargetsUpdate::new(service(&name), || true));
+    asked.collect()
 }
 
 fn sizes(rig: &Rig) -> Vec<usize> {

@@ -37,8 +37,7 @@ async fn one_that_is_managed_again_gets_its_nodes_from_the_next_provider_on() {
 /// An address that the API server shows at two Services leads to one of them.
 #[tokio::test(start_paused = true)]
 async fn an_address_that_another_service_holds_is_reported() {
-    let mut setup = Setup::default();
-    setup.provider.load_balancers = Some(ServedLoadBalancers {
+    let setup = Setup::serving(ServedLoadBalancers {
         volatile: true,
         ..ServedLoadBalancers::default()
     });

@@ -1,6 +1,6 @@
 //! Which targets all load balancers have: what is remembered of it, and what a successor makes of it.
 
-use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
+use outrigger_provider_mock::ServedLoadBalancers;
 
 use super::*;
 use crate::{leader::tests::store::Mood, service::TARGETS_ANNOTATION};
@@ -197,14 +197,10 @@ async fn a_successor_finishes_it_for_what_waits_in_the_background_too() {
             cluster: rig.cluster.clone(),
             cloud: rig.cloud.clone(),
             lease: rig.lease.clone(),
-            provider: ProviderOptions {
-                load_balancers: Some(ServedLoadBalancers {
-                    configuration_revision: "2".into(),
-                    ..ServedLoadBalancers::default()
-                }),
-                ..ProviderOptions::default()
-            },
-            ..Setup::default()
+            ..Setup::serving(ServedLoadBalancers {
+                configuration_revision: "2".into(),
+                ..ServedLoadBalancers::default()
+            })
         };
         setup.nodes.retain(|name| name != "n1");
         let rig = Rig::with(setup).await;

@@ -1,6 +1,6 @@
 //! Ensures that no change asks for: a few at a time, and each Service open to changes until its own.
 
-use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
+use outrigger_provider_mock::ServedLoadBalancers;
 
 use super::*;
 
@@ -204,14 +204,10 @@ async fn another_configuration_of_the_provider_is_rolled_out_slowly() {
         cluster,
         cloud,
         lease: rig.lease.clone(),
-        provider: ProviderOptions {
-            load_balancers: Some(ServedLoadBalancers {
-                configuration_revision: "2".into(),
-                ..ServedLoadBalancers::default()
-            }),
-            ..ProviderOptions::default()
-        },
-        ..Setup::default()
+        ..Setup::serving(ServedLoadBalancers {
+            configuration_revision: "2".into(),
+            ..ServedLoadBalancers::default()
+        })
     })
     .await;
     let (ensured, events) = (rig.calls("EnsureLoadBalancer"), rig.events());
@@ -228,14 +224,7 @@ async fn another_configuration_of_the_provider_is_rolled_out_slowly() {
 async fn background_work_takes_no_call_from_a_change() {
     let setup = Setup {
         cloud: cloud(|config| config.latency = Duration::from_secs(5)),
-        provider: ProviderOptions {
-            load_balancers: Some(ServedLoadBalancers {
-                max_in_flight: 1,
-                ..ServedLoadBalancers::default()
-            }),
-            ..ProviderOptions::default()
-        },
-        ..Setup::default()
+        ..Setup::one_call_at_a_time()
     };
     for n in 0..20 {
         setup.cluster.create_service(adopted(&format!("web-{n}")));

@@ -11,18 +11,14 @@ use outrigger_core::{
         settled::SettledRecord,
     },
 };
-use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
+use outrigger_provider_mock::ServedLoadBalancers;
 
 use super::*;
 
 fn serving(load_balancers: ServedLoadBalancers) -> Setup {
     Setup {
-        provider: ProviderOptions {
-            load_balancers: Some(load_balancers),
-            ..ProviderOptions::default()
-        },
         leads: false,
-        ..Setup::default()
+        ..Setup::serving(load_balancers)
     }
 }
 

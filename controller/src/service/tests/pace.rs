@@ -1,6 +1,6 @@
 //! Updates follow the pace of the provider.
 
-use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers, faults::BadAnswer};
+use outrigger_provider_mock::faults::BadAnswer;
 
 use super::*;
 
@@ -16,24 +16,10 @@ fn all_have(rig: &Rig, targets: usize) -> bool {
     all.iter().all(|one| one.targets.len() == targets)
 }
 
-/// As a Go cloud behind the adapter.
-fn one_after_the_other() -> Setup {
-    Setup {
-        provider: ProviderOptions {
-            load_balancers: Some(ServedLoadBalancers {
-                max_in_flight: 1,
-                ..ServedLoadBalancers::default()
-            }),
-            ..ProviderOptions::default()
-        },
-        ..Setup::default()
-    }
-}
-
 /// 400 s of work in the cloud: two calls of it for each.
 #[tokio::test(start_paused = true)]
 async fn load_balancers_that_are_updated_one_after_the_other_need_no_ensure() {
-    let rig = with_services(100, one_after_the_other()).await;
+    let rig = with_services(100, Setup::one_call_at_a_time()).await;
     rig.cloud.set_latency(Duration::from_secs(2), None);
     rig.leave("n1");
     secs(100).await;
@@ -54,7 +40,7 @@ async fn load_balancers_that_are_updated_one_after_the_other_need_no_ensure() {
 
 #[tokio::test(start_paused = true)]
 async fn one_slow_load_balancer_costs_no_other_an_event() {
-    let rig = with_services(20, one_after_the_other()).await;
+    let rig = with_services(20, Setup::one_call_at_a_time()).await;
     let slow = Effect::Hang {
         duration: Some(Duration::from_secs(100)),
     };

@@ -4,7 +4,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use outrigger_core::targets::{Allowance, Pace};
 use outrigger_provider_mock::{
-    Cloud, ProviderOptions,
+    Cloud, ProviderOptions, ServedLoadBalancers,
     faults::{Effect, Fault, InjectedError, Method},
 };
 use tokio::{
@@ -50,6 +50,27 @@ impl Default for Setup {
             nodes: (0..10).map(|n| format!("n{n}")).collect(),
             leads: true,
         }
+    }
+}
+
+impl Setup {
+    /// With a provider that serves load balancers so.
+    pub(super) fn serving(served: ServedLoadBalancers) -> Self {
+        Self {
+            provider: ProviderOptions {
+                load_balancers: Some(served),
+                ..ProviderOptions::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// With a provider that takes one call at a time, as a Go cloud behind the adapter.
+    pub(super) fn one_call_at_a_time() -> Self {
+        Self::serving(ServedLoadBalancers {
+            max_in_flight: 1,
+            ..ServedLoadBalancers::default()
+        })
     }
 }
 

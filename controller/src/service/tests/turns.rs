@@ -1,25 +1,14 @@
 //! Services that wait for a call are in the queue, where a change finds them.
 
-use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
+use outrigger_provider_mock::ServedLoadBalancers;
 
 use super::{background::adopted, *};
 
 const UPDATE: Method = Method::UpdateLoadBalancerNodes;
 
-/// How the provider takes calls.
-fn taking(served: ServedLoadBalancers) -> Setup {
-    Setup {
-        provider: ProviderOptions {
-            load_balancers: Some(served),
-            ..ProviderOptions::default()
-        },
-        ..Setup::default()
-    }
-}
-
 /// `max_in_flight` calls, each about one Service.
 fn few_at_once(max_in_flight: u32) -> Setup {
-    taking(ServedLoadBalancers {
+    Setup::serving(ServedLoadBalancers {
         max_in_flight,
         max_services_per_update: 1,
         ..ServedLoadBalancers::default()
@@ -138,7 +127,7 @@ async fn a_new_service_waits_for_one_call_of_a_rollout() {
 #[tokio::test(start_paused = true)]
 async fn changes_go_before_load_balancers_that_were_lost() {
     let volatile = || {
-        taking(ServedLoadBalancers {
+        Setup::serving(ServedLoadBalancers {
             max_in_flight: 2,
             volatile: true,
             ..ServedLoadBalancers::default()
