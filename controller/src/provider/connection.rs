@@ -255,7 +255,8 @@ impl Manager {
         (!withdrawn.is_empty()).then(|| {
             let withdrawn = withdrawn.join(", ");
             format!(
-                "the provider does not declare capabilities that it declared before: {withdrawn};                  what needs them waits until it does: bring them back, or restart the controller                  if they are not to come back"
+                "the provider does not declare capabilities that it declared before: {withdrawn}; what needs them waits \
+                 until it does: bring them back, or restart the controller if they are not to come back"
             )
             .into()
         })
