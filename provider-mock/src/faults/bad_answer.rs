@@ -32,6 +32,8 @@ pub enum BadAnswer {
     BadLabel,
     /// Each instance found has the provider ID of another provider.
     WrongPrefix,
+    /// Each instance found has its provider ID in another spelling of the same machine, which is legal.
+    OtherSpelling,
     /// Each instance found has no provider ID.
     EmptyProviderId,
     /// Each instance found is absent for sure, by an observation of an hour ago.
@@ -61,7 +63,7 @@ pub enum BadAnswer {
 
 impl BadAnswer {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::DuplicateProviderId,
         Self::MalformedAddress,
         Self::OversizedReply,
@@ -70,6 +72,7 @@ impl BadAnswer {
         Self::DuplicateResult,
         Self::BadLabel,
         Self::WrongPrefix,
+        Self::OtherSpelling,
         Self::EmptyProviderId,
         Self::StaleAbsence,
         Self::UncertainAbsence,
@@ -95,6 +98,7 @@ impl BadAnswer {
             Self::DuplicateResult => "duplicate-result",
             Self::BadLabel => "bad-label",
             Self::WrongPrefix => "wrong-prefix",
+            Self::OtherSpelling => "other-spelling",
             Self::EmptyProviderId => "empty-provider-id",
             Self::StaleAbsence => "stale-absence",
             Self::UncertainAbsence => "uncertain-absence",
@@ -141,6 +145,7 @@ impl BadAnswer {
             Self::BadLabel => instances || volumes,
             Self::DuplicateProviderId
             | Self::WrongPrefix
+            | Self::OtherSpelling
             | Self::EmptyProviderId
             | Self::StaleAbsence
             | Self::UncertainAbsence => instances,
@@ -256,6 +261,9 @@ impl BadAnswer {
             }
             Self::WrongPrefix => {
                 instance.provider_id = instance.provider_id.replacen(&scheme, "another-cloud", 1);
+            }
+            Self::OtherSpelling => {
+                instance.provider_id = instance.provider_id.replacen("://", "://zone-a/", 1);
             }
             Self::EmptyProviderId => instance.provider_id.clear(),
             Self::MalformedAddress => {

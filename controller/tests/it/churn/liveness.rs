@@ -195,11 +195,17 @@ async fn end(stage: &Stage, scene: &Scene, plan: &Plan) {
     scene.record.release_all();
 }
 
-/// The fixed drills of CI, without the faults that are off.
+/// The fixed drills of CI. They run side by side.
 #[tokio::test]
-async fn lookups_calls_routes_and_policies() {
-    use Fault::{HangingLookup, NodePolicy, OneCall, SpelledRoutes};
-    let faults = vec![HangingLookup, OneCall, SpelledRoutes, NodePolicy];
+async fn lookups_calls_spellings_and_policies() {
+    use Fault::{HangingLookup, NodePolicy, OneCall, SpelledInstance, SpelledRoutes};
+    let faults = vec![
+        HangingLookup,
+        SpelledInstance,
+        OneCall,
+        SpelledRoutes,
+        NodePolicy,
+    ];
     Box::pin(drill(Plan::of(1, faults))).await;
 }
 
@@ -208,6 +214,13 @@ async fn slow_lookups_statuses_and_blackholes() {
     use Fault::{EmptyBlackhole, EmptyInProgress, SlowLookups};
     let faults = vec![SlowLookups, EmptyInProgress, EmptyBlackhole];
     Box::pin(drill(Plan::of(2, faults))).await;
+}
+
+#[tokio::test]
+async fn pauses_and_dead_connections() {
+    use Fault::{DeadConnections, PausedLookups};
+    let faults = vec![PausedLookups, DeadConnections];
+    Box::pin(drill(Plan::of(3, faults))).await;
 }
 
 /// The seed of `OUTRIGGER_TEST_SEED`.

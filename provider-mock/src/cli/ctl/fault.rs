@@ -191,7 +191,7 @@ impl LoseArgs {
 #[derive(Debug, Args)]
 pub(super) struct AnswersArgs {
     /// Defect of the answers: duplicate-provider-id, malformed-address, oversized-reply,
-    /// oversized-strings, missing-result, duplicate-result, bad-label, wrong-prefix,
+    /// oversized-strings, missing-result, duplicate-result, bad-label, wrong-prefix, other-spelling,
     /// empty-provider-id, stale-absence, uncertain-absence, not-managed or empty; of load balancers
     /// also missing-disposition, missing-status, far-retry or in-progress-without-status; of load balancers and volumes
     /// false-absence; of load balancers, routes and volumes foreign-result; of routes and instances

@@ -18,14 +18,16 @@ pub(super) const FEW_FILES: u32 = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Area {
     Lookups,
+    Instances,
     Balancers,
     Routes,
     ApiServer,
 }
 
 impl Area {
-    pub(super) const ALL: [Self; 4] = [
+    pub(super) const ALL: [Self; 5] = [
         Self::Lookups,
+        Self::Instances,
         Self::Balancers,
         Self::Routes,
         Self::ApiServer,
@@ -41,6 +43,8 @@ pub(super) enum Fault {
     SlowLookups,
     /// The provider asks for a pause of lookups, while a Node that was shut down is ready again.
     PausedLookups,
+    /// The provider finds the instance of a Node by its ID in another spelling, and the Node gets a wrong address.
+    SpelledInstance,
     /// One changing call at a time, and the Nodes of one load balancer in each: all of them get other Nodes.
     OneCall,
     /// An edit is `IN_PROGRESS`, with an empty status.
@@ -66,10 +70,11 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::HangingLookup,
         Self::SlowLookups,
         Self::PausedLookups,
+        Self::SpelledInstance,
         Self::OneCall,
         Self::EmptyInProgress,
         Self::HangingComparison,
@@ -97,6 +102,7 @@ impl Fault {
     pub(super) const fn area(self) -> Area {
         match self {
             Self::HangingLookup | Self::SlowLookups | Self::PausedLookups => Area::Lookups,
+            Self::SpelledInstance => Area::Instances,
             Self::OneCall | Self::EmptyInProgress | Self::HangingComparison => Area::Balancers,
             Self::SpelledRoutes | Self::EmptyBlackhole | Self::Ghosts => Area::Routes,
             Self::DeadConnections
@@ -142,6 +148,7 @@ impl Fault {
             Self::HangingLookup => lookups::hang(scene).await,
             Self::SlowLookups => lookups::slow_down(scene).await,
             Self::PausedLookups => lookups::pause(scene).await,
+            Self::SpelledInstance => lookups::spell(scene).await,
             Self::OneCall => balancers::roll_out(scene).await,
             Self::EmptyInProgress => balancers::progress(scene).await,
             Self::HangingComparison => balancers::compare(scene).await,

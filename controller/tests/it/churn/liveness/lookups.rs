@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_provider_mock::faults::{Effect, Fault, InjectedError, Method};
+use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use outrigger_testbed::nodes::{Readiness, set_readiness};
 use serde_json::json;
 use tokio::time::sleep;
@@ -19,6 +19,12 @@ const HANGS: &str = "hangs";
 
 /// Node that was shut down.
 const SHUT_DOWN: &str = "base-00000";
+
+/// Node whose instance has an ID in two spellings.
+const SPELLED: &str = "base-00002";
+
+/// An address that no machine has.
+pub(super) const WRONG_ADDRESS: &str = "192.0.2.99";
 
 /// How long lookups pause before the slow ones.
 const GATHERED: Duration = Duration::from_secs(9);
@@ -37,7 +43,20 @@ pub(super) async fn hang(scene: &Scene) {
     scene.register(mates.chain([HANGS.to_owned()])).await;
 }
 
+/// As when a region became part of all IDs: the Node follows its instance all the same.
+pub(super) async fn spell(scene: &Scene) {
+    let spelled = Effect::BadAnswer(BadAnswer::OtherSpelling);
+    let spelled = Fault::on(Method::BatchGetInstances, spelled);
+    scene
+        .inject(spelled.for_node(SPELLED.parse().unwrap()))
+        .await;
+    scene.readdress(SPELLED, WRONG_ADDRESS).await;
+}
+
 pub(super) async fn slow_down(scene: &Scene) {
+    scene
+        .record
+        .concern(None, |wish, _| wish == Wish::Addresses);
     let each = SLOW_LOOKUP;
     let slow = Effect::OneAfterTheOther { each };
     // A pause gathers them all for one call.
@@ -65,7 +84,7 @@ pub(super) async fn pause(scene: &Scene) {
     scene
         .record
         .concern(Some(Duration::from_hours(1)), |wish, _| {
-            wish == Wish::Initialized
+            matches!(wish, Wish::Initialized | Wish::Addresses)
         });
     readiness(scene, Readiness::NotReady).await;
     let taint = json!({"key": "node.cloudprovider.kubernetes.io/shutdown", "effect": "NoSchedule"});

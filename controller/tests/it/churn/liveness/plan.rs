@@ -100,6 +100,9 @@ impl Plan {
             "10s"
         };
         flags.push(format!("--route-reconciliation-period={period}"));
+        if self.has(Fault::SpelledInstance) {
+            flags.push("--node-status-update-frequency=5s".to_owned());
+        }
         if self.has(Fault::HangingComparison) {
             flags.push("--load-balancer-drift-period=10s".to_owned());
         }

@@ -18,6 +18,7 @@ use super::{
         pod_cidrs::pod_cidrs,
     },
     api_server::BURST,
+    lookups::WRONG_ADDRESS,
     scene::Scene,
 };
 
@@ -51,6 +52,9 @@ const TARGETS: Duration = CALL.saturating_mul(16).saturating_add(SLACK);
 /// Others' changes of a route are seen by the next list, which is made every 10 s.
 pub(super) const ROUTE: Duration = Duration::from_secs(10).saturating_add(SLACK);
 
+/// Nodes are kept in step every 5 s.
+const REFRESHED: Duration = Duration::from_secs(5).saturating_add(SLACK);
+
 /// A dead connection is noticed within 45 s, and the next one needs a moment.
 pub(super) const NOTICED: Duration = Duration::from_secs(50);
 
@@ -65,6 +69,8 @@ const EVERY: Duration = Duration::from_millis(150);
 pub(super) enum Wish {
     /// A Node has lost the taint of one that is new.
     Initialized,
+    /// A Node has no address that its instance does not have.
+    Addresses,
     /// A ready Node has no taint of one that is shut down: no call is needed to know.
     NotShutDown,
     PodCidrs,
@@ -85,6 +91,7 @@ impl Wish {
         match self {
             Self::Initialized if scene.is_slow => SLOWLY_INITIALIZED,
             Self::Initialized => INITIALIZED,
+            Self::Addresses => REFRESHED,
             Self::NotShutDown | Self::PodCidrs => SLACK,
             // The API server is asked about the Node first, which may take as long as a list is late.
             Self::Routes | Self::NoStaleRoute => ROUTE,
@@ -215,6 +222,9 @@ impl Liveness {
                     "it is ready and has the taint".to_owned(),
                 );
             }
+            if has_address(node, WRONG_ADDRESS) {
+                add(Wish::Addresses, name, format!("it has {WRONG_ADDRESS}"));
+            }
             let cidrs = pod_cidrs(node);
             if cidrs.len() != self.scene.families {
                 add(Wish::PodCidrs, name, format!("they are {cidrs:?}"));
@@ -283,4 +293,10 @@ fn is_ready(node: &Node) -> bool {
         .flat_map(|status| &status.conditions)
         .flatten();
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+fn has_address(node: &Node, wanted: &str) -> bool {
+    let status = node.status.as_ref();
+    let mut addresses = status.iter().flat_map(|status| &status.addresses).flatten();
+    addresses.any(|one| one.address == wanted)
 }

@@ -155,6 +155,16 @@ impl Scene {
         self.nodes.patch(name, &parameters, &change).await.unwrap();
     }
 
+    /// As a kubelet that reports another address.
+    pub(super) async fn readdress(&self, name: &str, address: &str) {
+        self.changed(name, &format!("has the address {address}"));
+        let addresses = json!([{"type": "InternalIP", "address": address}]);
+        let change = Patch::Merge(json!({"status": {"addresses": addresses}}));
+        let parameters = PatchParams::default();
+        let changed = self.nodes.patch_status(name, &parameters, &change).await;
+        changed.unwrap();
+    }
+
     /// Other users edit Services that no fault is about, as long as it is asked for.
     pub(super) async fn edit_all_the_time(&self, plan: &Plan) {
         let mut random = Rng::with_seed(plan.seed);
