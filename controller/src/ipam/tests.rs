@@ -39,11 +39,11 @@ async fn begun(allocator: Allocator, nodes: impl IntoIterator<Item = Value>) -> 
 }
 
 fn host(fixture: &mut Fixture, allocator: Allocator) {
-    overheard(fixture, allocator, Arc::new(|_, _| ()));
+    host_with(fixture, allocator, Arc::new(|_, _| ()));
 }
 
 /// Hosts the loop; `on_lookup` receives the instances that it finds.
-fn overheard(fixture: &mut Fixture, allocator: Allocator, on_lookup: OnLookup) {
+fn host_with(fixture: &mut Fixture, allocator: Allocator, on_lookup: OnLookup) {
     let inputs = subscribe(&fixture.nodes, &fixture.queues);
     let parts = IpamParts {
         api: fixture.api.clone(),
@@ -334,7 +334,7 @@ async fn an_instance_that_is_found_counts_for_the_brake_on_deletion() {
         assert!(matches!(lookup, Lookup::Found(_)), "{lookup:?}");
         overhears.lock().push(node.name.to_string());
     });
-    overheard(&mut fixture, Allocator::from_provider(), on_lookup);
+    host_with(&mut fixture, Allocator::from_provider(), on_lookup);
     named(2).for_each(|node| fixture.register(node));
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();

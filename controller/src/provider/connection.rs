@@ -255,7 +255,7 @@ impl Manager {
         (!withdrawn.is_empty()).then(|| {
             let withdrawn = withdrawn.join(", ");
             format!(
-                "the provider does not declare capabilities that it declared before: {withdrawn}; what needs them waits \
+                "the provider does not declare capabilities that it declared before: {withdrawn}; loops that need them wait \
                  until it does: bring them back, or restart the controller if they are not to come back"
             )
             .into()
