@@ -249,22 +249,17 @@ impl NodeIpam {
     async fn list_once(&self) -> Result<(), crate::kube::error::ApiError> {
         let mut token = String::new();
         loop {
-            let page = self
-                .parts
-                .api
-                .list::<NodeView>(nodes::COLLECTION, PAGE, &token);
-            let page = page.await?;
-            for item in page.items {
-                match item {
-                    Item::Decoded(node) => self.state.observe_listed(&node),
-                    Item::Undecodable(node) => warn!(
-                        node = node.key,
-                        error = node.cause,
-                        "Node cannot be decoded: its Pod CIDRs are not known, and may be given to another"
-                    ),
-                }
-            }
-            token = page.metadata.r#continue;
+            let each = |item: Item<NodeView>| match item {
+                Item::Decoded(node) => self.state.observe_listed(&node),
+                Item::Undecodable(node) => warn!(
+                    node = node.key,
+                    error = node.cause,
+                    "Node cannot be decoded: its Pod CIDRs are not known, and may be given to another"
+                ),
+            };
+            let api = &self.parts.api;
+            let page = api.list(nodes::COLLECTION, PAGE, &token, each).await?;
+            token = page.r#continue;
             if token.is_empty() {
                 return Ok(());
             }

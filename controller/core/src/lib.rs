@@ -15,6 +15,7 @@
 //!  provider ─► Answer ──────┘
 //! ```
 
+pub mod annotations;
 pub mod api_time;
 pub mod cidr;
 pub mod cluster_uid;

@@ -69,7 +69,8 @@ pub struct NodeView {
     pub deleted: Option<Timestamp>,
     /// `metadata.labels`.
     pub labels: StringMap,
-    /// `metadata.annotations` without kubectl's last-applied-configuration.
+    /// `metadata.annotations` without kubectl's last-applied-configuration; in a store, those that are read
+    /// ([`crate::annotations`]).
     pub annotations: StringMap,
     /// `spec.providerID`, empty until it is set.
     pub provider_id: Box<str>,

@@ -24,9 +24,12 @@ pub mod ownership;
 pub mod patch_plan;
 pub mod plan;
 pub mod settled;
+mod size;
 pub mod source_ranges;
 pub mod update_size;
 mod wire;
+
+pub use size::Shed;
 
 /// Holds a Service until its load balancer is gone. Shared with other implementations, so that
 /// it alone does not name the owner of the load balancer.
@@ -61,7 +64,8 @@ pub struct ServiceView {
     pub deleted: Option<Timestamp>,
     /// `metadata.labels`.
     pub labels: StringMap,
-    /// `metadata.annotations` without kubectl's last-applied-configuration.
+    /// `metadata.annotations` without kubectl's last-applied-configuration; in a store, those that are read
+    /// ([`crate::annotations`]).
     pub annotations: StringMap,
     /// `metadata.finalizers`.
     pub finalizers: Box<[Box<str>]>,
@@ -71,6 +75,8 @@ pub struct ServiceView {
     pub ingress: Box<[Ingress]>,
     /// `status.conditions`.
     pub conditions: Box<[Condition]>,
+    /// Set if it is too large to be kept: most of it was forgotten then.
+    pub shed: Option<Box<Shed>>,
 }
 
 impl ServiceView {
@@ -101,6 +107,11 @@ impl ServiceView {
     /// Whether an operator has paused it ([`ANNOTATION_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.annotations.get(ANNOTATION_PAUSED) == Some("true")
+    }
+
+    /// Whether its load balancer stays as it is: an operator has paused it, or it is too large to be kept.
+    pub fn is_left_alone(&self) -> bool {
+        self.is_paused() || self.shed.is_some()
     }
 
     /// Its condition of this type.

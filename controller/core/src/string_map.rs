@@ -46,14 +46,25 @@ impl StringMap {
         self.ends.is_empty()
     }
 
+    /// Bytes of all keys and values.
+    pub const fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
     /// The same without `key`.
     #[must_use]
     pub fn without(self, key: &str) -> Self {
         if self.contains_key(key) {
-            Self::packed(self.iter().filter(|(k, _)| *k != key))
+            self.filtered(|k, _| k != key)
         } else {
             self
         }
+    }
+
+    /// A copy with the entries, key and value, that are to be kept.
+    #[must_use]
+    pub fn filtered(&self, keep: impl Fn(&str, &str) -> bool) -> Self {
+        Self::packed(self.iter().filter(|(key, value)| keep(key, value)))
     }
 
     /// A copy with `changes` written over it.

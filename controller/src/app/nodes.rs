@@ -8,7 +8,7 @@ use crate::{
     lifecycle::{self, LifecycleParts, NodeLifecycle},
     node::{self, CloudNode, NodeParts, OnLookup},
     options::controllers::Controller,
-    provider::NotManaged,
+    provider::{NotManaged, Session},
 };
 
 /// Account of both loops.
@@ -57,5 +57,10 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<OnLookup, Fatal> {
 /// Starts the store of Nodes, which every loop may use.
 pub(super) fn watch(wiring: &mut Wiring<'_>) {
     let nodes = Arc::clone(&wiring.nodes);
+    let (follow, kept) = (wiring.context.provider.clone(), Arc::clone(&nodes));
+    wiring.spawn("annotations of nodes", async move {
+        let keep = |session: &Session| kept.keep_annotations(&session.annotations_of_nodes());
+        follow.each_session(keep).await;
+    });
     wiring.watch(watch::NODES, &nodes, std::future::ready(()));
 }

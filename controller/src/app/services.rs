@@ -6,6 +6,7 @@ use super::{Fatal, wiring::Wiring};
 use crate::{
     kube::watch,
     options::controllers::Controller,
+    provider::Session,
     service::{self, ServiceLb, ServiceParts},
 };
 
@@ -37,6 +38,15 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     };
     wiring.add(Controller::ServiceLb, inputs.keys.clone(), move |term| {
         ServiceLb::new(parts.clone(), &inputs, term)
+    });
+    let (follow, kept) = (provider.clone(), Arc::clone(&services));
+    wiring.spawn("annotations of services", async move {
+        let keep = |session: &Session| {
+            if let Some(read) = session.annotations_of_services() {
+                kept.keep_annotations(&read);
+            }
+        };
+        follow.each_session(keep).await;
     });
     let provider = provider.clone();
     let is_served = async move { provider.serving_load_balancers(|| {}).await };

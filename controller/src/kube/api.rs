@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use self::request::ApiRequest;
 use super::{
-    decode::{self, Item, ObjectEvent, Page},
+    decode::{self, Item, ListMeta, ListReader, ObjectEvent},
     error::{ApiError, chain},
     refusals::Refusals,
 };
@@ -132,18 +132,27 @@ impl Api {
         self.object(ApiRequest::new(Method::GET, path)).await
     }
 
-    /// One page of at most `limit` objects at `path`, from `token` on. An object that cannot be
-    /// decoded is one of the items and no error.
+    /// One page of at most `limit` objects at `path`, from `token` on: calls `each` with each object as it arrives, and
+    /// returns where the list stands. An object that cannot be decoded is no error.
     pub async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
         limit: u32,
         token: &str,
-    ) -> Result<Page<Item<T>>, ApiError> {
+        mut each: impl FnMut(Item<T>),
+    ) -> Result<ListMeta, ApiError> {
         let request = ApiRequest::new(Method::GET, path)
             .query("limit", limit.to_string())
             .query("continue", token);
-        decode::page(&self.call(request).await?)
+        let read = move |response: Response<Body>| async move {
+            let mut reader = ListReader::default();
+            let mut body = response.into_body().into_data_stream();
+            while let Some(bytes) = body.try_next().await? {
+                reader.read(&bytes, |object| each(Item::of(object)));
+            }
+            reader.end()
+        };
+        self.exchange(request, read).await
     }
 
     /// Changes at `path` after `version`, until the API server ends the watch; of the object `name` alone,
@@ -240,7 +249,20 @@ impl Api {
         decode::object(&self.call(request).await?)
     }
 
-    async fn call(&self, mut request: ApiRequest<'_>) -> Result<Bytes, ApiError> {
+    async fn call(&self, request: ApiRequest<'_>) -> Result<Bytes, ApiError> {
+        let whole = |response: Response<Body>| async {
+            let body = response.into_body().collect().await?;
+            Ok(body.to_bytes())
+        };
+        self.exchange(request, whole).await
+    }
+
+    /// `read` reads the answer, if it is a success.
+    async fn exchange<T, Reading: Future<Output = Result<T, ApiError>>>(
+        &self,
+        mut request: ApiRequest<'_>,
+        read: impl FnOnce(Response<Body>) -> Reading,
+    ) -> Result<T, ApiError> {
         let (method, path) = (request.method.clone(), request.path);
         let fence = self.fence.as_ref().filter(|_| method != Method::GET);
         if fence.is_some_and(|fence| !fence.may_write()) {
@@ -258,7 +280,14 @@ impl Api {
         // their futures would keep room for this one, kilobytes large.
         let exchange = Box::pin(async {
             let response = self.client.send(request).await?;
-            within(BODY_TIMEOUT, read(response)).await
+            within(BODY_TIMEOUT, async {
+                if response.status().is_success() {
+                    read(response).await
+                } else {
+                    Err(refusal(response).await?)
+                }
+            })
+            .await
         });
         let result = match self.limit {
             Some(limit) => within(limit, exchange).await,
@@ -312,13 +341,6 @@ fn is_cut(error: &io::Error) -> bool {
     }
     // hyper has no kind for it.
     error.to_string().contains("unexpected EOF during chunk")
-}
-
-async fn read(response: Response<Body>) -> Result<Bytes, ApiError> {
-    if response.status().is_success() {
-        return Ok(response.into_body().collect().await?.to_bytes());
-    }
-    Err(refusal(response).await?)
 }
 
 /// The error that an answer without success stands for.

@@ -4,28 +4,21 @@
 //! the rest of its list, and the watch, alone: every kubelet may write odd values about its own Node.
 
 use kube::core::WatchEvent;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 use super::error::ApiError;
 
 mod field;
+mod list;
+
+pub(super) use list::ListReader;
 
 #[cfg(test)]
 mod tests;
 
 /// Longest cause that is reported, in characters: a cause may quote a value of any length.
 const LONGEST_CAUSE: usize = 200;
-
-/// One page of a list.
-#[derive(Debug, Deserialize)]
-pub struct Page<T> {
-    /// Where the list stands.
-    pub metadata: ListMeta,
-    /// The objects.
-    #[serde(default = "Vec::new")]
-    pub items: Vec<T>,
-}
 
 /// `metadata` of a list.
 #[derive(Debug, Default, Deserialize)]
@@ -71,23 +64,16 @@ pub struct Undecodable {
 }
 
 impl<V: DeserializeOwned> Item<V> {
-    fn of(json: &str) -> Self {
-        match serde_json::from_str(json) {
+    pub(super) fn of(json: &[u8]) -> Self {
+        match serde_json::from_slice(json) {
             Ok(view) => Self::Decoded(view),
             Err(error) => Self::Undecodable(Undecodable::of(json, &error)),
         }
     }
 }
 
-impl<'de, V: DeserializeOwned> Deserialize<'de> for Item<V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = <&RawValue>::deserialize(deserializer)?;
-        Ok(Self::of(json.get()))
-    }
-}
-
 impl Undecodable {
-    fn of(json: &str, error: &serde_json::Error) -> Self {
+    fn of(json: &[u8], error: &serde_json::Error) -> Self {
         #[derive(Default, Deserialize)]
         struct Object {
             metadata: Metadata,
@@ -102,14 +88,14 @@ impl Undecodable {
             resource_version: Option<String>,
         }
 
-        let Object { metadata } = serde_json::from_str(json).unwrap_or_default();
+        let Object { metadata } = serde_json::from_slice(json).unwrap_or_default();
         let name = metadata.name.unwrap_or_default();
         let namespace = metadata.namespace.filter(|namespace| !namespace.is_empty());
         Self {
             key: namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}")),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
-            cause: cause(json.as_bytes(), error),
+            cause: cause(json, error),
         }
     }
 }
@@ -117,18 +103,6 @@ impl Undecodable {
 /// One whole answer.
 pub(super) fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, ApiError> {
     serde_json::from_slice(json).map_err(|error| ApiError::Decode(cause(json, &error)))
-}
-
-/// One page of a list. Only its own structure can make it an error.
-pub(super) fn page<V: DeserializeOwned>(json: &[u8]) -> Result<Page<Item<V>>, ApiError> {
-    // Nearly all pages decode as a whole; to look for each object's end first would cost more.
-    match serde_json::from_slice::<Page<V>>(json) {
-        Ok(Page { metadata, items }) => Ok(Page {
-            metadata,
-            items: items.into_iter().map(Item::Decoded).collect(),
-        }),
-        Err(_) => object(json),
-    }
 }
 
 /// One line of a watch. An event of type `ERROR` is the error that it carries.
@@ -143,8 +117,8 @@ pub(super) fn event<V: DeserializeOwned>(line: &str) -> Result<ObjectEvent<V>, A
         Err(_) => {
             let Line { kind, object: json } = object(line.as_bytes())?;
             match &*kind {
-                "ADDED" | "MODIFIED" => ObjectEvent::Applied(Item::of(json.get())),
-                "DELETED" => ObjectEvent::Deleted(Item::of(json.get())),
+                "ADDED" | "MODIFIED" => ObjectEvent::Applied(Item::of(json.get().as_bytes())),
+                "DELETED" => ObjectEvent::Deleted(Item::of(json.get().as_bytes())),
                 _ => {
                     return Err(ApiError::Decode(format!(
                         "the watch event of type {kind:?} cannot be read"

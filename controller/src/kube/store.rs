@@ -1,73 +1,20 @@
 //! The views of all objects of one kind, kept in step by a watch, readable by every loop.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, RwLock};
-use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use outrigger_core::{node::NodeView, service::ServiceView, volume::VolumeView};
+use outrigger_core::annotations::ReadAnnotations;
 
+use self::held::HeldViews;
+pub use self::view::View;
 use crate::queue::Priority;
 
-/// The content of a store: a small immutable view of one object.
-pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
-    /// Name, or namespace/name: unique in the store.
-    fn key(&self) -> &Arc<str>;
-    /// `metadata.uid`.
-    fn uid(&self) -> &str;
-    /// `metadata.resourceVersion`.
-    fn resource_version(&self) -> &str;
-}
-
-impl View for NodeView {
-    fn key(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-}
-
-impl View for ServiceView {
-    fn key(&self) -> &Arc<str> {
-        &self.key
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-}
-
-impl View for VolumeView {
-    fn key(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-}
+mod held;
+mod view;
 
 /// The cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,18 +54,20 @@ type Handler<V> = Box<dyn Fn(&Change<'_, V>, Origin) + Send + Sync>;
 
 /// Views by key. Reading never waits for more than another reader's or writer's map access.
 pub struct Store<V> {
-    views: RwLock<HashMap<Arc<str>, Arc<V>>>,
+    views: RwLock<HeldViews<V>>,
     /// While a full list is under way: keys of objects that were written or read beside it, which it may show as
     /// they were before.
     since_list: Mutex<Option<HashSet<Arc<str>>>>,
     handlers: RwLock<Vec<Handler<V>>>,
     synced: watch::Sender<bool>,
+    /// Only a list shows what is to be kept now.
+    outdated: Notify,
 }
 
-impl<V> fmt::Debug for Store<V> {
+impl<V: View> fmt::Debug for Store<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
-            .field("len", &self.views.read().len())
+            .field("len", &self.views.read().views().len())
             .finish_non_exhaustive()
     }
 }
@@ -130,6 +79,7 @@ impl<V: View> Default for Store<V> {
             since_list: Mutex::default(),
             handlers: RwLock::default(),
             synced: watch::Sender::new(false),
+            outdated: Notify::new(),
         }
     }
 }
@@ -144,27 +94,28 @@ impl<V: View> Store<V> {
 
     /// The view of one object.
     pub fn get(&self, key: &str) -> Option<Arc<V>> {
-        self.views.read().get(key).cloned()
+        self.views.read().views().get(key).cloned()
     }
 
     /// All views, in no order.
     pub fn all(&self) -> Vec<Arc<V>> {
-        self.views.read().values().cloned().collect()
+        self.views.read().views().values().cloned().collect()
     }
 
     /// Calls `look` on every view, in no order. It must be quick and not touch the store.
     pub fn for_each(&self, mut look: impl FnMut(&V)) {
-        self.views.read().values().for_each(|view| look(view));
+        let views = self.views.read();
+        views.views().values().for_each(|view| look(view));
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.views.read().len()
+        self.views.read().views().len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.views.read().is_empty()
+        self.views.read().views().is_empty()
     }
 
     /// Whether the first full list is in the store.
@@ -183,22 +134,16 @@ impl<V: View> Store<V> {
     /// that was stored before [it began](Self::begin_list), whatever its versions: after a restore of etcd they
     /// are lower.
     pub fn apply(&self, view: V, origin: Origin) {
-        let view = Arc::new(view);
-        let old = {
+        let (view, old) = {
             let mut views = self.views.write();
-            match views.get_mut(&**view.key()) {
-                Some(held)
-                    if is_older(view.resource_version(), held.resource_version())
-                        && !self.is_superseded(view.key(), origin) =>
-                {
-                    return;
-                }
-                Some(held) => Some(std::mem::replace(held, Arc::clone(&view))),
-                None => {
-                    views.insert(Arc::clone(view.key()), Arc::clone(&view));
-                    None
-                }
+            let held = views.views().get(&**view.key());
+            if held.is_some_and(|held| {
+                is_older(view.resource_version(), held.resource_version())
+                    && !self.is_superseded(view.key(), origin)
+            }) {
+                return;
             }
+            views.put(view)
         };
         match &old {
             Some(old) if old.uid() != view.uid() => {
@@ -227,9 +172,9 @@ impl<V: View> Store<V> {
         version: &str,
         apply: impl FnOnce(&V) -> V,
     ) -> Option<Arc<V>> {
-        let (old, view) = {
+        let (view, old) = {
             let mut views = self.views.write();
-            let held = views.get_mut(key).filter(|held| held.uid() == uid)?;
+            let held = views.views().get(key).filter(|held| held.uid() == uid)?;
             if is_older(version, held.resource_version()) {
                 return Some(Arc::clone(held));
             }
@@ -237,30 +182,52 @@ impl<V: View> Store<V> {
             if view == **held {
                 return Some(Arc::clone(held));
             }
-            let view = Arc::new(view);
             self.outdate_list(view.key());
-            (std::mem::replace(held, Arc::clone(&view)), view)
+            views.put(view)
         };
-        self.notify(&Change::Updated(&old, &view), Origin::Write);
+        if let Some(old) = &old {
+            self.notify(&Change::Updated(old, &view), Origin::Write);
+        }
         Some(view)
     }
 
     /// Stores an object that was read beside the watch, and calls the handlers. Does nothing if the object was
     /// deleted, is another or is newer: a late answer makes nothing come back.
     pub fn refresh(&self, view: &Arc<V>) {
-        let old = match self.views.write().get_mut(&**view.key()) {
-            Some(held)
-                if held.uid() == view.uid()
-                    && !is_older(view.resource_version(), held.resource_version()) =>
-            {
-                self.outdate_list(view.key());
-                std::mem::replace(held, Arc::clone(view))
+        let (view, old) = {
+            let mut views = self.views.write();
+            let held = views.views().get(&**view.key());
+            if held.is_none_or(|held| {
+                held.uid() != view.uid()
+                    || is_older(view.resource_version(), held.resource_version())
+            }) {
+                return;
             }
-            _ => return,
+            self.outdate_list(view.key());
+            views.put((**view).clone())
         };
-        if *old != **view {
-            self.notify(&Change::Updated(&old, view), Origin::Watch);
+        if let Some(old) = old.filter(|old| *old != view) {
+            self.notify(&Change::Updated(&old, &view), Origin::Watch);
         }
+    }
+
+    /// Keeps the annotations in `read` alone from now on. No handler is called: the others were read by none.
+    pub fn keep_annotations(&self, read: &ReadAnnotations) {
+        let has_begun = self.is_synced() || self.since_list.lock().is_some();
+        if self.views.write().keep_annotations(read) && has_begun {
+            self.outdated.notify_one();
+        }
+    }
+
+    /// Returns once only a list shows what is to be kept.
+    pub(super) async fn outdated(&self) {
+        self.outdated.notified().await;
+    }
+
+    /// How many objects are too large to be kept beside the others, and whether a list would show more of them now.
+    pub(super) fn shed(&self) -> (usize, bool) {
+        let views = self.views.read();
+        (views.shed(), views.has_room_for_shed())
     }
 
     /// Calls the handlers for every object, as if it had changed.
@@ -325,18 +292,10 @@ impl<V: View> Store<V> {
     /// others, whose deletion the watch missed.
     pub fn finish_list(&self, listed: impl Fn(&str) -> bool) {
         *self.since_list.lock() = None;
-        let mut gone: Vec<Arc<V>> = Vec::new();
-        self.views.write().retain(|key, view| {
-            let keep = listed(key);
-            if !keep {
-                gone.push(Arc::clone(view));
-            }
-            keep
-        });
+        let gone = self.views.write().retain(listed);
         for view in &gone {
             self.notify(&Change::Deleted(view), Origin::List);
         }
-        self.views.write().shrink_to_fit();
         self.synced.send_replace(true);
     }
 

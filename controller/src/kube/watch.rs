@@ -3,7 +3,14 @@
 //!
 //! RBAC: `list` and `watch` on the resource.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::StreamExt;
 use tokio::time::{Instant, timeout};
@@ -11,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 pub use self::health::{Health, Sight};
-use self::undecodable::UndecodableObjects;
+use self::{pause::Pause, undecodable::UndecodableObjects};
 use super::{
     api::Api,
     decode::{Item, ObjectEvent, Undecodable},
@@ -21,6 +28,7 @@ use super::{
 };
 
 mod health;
+mod pause;
 mod undecodable;
 
 /// Objects in one page of a list. A Node is 14 kB of JSON: pages of 500 cost twice the memory of
@@ -32,17 +40,8 @@ const PAGE: u32 = 100;
 /// back, or etcd was restored from a time before the watch's version: only a list shows which.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// Pause after the first failure; doubles up to [`MAX_PAUSE`].
-const MIN_PAUSE: Duration = Duration::from_millis(100);
-
-/// Longest pause between two tries.
-const MAX_PAUSE: Duration = Duration::from_secs(10);
-
 /// A watch that lived so long was healthy: the next one starts at once, with the back-off reset.
 const HEALTHY: Duration = Duration::from_secs(20);
-
-/// How often a watch that goes on failing is logged.
-const REMIND: Duration = Duration::from_mins(1);
 
 /// The watched resource.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +79,8 @@ enum End {
     Silent,
     /// The version is too old: only a full list helps.
     Expired,
+    /// More is to be kept of objects than was: only a full list shows it.
+    Outdated,
     /// Anything else.
     Failed(ApiError),
 }
@@ -98,6 +99,7 @@ impl End {
             Self::Clean => "ended",
             Self::Silent => "silent",
             Self::Expired => "expired",
+            Self::Outdated => "outdated",
             Self::Failed(_) => "error",
         }
     }
@@ -129,6 +131,7 @@ pub async fn run<V: View>(
         health,
         undecodable: UndecodableObjects::new(resource.name, metrics.clone()),
         metrics,
+        shed: AtomicBool::default(),
     };
     stop.run_until_cancelled(reflector.keep_in_step()).await;
 }
@@ -140,6 +143,8 @@ struct Reflector<V> {
     health: Health,
     undecodable: UndecodableObjects,
     metrics: WatchMetrics,
+    /// Whether objects are too large to be kept.
+    shed: AtomicBool,
 }
 
 impl<V: View> Reflector<V> {
@@ -162,7 +167,7 @@ impl<V: View> Reflector<V> {
                 Some(mut at) => {
                     let end = self.watch(&mut at, &mut pause, &mut run).await;
                     is_silent &= !run.has_received;
-                    if !matches!(end, End::Expired | End::Silent) {
+                    if !matches!(end, End::Expired | End::Outdated | End::Silent) {
                         version = Some(at);
                     }
                     end
@@ -193,6 +198,7 @@ impl<V: View> Reflector<V> {
             .inc();
         match end {
             End::Failed(error) => self.failed(error, pause),
+            End::Outdated => info!(resource, "more of the objects is to be kept; listing again"),
             End::Expired => info!(resource, "the watch is too old; listing again"),
             End::Silent if is_silent => {
                 debug!(resource, "the watch is still silent; listing again");
@@ -236,14 +242,15 @@ impl<V: View> Reflector<V> {
         let mut is_complete = true;
         let mut token = String::new();
         loop {
-            let page = self.api.list::<V>(self.resource.path, PAGE, &token).await?;
-            for item in page.items {
+            let each = |item| {
                 let key = self.store_object(item, Origin::List);
                 is_complete &= !key.is_empty();
                 listed.insert(key);
-            }
+            };
+            let page = self.api.list::<V>(self.resource.path, PAGE, &token, each);
+            let page = page.await?;
             self.count();
-            token = page.metadata.r#continue;
+            token = page.r#continue;
             if token.is_empty() {
                 let is_listed = |key: &str| !is_complete || listed.contains(key);
                 self.store.finish_list(is_listed);
@@ -251,7 +258,7 @@ impl<V: View> Reflector<V> {
                 self.health.listed();
                 self.count();
                 info!(resource, objects = listed.len(), "listed");
-                return Ok(page.metadata.resource_version);
+                return Ok(page.resource_version);
             }
         }
     }
@@ -289,8 +296,14 @@ impl<V: View> Reflector<V> {
             info!(resource, "watching again");
         }
         loop {
-            let event = match timeout(SILENCE, events.next()).await {
+            let event = tokio::select! {
+                event = timeout(SILENCE, events.next()) => event,
+                () = self.store.outdated() => return End::Outdated,
+            };
+            let event = match event {
                 Err(_) => return End::Silent,
+                // Once in some minutes, which is often enough.
+                Ok(None) if self.store.shed().1 => return End::Outdated,
                 Ok(None) => return End::Clean,
                 Ok(Some(Err(error))) => return End::of(error),
                 Ok(Some(Ok(event))) => event,
@@ -328,6 +341,25 @@ impl<V: View> Reflector<V> {
             .objects
             .get_or_create(&labels)
             .set(self.store.len() as i64);
+        let (shed, _) = self.store.shed();
+        if self.shed.swap(shed > 0, Ordering::Relaxed) != (shed > 0) {
+            self.tell_shed(shed);
+        }
+    }
+}
+
+impl<V> Reflector<V> {
+    fn tell_shed(&self, shed: usize) {
+        let resource = self.resource.name;
+        if shed > 0 {
+            warn!(
+                resource,
+                "objects are too large to be kept in memory beside other large ones, and are left alone; an event on \
+                 each names the field that takes the most"
+            );
+        } else {
+            info!(resource, "all objects are kept in memory again");
+        }
     }
 }
 
@@ -341,35 +373,6 @@ fn move_on<V: View>(version: &mut String, item: &Item<V>) {
     };
     if !new.is_empty() {
         new.clone_into(version);
-    }
-}
-
-/// Exponential back-off with jitter over everything that ends a watch early, a clean end included:
-/// a server that closes each watch at once must not be asked thousands of times a second.
-#[derive(Debug, Default)]
-struct Pause {
-    failures: u32,
-    /// When a failure was logged last.
-    logged: Option<Instant>,
-}
-
-impl Pause {
-    /// Whether a failure is to be logged now: the first, and then one a minute.
-    fn is_due(&mut self) -> bool {
-        let is_due = self.logged.is_none_or(|at| at.elapsed() >= REMIND);
-        if is_due {
-            self.logged = Some(Instant::now());
-        }
-        is_due
-    }
-
-    /// The next pause; `random` in [0, 1) takes up to half of it away.
-    fn next(&mut self, random: f64) -> Duration {
-        let full = MIN_PAUSE
-            .saturating_mul(1 << self.failures.min(16))
-            .min(MAX_PAUSE);
-        self.failures = self.failures.saturating_add(1);
-        full.mul_f64(1.0 - random / 2.0)
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
 
 use outrigger_api::v1;
 use outrigger_core::{
+    annotations::ReadAnnotations,
     effects::{AllowedEffects, Effects, RawEffects},
     node::ownership::Prefixes,
     service::{ServiceView, capability::Capability},
@@ -146,6 +147,19 @@ impl Session {
                  again after the bound"
             );
         }
+    }
+
+    /// Annotations of Services that are read, if the provider serves load balancers.
+    pub fn annotations_of_services(&self) -> Option<ReadAnnotations> {
+        let load_balancers = self.load_balancers.as_ref()?;
+        Some(ReadAnnotations::of_services(&load_balancers.capability))
+    }
+
+    /// Annotations of Nodes that are read.
+    pub fn annotations_of_nodes(&self) -> ReadAnnotations {
+        let effects = self.node_effects.as_ref();
+        let writes = effects.map_or(&[][..], |effects| &effects.annotations);
+        ReadAnnotations::of_nodes(&self.node_annotation_prefixes, writes)
     }
 
     /// Whether the provider declares effects.

@@ -4,15 +4,13 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use outrigger_api::v1;
 use outrigger_core::{
+    annotations::ALL,
     effects::RawEffects,
     node::{NodeView, Ready},
     service::{Ingress, Port, PortStatus, ServiceView, capability::Capability},
 };
 
 use super::Session;
-
-/// In the place of a prefix: all Node annotations.
-const ALL: &str = "*";
 
 /// The provider's effects, unchecked.
 pub(super) fn effects(effects: v1::KubernetesEffects) -> RawEffects {

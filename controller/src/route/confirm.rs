@@ -74,26 +74,23 @@ impl NodeRoute {
         let question = self.state.ask();
         let mut token = String::new();
         loop {
-            let page = self
-                .parts
-                .api
-                .list::<NodeView>(nodes::COLLECTION, PAGE, &token);
-            let page = page.await?;
-            for item in page.items {
-                match item {
-                    Item::Decoded(node) => {
-                        let due = question.shows(node);
-                        let others = due.into_iter().filter(|other| *other != destination);
-                        self.queue_destinations(others);
-                    }
-                    // The route may lead to it.
-                    Item::Undecodable(node) => {
-                        let text = format!("Node {} cannot be decoded: {}", node.key, node.cause);
-                        return Err(ApiError::Decode(text));
-                    }
+            let mut undecodable = None;
+            let each = |item: Item<NodeView>| match item {
+                Item::Decoded(node) => {
+                    let due = question.shows(node);
+                    let others = due.into_iter().filter(|other| *other != destination);
+                    self.queue_destinations(others);
                 }
+                // The route may lead to it.
+                Item::Undecodable(node) => undecodable = Some(node),
+            };
+            let api = &self.parts.api;
+            let page = api.list(nodes::COLLECTION, PAGE, &token, each).await?;
+            if let Some(node) = undecodable {
+                let text = format!("Node {} cannot be decoded: {}", node.key, node.cause);
+                return Err(ApiError::Decode(text));
             }
-            token = page.metadata.r#continue;
+            token = page.r#continue;
             if token.is_empty() {
                 return Ok(());
             }

@@ -239,6 +239,8 @@ fn state_of(service: &ServiceView, waits: bool) -> &'static str {
         .is_none_or(|found| &*found.reason == "Pending");
     if service.is_paused() {
         "paused"
+    } else if service.shed.is_some() {
+        "too_large"
     } else if status(PROVISIONED) == Some(Status::True.as_str()) {
         "ready"
     } else if waits {

@@ -39,7 +39,7 @@ impl ServiceLb {
         if !Ownership::of(service, Some(&inputs.capability)).may_be_ours() {
             return self.finish(key);
         }
-        if service.is_paused() {
+        if service.is_left_alone() {
             warn!(
                 service = &*key.name,
                 uid = &*key.uid,

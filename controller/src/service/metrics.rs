@@ -39,12 +39,13 @@ pub struct ServiceMetrics {
 }
 
 /// States in the gauge of Services that want a load balancer.
-const STATES: [&str; 6] = [
+const STATES: [&str; 7] = [
     "ready",
     "in_progress",
     "failed",
     "not_managed",
     "paused",
+    "too_large",
     "class_not_served",
 ];
 

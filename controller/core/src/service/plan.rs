@@ -205,6 +205,9 @@ impl Progress {
             Ownership::Provide | Ownership::Cleanup if service.is_paused() => {
                 self.hold(service, HoldReason::Paused, facts)
             }
+            Ownership::Provide | Ownership::Cleanup if let Some(shed) = &service.shed => {
+                self.hold(service, HoldReason::TooLarge(**shed), facts)
+            }
             Ownership::Provide => self.provide(now, service, facts),
             Ownership::Cleanup => self.clean_up(now),
             Ownership::Hold => self.hold(service, HoldReason::ClassNotServed, facts),

@@ -133,6 +133,7 @@ impl From<ServiceJson> for ServiceView {
             spec,
             ingress: status.load_balancer.ingress,
             conditions: status.conditions,
+            shed: None,
         }
     }
 }

@@ -23,6 +23,7 @@ fn with_writes_over_a_copy_and_without_takes_out_one_key() {
     assert_eq!(map.len(), 2);
 
     assert_eq!(more.clone().without("z"), more);
+    assert_eq!(more.bytes(), 6);
     let entries: Vec<_> = more.iter().filter(|(k, _)| *k != "b").collect();
     assert_eq!(more.clone().without("b"), entries.into_iter().collect());
 }
@@ -63,6 +64,8 @@ proptest! {
         model.remove(&gone);
         prop_assert!(map.iter().eq(model.iter().map(|(k, v)| (&**k, &**v))));
         prop_assert_eq!(map.len(), model.len());
+        let short = map.filtered(|key, value| key.len() + value.len() < 3);
+        prop_assert!(short.iter().eq(map.iter().filter(|(k, v)| k.len() + v.len() < 3)));
         prop_assert_eq!(map, model.into_iter().collect());
     }
 }

@@ -4,8 +4,14 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn decoded<V: DeserializeOwned + std::fmt::Debug>(json: &Value) -> Page<Item<V>> {
-    page(json.to_string().as_bytes()).unwrap()
+/// The objects of a list, and where it stands.
+fn decoded<V: DeserializeOwned>(json: &Value) -> (Vec<Item<V>>, ListMeta) {
+    let mut reader = ListReader::default();
+    let mut items = Vec::new();
+    reader.read(json.to_string().as_bytes(), |object| {
+        items.push(Item::of(object));
+    });
+    (items, reader.end().unwrap())
 }
 
 fn undecodable<V>(item: &Item<V>) -> &Undecodable {
@@ -17,21 +23,23 @@ fn undecodable<V>(item: &Item<V>) -> &Undecodable {
 
 #[test]
 fn one_object_does_not_cost_the_list() {
-    let page = decoded::<NodeView>(&json!({"metadata": {"resourceVersion": "7"}, "items": [
-        {"metadata": {"name": "a", "uid": "1"}},
-        {"metadata": {"name": "b", "uid": "2", "resourceVersion": "6"}, "status": {"conditions": [
-            {"type": "A"}, {"type": "Ready", "status": {"not": "a word"}},
-        ]}},
-        {"metadata": {"name": "c", "uid": "3"}},
-    ]}));
-    assert_eq!(page.metadata.resource_version, "7");
-    let names = page.items.iter().map(|item| match item {
+    let (items, meta) = decoded::<NodeView>(
+        &json!({"metadata": {"resourceVersion": "7"}, "items": [
+            {"metadata": {"name": "a", "uid": "1"}},
+            {"metadata": {"name": "b", "uid": "2", "resourceVersion": "6"}, "status": {"conditions": [
+                {"type": "A"}, {"type": "Ready", "status": {"not": "a word"}},
+            ]}},
+            {"metadata": {"name": "c", "uid": "3"}},
+        ]}),
+    );
+    assert_eq!(meta.resource_version, "7");
+    let names = items.iter().map(|item| match item {
         Item::Decoded(node) => &*node.name,
         Item::Undecodable(object) => &object.key,
     });
     assert_eq!(names.collect::<Vec<_>>(), ["a", "b", "c"]);
     assert_eq!(
-        *undecodable(&page.items[1]),
+        *undecodable(&items[1]),
         Undecodable {
             key: "b".to_owned(),
             uid: "2".to_owned(),
@@ -66,7 +74,7 @@ fn the_cause_names_the_field() {
             "metadata.uid: ",
         ),
     ] {
-        let item: Item<NodeView> = Item::of(&object.to_string());
+        let item: Item<NodeView> = Item::of(object.to_string().as_bytes());
         let found = &undecodable(&item).cause;
         assert!(found.starts_with(cause), "{found}");
         assert!(found.len() <= LONGEST_CAUSE, "{found}");
@@ -76,7 +84,7 @@ fn the_cause_names_the_field() {
 #[test]
 fn a_service_is_known_by_namespace_and_name() {
     let json = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"ports": 1}});
-    let item: Item<ServiceView> = Item::of(&json.to_string());
+    let item: Item<ServiceView> = Item::of(json.to_string().as_bytes());
     assert_eq!(undecodable(&item).key, "b/a");
 }
 
@@ -104,7 +112,7 @@ prop_compose! {
     fn any_text()(text in "[a-zA-Z\"\\\\{}:,\\[\\]é-]{0,8}") -> String { text }
 }
 
-fn any_json() -> impl Strategy<Value = Value> {
+pub(super) fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -158,9 +166,9 @@ fn any_object() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn no_object_makes_a_list_fail(objects in prop::collection::vec(any_object(), 0..4)) {
-        let json = json!({"metadata": {"resourceVersion": "1"}, "items": objects}).to_string();
-        prop_assert_eq!(page::<NodeView>(json.as_bytes()).unwrap().items.len(), objects.len());
-        prop_assert_eq!(page::<ServiceView>(json.as_bytes()).unwrap().items.len(), objects.len());
+        let json = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
+        prop_assert_eq!(decoded::<NodeView>(&json).0.len(), objects.len());
+        prop_assert_eq!(decoded::<ServiceView>(&json).0.len(), objects.len());
         for object in &objects {
             let line = format!("{{\"type\":\"ADDED\",\"object\":{object}}}");
             prop_assert!(event::<NodeView>(&line).is_ok());

@@ -1,9 +1,12 @@
 use std::sync::Arc;
 
+use outrigger_core::node::NodeView;
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
+
+mod size;
 
 fn node(name: &str, uid: &str, version: u64, label: &str) -> NodeView {
     serde_json::from_value(json!({

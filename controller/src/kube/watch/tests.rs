@@ -11,9 +11,10 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::*;
+use super::{pause::MAX_PAUSE, *};
 use crate::kube::scripted::{self, ScriptedAnswer};
 
+mod outdated;
 mod silence;
 mod undecodable;
 

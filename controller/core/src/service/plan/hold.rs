@@ -7,7 +7,7 @@ use crate::{
     condition::Status,
     correlator::EventContent,
     service::{
-        ANNOTATION_PAUSED, ServiceView,
+        ANNOTATION_PAUSED, ServiceView, Shed,
         capability::Capability,
         condition::WAITING,
         ownership::{Ownership, is_not_managed},
@@ -23,6 +23,8 @@ pub enum HoldReason {
     Paused,
     /// The provider does not declare its class any more.
     ClassNotServed,
+    /// It is too large to be kept.
+    TooLarge(Shed),
     /// There is no provider that could be asked.
     ProviderUnavailable,
 }
@@ -33,6 +35,7 @@ impl HoldReason {
         match self {
             Self::Paused => "Paused",
             Self::ClassNotServed => CLASS_NOT_SERVED,
+            Self::TooLarge(_) => "TooLarge",
             Self::ProviderUnavailable => "ProviderUnavailable",
         }
     }
@@ -50,6 +53,14 @@ impl HoldReason {
                 capability.provider,
                 class(service),
             ),
+            Self::TooLarge(Shed {
+                field, of_field, ..
+            }) => format!(
+                "The Service is too large to be kept in memory beside other large ones: the load balancer is \
+                 not created, changed or deleted until the Service, or others, are smaller. {field} takes the \
+                 most, {} KiB: remove what is not needed there",
+                of_field.div_ceil(1_024),
+            ),
             Self::ProviderUnavailable => format!(
                 "The provider {:?} is not available: what the Service asks for is done as soon as it is \
                  back. Look at the pod of the cloud controller manager and at its log",
@@ -62,6 +73,7 @@ impl HoldReason {
         match self {
             Self::Paused => EventContent::normal("LoadBalancerPaused", message),
             Self::ClassNotServed => EventContent::warning("LoadBalancerClassNotServed", message),
+            Self::TooLarge(_) => EventContent::warning("ServiceTooLarge", message),
             Self::ProviderUnavailable => EventContent::warning("WaitingForProvider", message),
         }
     }

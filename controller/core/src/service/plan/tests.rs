@@ -14,6 +14,7 @@ use crate::{
         ANNOTATION_PAUSED, FINALIZER, Ingress, ServiceView,
         answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer},
         capability::Capability,
+        change::needs_sync,
         condition::{ACCEPTED, PROVISIONED, TARGETS_IN_STEP, WAITING},
         ownership::Ownership,
         settled::{ANNOTATION_SETTLED, SettledRecord},

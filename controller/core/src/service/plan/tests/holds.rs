@@ -282,3 +282,40 @@ fn only_what_was_asked_for_says_that_it_waits_for_the_provider() {
         assert_eq!(says(&stage), None);
     }
 }
+
+#[test]
+fn a_service_that_is_too_large_is_left_alone_until_it_is_smaller() {
+    let mut stage = Stage::settled();
+    let whole = stage.service.clone();
+    let large = "x".repeat(100_000);
+    stage.annotate("example.com/large", &large);
+    stage.service.shed();
+    let Step::Hold { patch, events, .. } = stage.next() else {
+        panic!("{:?}", stage.next());
+    };
+    let [event] = &*events else {
+        panic!("{events:?}")
+    };
+    let told = (event.kind, &*event.reason);
+    assert_eq!(told, (EventType::Warning, "ServiceTooLarge"));
+    assert!(
+        event
+            .message
+            .contains("metadata.annotations takes the most, 98 KiB")
+    );
+    stage.service = patch.unwrap().applied_to(&stage.service, "h");
+    assert_eq!(waiting(&stage), Some(("True", "TooLarge")));
+    assert!(stage.is_held());
+    // Nor is its load balancer deleted: the annotations that it was made with are not known.
+    stage.service.deleted = Some(stage.now);
+    assert!(stage.is_held());
+    // It is whole again, and what it was is settled.
+    assert!(needs_sync(&stage.service, &whole, &stage.capability));
+    let conditions = stage.service.conditions.clone();
+    stage.service = ServiceView {
+        conditions,
+        ..whole
+    };
+    assert_eq!(stage.step(), Step::Idle);
+    assert_eq!(waiting(&stage), None);
+}

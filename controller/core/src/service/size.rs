@@ -1,0 +1,131 @@
+//! The memory that one Service takes, and how one that takes too much becomes small.
+
+use super::{ServiceView, Spec};
+use crate::{condition::Condition, effects::is_of_controller, string_map::StringMap};
+
+/// Of one text, beside its bytes: pointer, length, and what an allocator adds.
+const TEXT: usize = 40;
+/// Of one port, beside its texts.
+const PORT: usize = 16;
+/// Longest value of an annotation of the controller itself that is kept.
+const LONGEST_OWN: usize = 1_024;
+/// Bytes of all annotations of the controller itself that are kept.
+const MOST_OWN: usize = 4_096;
+
+/// A Service of which most was forgotten, since it and others are too large to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shed {
+    /// Memory of the whole.
+    pub bytes: usize,
+    /// The field that takes the most, such as `metadata.annotations`.
+    pub field: &'static str,
+    /// Memory of that field.
+    pub of_field: usize,
+}
+
+impl ServiceView {
+    /// The memory that it takes, roughly.
+    pub fn bytes(&self) -> usize {
+        self.parts().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Forgets labels, annotations and the larger part of the spec: the loop leaves such a Service alone.
+    /// The controller's own annotations stay, as far as they are of the length that it writes.
+    pub fn shed(&mut self) {
+        let bytes = self.bytes();
+        let mut parts = self.parts();
+        parts.sort_unstable_by_key(|(_, bytes)| *bytes);
+        let Some((field, of_field)) = parts.last().copied() else {
+            return;
+        };
+        let own = |key: &str, value: &str| is_of_controller(key) && value.len() <= LONGEST_OWN;
+        let annotations = self.annotations.filtered(own);
+        self.annotations = if annotations.bytes() <= MOST_OWN {
+            annotations
+        } else {
+            StringMap::default()
+        };
+        self.labels = StringMap::default();
+        let spec = std::mem::take(&mut self.spec);
+        self.spec = Spec {
+            kind: spec.kind,
+            load_balancer_class: spec.load_balancer_class,
+            ..Spec::default()
+        };
+        self.shed = Some(Box::new(Shed {
+            bytes,
+            field,
+            of_field,
+        }));
+    }
+
+    /// The fields that can be large, with the memory that each takes.
+    fn parts(&self) -> [(&'static str, usize); 8] {
+        let texts = |texts: &[Box<str>]| texts.iter().map(|text| TEXT + text.len()).sum();
+        let ports = self.spec.ports.iter().map(|port| {
+            let optional = port.app_protocol.as_deref().unwrap_or_default();
+            let texts = [&port.name, &port.protocol, &port.target_port];
+            let texts: usize = texts.iter().map(|text| TEXT + text.len()).sum();
+            PORT + texts + TEXT + optional.len()
+        });
+        let conditions = self.conditions.iter().map(|condition: &Condition| {
+            4 * TEXT + condition.kind.len() + condition.reason.len() + condition.message.len()
+        });
+        let ingress = self.ingress.iter().map(|entry| {
+            let ports = entry.ports.len() * 3 * TEXT;
+            4 * TEXT + entry.ip.len() + entry.hostname.len() + ports
+        });
+        [
+            ("metadata.annotations", self.annotations.bytes()),
+            ("metadata.labels", self.labels.bytes()),
+            ("metadata.finalizers", texts(&self.finalizers)),
+            ("spec.ports", ports.sum()),
+            (
+                "spec.loadBalancerSourceRanges",
+                texts(&self.spec.load_balancer_source_ranges),
+            ),
+            ("spec.externalIPs", texts(&self.spec.external_ips)),
+            ("status.conditions", conditions.sum()),
+            ("status.loadBalancer", ingress.sum()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{fixture::load_balancer, service::ANNOTATION_PAUSED};
+
+    #[test]
+    fn the_largest_field_is_named_and_all_large_ones_forgotten() {
+        let mut service = load_balancer("web");
+        let small = service.bytes();
+        assert!(small < 2_048, "{small}");
+        let own = [(ANNOTATION_PAUSED, "true")];
+        let large = "x".repeat(100_000);
+        let more = [("example.com/a", &*large), ("outrigger.dev/junk", &*large)];
+        service.annotations = service.annotations.with(own).with(more);
+        let bytes = service.bytes();
+        assert!((200_000..210_000).contains(&bytes), "{bytes}");
+        service.shed();
+        let shed = service.shed.clone().unwrap();
+        assert_eq!((shed.bytes, shed.field), (bytes, "metadata.annotations"));
+        assert!(service.bytes() < 2_048, "{service:?}");
+        assert!(service.is_paused() && service.is_load_balancer() && service.is_left_alone());
+
+        let mut service = load_balancer("web");
+        let ranges = (0..1_000).map(|at| format!("10.{}.{}.0/24", at / 250, at % 250).into());
+        service.spec.load_balancer_source_ranges = ranges.collect();
+        service.shed();
+        let field = service.shed.as_ref().map(|shed| shed.field);
+        assert_eq!(field, Some("spec.loadBalancerSourceRanges"));
+    }
+
+    #[test]
+    fn many_short_values_are_forgotten_too() {
+        let mut service = load_balancer("web");
+        let junk = (0..100).map(|at| (format!("outrigger.dev/{at}"), "x".repeat(1_000)));
+        service.annotations = junk.collect();
+        service.shed();
+        assert!(service.annotations.is_empty());
+    }
+}

@@ -1,0 +1,96 @@
+//! The objects that a store can hold.
+
+use std::sync::Arc;
+
+use outrigger_core::{
+    annotations::ReadAnnotations, node::NodeView, service::ServiceView, volume::VolumeView,
+};
+use serde::de::DeserializeOwned;
+
+/// The content of a store: a small immutable view of one object.
+pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
+    /// Name, or namespace/name: unique in the store.
+    fn key(&self) -> &Arc<str>;
+    /// `metadata.uid`.
+    fn uid(&self) -> &str;
+    /// `metadata.resourceVersion`.
+    fn resource_version(&self) -> &str;
+
+    /// Forgets the annotations that are not read.
+    fn keep(&mut self, _read: &ReadAnnotations) {}
+
+    /// The memory that it takes, where users decide how much that is.
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    /// Forgets most of it, where [`Self::bytes`] is not zero.
+    fn shed(&mut self) {}
+
+    /// Whether most of it is forgotten.
+    fn is_shed(&self) -> bool {
+        false
+    }
+}
+
+impl View for NodeView {
+    fn key(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    fn keep(&mut self, read: &ReadAnnotations) {
+        read.keep(&mut self.annotations);
+    }
+}
+
+impl View for ServiceView {
+    fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    fn keep(&mut self, read: &ReadAnnotations) {
+        read.keep(&mut self.annotations);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+
+    fn shed(&mut self) {
+        self.shed();
+    }
+
+    fn is_shed(&self) -> bool {
+        self.shed.is_some()
+    }
+}
+
+impl View for VolumeView {
+    fn key(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
