@@ -20,6 +20,7 @@ mod details;
 mod dump;
 mod endpoint;
 mod error;
+mod footprint;
 mod gather;
 mod handshake;
 mod health;
@@ -32,6 +33,7 @@ mod node_effects;
 mod node_sets;
 mod not_managed;
 mod preconditions;
+mod raw;
 mod routes;
 mod session;
 mod state;
@@ -55,6 +57,7 @@ use crate::{fence::Fence, telemetry::Repeats};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use health::{Dependency, ProviderHealth, Quota};
+pub use list::WantedInstances;
 pub use load_balancers::{
     ChangeAction, EnsureInput, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange, Slot,
     TargetsUpdate,

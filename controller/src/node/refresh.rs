@@ -9,7 +9,11 @@
 //!                                                       observed ─► queue ─► sync: writes
 //! ```
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use outrigger_api::v1::LookupPreference;
@@ -142,7 +146,17 @@ impl Sweep<'_> {
 
     /// One list for all. Returns the nodes if it is too large.
     async fn list(&mut self, nodes: Vec<Arc<NodeView>>) -> Vec<Arc<NodeView>> {
-        let listed = match self.cloud_node.parts.provider.list(self.purpose).await {
+        let mut wanted: HashSet<Box<str>> = HashSet::new();
+        for node in &nodes {
+            wanted.insert(Box::from(&*node.name));
+            wanted.insert(node.provider_id.clone());
+        }
+        wanted.remove("");
+        let of_nodes = move |instance: &Instance| {
+            wanted.contains(&instance.provider_id) || wanted.contains(&instance.node_name)
+        };
+        let provider = &self.cloud_node.parts.provider;
+        let listed = match provider.list(self.purpose, Arc::new(of_nodes)).await {
             Ok(listed) => listed,
             Err(error @ Error::ReplyTooLarge { .. }) => {
                 warn!(

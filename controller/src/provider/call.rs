@@ -3,8 +3,9 @@
 
 use std::{future, sync::Arc, time::Duration};
 
-use outrigger_api::v1::{
-    self, CallContext, ErrorReason, provider_service_client::ProviderServiceClient,
+use outrigger_api::{
+    DEFAULT_MAX_MESSAGE_BYTES,
+    v1::{self, CallContext, ErrorReason},
 };
 use tokio::{
     sync::mpsc,
@@ -20,6 +21,7 @@ use super::{
     details::Checked,
     metrics::ProviderMetrics,
     preconditions::Preconditions,
+    raw::ONE_OBJECT,
 };
 
 /// A unary method of the contract.
@@ -37,6 +39,8 @@ pub(super) trait Unary {
     /// Whether one call is about one object. UNIMPLEMENTED may then mean that object, so that the
     /// others are asked about all the same.
     const IS_ABOUT_ONE_OBJECT: bool = false;
+    /// Largest answer, in bytes.
+    const RECEIVE: usize = DEFAULT_MAX_MESSAGE_BYTES;
     /// Behaviour of the controller without the method, for people.
     const WITHOUT: &'static str = "calls of it are repeated with back-off";
 
@@ -85,7 +89,7 @@ pub(super) struct MessageLimits {
 /// A method that one request and one response of the contract make up. The braces have the other items of
 /// [`Unary`].
 macro_rules! unary {
-    ($call:ident = $client:ident.$method:ident($request:ident) -> $response:ident { $($items:tt)* }) => {
+    ($call:ident = $service:ident($request:ident) -> $response:ident { $($items:tt)* }) => {
         #[doc = concat!("`", stringify!($call), "` of the contract.")]
         pub(in $crate::provider) struct $call;
 
@@ -100,22 +104,22 @@ macro_rules! unary {
                 limits: $crate::provider::call::MessageLimits,
                 request: tonic::Request<Self::Request>,
             ) -> Result<tonic::Response<Self::Response>, tonic::Status> {
-                $client::new(channel)
-                    .max_decoding_message_size(limits.receive)
-                    .max_encoding_message_size(limits.send)
-                    .$method(request)
-                    .await
+                const PATH: &str =
+                    concat!("/cloudprovider.v1.", stringify!($service), "/", stringify!($call));
+                $crate::provider::raw::unary(channel, limits, PATH, stringify!($response), request).await
             }
         }
     };
 }
 pub(super) use unary;
 
-unary!(Handshake = ProviderServiceClient.handshake(HandshakeRequest) -> HandshakeResponse {
+unary!(Handshake = ProviderService(HandshakeRequest) -> HandshakeResponse {
     const DEADLINE: Duration = Duration::from_secs(10);
+    const RECEIVE: usize = ONE_OBJECT;
 });
-unary!(GetStatus = ProviderServiceClient.get_status(GetStatusRequest) -> GetStatusResponse {
+unary!(GetStatus = ProviderService(GetStatusRequest) -> GetStatusResponse {
     const DEADLINE: Duration = Duration::from_secs(5);
+    const RECEIVE: usize = ONE_OBJECT;
 });
 
 /// Makes a call and reads how it ended. Dropping the future cancels the call.
@@ -133,6 +137,10 @@ pub(super) async fn send<R: Unary>(
             limit: limits.send,
         });
     }
+    let limits = MessageLimits {
+        receive: limits.receive.min(R::RECEIVE),
+        ..limits
+    };
     let deadline = R::deadline(&message);
     let mut request = Request::new(message);
     // The provider receives this deadline; the channel's own time limit is not sent.

@@ -1,12 +1,20 @@
-//! Lists that come in parts: whole, or an error.
+//! Lists that come in parts: whole, or an error. Each entry is handed on as it is decoded, so that of a long list
+//! only that part is in memory that is kept.
 
 use std::time::Duration;
 
+use outrigger_api::{FieldKind, MESSAGE_SHAPES};
 use prost::Message;
 use tokio::time::timeout;
-use tonic::{Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
-use super::Error;
+use super::{
+    Error,
+    call::MessageLimits,
+    details::Checked,
+    footprint::{self, Value},
+    raw,
+};
 
 /// Between two messages of any stream.
 pub(super) const SILENCE: Duration = Duration::from_mins(1);
@@ -14,10 +22,31 @@ pub(super) const SILENCE: Duration = Duration::from_mins(1);
 const MOST: usize = 100_000;
 /// Bytes of all messages of a list, encoded: more than that many entries of a usual size have.
 const MOST_BYTES: usize = 128 << 20;
+/// Memory of all entries of a list that are kept.
+const MOST_KEPT: usize = 32 << 20;
+/// Number of the field with the entries, in each part of a list.
+const ENTRIES: u32 = 1;
+/// Number of `complete`.
+const COMPLETE: u32 = 2;
 
-/// The received part, and the reason not to use it.
-pub(super) struct Gathered<T> {
-    entries: Vec<T>,
+/// Takes the entries of a list as they come.
+pub(super) trait Collector: Send + 'static {
+    /// The entry on the wire.
+    type Entry: Message + Default;
+
+    /// Takes one. Returns whether it is kept.
+    fn take(&mut self, entry: Self::Entry) -> bool;
+}
+
+/// The request for a list, and the collector of its entries.
+pub(super) struct ListRequest<M, C> {
+    pub(super) message: M,
+    pub(super) collector: C,
+}
+
+/// The entries, and the reason not to use them.
+pub(super) struct Gathered<C> {
+    collector: C,
     fault: Option<Fault>,
 }
 
@@ -28,57 +57,116 @@ enum Fault {
     GoesOn,
     TooMany,
     TooLarge,
+    KeepsTooMuch,
 }
 
-/// Makes the call and reads to the end. `part` tells the entries of a message, and whether it is
-/// marked as the last.
-pub(super) async fn gather<M: Message, T, I: IntoIterator<Item = T>>(
-    call: impl Future<Output = Result<Response<Streaming<M>>, Status>>,
-    part: impl Fn(M) -> (I, bool),
-) -> Result<Response<Gathered<T>>, Status> {
-    let mut entries = Vec::new();
-    let Ok(response) = timeout(SILENCE, call).await else {
-        let fault = Some(Fault::Silent);
-        return Ok(Response::new(Gathered { entries, fault }));
-    };
-    let mut stream = response?.into_inner();
-    let mut complete = false;
-    let mut bytes = 0_usize;
-    let fault = loop {
-        let Ok(message) = timeout(SILENCE, stream.message()).await else {
-            break Some(Fault::Silent);
-        };
-        let Some(message) = message? else {
-            break (!complete).then_some(Fault::Incomplete);
-        };
-        if complete {
-            break Some(Fault::GoesOn);
-        }
-        bytes = bytes.saturating_add(message.encoded_len());
-        let (more, is_last) = part(message);
-        complete = is_last;
-        entries.extend(more);
-        if let Some(fault) = beyond(entries.len(), bytes) {
-            break Some(fault);
-        }
-    };
-    Ok(Response::new(Gathered { entries, fault }))
+/// How far a list is read.
+struct Reading<C> {
+    collector: C,
+    sums: Sums,
+    is_complete: bool,
 }
 
-/// Whether a list is larger than the limit.
-const fn beyond(entries: usize, bytes: usize) -> Option<Fault> {
-    if entries > MOST {
-        Some(Fault::TooMany)
-    } else if bytes > MOST_BYTES {
-        Some(Fault::TooLarge)
-    } else {
-        None
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    entries: usize,
+    bytes: usize,
+    kept: usize,
+}
+
+/// Makes the call and reads to the end. `part` is the name of the message that has a part of the list.
+pub(super) async fn gather<M: Message + 'static, C: Collector>(
+    channel: Checked,
+    limits: MessageLimits,
+    path: &'static str,
+    part: &str,
+    request: Request<ListRequest<M, C>>,
+) -> Result<Response<Gathered<C>>, Status> {
+    let (metadata, extensions, ListRequest { message, collector }) = request.into_parts();
+    let request = Request::from_parts(metadata, extensions, message);
+    let mut reading = Reading {
+        collector,
+        sums: Sums::default(),
+        is_complete: false,
+    };
+    let call = raw::server_streaming(channel, limits, path, request);
+    let fault = match timeout(SILENCE, call).await {
+        Err(_) => Some(Fault::Silent),
+        Ok(response) => {
+            let mut stream = response?.into_inner();
+            loop {
+                let Ok(message) = timeout(SILENCE, stream.message()).await else {
+                    break Some(Fault::Silent);
+                };
+                let Some(message) = message? else {
+                    break (!reading.is_complete).then_some(Fault::Incomplete);
+                };
+                if let Some(fault) = reading.read(part, &message)? {
+                    break Some(fault);
+                }
+            }
+        }
+    };
+    let collector = reading.collector;
+    Ok(Response::new(Gathered { collector, fault }))
+}
+
+impl<C: Collector> Reading<C> {
+    /// Reads a message.
+    fn read(&mut self, part: &str, message: &[u8]) -> Result<Option<Fault>, Status> {
+        if self.is_complete {
+            return Ok(Some(Fault::GoesOn));
+        }
+        let shape = footprint::shape(part).and_then(|shape| {
+            let entries = shape.fields.iter().find(|field| field.number == ENTRIES)?;
+            match entries.kind {
+                FieldKind::Message(at) => MESSAGE_SHAPES.get(at),
+                FieldKind::Number | FieldKind::Text => None,
+            }
+        });
+        let shape =
+            shape.ok_or_else(|| Status::internal(format!("{part} is no part of a list")))?;
+        self.sums.bytes = self.sums.bytes.saturating_add(message.len());
+        for (number, value) in footprint::fields(message) {
+            match (number, value) {
+                (ENTRIES, Value::Bytes(entry)) => {
+                    self.sums.entries += 1;
+                    let memory = raw::measure(shape, entry, raw::ONE_OBJECT)?;
+                    let entry = C::Entry::decode(entry);
+                    let entry = entry.map_err(|error| Status::internal(error.to_string()))?;
+                    if self.collector.take(entry) {
+                        self.sums.kept = self.sums.kept.saturating_add(shape.size + memory);
+                    }
+                }
+                (COMPLETE, Value::Number(complete)) => self.is_complete = complete != 0,
+                _ => {}
+            }
+            if let Some(fault) = self.sums.fault() {
+                return Ok(Some(fault));
+            }
+        }
+        Ok(self.sums.fault())
     }
 }
 
-impl<T> Gathered<T> {
+impl Sums {
+    /// Whether a list is larger than the limit.
+    const fn fault(self) -> Option<Fault> {
+        if self.entries > MOST {
+            Some(Fault::TooMany)
+        } else if self.bytes > MOST_BYTES {
+            Some(Fault::TooLarge)
+        } else if self.kept > MOST_KEPT {
+            Some(Fault::KeepsTooMuch)
+        } else {
+            None
+        }
+    }
+}
+
+impl<C> Gathered<C> {
     /// All of it.
-    pub(super) fn whole(self, rpc: &'static str) -> Result<Vec<T>, Error> {
+    pub(super) fn whole(self, rpc: &'static str) -> Result<C, Error> {
         let malformed = |what: &str| Error::Malformed {
             rpc,
             what: what.into(),
@@ -88,7 +176,7 @@ impl<T> Gathered<T> {
             what: what.into(),
         };
         Err(match self.fault {
-            None => return Ok(self.entries),
+            None => return Ok(self.collector),
             Some(Fault::Silent) => Error::Timeout {
                 rpc,
                 after: SILENCE,
@@ -97,26 +185,114 @@ impl<T> Gathered<T> {
             Some(Fault::GoesOn) => malformed("a list that goes on after `complete`"),
             Some(Fault::TooMany) => too_large("a list of more than 100,000 entries"),
             Some(Fault::TooLarge) => too_large("a list of more than 128 MiB"),
+            Some(Fault::KeepsTooMuch) => {
+                too_large("a list whose entries about this cluster take more than 32 MiB of memory")
+            }
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use outrigger_api::v1;
+
     use super::*;
 
+    const PART: &str = "ListInstancesResponse";
+
+    impl Collector for Vec<v1::Instance> {
+        type Entry = v1::Instance;
+
+        fn take(&mut self, entry: v1::Instance) -> bool {
+            self.push(entry);
+            true
+        }
+    }
+
+    fn reading() -> Reading<Vec<v1::Instance>> {
+        Reading {
+            collector: Vec::new(),
+            sums: Sums::default(),
+            is_complete: false,
+        }
+    }
+
     #[test]
-    fn a_list_is_bounded_in_entries_and_in_bytes() {
-        assert_eq!(beyond(MOST, MOST_BYTES), None);
-        assert_eq!(beyond(MOST + 1, 0), Some(Fault::TooMany));
-        assert_eq!(beyond(1, MOST_BYTES + 1), Some(Fault::TooLarge));
+    fn a_list_is_bounded_in_entries_in_bytes_and_in_memory() {
+        let at_most = Sums {
+            entries: MOST,
+            bytes: MOST_BYTES,
+            kept: MOST_KEPT,
+        };
+        assert_eq!(at_most.fault(), None);
+        let more = |edit: fn(&mut Sums)| {
+            let mut sums = at_most;
+            edit(&mut sums);
+            sums.fault()
+        };
+        assert_eq!(more(|sums| sums.entries += 1), Some(Fault::TooMany));
+        assert_eq!(more(|sums| sums.bytes += 1), Some(Fault::TooLarge));
+        assert_eq!(more(|sums| sums.kept += 1), Some(Fault::KeepsTooMuch));
         let gathered = Gathered::<()> {
-            entries: Vec::new(),
+            collector: (),
             fault: Some(Fault::TooLarge),
         };
         let error = gathered.whole("ListInstances").unwrap_err();
         let text =
             "ListInstances: the provider's answer breaks the contract: a list of more than 128 MiB";
         assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn empty_entries_are_counted_before_they_take_memory() {
+        let mut reading = reading();
+        // Two bytes each.
+        let message = [0x0a, 0].repeat(2 * MOST);
+        assert_eq!(reading.read(PART, &message).unwrap(), Some(Fault::TooMany));
+        assert_eq!(reading.collector.len(), MOST + 1);
+    }
+
+    #[test]
+    fn kept_entries_are_bounded() {
+        let instance = v1::Instance {
+            provider_id: "x".repeat(1_000),
+            ..v1::Instance::default()
+        };
+        let part = v1::ListInstancesResponse {
+            instances: vec![instance; 1_000],
+            complete: false,
+        };
+        let message = part.encode_to_vec();
+        let mut reading = reading();
+        let fault = (0..100).find_map(|_| reading.read(PART, &message).unwrap());
+        assert_eq!(fault, Some(Fault::KeepsTooMuch));
+        let kept: usize = reading.collector.iter().map(Message::encoded_len).sum();
+        assert!(kept < MOST_KEPT, "{kept}");
+    }
+
+    #[test]
+    fn an_entry_that_would_take_too_much_memory_is_not_decoded() {
+        // Addresses of two bytes each, in one instance.
+        let instance = [0x22, 0].repeat(100_000);
+        let mut message = vec![0x0a];
+        prost::encode_length_delimiter(instance.len(), &mut message).unwrap();
+        message.extend(instance);
+        let mut reading = reading();
+        let status = reading.read(PART, &message).unwrap_err();
+        let refused = raw::TooLargeDecoded::of(&status).unwrap().to_string();
+        assert!(refused.contains("most of them for addresses"), "{refused}");
+        assert!(reading.collector.is_empty());
+    }
+
+    #[test]
+    fn parts_of_lists_have_entries_and_an_end() {
+        for part in [PART, "ListRoutesResponse", "ListLoadBalancersResponse"] {
+            let fields = footprint::shape(part).unwrap().fields;
+            let numbers = fields.iter().map(|field| (field.number, field.is_repeated));
+            assert_eq!(
+                numbers.collect::<Vec<_>>(),
+                [(ENTRIES, true), (COMPLETE, false)]
+            );
+        }
     }
 }

@@ -1,26 +1,34 @@
 //! The list of all instances, where a provider serves it.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
-use outrigger_api::v1::{self, instances_service_client::InstancesServiceClient};
-use outrigger_core::node::{answer::Rules, instance::Instance};
+use outrigger_api::v1;
+use outrigger_core::node::{answer::Rules, instance::Instance, ownership::Prefixes};
 use tonic::{Request, Response, Status};
 use tracing::warn;
 
 use super::{
-    Error, LookupPurpose, Provider,
+    Error, InstancesCapability, LookupPurpose, Provider,
     call::{MessageLimits, Unary},
     details::Checked,
-    gather::{Gathered, gather},
+    gather::{Collector, Gathered, ListRequest, gather},
     lookup,
 };
+
+/// Which instances of a list are of interest: an account may have many machines that are no Nodes.
+pub type WantedInstances = Arc<dyn Fn(&Instance) -> bool + Send + Sync>;
 
 /// `InstancesService.ListInstances`, gathered.
 struct ListInstances;
 
 impl Unary for ListInstances {
-    type Request = v1::ListInstancesRequest;
-    type Response = Gathered<v1::Instance>;
+    type Request = ListRequest<v1::ListInstancesRequest, Instances>;
+    type Response = Gathered<Instances>;
     const NAME: &'static str = "ListInstances";
     const DEADLINE: Duration = Duration::from_mins(5);
     const WITHOUT: &'static str = "labels and addresses of Nodes are not kept in step";
@@ -30,15 +38,74 @@ impl Unary for ListInstances {
         limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
-        let mut client =
-            InstancesServiceClient::new(channel).max_decoding_message_size(limits.receive);
-        let call = client.list_instances(request);
-        gather(call, |part| (part.instances, part.complete)).await
+        let path = "/cloudprovider.v1.InstancesService/ListInstances";
+        gather(channel, limits, path, "ListInstancesResponse", request).await
+    }
+}
+
+/// The instances that are wanted, of those that a list has shown so far.
+struct Instances {
+    purpose: LookupPurpose,
+    prefixes: Prefixes,
+    empty_provider_id: bool,
+    wanted: WantedInstances,
+    /// Of the provider IDs: a long list has more of them than there is room for.
+    hashes: HashSet<u64>,
+    hasher: RandomState,
+    listed: Vec<Instance>,
+    total: usize,
+    left_out: usize,
+    refused: Option<Error>,
+    has_one_twice: bool,
+}
+
+impl Instances {
+    fn new(purpose: LookupPurpose, offered: &InstancesCapability, wanted: WantedInstances) -> Self {
+        Self {
+            purpose,
+            prefixes: offered.prefixes.clone(),
+            empty_provider_id: offered.without_provider_id,
+            wanted,
+            hashes: HashSet::new(),
+            hasher: RandomState::new(),
+            listed: Vec::new(),
+            total: 0,
+            left_out: 0,
+            refused: None,
+            has_one_twice: false,
+        }
+    }
+}
+
+impl Collector for Instances {
+    type Entry = v1::Instance;
+
+    fn take(&mut self, entry: v1::Instance) -> bool {
+        self.total += 1;
+        let id = &*entry.provider_id;
+        self.has_one_twice |= !id.is_empty() && !self.hashes.insert(self.hasher.hash_one(id));
+        let rules = Rules {
+            prefixes: &self.prefixes,
+            empty_provider_id: self.empty_provider_id,
+        };
+        match lookup::read_instance(entry, self.purpose, rules) {
+            Ok(instance) if (self.wanted)(&instance) => {
+                self.listed.push(instance);
+                return true;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                self.left_out += 1;
+                self.refused = Some(error);
+            }
+        }
+        false
     }
 }
 
 impl Provider {
-    /// Lists every instance that can be a node of this cluster, all of them or an error.
+    /// Lists the instances that are `wanted` among every instance that can be a node of this cluster, all of them or
+    /// an error.
     ///
     /// An instance that breaks the contract is left out. So being missing here is a hint and no
     /// more: ask with [`Provider::lookup`] before anything follows from it.
@@ -47,45 +114,44 @@ impl Provider {
     ///
     /// # Errors
     /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
-    pub async fn list(&self, purpose: LookupPurpose) -> Result<Vec<Instance>, Error> {
+    pub async fn list(
+        &self,
+        purpose: LookupPurpose,
+        wanted: WantedInstances,
+    ) -> Result<Vec<Instance>, Error> {
         let rpc = ListInstances::NAME;
         let (permit, session) = self.admit::<ListInstances>(purpose.into()).await?;
         let offered = session.instances.as_ref().filter(|offered| offered.list);
         let offered = offered.ok_or(Error::NotOffered { rpc })?;
         self.shared.metrics.asked(purpose);
-        let instances = self
+        let Instances {
+            listed,
+            total,
+            left_out,
+            refused,
+            has_one_twice,
+            ..
+        } = self
             .shared
             .call::<ListInstances>(&permit, &self.preconditions, &session, |_, context| {
-                v1::ListInstancesRequest {
-                    context: Some(context),
-                    max_staleness: purpose.max_staleness().try_into().ok(),
-                    view: lookup::wire_view(purpose).into(),
+                ListRequest {
+                    message: v1::ListInstancesRequest {
+                        context: Some(context),
+                        max_staleness: purpose.max_staleness().try_into().ok(),
+                        view: lookup::wire_view(purpose).into(),
+                    },
+                    collector: Instances::new(purpose, offered, Arc::clone(&wanted)),
                 }
             })
             .await?
             .whole(rpc)?;
-        let rules = Rules {
-            prefixes: &offered.prefixes,
-            empty_provider_id: offered.without_provider_id,
-        };
-        let total = instances.len();
-        let mut ids = HashSet::with_capacity(total);
-        let mut listed = Vec::with_capacity(total);
-        let mut refused = None;
-        for raw in instances {
-            if !raw.provider_id.is_empty() && !ids.insert(raw.provider_id.clone()) {
-                return Err(Error::Malformed {
-                    rpc,
-                    what: "one provider ID twice in a list".into(),
-                });
-            }
-            match lookup::read_instance(raw, purpose, rules) {
-                Ok(instance) => listed.push(instance),
-                Err(error) => refused = Some(error),
-            }
+        if has_one_twice {
+            return Err(Error::Malformed {
+                rpc,
+                what: "one provider ID twice in a list".into(),
+            });
         }
         if let Some(error) = refused {
-            let left_out = total - listed.len();
             warn!(left_out, total, %error, "instances left out of the list");
         }
         Ok(listed)

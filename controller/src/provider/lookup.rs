@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use outrigger_api::v1::{self, instances_service_client::InstancesServiceClient};
+use outrigger_api::v1;
 use outrigger_core::{
     effects::RawEffects,
     node::{NodeView, instance::Lookup},
@@ -27,7 +27,7 @@ pub(super) use answer::read_instance;
 use batches::LookupItem;
 pub(super) use batches::{PendingLookup, WaitingLookups};
 
-unary!(BatchGetInstances = InstancesServiceClient.batch_get_instances(BatchGetInstancesRequest) -> BatchGetInstancesResponse {
+unary!(BatchGetInstances = InstancesService(BatchGetInstancesRequest) -> BatchGetInstancesResponse {
     const DEADLINE: Duration = Duration::from_secs(30);
     const WITHOUT: &'static str = "no Node is initialized, kept in step or deleted";
 });

@@ -14,6 +14,7 @@ mod instances;
 mod lists;
 mod load_balancers;
 mod lookups;
+mod memory;
 mod node_sets;
 mod preconditions;
 mod reports;

@@ -12,7 +12,7 @@ use tonic::{Code, Status, TimeoutExpired};
 use tonic_types::{ErrorInfo, RetryInfo, pb};
 
 use super::{Error, REASON_PREFIX};
-use crate::provider::{details, wire};
+use crate::provider::{details, raw::TooLargeDecoded, wire};
 
 /// Bytes of a reason that is shown.
 const MAX_REASON: usize = 63;
@@ -30,6 +30,10 @@ impl Error {
         deadline: Duration,
         status: &Status,
     ) -> Self {
+        if let Some(refused) = TooLargeDecoded::of(status) {
+            let what = refused.to_string().into();
+            return Self::ReplyTooLarge { rpc, what };
+        }
         match origin(status) {
             Origin::Deadline => Self::Timeout {
                 rpc,

@@ -6,13 +6,12 @@ use outrigger_api::v1;
 use outrigger_core::text;
 use tonic::{Request, Response, Status};
 
-use super::calls::client;
 use crate::provider::{
     Error, Provider,
     admission::Urgency,
     call::{MessageLimits, Unary},
     details::Checked,
-    gather::{Gathered, gather},
+    gather::{Collector, Gathered, ListRequest, gather},
 };
 
 /// Names, ids and keys, in bytes.
@@ -40,12 +39,21 @@ pub struct Owner {
     pub uid: Box<str>,
 }
 
+impl Collector for Vec<OwnedLoadBalancer> {
+    type Entry = v1::OwnedLoadBalancer;
+
+    fn take(&mut self, entry: v1::OwnedLoadBalancer) -> bool {
+        self.push(entry.into());
+        true
+    }
+}
+
 /// `LoadBalancersService.ListLoadBalancers`, gathered.
 struct ListLoadBalancers;
 
 impl Unary for ListLoadBalancers {
-    type Request = v1::ListLoadBalancersRequest;
-    type Response = Gathered<OwnedLoadBalancer>;
+    type Request = ListRequest<v1::ListLoadBalancersRequest, Vec<OwnedLoadBalancer>>;
+    type Response = Gathered<Vec<OwnedLoadBalancer>>;
     const NAME: &'static str = "ListLoadBalancers";
     const DEADLINE: Duration = Duration::from_mins(5);
     const WITHOUT: &'static str = "load balancers that no Service wants are not found";
@@ -55,12 +63,8 @@ impl Unary for ListLoadBalancers {
         limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
-        let mut client = client(channel, limits);
-        gather(client.list_load_balancers(request), |part| {
-            let entries = part.load_balancers.into_iter();
-            (entries.map(OwnedLoadBalancer::from), part.complete)
-        })
-        .await
+        let path = "/cloudprovider.v1.LoadBalancersService/ListLoadBalancers";
+        gather(channel, limits, path, "ListLoadBalancersResponse", request).await
     }
 }
 
@@ -83,8 +87,11 @@ impl Provider {
             &permit,
             &self.preconditions,
             &session,
-            |_, context| v1::ListLoadBalancersRequest {
-                context: Some(context),
+            |_, context| ListRequest {
+                message: v1::ListLoadBalancersRequest {
+                    context: Some(context),
+                },
+                collector: Vec::new(),
             },
         );
         call.await?.whole(rpc)

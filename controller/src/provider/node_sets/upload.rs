@@ -2,9 +2,7 @@
 
 use std::{iter, ops::Range, sync::Arc, time::Duration};
 
-use outrigger_api::v1::{
-    self, CallContext, node_sets_service_client::NodeSetsServiceClient, sync_node_set_request::Part,
-};
+use outrigger_api::v1::{self, CallContext, sync_node_set_request::Part};
 use outrigger_core::{
     node::NodeView,
     targets::{self, Targets},
@@ -17,7 +15,7 @@ use crate::provider::{
     Error, Session,
     call::{MessageLimits, Unary},
     details::Checked,
-    wire,
+    raw, wire,
 };
 
 /// Bytes of a chunk, unless the provider accepts less.
@@ -35,6 +33,7 @@ impl Unary for SyncNodeSet {
     type Response = v1::SyncNodeSetResponse;
     const NAME: &'static str = "SyncNodeSet";
     const DEADLINE: Duration = Duration::from_mins(1);
+    const RECEIVE: usize = raw::ONE_OBJECT;
     const WITHOUT: &'static str = "each load balancer call carries all target nodes instead";
 
     async fn send(
@@ -43,11 +42,9 @@ impl Unary for SyncNodeSet {
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
         let messages = |(upload, context)| tokio_stream::iter(messages(upload, context));
-        NodeSetsServiceClient::new(channel)
-            .max_decoding_message_size(limits.receive)
-            .max_encoding_message_size(limits.send)
-            .sync_node_set(request.map(messages))
-            .await
+        let path = "/cloudprovider.v1.NodeSetsService/SyncNodeSet";
+        let request = request.map(messages);
+        raw::client_streaming(channel, limits, path, "SyncNodeSetResponse", request).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use outrigger_api::v1::{self, routes_service_client::RoutesServiceClient};
+use outrigger_api::v1;
 use parking_lot::Mutex;
 
 use super::{
@@ -16,12 +16,12 @@ use crate::provider::{
     call::unary,
 };
 
-unary!(BatchCreateRoutes = RoutesServiceClient.batch_create_routes(BatchCreateRoutesRequest) -> BatchCreateRoutesResponse {
+unary!(BatchCreateRoutes = RoutesService(BatchCreateRoutesRequest) -> BatchCreateRoutesResponse {
     const DEADLINE: Duration = Duration::from_mins(2);
     const CHANGES: bool = true;
     const WITHOUT: &'static str = "no route is made";
 });
-unary!(BatchDeleteRoutes = RoutesServiceClient.batch_delete_routes(BatchDeleteRoutesRequest) -> BatchDeleteRoutesResponse {
+unary!(BatchDeleteRoutes = RoutesService(BatchDeleteRoutesRequest) -> BatchDeleteRoutesResponse {
     const DEADLINE: Duration = Duration::from_mins(2);
     const CHANGES: bool = true;
     const WITHOUT: &'static str = "no route is deleted, nor made where one is in the way";

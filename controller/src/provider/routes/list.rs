@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outrigger_api::v1::{self, routes_service_client::RoutesServiceClient};
-use outrigger_core::route::{ObservedRoute, RawRoute};
+use outrigger_api::v1;
+use outrigger_core::route::{ObservedRoute, RouteFault};
 use tonic::{Request, Response, Status};
 use tracing::warn;
 
@@ -13,15 +13,40 @@ use crate::provider::{
     admission::Urgency,
     call::{MessageLimits, Unary},
     details::Checked,
-    gather::{Gathered, gather},
+    gather::{Collector, Gathered, ListRequest, gather},
 };
+
+/// Routes that keep the contract, and how many do not.
+#[derive(Default)]
+struct CheckedRoutes {
+    listed: Vec<ObservedRoute>,
+    left_out: usize,
+    fault: Option<RouteFault>,
+}
+
+impl Collector for CheckedRoutes {
+    type Entry = v1::Route;
+
+    fn take(&mut self, entry: v1::Route) -> bool {
+        let checked = message::raw(entry).check();
+        let is_kept = checked.is_ok();
+        match checked {
+            Ok(route) => self.listed.push(route),
+            Err(fault) => {
+                self.left_out += 1;
+                self.fault = Some(fault);
+            }
+        }
+        is_kept
+    }
+}
 
 /// `RoutesService.ListRoutes`, gathered.
 struct ListRoutes;
 
 impl Unary for ListRoutes {
-    type Request = v1::ListRoutesRequest;
-    type Response = Gathered<RawRoute>;
+    type Request = ListRequest<v1::ListRoutesRequest, CheckedRoutes>;
+    type Response = Gathered<CheckedRoutes>;
     const NAME: &'static str = "ListRoutes";
     const DEADLINE: Duration = Duration::from_mins(5);
     const WITHOUT: &'static str = "no route is made or deleted";
@@ -31,12 +56,8 @@ impl Unary for ListRoutes {
         limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
-        let mut client =
-            RoutesServiceClient::new(channel).max_decoding_message_size(limits.receive);
-        gather(client.list_routes(request), |part| {
-            (part.routes.into_iter().map(message::raw), part.complete)
-        })
-        .await
+        let path = "/cloudprovider.v1.RoutesService/ListRoutes";
+        gather(channel, limits, path, "ListRoutesResponse", request).await
     }
 }
 
@@ -57,22 +78,20 @@ impl Provider {
         let call =
             self.shared
                 .call::<ListRoutes>(&permit, &self.preconditions, &session, |_, context| {
-                    v1::ListRoutesRequest {
-                        context: Some(context),
+                    ListRequest {
+                        message: v1::ListRoutesRequest {
+                            context: Some(context),
+                        },
+                        collector: CheckedRoutes::default(),
                     }
                 });
-        let routes = call.await?.whole(rpc)?;
-        let total = routes.len();
-        let mut listed = Vec::with_capacity(total);
-        let mut refused = None;
-        for raw in routes {
-            match raw.check() {
-                Ok(route) => listed.push(route),
-                Err(fault) => refused = Some(fault),
-            }
-        }
-        if let Some(error) = refused {
-            let left_out = total - listed.len();
+        let CheckedRoutes {
+            listed,
+            left_out,
+            fault,
+        } = call.await?.whole(rpc)?;
+        if let Some(error) = fault {
+            let total = left_out + listed.len();
             self.shared.metrics.routes_refused(left_out);
             warn!(left_out, total, %error, "routes that break the contract left alone");
         }

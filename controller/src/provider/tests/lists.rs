@@ -1,4 +1,6 @@
 use crate::provider::LookupPurpose;
+use std::sync::Arc;
+
 use outrigger_api::v1::{Instance, ListInstancesResponse};
 use outrigger_core::error_class::ErrorClass;
 use tonic::Status;
@@ -22,7 +24,10 @@ async fn a_list_is_whole_or_an_error() {
     rig.serving().await;
     let list = async |messages| {
         rig.fake.on_list(messages, None);
-        let listed = rig.provider.list(LookupPurpose::Initialization).await;
+        let listed = rig
+            .provider
+            .list(LookupPurpose::Initialization, Arc::new(|_| true))
+            .await;
         listed.map(|listed| {
             listed
                 .iter()
@@ -49,7 +54,7 @@ async fn a_list_is_whole_or_an_error() {
     rig.fake.on_list(vec![part(&["fake://a"], false)], cut_off);
     let error = rig
         .provider
-        .list(LookupPurpose::Initialization)
+        .list(LookupPurpose::Initialization, Arc::new(|_| true))
         .await
         .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Transient);
@@ -66,7 +71,7 @@ async fn a_provider_without_lists_is_not_asked() {
     rig.serving().await;
     let error = rig
         .provider
-        .list(LookupPurpose::Initialization)
+        .list(LookupPurpose::Initialization, Arc::new(|_| true))
         .await
         .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unimplemented);

@@ -125,7 +125,7 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
         provider.delete_alone(&web),
         provider.get_load_balancer(&web, &all),
         provider.lookup(node("b"), LookupPurpose::Lifecycle),
-        provider.list(LookupPurpose::Initialization),
+        provider.list(LookupPurpose::Initialization, Arc::new(|_| true)),
         async {
             sleep(secs(5)).await;
             fence.stop();

@@ -3,7 +3,7 @@
 mod fields;
 mod grown;
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use outrigger_api::{
     RpcStatus,
@@ -98,7 +98,7 @@ async fn a_provider_is_asked_for_what_it_declares_and_for_nothing_more() {
     let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
     let errors = [
         provider
-            .list(LookupPurpose::Initialization)
+            .list(LookupPurpose::Initialization, Arc::new(|_| true))
             .await
             .unwrap_err(),
         provider.ensure_alone(&web, &all).await.unwrap_err(),

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use outrigger_api::v1::{self, volumes_service_client::VolumesServiceClient};
+use outrigger_api::v1;
 use outrigger_core::volume::VolumeView;
 use prost::Message;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-unary!(BatchGetVolumes = VolumesServiceClient.batch_get_volumes(BatchGetVolumesRequest) -> BatchGetVolumesResponse {
+unary!(BatchGetVolumes = VolumesService(BatchGetVolumesRequest) -> BatchGetVolumesResponse {
     const DEADLINE: Duration = Duration::from_secs(30);
     const WITHOUT: &'static str = "no volume is labelled; each is tried again with back-off";
 });

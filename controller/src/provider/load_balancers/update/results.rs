@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 use crate::provider::{
     call::{MessageLimits, Unary},
     details::Checked,
-    load_balancers::calls::client,
+    raw,
 };
 
 /// How long one Service may take, as with a call about it alone: the longest time until the first result and from one
@@ -42,6 +42,7 @@ impl Unary for UpdateLoadBalancerNodes {
     const NAME: &'static str = "UpdateLoadBalancerNodes";
     const DEADLINE: Duration = PER_SERVICE;
     const CHANGES: bool = true;
+    const RECEIVE: usize = raw::ONE_OBJECT;
     const WITHOUT: &'static str =
         "targets are changed with one EnsureLoadBalancer for each Service instead";
 
@@ -62,8 +63,8 @@ impl Unary for UpdateLoadBalancerNodes {
         let (metadata, extensions, Feed { message, results }) = request.into_parts();
         let mut room = 2 * message.services.len();
         let request = Request::from_parts(metadata, extensions, message);
-        let mut client = client(channel, limits);
-        let opening = client.update_load_balancer_nodes(request);
+        let path = "/cloudprovider.v1.LoadBalancersService/UpdateLoadBalancerNodes";
+        let opening = raw::server_streaming(channel, limits, path, request);
         let Ok(response) = timeout(PER_SERVICE, opening).await else {
             return Ok(Response::new(Ending::Silent));
         };
@@ -76,6 +77,7 @@ impl Unary for UpdateLoadBalancerNodes {
             let Some(result) = result? else {
                 break Ending::Whole;
             };
+            let result = raw::decode("UpdateLoadBalancerNodesResponse", &result, limits.receive)?;
             let _ = results.send(result).await;
             let Some(less) = room.checked_sub(1) else {
                 break Ending::TooMany;

@@ -40,7 +40,11 @@ async fn read_all(rig: &Rig) -> Vec<String> {
         complete: true,
     };
     rig.fake.on_list(vec![listed], None);
-    read.push(shown(&provider.list(LookupPurpose::Initialization).await));
+    read.push(shown(
+        &provider
+            .list(LookupPurpose::Initialization, Arc::new(|_| true))
+            .await,
+    ));
 
     read.push(shown(&provider.ensure_alone(&web, &all).await));
     read.push(shown(&provider.get_load_balancer(&web, &all).await));

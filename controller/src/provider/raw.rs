@@ -1,0 +1,167 @@
+//! Calls whose answers are decoded only once it is known that they take little memory: a provider is not trusted
+//! with the memory of this process.
+
+use std::{error, fmt, marker::PhantomData, sync::Arc};
+
+use bytes::{Buf, Bytes};
+use futures::Stream;
+use http::uri::PathAndQuery;
+use outrigger_api::MessageShape;
+use prost::Message;
+use tonic::{
+    Request, Response, Status, Streaming,
+    client::Grpc,
+    codec::{Codec, DecodeBuf, Decoder},
+};
+use tonic_prost::ProstEncoder;
+
+use super::{call::MessageLimits, details::Checked, footprint};
+
+/// Largest answer about one object, in bytes: with all that the contract allows it is a quarter of this.
+pub(super) const ONE_OBJECT: usize = 256 << 10;
+/// Memory that an answer may take, as a multiple of the largest size that it may have on the wire. Texts take a
+/// little more memory than bytes of the wire, entries without any a hundred times as much.
+const TIMES: usize = 4;
+
+/// Sends messages of the contract and receives bytes.
+struct RawCodec<M>(PhantomData<M>);
+
+struct RawDecoder;
+
+impl<M: Message + 'static> Codec for RawCodec<M> {
+    type Encode = M;
+    type Decode = Bytes;
+    type Encoder = ProstEncoder<M>;
+    type Decoder = RawDecoder;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstEncoder::default()
+    }
+
+    fn decoder(&mut self) -> RawDecoder {
+        RawDecoder
+    }
+}
+
+impl Decoder for RawDecoder {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(message.copy_to_bytes(message.remaining())))
+    }
+}
+
+/// An answer that would take too much memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TooLargeDecoded(String);
+
+impl fmt::Display for TooLargeDecoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for TooLargeDecoded {}
+
+impl TooLargeDecoded {
+    /// Why a call ended, if that is it.
+    pub(super) fn of(status: &Status) -> Option<&Self> {
+        error::Error::source(status)?.downcast_ref()
+    }
+
+    fn status(self) -> Status {
+        let mut status = Status::out_of_range(self.0.clone());
+        status.set_source(Arc::new(self));
+        status
+    }
+}
+
+/// Makes a call with one answer.
+pub(super) async fn unary<M, R>(
+    channel: Checked,
+    limits: MessageLimits,
+    path: &'static str,
+    answer: &str,
+    request: Request<M>,
+) -> Result<Response<R>, Status>
+where
+    M: Message + 'static,
+    R: Message + Default,
+{
+    let request = request.map(|message| tokio_stream::once(message));
+    client_streaming(channel, limits, path, answer, request).await
+}
+
+/// [`unary`] with a request of many messages.
+pub(super) async fn client_streaming<S, R>(
+    channel: Checked,
+    limits: MessageLimits,
+    path: &'static str,
+    answer: &str,
+    request: Request<S>,
+) -> Result<Response<R>, Status>
+where
+    S: Stream<Item: Message + 'static> + Send + 'static,
+    R: Message + Default,
+{
+    let mut client = client(channel, limits).await?;
+    let path = PathAndQuery::from_static(path);
+    let codec = RawCodec(PhantomData);
+    let response = client.client_streaming(request, path, codec).await?;
+    let (metadata, bytes, extensions) = response.into_parts();
+    let message = decode(answer, &bytes, limits.receive)?;
+    Ok(Response::from_parts(metadata, message, extensions))
+}
+
+/// Makes a call with a stream of answers, none of which is decoded.
+pub(super) async fn server_streaming<M: Message + 'static>(
+    channel: Checked,
+    limits: MessageLimits,
+    path: &'static str,
+    request: Request<M>,
+) -> Result<Response<Streaming<Bytes>>, Status> {
+    let mut client = client(channel, limits).await?;
+    let path = PathAndQuery::from_static(path);
+    let codec = RawCodec(PhantomData);
+    client.server_streaming(request, path, codec).await
+}
+
+async fn client(channel: Checked, limits: MessageLimits) -> Result<Grpc<Checked>, Status> {
+    let mut client = Grpc::new(channel)
+        .max_decoding_message_size(limits.receive)
+        .max_encoding_message_size(limits.send);
+    client
+        .ready()
+        .await
+        .map_err(|error| Status::unknown(format!("Service was not ready: {error}")))?;
+    Ok(client)
+}
+
+/// The message `name` in `bytes`, unless it takes several times the `limit` of its size on the wire.
+pub(super) fn decode<R: Message + Default>(
+    name: &str,
+    bytes: &[u8],
+    limit: usize,
+) -> Result<R, Status> {
+    let shape = footprint::shape(name)
+        .ok_or_else(|| Status::internal(format!("the contract has no message {name}")))?;
+    measure(shape, bytes, limit)?;
+    R::decode(bytes).map_err(|error| Status::internal(error.to_string()))
+}
+
+/// The memory that a message takes, unless it is several times the `limit` of its size on the wire.
+pub(super) fn measure(shape: &MessageShape, bytes: &[u8], limit: usize) -> Result<usize, Status> {
+    let (memory, field) = footprint::of(shape, bytes);
+    let most = limit.saturating_mul(TIMES);
+    if memory <= most {
+        return Ok(memory);
+    }
+    let size = bytes.len();
+    let name = shape.name.rsplit('.').next().unwrap_or_default();
+    let refused = format!(
+        "{name} of {size} bytes would take {memory} bytes of memory, most of them for {field}; at most {most} \
+         are taken"
+    );
+    Err(TooLargeDecoded(refused).status())
+}
