@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// command runs the bench, or with `migrate` as first argument the change of controllers.
+// command runs the bench, or with `migrate` as first argument the change of controllers, with `attack` the attacks.
 func command(ctx context.Context, arguments []string) error {
 	if len(arguments) > 0 && arguments[0] == "migrate" {
 		chosen, err := parseMigrate(arguments[1:])
@@ -44,6 +44,13 @@ func command(ctx context.Context, arguments []string) error {
 			return err
 		}
 		return migrate(ctx, chosen)
+	}
+	if len(arguments) > 0 && arguments[0] == "attack" {
+		chosen, err := parseAttack(arguments[1:])
+		if err != nil {
+			return err
+		}
+		return attacks(ctx, chosen)
 	}
 	chosen, err := parse(arguments)
 	if err != nil {

@@ -14,11 +14,18 @@ const (
 	fullMark      = "<!-- bench: table -->"
 	summaryMark   = "<!-- bench: summary -->"
 	migrationMark = "<!-- bench: migration -->"
+	attackMark    = "<!-- bench: attack -->"
 	endMark       = "<!-- bench: end -->"
 )
 
 // Migration is the table of a change of controllers.
 type Migration struct {
+	Conditions string
+	Table      [][]string
+}
+
+// Attacks is the table of attacks on the HTTPS ports.
+type Attacks struct {
 	Conditions string
 	Table      [][]string
 }
@@ -35,6 +42,10 @@ func (r *Report) blocks() map[string]string {
 
 func (m *Migration) blocks() map[string]string {
 	return map[string]string{migrationMark: m.Conditions + ".\n\n" + markdown(m.Table)}
+}
+
+func (a *Attacks) blocks() map[string]string {
+	return map[string]string{attackMark: a.Conditions + ".\n\n" + markdown(a.Table)}
 }
 
 // CheckMarks is an error if WriteInto will find no place in the file: better before a long run than after it.
