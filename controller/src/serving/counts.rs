@@ -1,5 +1,6 @@
 //! Counts of the HTTPS server: `outrigger_https_*`.
 
+use http::StatusCode;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -60,12 +61,19 @@ struct OfReason {
     reason: &'static str,
 }
 
-/// Connections of the HTTPS servers; as registered, of the one with health and metrics.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfCode {
+    server: &'static str,
+    code: u16,
+}
+
+/// Connections and answers of the HTTPS servers; as registered, of the one with health and metrics.
 #[derive(Clone, Debug, Default)]
 pub struct ServingMetrics {
     server: ServerName,
     connections: Family<OfServer, Gauge>,
     closed: Family<OfReason, Counter>,
+    answers: Family<OfCode, Counter>,
 }
 
 impl ServingMetrics {
@@ -81,6 +89,11 @@ impl ServingMetrics {
             "outrigger_https_connections_closed",
             "Connections that an HTTPS server closed: idle for long, no TLS handshake in time, or to make room at the limit per peer address or of all",
             this.closed.clone(),
+        );
+        registry.register(
+            "outrigger_https_requests",
+            "Requests to an HTTPS server, by code of the answer",
+            this.answers.clone(),
         );
         this
     }
@@ -99,12 +112,22 @@ impl ServingMetrics {
     pub(crate) fn sample(&self) {
         self.open(1);
         self.closed(Closed::Idle);
+        self.answered(StatusCode::OK);
     }
 
     pub(super) fn open(&self, connections: usize) {
         let server = self.server.name();
         let of_server = self.connections.get_or_create(&OfServer { server });
         of_server.set(connections as i64);
+    }
+
+    pub(super) fn answered(&self, code: StatusCode) {
+        self.answers
+            .get_or_create(&OfCode {
+                server: self.server.name(),
+                code: code.as_u16(),
+            })
+            .inc();
     }
 
     pub(super) fn closed(&self, reason: Closed) {

@@ -67,13 +67,12 @@ impl Server {
 impl Handler for Routes {
     async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Answer {
         let (head, body) = request.into_parts();
+        // Dropped at once, else bodies would fill up memory while their requests wait for a review.
+        let body = (head.method == Method::PUT).then_some(body);
         let mut answer = match self.access.refuse(&head, &peer).await {
             Some(refusal) => refusal,
             None => self.route(&head, body).await,
         };
-        if head.method == Method::HEAD {
-            answer = answer::without_body(answer);
-        }
         // On all answers, as the API machinery's filter (HTTP-4).
         let value = HeaderValue::from_static("no-cache, private");
         answer.headers_mut().insert(header::CACHE_CONTROL, value);
@@ -82,10 +81,12 @@ impl Handler for Routes {
 }
 
 impl Routes {
-    async fn route(&self, head: &http::request::Parts, body: Incoming) -> Answer {
+    async fn route(&self, head: &http::request::Parts, body: Option<Incoming>) -> Answer {
         let path = head.uri.path();
+        let reads = matches!(head.method, Method::GET | Method::HEAD);
         if let Some((of, check)) = health::Path::parse(path) {
             return match check {
+                _ if !reads => answer::wrong_method(),
                 Some(check) => health::one(&self.checks, of, check),
                 None => health::all(&self.checks, &self.slis, of, head.uri.query()),
             };
@@ -95,9 +96,8 @@ impl Routes {
             return answer::text("metrics reset\n");
         }
         if let Some(path) = path.strip_prefix("/debug/") {
-            return self.pages.debug(&head.method, path, body).await;
+            return self.pages.debug(path, body).await;
         }
-        let reads = matches!(head.method, Method::GET | Method::HEAD);
         match path {
             "/metrics" | "/metrics/slis" | "/configz" | "/flagz" | "/statusz" if !reads => {
                 answer::wrong_method()

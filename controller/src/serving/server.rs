@@ -1,12 +1,14 @@
 //! The listener and its connections: who may be how slow, and how they end.
 
+mod accept;
+mod bounds;
 mod connections;
 mod flushed;
 mod socket;
 
 use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body_util::Full;
 use hyper::{
     body::{Bytes, Incoming},
@@ -21,17 +23,19 @@ use tokio::{
     io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
     task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use self::{
+    accept::Accepting,
     connections::{Connection, Connections, Limits},
     flushed::Flushed,
 };
 use super::{
+    answer,
     counts::{Closed, ServingMetrics},
     tls::{Certificates, Tls, TlsError},
 };
@@ -52,14 +56,21 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// An HTTP/2 connection is asked for a sign of life in this period.
 const PING: Duration = Duration::from_secs(30);
 
-/// Size of the head of a request.
-const HEAD_BYTES: u32 = 64 * 1024;
+/// Size of the head of a request: a token has up to 16 KiB.
+const HEAD_BYTES: u32 = 32 * 1024;
+
+/// Requests at once on a connection of HTTP/2, unless a flag says otherwise. Each costs memory.
+const STREAMS: u32 = 16;
+
+/// Bytes of bodies that a client may send before they are read, on a stream and on a connection of HTTP/2: the least that
+/// the protocol allows for a connection.
+const WINDOW: u32 = 65_535;
 
 /// Connections at once. Probes, scrapers and people need few; each costs memory. Kubelets probe from
 /// the node's address, so that a Pod that uses up its own share takes nothing from them.
 const CONNECTIONS: Limits = Limits {
-    per_peer: 64,
-    total: 512,
+    per_peer: 32,
+    total: 256,
 };
 
 /// Requests in flight may finish for so long after a stop.
@@ -114,8 +125,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     tls: Tls,
-    http2: bool,
-    max_streams: Option<u32>,
+    max_streams: u32,
 }
 
 impl Server {
@@ -134,8 +144,7 @@ impl Server {
             listener,
             address,
             tls,
-            http2: serving.http2,
-            max_streams: serving.http2_max_streams,
+            max_streams: serving.http2_max_streams.unwrap_or(STREAMS),
         })
     }
 
@@ -159,6 +168,7 @@ impl Server {
         info!(address = %self.address, "Serving securely");
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls.config));
         let open = Connections::new(CONNECTIONS, metrics);
+        let mut accepting = Accepting::new(self.listener);
         let mut connections = JoinSet::new();
         let mut reload = interval(RELOAD);
         reload.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -166,7 +176,7 @@ impl Server {
         loop {
             let (stream, address) = tokio::select! {
                 () = stop.cancelled() => break,
-                accepted = accept(&self.listener) => accepted,
+                accepted = accepting.next() => accepted,
                 _ = reload.tick() => {
                     let certificates = Arc::clone(&self.tls.certificates);
                     connections.spawn_blocking(move || certificates.refresh());
@@ -174,10 +184,8 @@ impl Server {
                 }
                 Some(_) = connections.join_next() => continue,
             };
-            let Some(place) = open.admit(address.ip(), Instant::now()) else {
-                continue;
-            };
-            let http = self.http();
+            let place = open.admit(address.ip(), Instant::now());
+            let http = http(self.max_streams);
             let (acceptor, handler, stop) = (acceptor.clone(), Arc::clone(&handler), stop.clone());
             connections.spawn(async move {
                 let connection = connection(stream, address, &place, acceptor, http, handler, stop);
@@ -189,43 +197,28 @@ impl Server {
                 }
             });
         }
-        drop(self.listener);
+        drop(accepting);
         let done = async { while connections.join_next().await.is_some() {} };
         if timeout(DRAIN_TIMEOUT, done).await.is_err() {
             debug!("some HTTPS requests did not finish");
         }
     }
-
-    fn http(&self) -> Builder<TokioExecutor> {
-        let mut http = Builder::new(TokioExecutor::new());
-        http.http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
-            .max_buf_size(HEAD_BYTES as usize);
-        http.http2()
-            .timer(TokioTimer::new())
-            .keep_alive_interval(PING)
-            .max_header_list_size(HEAD_BYTES);
-        if self.http2
-            && let Some(streams) = self.max_streams
-        {
-            http.http2().max_concurrent_streams(streams);
-        }
-        http
-    }
 }
 
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
-        match listener.accept().await {
-            Ok(accepted) => return accepted,
-            Err(error) => {
-                // Out of file descriptors, mostly: others must close some first.
-                warn!(%error, "HTTPS connections cannot be accepted");
-                sleep(Duration::from_secs(1)).await;
-            }
-        }
-    }
+fn http(streams: u32) -> Builder<TokioExecutor> {
+    let mut http = Builder::new(TokioExecutor::new());
+    http.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_BYTES as usize);
+    http.http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING)
+        .max_header_list_size(HEAD_BYTES)
+        .initial_connection_window_size(WINDOW)
+        .initial_stream_window_size(WINDOW)
+        .max_concurrent_streams(streams);
+    http
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -270,11 +263,17 @@ async fn connection(
     let last = CancellationToken::new();
     let service = service_fn(|request| {
         let in_flight = place.request();
-        let answer = Arc::clone(&handler).answer(request, peer.clone());
-        let last = last.clone();
+        let (handler, peer, last) = (Arc::clone(&handler), peer.clone(), last.clone());
         async move {
-            let mut answer = answer.await;
-            drop(in_flight);
+            let is_head = request.method() == Method::HEAD;
+            let mut answer = match bounds::refuse(&request) {
+                Some(refusal) => refusal,
+                None => handler.answer(request, peer).await,
+            };
+            if is_head {
+                answer = answer::without_body(answer);
+            }
+            in_flight.answered(answer.status());
             if is_http2 && answer.headers_mut().remove(header::CONNECTION).is_some() {
                 last.cancel();
             }

@@ -120,7 +120,7 @@ async fn health_needs_no_right_and_all_else_does() {
         "x",
     )
     .await;
-    assert_eq!((post.code, &*post.body), (200, "ok"));
+    assert_eq!((post.code, &*post.body), (405, "405 method not allowed\n"));
     for path in ["/metrics", "/healthz/ping", "/configz", "/", "/nothing"] {
         let reply = server.get(&Identity::Anonymous, path).await;
         let message = format!(r#"forbidden: User \"system:anonymous\" cannot get path \"{path}\""#);

@@ -10,6 +10,7 @@ use std::{path::PathBuf, sync::Arc};
 use rustls::{
     ServerConfig,
     crypto::CryptoProvider,
+    server::NoServerSessionStorage,
     version::{TLS12, TLS13},
 };
 
@@ -57,6 +58,9 @@ impl Tls {
             .with_protocol_versions(versions)?
             .with_client_cert_verifier(Arc::new(AnyClient::new(crypto)))
             .with_cert_resolver(Arc::clone(&certificates) as _);
+        // Any client could fill their store, with its own certificates in them; probes begin anew each time.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
         config.alpn_protocols = if serving.http2 {
             vec![b"h2".to_vec(), b"http/1.1".to_vec()]
         } else {

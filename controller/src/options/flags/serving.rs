@@ -21,8 +21,7 @@ pub(in crate::options) struct ServingFlags {
     /// Serve HTTP/1.1 only.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) disable_http2_serving: GoBool,
-    /// Maximum number of streams that a client may open on one HTTP/2 connection; 0: the library's
-    /// default.
+    /// Maximum number of streams that a client may open on one HTTP/2 connection; 0: 16.
     #[arg(long, value_name = "int", value_parser = number::int, default_value = "0")]
     pub(in crate::options) http2_max_streams_per_connection: i64,
     /// Listen with SO_REUSEADDR.

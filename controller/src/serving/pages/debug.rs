@@ -1,6 +1,6 @@
 //! Under `/debug`: verbosity, dumps, and what there is instead of profiles.
 
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
 use tracing::info;
@@ -12,8 +12,8 @@ use crate::serving::answer::{self, Answer};
 const LONGEST: usize = 1024;
 
 impl Pages {
-    /// `path` is what follows `/debug/`. Nothing of it exists without `--profiling` (HTTP-1).
-    pub(crate) async fn debug<B>(&self, method: &Method, path: &str, body: B) -> Answer
+    /// `path` is what follows `/debug/`, `body` that of a PUT. Nothing of it exists without `--profiling` (HTTP-1).
+    pub(crate) async fn debug<B>(&self, path: &str, body: Option<B>) -> Answer
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
@@ -22,8 +22,10 @@ impl Pages {
         }
         match path {
             "flags" | "flags/" => answer::text("v\n"),
-            "flags/v" if method == Method::PUT => self.verbosity(body).await,
-            "flags/v" => answer::error(StatusCode::NOT_ACCEPTABLE, "unsupported http method"),
+            "flags/v" => match body {
+                Some(body) => self.verbosity(body).await,
+                None => answer::error(StatusCode::NOT_ACCEPTABLE, "unsupported http method"),
+            },
             "" => self.index(),
             "pprof" => to_pprof(),
             "pprof/" => answer::text([CPU, HEAP, GO].join("\n") + "\n"),

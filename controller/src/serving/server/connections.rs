@@ -1,12 +1,14 @@
 //! The table of open connections: how many there may be, and which one gives way to a new one.
 //!
-//! A new connection is always accepted. Where that passes a limit, the connection that has been idle
-//! for longest is closed: of the same peer at the limit per address, of the peers with the most
-//! connections at the limit of all. So a client that opens connections and sends nothing takes room
-//! from itself, and a probe is answered meanwhile.
+//! A new connection is always accepted. Where that passes a limit, another one is closed: of the same peer at the
+//! limit per address, of the peers with the most connections at the limit of all. The one that has been idle for
+//! longest goes first, then the one with the most requests in flight: a request does not keep its connection
+//! open, or a client whose requests wait would keep all others out. So a client that opens connections takes room from
+//! itself, and a probe is answered meanwhile.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
+use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +24,9 @@ pub(super) struct Limits {
     /// From all.
     pub(super) total: usize,
 }
+
+/// A connection without a request gives way after this time: in the first moments its request is on the way.
+const YOUNG: Duration = Duration::from_secs(1);
 
 /// Closed connections are reported once in this period, with their number.
 const REPORT: Duration = Duration::from_mins(1);
@@ -48,6 +53,8 @@ struct Entry {
     requests: usize,
     /// Whether bytes of an answer may wait to be sent.
     is_writing: bool,
+    /// Whether it ever had a request.
+    has_asked: bool,
     /// When it was accepted, or its last request answered.
     idle_since: Instant,
     close: CancellationToken,
@@ -62,21 +69,17 @@ impl Connections {
         }
     }
 
-    /// A place for a connection from `peer`, made by closing an idle one if need be. `None` where
-    /// each connection that could give way has a request in flight: the new one is to be dropped.
-    pub(super) fn admit(&self, peer: IpAddr, now: Instant) -> Option<Connection> {
+    /// A place for a connection from `peer`, made by closing another one if need be.
+    pub(super) fn admit(&self, peer: IpAddr, now: Instant) -> Connection {
         let peer = peer.to_canonical();
         let mut table = self.table.lock();
         if let Some(limit) = table.full(peer, self.limits) {
-            let victim = table.victim(peer, limit);
-            let closed = victim.and_then(|id| table.open.remove(&id));
-            self.metrics.closed(limit);
-            self.metrics.open(table.open.len());
-            if let Some(closed) = &closed {
+            let victim = table.victim(peer, limit, now);
+            if let Some(closed) = victim.and_then(|id| table.open.remove(&id)) {
                 closed.close.cancel();
+                self.metrics.closed(limit);
+                table.report(closed.peer, limit, self.limits, now);
             }
-            table.report(peer, limit, self.limits, now);
-            closed?;
         }
         let id = table.next;
         table.next += 1;
@@ -85,17 +88,18 @@ impl Connections {
             peer,
             requests: 0,
             is_writing: false,
+            has_asked: false,
             idle_since: now,
             close: close.clone(),
         };
         table.open.insert(id, entry);
         self.metrics.open(table.open.len());
         drop(table);
-        Some(Connection {
+        Connection {
             all: self.clone(),
             id,
             close,
-        })
+        }
     }
 }
 
@@ -110,20 +114,25 @@ impl Table {
     }
 
     /// The connection that gives way.
-    fn victim(&self, peer: IpAddr, limit: Closed) -> Option<u64> {
+    fn victim(&self, peer: IpAddr, limit: Closed, now: Instant) -> Option<u64> {
         let mut per_peer: HashMap<IpAddr, usize> = HashMap::new();
         for entry in self.open.values() {
             *per_peer.entry(entry.peer).or_default() += 1;
         }
+        let most = per_peer.values().copied().max();
         self.open
             .iter()
-            .filter(|(_, entry)| entry.requests == 0)
-            .filter(|(_, entry)| limit != Closed::PeerLimit || entry.peer == peer)
+            .filter(|(_, entry)| match limit {
+                Closed::PeerLimit => entry.peer == peer,
+                _ => per_peer.get(&entry.peer).copied() == most,
+            })
             .min_by_key(|(id, entry)| {
-                let connections = per_peer.get(&entry.peer).copied().unwrap_or_default();
-                let order = (std::cmp::Reverse(connections), entry.idle_since, **id);
-                // Last, but not never: its client may not mean to read the answer.
-                (entry.is_writing, order)
+                // Last, but not never: all others may be as young.
+                let is_young = !entry.has_asked && now.duration_since(entry.idle_since) < YOUNG;
+                // Its client may not mean to read the answer.
+                let is_busy = entry.requests > 0 || entry.is_writing;
+                let most_requests = Reverse(entry.requests);
+                (is_young, is_busy, most_requests, entry.idle_since, **id)
             })
             .map(|(id, _)| *id)
     }
@@ -144,7 +153,7 @@ impl Table {
             closed = self.unreported,
             %peer,
             "HTTPS connections were closed to make room for new ones: the limit of {reached} is \
-             reached; look for a client at that address that opens connections and leaves them idle"
+             reached; look for a client at that address that opens many connections"
         );
         self.reported = Some(now);
         self.unreported = 0;
@@ -181,7 +190,10 @@ impl Connection {
 
     /// A request is in flight until the answer is dropped.
     pub(super) fn request(&self) -> RequestInFlight {
-        self.entry(|entry| entry.requests += 1);
+        self.entry(|entry| {
+            entry.requests += 1;
+            entry.has_asked = true;
+        });
         RequestInFlight {
             all: self.all.clone(),
             id: self.id,
@@ -235,6 +247,13 @@ impl Sending {
 pub(super) struct RequestInFlight {
     all: Connections,
     id: u64,
+}
+
+impl RequestInFlight {
+    /// Its answer has this code.
+    pub(super) fn answered(self, code: StatusCode) {
+        self.all.metrics.answered(code);
+    }
 }
 
 impl Drop for RequestInFlight {

@@ -4,12 +4,20 @@
 use std::{fmt, sync::Arc};
 
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, Error, SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme,
     client::danger::HandshakeSignatureValid,
     crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, UnixTime},
     server::danger::{ClientCertVerified, ClientCertVerifier},
 };
+
+/// Of a client's certificate with its chain, which is kept as long as the connection.
+const LONGEST: usize = 16 * 1024;
+
+/// The certificates of a client are longer than that.
+#[derive(Debug, thiserror::Error)]
+#[error("the client's certificates have more than {LONGEST} bytes")]
+struct TooLong;
 
 pub(super) struct AnyClient {
     crypto: Arc<CryptoProvider>,
@@ -38,10 +46,16 @@ impl ClientCertVerifier for AnyClient {
 
     fn verify_client_cert(
         &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
+        let bytes = certificate.len() + chain.iter().map(|one| one.len()).sum::<usize>();
+        if bytes > LONGEST {
+            return Err(Error::InvalidCertificate(CertificateError::Other(
+                OtherError(Arc::new(TooLong)),
+            )));
+        }
         Ok(ClientCertVerified::assertion())
     }
 
