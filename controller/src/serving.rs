@@ -15,6 +15,7 @@
 mod access;
 pub(crate) mod answer;
 mod counts;
+pub(crate) mod fairness;
 mod health;
 mod metrics;
 mod pages;

@@ -24,16 +24,19 @@ mod tokens;
 
 use http::{StatusCode, header, request};
 use tokio::sync::watch;
-use tracing::error;
+use tracing::{error, warn};
 
 pub(crate) use self::client_ca::ClientCa;
 pub use self::counts::AccessMetrics;
-use self::{anchors::Anchors, caller::Caller, look_up::CaState, rights::Rights, tokens::Tokens};
+use self::{
+    anchors::Anchors, caller::Caller, look_up::CaState, review::ReviewError, rights::Rights,
+    tokens::Tokens,
+};
 use super::{
     answer::{self, Answer},
     server::Peer,
 };
-use crate::kube::certificate::validity;
+use crate::{kube::certificate::validity, telemetry::Repeats};
 
 /// The server cannot find out who may ask.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +65,9 @@ pub enum AccessError {
     /// `--authorization-always-allow-paths`.
     #[error("only trailing * allowed in {0:?}")]
     Pattern(String),
+    /// For the key that hides tokens.
+    #[error("the kernel gives no random numbers")]
+    Random,
 }
 
 /// Decides about each request.
@@ -78,6 +84,7 @@ pub struct Access {
     /// `--authentication-tolerate-lookup-failure`.
     tolerant: bool,
     metrics: AccessMetrics,
+    repeats: Repeats,
     cas: watch::Sender<CaState>,
 }
 
@@ -91,14 +98,23 @@ impl Access {
         }
         let caller = match self.caller(request, peer).await {
             Ok(caller) => caller,
-            Err(reason) => {
-                error!(peer = %peer.address, error = reason, "Unable to authenticate the request");
+            Err(Unauthenticated::Overloaded) => return Some(self.overloaded(peer)),
+            Err(Unauthenticated::Refused { cause, reason }) => {
+                if let Some(others) = self.repeats.due(cause) {
+                    error!(
+                        peer = %peer.address,
+                        others,
+                        error = reason,
+                        "Unable to authenticate the request"
+                    );
+                }
                 let code = StatusCode::UNAUTHORIZED;
                 return Some(answer::status(code, "Unauthorized", "Unauthorized"));
             }
         };
         let verb = request.method.as_str().to_ascii_lowercase();
-        match self.rights.of(&caller, &verb, path).await {
+        let verdict = self.rights.of(&caller, &verb, path, peer.address.ip());
+        match verdict.await {
             Ok(verdict) if verdict.allowed => None,
             Ok(verdict) => {
                 let mut message = sanitized(&format!(
@@ -111,14 +127,19 @@ impl Access {
                 let code = StatusCode::FORBIDDEN;
                 Some(answer::status(code, "Forbidden", &message))
             }
-            Err(reason) => {
-                error!(
-                    user = caller.name,
-                    verb,
-                    path,
-                    error = reason,
-                    "Unable to authorize the request"
-                );
+            Err(ReviewError::Overloaded) => Some(self.overloaded(peer)),
+            Err(ReviewError::Failed(reason)) => {
+                if let Some(others) = self.repeats.due("review of a right") {
+                    error!(
+                        peer = %peer.address,
+                        user = caller.name,
+                        verb,
+                        path,
+                        others,
+                        error = reason,
+                        "Unable to authorize the request"
+                    );
+                }
                 let text = sanitized(&format!("Internal Server Error: {path:?}: {reason}"));
                 Some(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text))
             }
@@ -127,7 +148,11 @@ impl Access {
 
     /// Something that was shown and is not good is an error, even where nothing had to be shown
     /// (AUTH-4), unless something else that was shown is good.
-    async fn caller(&self, request: &request::Parts, peer: &Peer) -> Result<Caller, String> {
+    async fn caller(
+        &self,
+        request: &request::Parts,
+        peer: &Peer,
+    ) -> Result<Caller, Unauthenticated> {
         let mut refused = Vec::new();
         if !peer.certificates.is_empty() {
             let authorities = self.anchors.current();
@@ -147,17 +172,48 @@ impl Access {
                 }
             }
         }
+        let mut cause = "credential";
         if let (Some(tokens), Some(token)) = (&self.tokens, bearer(request)) {
-            match tokens.caller(token).await {
-                Ok(caller) => return Ok(caller.authenticated()),
-                Err(reason) => refused.push(reason),
+            match tokens.caller(token, peer.address.ip()).await {
+                Ok(Some(caller)) => return Ok(caller.authenticated()),
+                Ok(None) => refused.push("invalid bearer token".to_owned()),
+                Err(ReviewError::Overloaded) => return Err(Unauthenticated::Overloaded),
+                Err(ReviewError::Failed(reason)) => {
+                    cause = "review of a token";
+                    refused.push(reason);
+                }
             }
         }
         if refused.is_empty() {
             return Ok(Caller::anonymous());
         }
-        Err(refused.join("; "))
+        let reason = refused.join("; ");
+        Err(Unauthenticated::Refused { cause, reason })
     }
+
+    fn overloaded(&self, peer: &Peer) -> Answer {
+        if let Some(others) = self.repeats.due("overload") {
+            warn!(
+                peer = %peer.address,
+                others,
+                "requests are refused with 429, for too many wait for reviews of the API server; look for a \
+                 client that shows many tokens or asks for many paths"
+            );
+        }
+        answer::overloaded()
+    }
+}
+
+/// A request has no caller.
+enum Unauthenticated {
+    /// Its token could not be looked at.
+    Overloaded,
+    /// A credential that is not good, or that could not be reviewed.
+    Refused {
+        /// For the log, which has one line for each.
+        cause: &'static str,
+        reason: String,
+    },
 }
 
 fn too_early() -> Answer {

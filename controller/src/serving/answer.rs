@@ -61,6 +61,15 @@ pub(crate) fn wrong_method() -> Answer {
     error(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed")
 }
 
+/// Too many requests of this kind are in flight: the client may come again.
+pub(super) fn overloaded() -> Answer {
+    let text = "Too many requests, please try again later.";
+    let mut answer = error(StatusCode::TOO_MANY_REQUESTS, text);
+    let seconds = HeaderValue::from_static("1");
+    answer.headers_mut().insert(header::RETRY_AFTER, seconds);
+    answer
+}
+
 /// 200 with JSON.
 pub(super) fn json(value: &Value) -> Answer {
     body(StatusCode::OK, JSON, format!("{value}\n"))

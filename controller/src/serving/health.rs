@@ -14,11 +14,13 @@ use tracing::{debug, info};
 
 pub(super) use self::slis::Slis;
 use super::answer::{self, Answer};
+use crate::telemetry::Repeats;
 
 /// The checks of the process. Clones share the checks; they come and go while the server runs.
 #[derive(Clone, Default)]
 pub struct Checks {
     checks: Arc<RwLock<Vec<Check>>>,
+    repeats: Arc<Repeats>,
 }
 
 /// Which of the three paths include a check.
@@ -174,11 +176,17 @@ pub(super) fn all(checks: &Checks, slis: &Slis, path: Path, query: Option<&str>)
         );
     }
     if !failed.is_empty() {
-        info!(
-            checks = failed.join(","),
-            error = reasons,
-            "{name} check failed"
-        );
+        // By check: anyone may ask, for each subset of them.
+        let due = |check: &Arc<str>| checks.repeats.due(&format!("{name} {check}"));
+        let others: Vec<_> = failed.iter().filter_map(due).collect();
+        if let Some(others) = others.into_iter().max() {
+            info!(
+                checks = failed.join(","),
+                others,
+                error = reasons,
+                "{name} check failed"
+            );
+        }
         let text = format!("{lines}{name} check failed");
         return answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text);
     }

@@ -7,6 +7,7 @@ mod documented;
 mod pages;
 mod scrape;
 mod start;
+mod strangers;
 
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,6 @@
 //! Access from the flags: which API server will be asked, and what happens without one (AUTH-3).
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use tokio::sync::watch;
 use tracing::warn;
@@ -10,8 +10,9 @@ use super::{
     anchors::{Anchors, Sources},
     look_up::CaState,
     paths::Paths,
-    rights::Rights,
-    tokens::Tokens,
+    review::{self, ReviewClient},
+    rights::{self, Rights},
+    tokens::{self, Tokens},
 };
 use crate::{
     kube::{
@@ -22,12 +23,8 @@ use crate::{
         refusals::Refusals,
     },
     options::config::{Authentication, Authorization},
-};
-
-/// Of the clients that ask for reviews (AUTH-6).
-const REVIEWS: Budget = Budget {
-    qps: 200.0,
-    burst: 400,
+    serving::fairness::FairQueue,
+    telemetry::Repeats,
 };
 
 impl Access {
@@ -102,11 +99,25 @@ impl Access {
         })?;
         let free = Paths::parse(&authorization.always_allow_paths)?;
         let (yes, no) = (authorization.authorized_ttl, authorization.unauthorized_ttl);
+        let queue = Arc::new(FairQueue::new(review::LIMITS));
+        let reviewer = reviewer.map(|api| ReviewClient {
+            api,
+            path: tokens::PATH,
+            metrics: counts.token.clone(),
+            queue: Arc::clone(&queue),
+        });
+        let judge = judge.map(|api| ReviewClient {
+            api,
+            path: rights::PATH,
+            metrics: counts.subject.clone(),
+            queue,
+        });
+        let tokens = reviewer.map(|one| Tokens::new(one, authentication.token_cache_ttl));
         Ok(Self {
             anchors,
-            tokens: reviewer
-                .map(|api| Tokens::new(api, authentication.token_cache_ttl, counts.token.clone())),
-            rights: Rights::new(judge, free, yes, no, counts.subject.clone()),
+            tokens: tokens.transpose().map_err(|_| AccessError::Random)?,
+            rights: Rights::new(judge, free, yes, no),
+            repeats: Repeats::default(),
             tolerant: authentication.tolerate_lookup_failure,
             metrics: counts,
             cas: watch::Sender::new(CaState::Pending),
@@ -134,7 +145,7 @@ async fn client(
         server => server.map_err(refuse)?,
     };
     let clients = Clients::new(server, authenticators, metrics.clone()).map_err(refuse)?;
-    let client = clients.build("delegated-access", REVIEWS);
+    let client = clients.build("delegated-access", Budget::UNLIMITED);
     Ok(Some(
         Api::new(client.map_err(refuse)?).reporting(Refusals::default()),
     ))

@@ -1,18 +1,19 @@
 //! Authorization of a caller: `SubjectAccessReview`, and paths that need none (AUTH-5).
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 
-use super::{cache::Cache, caller::Caller, counts::Reviews, paths::Paths, review};
-use crate::kube::api::Api;
+use super::{
+    cache::Cache,
+    caller::Caller,
+    paths::Paths,
+    review::{ReviewClient, ReviewError},
+};
 
-const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-
-/// Paths longer than this are not remembered.
-const LONGEST: usize = 1024;
+pub(super) const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
@@ -29,28 +30,25 @@ struct Question {
 
 pub(super) struct Rights {
     /// Without it only masters and free paths.
-    api: Option<Api>,
+    reviewer: Option<ReviewClient>,
     free: Paths,
     yes: Duration,
     no: Duration,
-    metrics: Reviews,
     known: Cache<Question, Verdict>,
 }
 
 impl Rights {
     pub(super) fn new(
-        api: Option<Api>,
+        reviewer: Option<ReviewClient>,
         free: Paths,
         yes: Duration,
         no: Duration,
-        metrics: Reviews,
     ) -> Self {
         Self {
-            api,
+            reviewer,
             free,
             yes,
             no,
-            metrics,
             known: Cache::new(),
         }
     }
@@ -60,19 +58,21 @@ impl Rights {
         self.free.allow(path)
     }
 
+    /// Of `caller` at the address `peer`.
     pub(super) async fn of(
         &self,
         caller: &Caller,
         verb: &str,
         path: &str,
-    ) -> Result<Verdict, String> {
+        peer: IpAddr,
+    ) -> Result<Verdict, ReviewError> {
         if caller.is_master() || self.is_free(path) {
             return Ok(Verdict {
                 allowed: true,
                 reason: String::new(),
             });
         }
-        let Some(api) = &self.api else {
+        let Some(reviewer) = &self.reviewer else {
             return Ok(Verdict::default());
         };
         let question = Question {
@@ -83,16 +83,18 @@ impl Rights {
         if let Some(known) = self.known.get(&question) {
             return Ok(known);
         }
-        let verdict = ask(api, &question, &self.metrics).await?;
-        if path.len() <= LONGEST {
-            let ttl = if verdict.allowed { self.yes } else { self.no };
-            self.known.put(question, verdict.clone(), ttl);
-        }
+        let verdict = ask(reviewer, &question, peer).await?;
+        let ttl = if verdict.allowed { self.yes } else { self.no };
+        self.known.put(question, verdict.clone(), ttl);
         Ok(verdict)
     }
 }
 
-async fn ask(api: &Api, question: &Question, metrics: &Reviews) -> Result<Verdict, String> {
+async fn ask(
+    reviewer: &ReviewClient,
+    question: &Question,
+    peer: IpAddr,
+) -> Result<Verdict, ReviewError> {
     let Question { caller, verb, path } = question;
     let review = SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
@@ -108,7 +110,7 @@ async fn ask(api: &Api, question: &Question, metrics: &Reviews) -> Result<Verdic
         },
         ..SubjectAccessReview::default()
     };
-    let status = review::ask(api, PATH, &review, metrics).await?.status;
+    let status = reviewer.ask(peer, &review).await?.status;
     let status = status.unwrap_or_default();
     Ok(Verdict {
         // A denial wins over what another authoriser allows.

@@ -1,51 +1,67 @@
 //! The user of a bearer token: `TokenReview`, and its cached answers.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 
-use super::{cache::Cache, caller::Caller, counts::Reviews, review};
-use crate::kube::api::Api;
+use ring::{hmac, rand::SystemRandom};
 
-const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+use super::{
+    cache::Cache,
+    caller::Caller,
+    review::{ReviewClient, ReviewError},
+};
+
+pub(super) const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
 /// A longer token is refused unseen: those of service accounts have about 1 kB.
 const LONGEST: usize = 16 * 1024;
 
 pub(super) struct Tokens {
-    api: Api,
+    reviewer: ReviewClient,
     ttl: Duration,
-    metrics: Reviews,
-    /// Also of refused tokens.
-    known: Cache<String, Option<Caller>>,
+    /// Of this process, so that no token is kept.
+    key: hmac::Key,
+    /// By the token's hash, of refused ones, too.
+    known: Cache<[u8; 32], Option<Caller>>,
 }
 
 impl Tokens {
-    pub(super) fn new(api: Api, ttl: Duration, metrics: Reviews) -> Self {
-        Self {
-            api,
+    /// # Errors
+    /// The kernel gives no random numbers.
+    pub(super) fn new(
+        reviewer: ReviewClient,
+        ttl: Duration,
+    ) -> Result<Self, ring::error::Unspecified> {
+        Ok(Self {
+            reviewer,
             ttl,
-            metrics,
+            key: hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?,
             known: Cache::new(),
-        }
+        })
     }
 
-    pub(super) async fn caller(&self, token: &str) -> Result<Caller, String> {
+    /// None if the token of the client at `peer` is not good.
+    pub(super) async fn caller(
+        &self,
+        token: &str,
+        peer: IpAddr,
+    ) -> Result<Option<Caller>, ReviewError> {
         if token.len() > LONGEST {
-            return Err("invalid bearer token".into());
+            return Ok(None);
         }
-        let key = token.to_owned();
-        let known = if let Some(known) = self.known.get(&key) {
-            known
-        } else {
-            let caller = self.ask(token).await?;
-            self.known.put(key, caller.clone(), self.ttl);
-            caller
-        };
-        known.ok_or_else(|| "invalid bearer token".to_owned())
+        let hash = hmac::sign(&self.key, token.as_bytes());
+        let mut key = [0; 32];
+        key.copy_from_slice(hash.as_ref());
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known);
+        }
+        let caller = self.ask(token, peer).await?;
+        self.known.put(key, caller.clone(), self.ttl);
+        Ok(caller)
     }
 
-    async fn ask(&self, token: &str) -> Result<Option<Caller>, String> {
+    async fn ask(&self, token: &str, peer: IpAddr) -> Result<Option<Caller>, ReviewError> {
         let review = TokenReview {
             spec: TokenReviewSpec {
                 token: Some(token.to_owned()),
@@ -53,9 +69,7 @@ impl Tokens {
             },
             ..TokenReview::default()
         };
-        let status = review::ask(&self.api, PATH, &review, &self.metrics)
-            .await?
-            .status;
+        let status = self.reviewer.ask(peer, &review).await?.status;
         let status = status.unwrap_or_default();
         // `error` beside a no explains it; it is no failure of the review.
         if !status.authenticated.unwrap_or_default() {

@@ -1,6 +1,11 @@
 //! A TLS client that trusts any server.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -13,7 +18,11 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName},
     sign::{CertifiedKey, SingleCertAndKey},
 };
-use tokio::{net::TcpStream, task::JoinSet, time::timeout};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    task::JoinSet,
+    time::timeout,
+};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// The client's credentials.
@@ -96,10 +105,37 @@ pub(crate) async fn connect(
 }
 
 async fn handshake(address: SocketAddr, config: ClientConfig) -> io::Result<TlsStream<TcpStream>> {
-    let stream = TcpStream::connect(address).await?;
+    handshake_from(Ipv4Addr::LOCALHOST, address, config).await
+}
+
+async fn handshake_from(
+    peer: Ipv4Addr,
+    address: SocketAddr,
+    config: ClientConfig,
+) -> io::Result<TlsStream<TcpStream>> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((peer, 0).into())?;
+    let stream = socket.connect(address).await?;
     let name = ServerName::try_from("localhost").unwrap();
     let connector = TlsConnector::from(Arc::new(config));
     connector.connect(name, stream).await
+}
+
+/// A request without a credential from the address `peer`, on a connection of its own.
+///
+/// # Errors
+/// The server closed the connection without an answer.
+pub(crate) async fn ask_from(
+    peer: Ipv4Addr,
+    address: SocketAddr,
+    request: Request<Full<Bytes>>,
+) -> Result<Reply, Box<dyn std::error::Error + Send + Sync>> {
+    let stream = handshake_from(peer, address, config(&Identity::Anonymous)).await?;
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await?;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(connection);
+    Ok(read(sender.send_request(request).await?).await)
 }
 
 async fn read(reply: Response<Incoming>) -> Reply {
@@ -130,7 +166,7 @@ pub(crate) async fn negotiate(address: SocketAddr) -> (String, Option<u16>) {
     (chosen, Some(reply.code))
 }
 
-async fn negotiated(address: SocketAddr, protocols: &[&str]) -> TlsStream<TcpStream> {
+pub(crate) async fn negotiated(address: SocketAddr, protocols: &[&str]) -> TlsStream<TcpStream> {
     let mut config = config(&Identity::Anonymous);
     config.alpn_protocols = protocols
         .iter()

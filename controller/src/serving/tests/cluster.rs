@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 
 use futures::FutureExt;
@@ -20,6 +20,13 @@ pub(super) struct Cluster {
     pub(super) clients: Authority,
     pub(super) proxies: Authority,
     counts: Arc<(AtomicUsize, AtomicUsize)>,
+    answer: Arc<Answering>,
+}
+
+#[derive(Default)]
+struct Answering {
+    holds: AtomicBool,
+    fails: AtomicBool,
 }
 
 impl Cluster {
@@ -28,12 +35,23 @@ impl Cluster {
             clients: Authority::new("clients"),
             proxies: Authority::new("proxies"),
             counts: Arc::default(),
+            answer: Arc::default(),
         }
     }
 
     /// Reviews of tokens and of rights so far.
     pub(super) fn reviews(&self) -> (usize, usize) {
         (self.counts.0.load(Relaxed), self.counts.1.load(Relaxed))
+    }
+
+    /// From now on no review is answered.
+    pub(super) fn hold_reviews(&self) {
+        self.answer.holds.store(true, Relaxed);
+    }
+
+    /// From now on each review is refused.
+    pub(super) fn refuse_reviews(&self) {
+        self.answer.fails.store(true, Relaxed);
     }
 
     pub(super) fn api(&self) -> Api {
@@ -46,20 +64,30 @@ impl Cluster {
             "requestheader-extra-headers-prefix": r#"["X-Remote-Extra-"]"#,
         }});
         let counts = Arc::clone(&self.counts);
+        let answer = Arc::clone(&self.answer);
         Api::new(scripted::client(move |request| {
-            let (map, counts) = (map.clone(), Arc::clone(&counts));
+            let (map, counts, answer) = (map.clone(), Arc::clone(&counts), Arc::clone(&answer));
             async move {
                 let path = request.uri().path().to_owned();
                 let body = request.into_body().collect().await.unwrap().to_bytes();
+                let answered = async |answered| {
+                    if answer.holds.load(Relaxed) {
+                        std::future::pending::<()>().await;
+                    }
+                    if answer.fails.load(Relaxed) {
+                        return scripted::refusal(403, "Forbidden");
+                    }
+                    answered
+                };
                 match path.rsplit('/').next().unwrap() {
                     "extension-apiserver-authentication" => scripted::json(200, &map),
                     "tokenreviews" => {
                         counts.0.fetch_add(1, Relaxed);
-                        token(&serde_json::from_slice(&body).unwrap())
+                        answered(token(&serde_json::from_slice(&body).unwrap())).await
                     }
                     "subjectaccessreviews" => {
                         counts.1.fetch_add(1, Relaxed);
-                        rights(&serde_json::from_slice(&body).unwrap())
+                        answered(rights(&serde_json::from_slice(&body).unwrap())).await
                     }
                     _ => scripted::refusal(404, "NotFound"),
                 }
