@@ -193,7 +193,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     );
     parts.spawn("provider connection", connection);
     if let Some(webhooks) = webhooks {
-        let reviewer = VolumeReviewer::new(provider.clone());
+        let reviewer = VolumeReviewer::new(provider.clone(), metrics.webhook.clone());
         webhooks.decide_by(Webhook::PersistentVolumeLabels, Arc::new(reviewer));
     }
     let (queues, shown) = (metrics.queues.clone(), provider.clone());

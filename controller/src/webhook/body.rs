@@ -1,9 +1,10 @@
 //! The body of a request, in bounded memory whoever sends it.
 //!
-//! Where the room is full, the body that has been read for the longest is cut off: one of the API server is there
-//! within milliseconds, and must not wait for a client that sends slowly.
+//! A body has its room until its request is answered, since the object in it is looked at so long. Where the room is
+//! full, the request with the largest one is cut off: volumes are small, and must not wait for a client that sends
+//! large bodies, or sends them slowly.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -17,8 +18,8 @@ use super::handler::FailedReview;
 /// Above the API server's own limit of 3 MiB for an object.
 const MOST: usize = 4 * 1024 * 1024;
 
-/// Of all bodies in memory.
-const MOST_TOGETHER: usize = 64 * 1024 * 1024;
+/// Of all bodies in memory. Reading one as JSON takes as much again.
+const MOST_TOGETHER: usize = 16 * 1024 * 1024;
 
 /// Room for bodies. Clones share it.
 #[derive(Clone, Default)]
@@ -28,106 +29,55 @@ pub(super) struct Bodies(Arc<Mutex<Room>>);
 struct Room {
     taken: usize,
     begun: u64,
-    /// Bodies that are being read, in the order in which that began.
-    reading: BTreeMap<u64, Reading>,
+    /// In the order in which they began.
+    bodies: BTreeMap<u64, Held>,
 }
 
 #[derive(Default)]
-struct Reading {
+struct Held {
     bytes: usize,
     cut_off: CancellationToken,
 }
 
-/// A body, and its room until it is dropped.
-pub(super) struct ReadBody {
-    pub(super) bytes: Vec<u8>,
-    _place: Place,
-}
-
-/// Room of one body.
-struct Place {
+/// Room of the body of one request, given back on drop.
+pub(super) struct Place {
     room: Arc<Mutex<Room>>,
     number: u64,
-    bytes: usize,
     cut_off: CancellationToken,
 }
 
 impl Place {
-    /// Takes more room, if there is some, or can be made.
-    fn take(&mut self, bytes: usize) -> bool {
-        let mut room = self.room.lock();
-        while room.taken + bytes > MOST_TOGETHER {
-            let mut others = room
-                .reading
-                .iter()
-                .filter(|(other, _)| **other != self.number);
-            let Some(oldest) = others.next().map(|(other, _)| *other) else {
-                return false;
-            };
-            if let Some(other) = room.reading.remove(&oldest) {
-                room.taken -= other.bytes;
-                other.cut_off.cancel();
-            }
-        }
-        let Some(own) = room.reading.get_mut(&self.number) else {
-            return false;
-        };
-        own.bytes += bytes;
-        room.taken += bytes;
-        drop(room);
-        self.bytes += bytes;
-        true
-    }
-
-    /// All of it was read: it is not cut off any more. False if it was.
-    fn end(&self) -> bool {
-        self.room.lock().reading.remove(&self.number).is_some()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut room = self.room.lock();
-        let was_reading = room.reading.remove(&self.number).is_some();
-        // Of one that was cut off others have the room.
-        if was_reading || !self.cut_off.is_cancelled() {
-            room.taken -= self.bytes;
-        }
-    }
-}
-
-impl Bodies {
-    fn place(&self) -> Place {
-        let mut room = self.0.lock();
-        room.begun += 1;
-        let number = room.begun;
-        let cut_off = room.reading.entry(number).or_default().cut_off.clone();
-        Place {
-            room: Arc::clone(&self.0),
-            number,
-            bytes: 0,
-            cut_off,
-        }
+    /// Does `work` about the body.
+    ///
+    /// # Errors
+    /// Those of `work`, and that others got the room meanwhile.
+    pub(super) async fn unless_cut_off<T>(
+        &self,
+        work: impl Future<Output = Result<T, FailedReview>>,
+    ) -> Result<T, FailedReview> {
+        let done = self.cut_off.run_until_cancelled(work).await;
+        done.unwrap_or_else(|| Err(full()))
     }
 
     /// Reads all of `body`.
-    pub(super) async fn read<B>(&self, mut body: B) -> Result<ReadBody, FailedReview>
+    ///
+    /// # Errors
+    /// It cannot be read, is too large, or others got the room meanwhile.
+    pub(super) async fn read<B>(&self, body: B) -> Result<Vec<u8>, FailedReview>
     where
         B: Body<Data = Bytes> + Unpin,
         B::Error: std::fmt::Display,
     {
-        let full = || {
-            let text = "too many admission requests at once".to_owned();
-            FailedReview::new(StatusCode::SERVICE_UNAVAILABLE, text)
-        };
+        self.unless_cut_off(self.gather(body)).await
+    }
+
+    async fn gather<B>(&self, mut body: B) -> Result<Vec<u8>, FailedReview>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: std::fmt::Display,
+    {
         let mut bytes = Vec::new();
-        let mut place = self.place();
-        let cut_off = place.cut_off.clone();
-        while let Some(frame) = cut_off
-            .run_until_cancelled(body.frame())
-            .await
-            .ok_or_else(full)?
-        {
+        while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
                 let text = format!("admission request HTTP body cannot be read: {error}");
                 FailedReview::new(StatusCode::BAD_REQUEST, text)
@@ -139,23 +89,76 @@ impl Bodies {
                 let text = format!("admission request HTTP body is larger than {MOST} bytes");
                 return Err(FailedReview::new(StatusCode::PAYLOAD_TOO_LARGE, text));
             }
-            if !place.take(data.len()) {
+            if !self.take(data.len()) {
                 return Err(full());
             }
             bytes.extend_from_slice(&data);
         }
-        if !place.end() {
-            return Err(full());
-        }
-        Ok(ReadBody {
-            bytes,
-            _place: place,
-        })
+        Ok(bytes)
     }
+
+    /// Takes more room, which others lose where there is none. False if this one has lost its own.
+    fn take(&self, bytes: usize) -> bool {
+        let mut room = self.room.lock();
+        while room.taken + bytes > MOST_TOGETHER {
+            let others = room
+                .bodies
+                .iter()
+                .filter(|(other, _)| **other != self.number);
+            let largest = others.max_by_key(|(other, held)| (held.bytes, Reverse(**other)));
+            let Some(largest) = largest.map(|(other, _)| *other) else {
+                return false;
+            };
+            room.give_back(largest);
+        }
+        let Some(own) = room.bodies.get_mut(&self.number) else {
+            return false;
+        };
+        own.bytes += bytes;
+        room.taken += bytes;
+        true
+    }
+}
+
+impl Room {
+    fn give_back(&mut self, number: u64) {
+        if let Some(held) = self.bodies.remove(&number) {
+            self.taken -= held.bytes;
+            held.cut_off.cancel();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.room.lock().give_back(self.number);
+    }
+}
+
+impl Bodies {
+    /// Room for the body of one request.
+    pub(super) fn place(&self) -> Place {
+        let mut room = self.0.lock();
+        room.begun += 1;
+        let number = room.begun;
+        let cut_off = room.bodies.entry(number).or_default().cut_off.clone();
+        Place {
+            room: Arc::clone(&self.0),
+            number,
+            cut_off,
+        }
+    }
+}
+
+fn full() -> FailedReview {
+    let text = "too many admission requests at once".to_owned();
+    FailedReview::new(StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use futures::{StreamExt, stream};
     use http_body_util::{Full, StreamBody};
     use hyper::body::Frame;
@@ -163,25 +166,43 @@ mod tests {
 
     use super::*;
 
-    async fn read(bodies: &Bodies, bytes: usize) -> Result<ReadBody, FailedReview> {
+    /// The length of a body whose request is answered at once.
+    async fn read(bodies: &Bodies, bytes: usize) -> Result<usize, FailedReview> {
         let body = Full::new(Bytes::from(vec![b' '; bytes]));
-        bodies.read(body).await
+        let place = bodies.place();
+        place.read(body).await.map(|body| body.len())
+    }
+
+    /// Its request waits for the cloud.
+    fn wait(bodies: &Bodies, bytes: usize, waiting: &mut JoinSet<Result<(), FailedReview>>) {
+        let (body, bodies) = (Full::new(Bytes::from(vec![b' '; bytes])), bodies.clone());
+        waiting.spawn(async move {
+            let place = bodies.place();
+            place.read(body).await?;
+            place.unless_cut_off(pending()).await
+        });
     }
 
     #[tokio::test]
-    async fn memory_for_bodies_is_bounded() {
+    async fn memory_for_bodies_is_bounded_until_their_requests_are_answered() {
         let bodies = Bodies::default();
         let error = read(&bodies, MOST + 1).await.err().unwrap();
         assert_eq!(error.code, StatusCode::PAYLOAD_TOO_LARGE);
-        let mut held = Vec::new();
-        for _ in 0..MOST_TOGETHER / MOST {
-            held.push(read(&bodies, MOST).await.ok().unwrap());
+        let (mut small, mut large) = (JoinSet::new(), JoinSet::new());
+        for _ in 0..20 {
+            wait(&bodies, 1_000, &mut small);
         }
-        let error = read(&bodies, 1).await.err().unwrap();
-        assert_eq!(error.code, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(held.pop().unwrap().bytes.len(), MOST);
-        assert!(read(&bodies, MOST).await.is_ok());
-        held.clear();
+        for _ in 0..MOST_TOGETHER / MOST * 3 {
+            wait(&bodies, MOST, &mut large);
+            tokio::task::yield_now().await;
+            assert!(bodies.0.lock().taken <= MOST_TOGETHER);
+        }
+        assert_eq!(read(&bodies, 1_000).await.ok(), Some(1_000));
+        let cut_off = large.join_next().await.unwrap().unwrap();
+        assert_eq!(cut_off.err().unwrap().code, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(small.try_join_next().is_none(), "a small one was cut off");
+        small.shutdown().await;
+        large.shutdown().await;
         assert_eq!(bodies.0.lock().taken, 0);
     }
 
@@ -195,11 +216,11 @@ mod tests {
             let first = stream::iter([Ok::<_, std::convert::Infallible>(first)]);
             let body = StreamBody::new(Box::pin(first.chain(stream::pending())));
             let bodies = bodies.clone();
-            slow.spawn(async move { bodies.read(body).await.map(|body| body.bytes.len()) });
+            slow.spawn(async move { bodies.place().read(body).await.map(|_| ()) });
             tokio::task::yield_now().await;
         }
         for _ in 0..20 {
-            assert_eq!(read(&bodies, MOST).await.ok().unwrap().bytes.len(), MOST);
+            assert_eq!(read(&bodies, MOST).await.ok(), Some(MOST));
         }
         let first = slow.join_next().await.unwrap().unwrap();
         assert_eq!(first.err().unwrap().code, StatusCode::SERVICE_UNAVAILABLE);

@@ -115,13 +115,14 @@ impl WebhookServer {
         let within = answer_within(head.uri.query());
         let deadline = Instant::now() + within;
         // A client that does not send its body is no failure of the webhook.
-        let body = timeout_at(deadline, self.bodies.read(body)).await;
+        let place = self.bodies.place();
+        let body = timeout_at(deadline, place.read(body)).await;
         let body = body.map_err(|_elapsed| {
             let millis = within.as_millis();
             let text = format!("admission request HTTP body did not arrive within {millis} ms");
             FailedReview::new(StatusCode::REQUEST_TIMEOUT, text)
         })??;
-        let request = review::read(&body.bytes);
+        let request = review::read(&body);
         drop(body);
         let request =
             request.map_err(|reason| FailedReview::new(StatusCode::BAD_REQUEST, reason))?;
@@ -132,8 +133,56 @@ impl WebhookServer {
             let millis = within.as_millis();
             failed(&format!("no decision within {millis} ms"))
         };
-        let decided = timeout_at(deadline, decide(webhook, &**reviewer, request));
-        decided.await.map_err(late)?
+        let decided = place.unless_cut_off(self.decide(webhook, &**reviewer, request, peer));
+        timeout_at(deadline, decided).await.map_err(late)?
+    }
+
+    async fn decide(
+        &self,
+        webhook: Webhook,
+        reviewer: &dyn Reviewer,
+        request: review::AdmissionRequest,
+        peer: &Peer,
+    ) -> Result<Vec<u8>, FailedReview> {
+        let resource = &request.resource;
+        let is_ours = webhook.concerns(&resource.group, &resource.resource)
+            && request.operation == "CREATE"
+            && request.sub_resource.is_empty();
+        let verdict = match request.object {
+            // P-20.
+            Some(object) if is_ours => {
+                let reviewed = reviewer.review(object, peer.address.ip()).await;
+                reviewed.map_err(|reason| failed(&reason))?
+            }
+            _ => AdmissionVerdict::Admit(Vec::new()),
+        };
+        self.log_verdict(webhook, &request.name, &verdict);
+        review::answer(&request.uid, &verdict).map_err(|error| failed(&error.to_string()))
+    }
+
+    /// One line a minute for each kind: the answer has the rest, and any client that reaches the port can ask.
+    fn log_verdict(&self, webhook: Webhook, object: &str, verdict: &AdmissionVerdict) {
+        let webhook = webhook.name();
+        let due = |kind| self.repeats.due(&format!("{webhook} {kind}"));
+        match verdict {
+            AdmissionVerdict::Admit(patch) if patch.is_empty() => {
+                debug!(webhook, object, "object admitted");
+            }
+            AdmissionVerdict::Admit(_) => {
+                if let Some(others) = due("changed") {
+                    info!(webhook, object, others, "object admitted with changes");
+                } else {
+                    debug!(webhook, object, "object admitted with changes");
+                }
+            }
+            AdmissionVerdict::Refuse(reason) => {
+                if let Some(others) = due("refused") {
+                    info!(webhook, object, others, reason, "object refused");
+                } else {
+                    debug!(webhook, object, reason, "object refused");
+                }
+            }
+        }
     }
 }
 
@@ -156,34 +205,6 @@ fn check(head: &request::Parts) -> Result<(), FailedReview> {
 fn failed(reason: &str) -> FailedReview {
     let text = format!("error generating admission response: {reason}");
     FailedReview::new(StatusCode::INTERNAL_SERVER_ERROR, text)
-}
-
-async fn decide(
-    webhook: Webhook,
-    reviewer: &dyn Reviewer,
-    request: review::AdmissionRequest,
-) -> Result<Vec<u8>, FailedReview> {
-    let resource = &request.resource;
-    let is_ours = webhook.concerns(&resource.group, &resource.resource)
-        && request.operation == "CREATE"
-        && request.sub_resource.is_empty();
-    let verdict = match request.object {
-        // P-20.
-        Some(object) if is_ours => {
-            let reviewed = reviewer.review(object).await;
-            reviewed.map_err(|reason| failed(&reason))?
-        }
-        _ => AdmissionVerdict::Admit(Vec::new()),
-    };
-    let (webhook, object) = (webhook.name(), &*request.name);
-    match &verdict {
-        AdmissionVerdict::Admit(patch) if patch.is_empty() => {
-            debug!(webhook, object, "object admitted");
-        }
-        AdmissionVerdict::Admit(_) => info!(webhook, object, "object admitted with changes"),
-        AdmissionVerdict::Refuse(reason) => info!(webhook, object, reason, "object refused"),
-    }
-    review::answer(&request.uid, &verdict).map_err(|error| failed(&error.to_string()))
 }
 
 impl Handler for WebhookServer {

@@ -1,4 +1,4 @@
-//! Requests to webhooks: upstream's counter and histogram (M-30, M-31).
+//! Requests to webhooks: upstream's counter and histogram (M-30, M-31), and a counter of ours.
 
 use std::time::Duration;
 
@@ -20,11 +20,12 @@ struct Labels {
     webhook: &'static str,
 }
 
-/// `cloud_provider_webhook_*`; successes count too (not Q-26).
+/// `cloud_provider_webhook_*`, where successes count too (not Q-26), and lookups beyond their limits.
 #[derive(Clone, Debug)]
 pub struct WebhookMetrics {
     requests: Family<Labels, Counter>,
     durations: Family<Labels, Histogram, fn() -> Histogram>,
+    overloaded: Counter,
 }
 
 impl WebhookMetrics {
@@ -33,6 +34,7 @@ impl WebhookMetrics {
         let this = Self {
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            overloaded: Counter::default(),
         };
         registry.register(
             "cloud_provider_webhook_request",
@@ -44,6 +46,11 @@ impl WebhookMetrics {
             "Duration of requests to admission webhooks",
             this.durations.clone(),
         );
+        registry.register(
+            "outrigger_webhook_lookups_refused",
+            "Lookups for admission webhooks that were not made, for too many were in flight",
+            this.overloaded.clone(),
+        );
         this
     }
 
@@ -52,6 +59,17 @@ impl WebhookMetrics {
     pub(crate) fn sample(&self) {
         let webhook = Webhook::PersistentVolumeLabels;
         self.answered(webhook, StatusCode::OK, Duration::ZERO);
+    }
+
+    /// Lookups that were not made.
+    #[cfg(test)]
+    pub(super) fn refused(&self) -> u64 {
+        self.overloaded.get()
+    }
+
+    /// A lookup was not made.
+    pub(super) fn overloaded(&self) {
+        self.overloaded.inc();
     }
 
     pub(super) fn answered(&self, webhook: Webhook, code: StatusCode, took: Duration) {

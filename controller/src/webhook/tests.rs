@@ -1,6 +1,10 @@
 //! Over real sockets and TLS.
 
-use std::{fs, net::SocketAddr, sync::Arc};
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
@@ -14,6 +18,7 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Level;
 
 use super::{AdmissionVerdict, Reviewer, Webhook, WebhookMetrics, WebhookServer};
 use crate::{
@@ -38,7 +43,11 @@ struct ByName {
 }
 
 impl Reviewer for ByName {
-    fn review(&self, object: Box<RawValue>) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
+    fn review(
+        &self,
+        object: Box<RawValue>,
+        _: IpAddr,
+    ) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
         let object: Value = serde_json::from_str(object.get()).unwrap();
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         self.asked.lock().push(name.clone());
@@ -243,6 +252,20 @@ async fn requests_that_fail_alike_are_logged_once_a_minute() {
     let codes = ["500", "400"].map(|code| format!("code={code}"));
     let of = |code: &String| lines.iter().filter(|line| line.contains(code)).count();
     assert_eq!(codes.each_ref().map(of), [1, 1], "{lines:?}");
+}
+
+/// Any client that reaches the port can ask about any object.
+#[tokio::test]
+async fn verdicts_are_logged_once_a_minute_for_each_kind() {
+    let lines = Warnings::and_milder(Level::INFO);
+    let server = start(&[]);
+    for nth in 0..20 {
+        server.response(&format!("disk-{nth}")).await;
+        server.response("wrong").await;
+    }
+    for line in ["object admitted with changes", "object refused"] {
+        assert_eq!(lines.with(line).len(), 1, "{line}");
+    }
 }
 
 /// P-20.

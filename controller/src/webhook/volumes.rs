@@ -1,6 +1,6 @@
 //! The decision about a new volume: core's, with this replica's provider (P-20 to P-32).
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{
@@ -9,26 +9,39 @@ use outrigger_core::{
 };
 use serde_json::value::RawValue;
 
-use super::{AdmissionVerdict, Reviewer};
+use super::{AdmissionVerdict, Reviewer, WebhookMetrics};
 use crate::{
     kube::patch,
     provider::{Error, Provider, VolumeLookup, VolumePurpose},
+    serving::fairness::{FairLimits, FairQueue, Overloaded},
+};
+
+/// Any client that reaches the port can cause lookups in the cloud. The last of those that wait begins after 2.6 s,
+/// while an API server waits for 5 s.
+const LOOKUPS: FairLimits = FairLimits {
+    per_peer: 32,
+    total: 64,
+    period: Duration::from_millis(40),
 };
 
 /// Reviews new volumes. A standby asks its own provider: a lookup changes nothing.
 pub struct VolumeReviewer {
     provider: Provider,
+    lookups: FairQueue,
+    metrics: WebhookMetrics,
 }
 
 impl VolumeReviewer {
     /// `provider` without a condition that only the leader meets.
-    pub const fn new(provider: Provider) -> Self {
-        Self { provider }
+    pub fn new(provider: Provider, metrics: WebhookMetrics) -> Self {
+        Self {
+            provider,
+            lookups: FairQueue::new(LOOKUPS),
+            metrics,
+        }
     }
 
-    async fn decide(&self, object: &RawValue) -> Result<AdmissionVerdict, String> {
-        let volume: VolumeView = serde_json::from_str(object.get())
-            .map_err(|error| format!("the volume cannot be read: {error}"))?;
+    async fn decide(&self, volume: VolumeView, peer: IpAddr) -> Result<AdmissionVerdict, String> {
         let session = self.provider.session();
         let state = self.provider.state();
         let Some(session) = session.filter(|_| state.borrow().serves()) else {
@@ -43,7 +56,13 @@ impl VolumeReviewer {
             VolumeStep::Ask => {
                 let volume = Arc::new(volume.clone());
                 let purpose = VolumePurpose::Admission;
-                match self.provider.look_up_volume(volume.clone(), purpose).await {
+                let lookup = self.provider.look_up_volume(volume.clone(), purpose);
+                let looked_up = self.lookups.run(peer, lookup).await;
+                let looked_up = looked_up.map_err(|Overloaded| {
+                    self.metrics.overloaded();
+                    "too many volumes are looked up at once".to_owned()
+                })?;
+                match looked_up {
                     Ok(VolumeLookup::Found(topology)) => {
                         plan(&volume, &topology, served, Stage::Admission)
                     }
@@ -81,7 +100,20 @@ fn refused(error: &Error) -> Result<AdmissionVerdict, String> {
 }
 
 impl Reviewer for VolumeReviewer {
-    fn review(&self, object: Box<RawValue>) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
-        async move { self.decide(&object).await }.boxed()
+    fn review(
+        &self,
+        object: Box<RawValue>,
+        peer: IpAddr,
+    ) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
+        let volume = serde_json::from_str(object.get());
+        drop(object);
+        async move {
+            let volume = volume.map_err(|error| format!("the volume cannot be read: {error}"))?;
+            self.decide(volume, peer).await
+        }
+        .boxed()
     }
 }
+
+#[cfg(test)]
+mod tests;
