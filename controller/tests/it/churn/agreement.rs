@@ -74,15 +74,21 @@ impl View {
     }
 
     /// That each Service that is served has one load balancer, which is as it says and has the
-    /// targets of now, and its addresses; that there are no others; that nothing of ours is on
+    /// targets of now, its addresses, and the finalizer; that there are no others; that nothing of ours is on
     /// a Service that is not served; and that each Node has its Pod CIDRs and
     /// a route to each.
     pub(super) async fn agrees(&self) -> Result<(), String> {
         let (judged, leaked) = self.judge().await?;
-        let complaints = judged.into_iter().flat_map(|Judged { service, wrong }| {
-            let name = service.metadata.name.unwrap_or_default();
-            wrong.into_iter().map(move |what| format!("{name}: {what}"))
-        });
+        let complaints = judged
+            .into_iter()
+            .flat_map(|Judged { service, mut wrong }| {
+                // Whoever deletes it now leaves the load balancer behind.
+                if is_served(&service) && !has_finalizer(&service) {
+                    wrong.push("its finalizer is not back".to_owned());
+                }
+                let name = service.metadata.name.unwrap_or_default();
+                wrong.into_iter().map(move |what| format!("{name}: {what}"))
+            });
         let mut complaints: Vec<_> = complaints.chain(leaked).collect();
         let nodes = self.nodes().await?;
         let of_routes = self.routes.complaints(&nodes).await?;
@@ -314,11 +320,15 @@ fn served(service: &Service, shown: &ShownLoadBalancer, targets: &[Target]) -> V
     wrong
 }
 
+pub(super) fn has_finalizer(service: &Service) -> bool {
+    let mut finalizers = service.metadata.finalizers.iter().flatten();
+    finalizers.any(|name| name == FINALIZER)
+}
+
 /// Our marks on a Service that is not ours.
 fn left_alone(service: &Service) -> Vec<String> {
     let mut wrong = Vec::new();
-    let finalizers = service.metadata.finalizers.iter().flatten();
-    if finalizers.into_iter().any(|name| name == FINALIZER) {
+    if has_finalizer(service) {
         wrong.push("it has the finalizer".to_owned());
     }
     for kind in conditions(service).keys() {

@@ -20,8 +20,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    HELD, LAST_TIME,
-    agreement::typed,
+    HELD, LAST_TIME, OTHER_CLASS,
+    agreement::{has_finalizer, typed},
     journal::Journal,
     ledger::Ledger,
     plan::{Act, Shape, What},
@@ -193,6 +193,11 @@ impl Person {
         if kind != Some(TYPE_LOAD_BALANCER) || !has_finalizer(service) {
             return Err("it has none".to_owned());
         }
+        // Once its class is another controller's, ours does not put it back, and a lost record is the only other trace.
+        let spec = service.spec.as_ref();
+        if spec.and_then(|spec| spec.load_balancer_class.as_deref()) == Some(OTHER_CLASS) {
+            return Err("its class may be another controller's".to_owned());
+        }
         // Before it is known: the answer may be lost.
         self.stripped = true;
         let stripped = self.without(service, FINALIZER).await;
@@ -327,10 +332,6 @@ fn uid(service: &Service) -> &str {
 fn finalizers(service: &Service) -> impl Iterator<Item = &str> {
     let finalizers = service.metadata.finalizers.iter().flatten();
     finalizers.map(String::as_str)
-}
-
-fn has_finalizer(service: &Service) -> bool {
-    finalizers(service).any(|name| name == FINALIZER)
 }
 
 /// A manifest that was read and is applied again, annotations and finalizers included, without what
