@@ -312,7 +312,7 @@ func lookupsOf(one *replica) int {
 	if err != nil {
 		return 0
 	}
-	return counts["GetVolumes"]
+	return counts["GetVolume"]
 }
 
 // tableOf has a row for each attack, the figures of upstream's controller before Outrigger's.
