@@ -272,10 +272,15 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         let _ = until.run_until_cancelled(identified).await;
     });
 
-    let (on_provider, state, until) = (on_lease, provider.state(), process.clone());
+    let (on_provider, watched, until) = (on_lease, provider.clone(), process.clone());
     parts.spawn("events about the provider", async move {
         let host = leader::host();
-        let reported = lease_events::report(state, &host, on_provider);
+        let reported = async {
+            tokio::join!(
+                lease_events::report(watched.state(), &host, &on_provider),
+                lease_events::report_grants(&watched, &on_provider)
+            )
+        };
         let _ = until.run_until_cancelled(reported).await;
     });
     let state = provider.state();
@@ -338,6 +343,7 @@ fn provider_options(config: &Config, facts: &cluster::Facts) -> provider::Option
     provider::Options {
         expected_name: config.provider.name.clone(),
         allow_untagged: config.provider.allow_untagged_cloud,
+        effect_prefixes: config.provider.effect_prefixes.clone(),
         controller_name: COMPONENT.to_owned(),
         controller_version: env!("CARGO_PKG_VERSION").to_owned(),
         kubernetes_version: facts.version.clone(),

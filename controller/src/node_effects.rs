@@ -85,7 +85,7 @@ impl NodeEffects {
     /// Keeps the effects of an answer about `node`, instead of those of an earlier one, if there is something to
     /// write or to record. The caller then calls [`Self::write`] for the Node, and until it succeeds.
     pub(crate) fn observe(&self, node: &NodeView, raw: RawEffects) -> bool {
-        let effects = self.provider.node_effects(&node.name, raw);
+        let effects = self.provider.node_effects(node, raw);
         if effects.is_empty() {
             return false;
         }

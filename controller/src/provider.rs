@@ -50,7 +50,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use outrigger_core::cluster_uid::ClusterUid;
+use outrigger_core::{cluster_uid::ClusterUid, effects::GrantedPrefixes};
 
 use crate::{fence::Fence, telemetry::Repeats};
 
@@ -94,6 +94,8 @@ pub struct Options {
     pub expected_name: Option<String>,
     /// `--allow-untagged-cloud`: a cloud without cluster id is accepted.
     pub allow_untagged: bool,
+    /// `--provider-effect-prefixes`: annotations and conditions that may be written for it.
+    pub effect_prefixes: GrantedPrefixes,
     /// Name of this program.
     pub controller_name: String,
     /// Its version.

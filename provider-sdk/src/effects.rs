@@ -9,7 +9,8 @@ use crate::setters::setters;
 /// Events, annotations and conditions that the controller shall write to the object of a call: the Service
 /// of a load balancer, the Node of a lookup or of a route.
 ///
-/// Only what [`EffectsCapability`] declares is written; the rest is reported in the controller's log.
+/// Only what [`EffectsCapability`] declares and the operator of the controller grants is written; the rest is reported in the
+/// controller's log and by an event on the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Effects {

@@ -129,6 +129,7 @@ impl<'a> Stage<'a> {
             let network = ["--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16"];
             args.extend(network.map(str::to_owned));
         }
+        args.extend(check.provider.grant());
         args.extend_from_slice(&check.controller_args);
         let log = scratch.path().join("controller.log");
         let controller = Process::start(CONTROLLER, &check.controller, &args, log)?;

@@ -28,6 +28,8 @@ pub struct Provider {
     cloud: Option<Cloud>,
     /// Starts it.
     start: Command,
+    /// The controller's `--provider-effect-prefixes`.
+    effect_prefixes: &'static [&'static str],
     /// Facts about its cloud, for the conformance suite.
     conformance: Option<Conformance>,
     /// The names of its machines, where the cloud names them: `{number}` counts from 1.

@@ -1029,7 +1029,9 @@ func (*NodeSetsCapability) Descriptor() ([]byte, []int) {
 // Bounds of KubernetesEffects. An empty list allows none of its kind.
 // Refused at handshake: an empty prefix; outrigger.dev and kubectl.kubernetes.io;
 // for Nodes and conditions also kubernetes.io and k8s.io with their subdomains.
-// Events need no prefix.
+// Events need no prefix. Written is only what the operator grants besides, with the
+// controller's --provider-effect-prefixes: whole domains, never outrigger.dev,
+// kubernetes.io and k8s.io with their subdomains. A provider MUST work without them.
 type EffectsCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Prefixes of Service annotations. A change under them causes no call.

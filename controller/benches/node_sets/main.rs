@@ -30,7 +30,9 @@ use jiff::Timestamp;
 use outrigger_controller::provider::{
     Cluster, EnsureInput, Options, Provider, ProviderMetrics, TargetsUpdate,
 };
-use outrigger_core::{node::NodeView, service::ServiceView, targets::Targets};
+use outrigger_core::{
+    effects::GrantedPrefixes, node::NodeView, service::ServiceView, targets::Targets,
+};
 use outrigger_provider_sdk::Server;
 use outrigger_testbed::{nodes::Machine, services};
 use prometheus_client::registry::Registry;
@@ -124,6 +126,7 @@ impl Rig {
         let options = Options {
             expected_name: None,
             allow_untagged: true,
+            effect_prefixes: GrantedPrefixes::default(),
             controller_name: "node_sets".into(),
             controller_version: "v1".into(),
             kubernetes_version: String::new(),

@@ -1,31 +1,55 @@
-//! A provider's writes to the object of a call, a Service or a Node: checked, and limited to the prefixes
-//! that it declared.
+//! A provider's writes to the object of a call, a Service or a Node: checked, limited to the prefixes that it
+//! declared and the operator granted, and bounded.
+//!
+//! Bounds count what earlier answers have written: a key under the prefixes that the object has already takes
+//! room from a new one. Nothing is removed to make room, for a user may have written it; the provider removes
+//! what it needs no longer.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    condition::Status,
+    condition::{Condition, Status},
     correlator::{EventContent, EventType},
-    node::{ANNOTATION_LAST_APPLIED, labels},
+    node::{ANNOTATION_LAST_APPLIED, NodeView},
+    service::ServiceView,
+    string_map::StringMap,
     syntax, text,
 };
 
+mod dropped;
+mod granted;
+
+pub use dropped::{DropCause, Dropped};
+pub use granted::{GrantedPrefixes, RefusedPrefix};
+
 /// Events in one answer.
 pub const MAX_EVENTS: usize = 10;
-/// Bytes of all annotations in one answer, keys and values.
+/// Bytes of all annotations of an object under the provider's prefixes, keys and values.
 pub const MAX_ANNOTATIONS: usize = 16 << 10;
+/// Conditions of an object under the provider's prefixes.
+pub const MAX_CONDITIONS: usize = 16;
+/// Removals of annotations and conditions in one answer.
+pub const MAX_REMOVALS: usize = 64;
 
 /// Prefix of all our annotations and conditions.
 const OURS: &str = "outrigger.dev/";
 
-/// Writes to the objects of one kind that a provider may ask for.
+/// Writes to the objects of one kind that a provider may ask for: under prefixes of both lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedEffects {
     /// `EffectsCapability.service_annotation_prefixes` or `node_annotation_prefixes`.
     pub annotations: Box<[Box<str>]>,
     /// `EffectsCapability.condition_type_prefixes`.
     pub conditions: Box<[Box<str>]>,
-    /// Whether they are Nodes: their annotations under `kubernetes.io` are Kubernetes' own, and so are
-    /// conditions without a domain.
-    pub is_on_nodes: bool,
+    /// The operator's `--provider-effect-prefixes`.
+    pub granted: GrantedPrefixes,
+}
+
+/// The object of a call, as it is before the effects.
+#[derive(Clone, Copy, Debug)]
+pub struct EffectsObject<'a> {
+    annotations: &'a StringMap,
+    conditions: &'a [Condition],
 }
 
 /// Effects as they arrive.
@@ -52,9 +76,8 @@ pub struct Effects {
     pub annotations: Vec<(Box<str>, Option<Box<str>>)>,
     /// Type, and what it becomes; none removes the type.
     pub conditions: Vec<(Box<str>, Option<DesiredCondition>)>,
-    /// How much was left out: outside the declared prefixes, too much of it, or not legal in
-    /// Kubernetes. To be counted and logged.
-    pub dropped: usize,
+    /// The rest, to be counted and reported.
+    pub dropped: Dropped,
 }
 
 /// The wanted condition.
@@ -69,21 +92,44 @@ pub struct DesiredCondition {
 }
 
 impl AllowedEffects {
-    /// Whether the annotation `key` may be written.
-    fn has_annotation(&self, key: &str) -> bool {
-        begins(key, &self.annotations)
-            && !is_of_controller(key)
-            && !(self.is_on_nodes && labels::is_reserved(key))
-            && syntax::label_key(key).is_ok()
+    /// Whether the annotation or condition type `key` may be written, where `declared` are the provider's prefixes of
+    /// its kind. A granted prefix names its domain, so that none of Kubernetes or of ours is among them.
+    fn check(&self, key: &str, declared: &[Box<str>]) -> Result<(), DropCause> {
+        if !begins(key, declared) {
+            Err(DropCause::Undeclared)
+        } else if !self.granted.has(key) {
+            Err(DropCause::NotGranted)
+        } else {
+            syntax::label_key(key).map_err(|_| DropCause::Illegal)
+        }
     }
 
-    /// Whether conditions of the type `kind` may be set.
-    fn has_condition(&self, kind: &str) -> bool {
-        begins(kind, &self.conditions)
-            && !is_of_controller(kind)
-            && !labels::is_reserved(kind)
-            && (kind.contains('/') || !self.is_on_nodes)
-            && syntax::label_key(kind).is_ok()
+    fn annotation(&self, key: &str) -> Result<(), DropCause> {
+        self.check(key, &self.annotations)
+    }
+
+    fn condition(&self, kind: &str) -> Result<(), DropCause> {
+        self.check(kind, &self.conditions)
+    }
+}
+
+impl<'a> From<&'a NodeView> for EffectsObject<'a> {
+    fn from(node: &'a NodeView) -> Self {
+        let (annotations, conditions) = (&node.annotations, &*node.conditions);
+        Self {
+            annotations,
+            conditions,
+        }
+    }
+}
+
+impl<'a> From<&'a ServiceView> for EffectsObject<'a> {
+    fn from(service: &'a ServiceView) -> Self {
+        let (annotations, conditions) = (&service.annotations, &*service.conditions);
+        Self {
+            annotations,
+            conditions,
+        }
     }
 }
 
@@ -97,77 +143,150 @@ impl Effects {
 impl RawEffects {
     /// None of it may be written: no effects were declared at handshake.
     pub fn undeclared(self) -> Effects {
+        let Self {
+            events,
+            set_annotations,
+            remove_annotations,
+            conditions,
+            remove_conditions,
+        } = self;
+        let events = events.iter().map(|(_, reason, _)| reason);
+        let set = set_annotations.iter().map(|(key, _)| key);
+        let kinds = conditions.iter().map(|(kind, ..)| kind);
+        let mut dropped = Dropped::default();
+        for key in events
+            .chain(set)
+            .chain(&remove_annotations)
+            .chain(kinds)
+            .chain(&remove_conditions)
+        {
+            dropped.add(DropCause::Undeclared, key);
+        }
         Effects {
-            dropped: self.events.len()
-                + self.set_annotations.len()
-                + self.remove_annotations.len()
-                + self.conditions.len()
-                + self.remove_conditions.len(),
+            dropped,
             ..Effects::default()
         }
     }
 
-    /// The effects that may be written. Never an error: what comes beside an answer does not spoil
+    /// The effects that may be written to `object`. Never an error: what comes beside an answer does not spoil
     /// it.
-    pub fn check(self, allowed: &AllowedEffects) -> Effects {
+    pub fn check(self, allowed: &AllowedEffects, object: EffectsObject<'_>) -> Effects {
         let mut effects = Effects::default();
         for (kind, reason, message) in self.events {
-            let kind = match &*kind {
-                "Normal" => Some(EventType::Normal),
-                "Warning" => Some(EventType::Warning),
-                _ => None,
-            };
-            if let Some(kind) = kind
-                && syntax::reason(&reason).is_ok()
-                && effects.events.len() < MAX_EVENTS
-            {
-                effects.events.push(EventContent {
-                    kind,
-                    reason: reason.into(),
-                    message: text::message(&message).into(),
-                });
-            } else {
-                effects.dropped += 1;
+            match event(&kind, &reason, &message) {
+                Some(_) if effects.events.len() >= MAX_EVENTS => {
+                    effects.dropped.add(DropCause::TooMany, &reason);
+                }
+                Some(event) => effects.events.push(event),
+                None => effects.dropped.add(DropCause::Illegal, &reason),
             }
         }
-        let mut room = MAX_ANNOTATIONS;
-        let set = self.set_annotations.into_iter().map(|(k, v)| (k, Some(v)));
-        let removed = self.remove_annotations.into_iter().map(|k| (k, None));
-        for (key, value) in set.chain(removed) {
-            let bytes = value.as_ref().map_or(0, |value| key.len() + value.len());
-            let is_allowed = allowed.has_annotation(&key);
-            if let Some(left) = room.checked_sub(bytes).filter(|_| is_allowed) {
-                room = left;
-                effects
-                    .annotations
-                    .push((key.into(), value.map(Into::into)));
-            } else {
-                effects.dropped += 1;
+        let mut removals = MAX_REMOVALS;
+        // In the end the removal of a key counts, also where the same answer sets it.
+        let removed = removable(
+            self.remove_annotations,
+            &mut removals,
+            |key| allowed.annotation(key),
+            &mut effects.dropped,
+        );
+        let mut sizes: BTreeMap<Box<str>, usize> = object
+            .annotations
+            .iter()
+            .filter(|(key, _)| allowed.annotation(key).is_ok() && !removed.contains(*key))
+            .map(|(key, value)| (key.into(), key.len() + value.len()))
+            .collect();
+        let mut used: usize = sizes.values().sum();
+        for (key, value) in self.set_annotations {
+            if let Err(cause) = allowed.annotation(&key) {
+                effects.dropped.add(cause, &key);
+                continue;
             }
+            let former = sizes.get(&*key).copied().unwrap_or_default();
+            let new = key.len() + value.len();
+            // One that shrinks is taken, however full the object is.
+            if new > former && used - former + new > MAX_ANNOTATIONS {
+                effects.dropped.add(DropCause::TooMany, &key);
+                continue;
+            }
+            used = used - former + new;
+            sizes.insert(key.as_str().into(), new);
+            effects.annotations.push((key.into(), Some(value.into())));
         }
+        let removed = removed.into_iter().map(|key| (key, None));
+        effects.annotations.extend(removed);
+
+        let removed = removable(
+            self.remove_conditions,
+            &mut removals,
+            |kind| allowed.condition(kind),
+            &mut effects.dropped,
+        );
+        let present = object.conditions.iter().map(|condition| &condition.kind);
+        let mut kinds: BTreeSet<Box<str>> = present
+            .filter(|kind| allowed.condition(kind).is_ok() && !removed.contains(*kind))
+            .cloned()
+            .collect();
         for (kind, status, reason, message) in self.conditions {
-            let is_legal = allowed.has_condition(&kind) && syntax::reason(&reason).is_ok();
-            match Status::parse(&status).filter(|_| is_legal) {
-                Some(status) => effects.conditions.push((
-                    kind.into(),
-                    Some(DesiredCondition {
-                        status,
-                        reason: reason.into(),
-                        message: text::message(&message).into(),
-                    }),
-                )),
-                None => effects.dropped += 1,
+            let fits = kinds.contains(&*kind) || kinds.len() < MAX_CONDITIONS;
+            match (
+                allowed.condition(&kind),
+                condition(&status, reason, &message),
+            ) {
+                (Ok(()), Some(wanted)) if fits => {
+                    kinds.insert(kind.as_str().into());
+                    effects.conditions.push((kind.into(), Some(wanted)));
+                }
+                (Ok(()), Some(_)) => effects.dropped.add(DropCause::TooMany, &kind),
+                (Ok(()), None) => effects.dropped.add(DropCause::Illegal, &kind),
+                (Err(cause), _) => effects.dropped.add(cause, &kind),
             }
         }
-        for kind in self.remove_conditions {
-            if allowed.has_condition(&kind) {
-                effects.conditions.push((kind.into(), None));
-            } else {
-                effects.dropped += 1;
-            }
-        }
+        let removed = removed.into_iter().map(|kind| (kind, None));
+        effects.conditions.extend(removed);
         effects
     }
+}
+
+fn event(kind: &str, reason: &str, message: &str) -> Option<EventContent> {
+    let kind = match kind {
+        "Normal" => EventType::Normal,
+        "Warning" => EventType::Warning,
+        _ => return None,
+    };
+    syntax::reason(reason).ok()?;
+    Some(EventContent {
+        kind,
+        reason: reason.to_owned().into(),
+        message: text::message(message).into(),
+    })
+}
+
+fn condition(status: &str, reason: String, message: &str) -> Option<DesiredCondition> {
+    let status = Status::parse(status)?;
+    syntax::reason(&reason).ok()?;
+    Some(DesiredCondition {
+        status,
+        reason: reason.into(),
+        message: text::message(message).into(),
+    })
+}
+
+/// The keys that may be removed, at most `left`, which is lowered by their number.
+fn removable(
+    keys: Vec<String>,
+    left: &mut usize,
+    check: impl Fn(&str) -> Result<(), DropCause>,
+    dropped: &mut Dropped,
+) -> BTreeSet<Box<str>> {
+    let mut removed = BTreeSet::new();
+    for key in keys {
+        match check(&key) {
+            Ok(()) if *left > 0 => *left -= usize::from(removed.insert(key.into())),
+            Ok(()) => dropped.add(DropCause::TooMany, &key),
+            Err(cause) => dropped.add(cause, &key),
+        }
+    }
+    removed
 }
 
 /// Whether only the controller, or kubectl, writes under `key`.
@@ -181,121 +300,4 @@ pub(crate) fn begins(key: &str, prefixes: &[Box<str>]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{AllowedEffects, Effects, MAX_EVENTS, RawEffects};
-    use crate::{correlator::EventType, fixture::capability};
-
-    fn effects(raw: RawEffects) -> Effects {
-        raw.check(&capability().effects)
-    }
-
-    #[test]
-    fn annotations_stay_within_the_declared_prefixes() {
-        let set = |keys: &[&str]| keys.iter().map(|k| ((*k).into(), "v".into())).collect();
-        let found = effects(RawEffects {
-            set_annotations: set(&[
-                "example.com/status-id",
-                "example.com/flavour",
-                "outrigger.dev/settled",
-                "example.com/status-not legal",
-            ]),
-            remove_annotations: vec!["example.com/status-old".into(), "other.example/x".into()],
-            ..RawEffects::default()
-        });
-        assert_eq!(
-            found.annotations,
-            [
-                ("example.com/status-id".into(), Some("v".into())),
-                ("example.com/status-old".into(), None),
-            ]
-        );
-        assert_eq!(found.dropped, 4);
-    }
-
-    /// A prefix without a slash grows into any domain that begins so.
-    #[test]
-    fn a_node_keeps_the_annotations_and_conditions_of_kubernetes() {
-        let prefixes: Box<[Box<str>]> = ["example.com/".into(), "node".into(), "Net".into()].into();
-        let allowed = AllowedEffects {
-            annotations: prefixes.clone(),
-            conditions: prefixes,
-            is_on_nodes: true,
-        };
-        let condition = |kind: &str| (kind.into(), "True".into(), "R".into(), String::new());
-        let found = RawEffects {
-            set_annotations: [
-                "example.com/a",
-                "node.kubernetes.io/a",
-                "node.k8s.io/a",
-                "node-a",
-            ]
-            .map(|key| (key.to_owned(), "v".to_owned()))
-            .into(),
-            conditions: vec![
-                condition("example.com/A"),
-                condition("node.kubernetes.io/A"),
-                condition("NetworkUnavailable"),
-            ],
-            remove_conditions: vec!["NetworkUnavailable".into()],
-            ..RawEffects::default()
-        }
-        .check(&allowed);
-        let keys: Vec<_> = found.annotations.iter().map(|(key, _)| &**key).collect();
-        assert_eq!(keys, ["example.com/a", "node-a"]);
-        let kinds: Vec<_> = found.conditions.iter().map(|(kind, _)| &**kind).collect();
-        assert_eq!(kinds, ["example.com/A"]);
-        assert_eq!(found.dropped, 5);
-    }
-
-    #[test]
-    fn no_more_annotations_than_16_kib() {
-        let large = |name: &str| (format!("example.com/status-{name}"), "v".repeat(10_000));
-        let found = effects(RawEffects {
-            set_annotations: vec![large("a"), large("b")],
-            ..RawEffects::default()
-        });
-        assert_eq!((found.annotations.len(), found.dropped), (1, 1));
-    }
-
-    #[test]
-    fn conditions_are_the_providers_own_and_legal() {
-        let one = |kind: &str, status: &str, reason: &str| {
-            (kind.into(), status.into(), reason.into(), "because".into())
-        };
-        let found = effects(RawEffects {
-            conditions: vec![
-                one("example.com/CertificateReady", "True", "Issued"),
-                one("example.com/CertificateReady", "Yes", "Issued"),
-                one("example.com/CertificateReady", "True", ""),
-                one("outrigger.dev/Provisioned", "True", "Issued"),
-                one("Ready", "True", "Issued"),
-            ],
-            remove_conditions: vec!["example.com/Old".into(), "outrigger.dev/Accepted".into()],
-            ..RawEffects::default()
-        });
-        let kinds: Vec<_> = found
-            .conditions
-            .iter()
-            .map(|(k, w)| (&**k, w.is_some()))
-            .collect();
-        let expected = [
-            ("example.com/CertificateReady", true),
-            ("example.com/Old", false),
-        ];
-        assert_eq!(kinds, expected);
-        assert_eq!(found.dropped, 5);
-    }
-
-    #[test]
-    fn events_are_few_and_legal() {
-        let event = |kind: &str, reason: &str| (kind.into(), reason.into(), "x".into());
-        let mut events = vec![event("Error", "Quota"), event("Normal", "not CamelCase")];
-        events.extend((0..=MAX_EVENTS).map(|_| event("Warning", "Quota")));
-        let found = effects(RawEffects {
-            events,
-            ..RawEffects::default()
-        });
-        assert_eq!((found.events.len(), found.dropped), (MAX_EVENTS, 3));
-        assert_eq!(found.events[0].kind, EventType::Warning);
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use tokio::{sync::watch, time::timeout};
 use crate::{
     kube::events::{EventType, ObjectRef, Recorder},
     options::config::Election,
-    provider::ProviderState,
+    provider::{Provider, ProviderState, Session},
 };
 
 /// Trouble that is over by then is a restart, an upgrade or a hiccup of the cloud: no event.
@@ -85,6 +85,25 @@ pub(super) async fn report(
         }
         until_another(&mut state, now).await;
     }
+}
+
+/// Records `EffectsNotGranted` when the provider declares prefixes under which the operator grants nothing, and when
+/// they are others. Never returns.
+pub(super) async fn report_grants(
+    provider: &Provider,
+    record: impl Fn(EventType, &'static str, String),
+) {
+    let mut reported = None;
+    let report = |session: &Session| {
+        let now = session.grants_missing();
+        if now != reported
+            && let Some(missing) = &now
+        {
+            record(EventType::Warning, "EffectsNotGranted", missing.clone());
+        }
+        reported = now;
+    };
+    provider.each_session(report).await;
 }
 
 /// Waits until the provider has other trouble, or none. Never returns once its handle is gone with the process.

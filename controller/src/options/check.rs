@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use super::{
     catalogue::{self, Flag, Parity},
     command_line::CommandLine,
-    config::{ApiSettings, Config, Debugging, ProviderSettings, Route},
+    config::{ApiSettings, Config, Debugging, Route},
     controllers::Controllers,
     flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
     logging::Logging,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     kube::client::{Budget, Source},
-    provider::{Cluster, Endpoint},
+    provider::Cluster,
 };
 
 /// A flag by its name, which is the name of its field, and its value.
@@ -27,6 +27,7 @@ mod access;
 mod election;
 mod network;
 mod nodes;
+mod provider;
 mod service;
 mod serving;
 mod webhooks;
@@ -133,7 +134,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     let webhook = webhooks::check(&flags, &features, f);
     let authentication = access::authentication(flags.authentication, &features, f);
     let authorization = access::authorization(flags.authorization, f);
-    let provider = provider(&flags.provider.provider_endpoint, &flags.generic, line, f);
+    let provider = provider::check(&flags.provider, &flags.generic, line, f);
 
     let selector = nodes::selector(&flags.lifecycle.node_selector, f);
     let refresh_period = f.period(flag!(flags.misc.node_status_update_frequency));
@@ -260,32 +261,4 @@ fn budget(flags: &GenericFlags, f: &mut Findings) -> Budget {
         qps,
         burst: burst.max(1),
     }
-}
-
-fn provider(
-    endpoint: &str,
-    generic: &GenericFlags,
-    line: &CommandLine,
-    f: &mut Findings,
-) -> Option<ProviderSettings> {
-    let place = line.place("provider-endpoint");
-    let endpoint = endpoint.parse::<Endpoint>().map_err(|error| {
-        f.errors
-            .push(format!("invalid argument for {place}: {error}"));
-    });
-    let endpoint = endpoint.ok()?;
-    let mut name = Some(generic.cloud_provider.clone()).filter(|name| !name.is_empty());
-    if name.as_deref() == Some("external") {
-        f.warnings.push(
-            "--cloud-provider=external is for the kubelet; any provider is accepted. Set the \
-             provider's own name, or leave the flag out"
-                .into(),
-        );
-        name = None;
-    }
-    Some(ProviderSettings {
-        endpoint,
-        name,
-        allow_untagged_cloud: generic.allow_untagged_cloud.0,
-    })
 }

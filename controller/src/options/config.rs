@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use outrigger_core::{cidr::Cidr, ipam::Allocator, lease::Terms};
+use outrigger_core::{cidr::Cidr, effects::GrantedPrefixes, ipam::Allocator, lease::Terms};
 
 use super::{
     controllers::Controllers, features::FeatureGates, logging::Logging, migration::Migration,
@@ -101,6 +101,8 @@ pub struct ProviderSettings {
     pub name: Option<String>,
     /// `--allow-untagged-cloud`: a provider without cluster id is warned about, not refused.
     pub allow_untagged_cloud: bool,
+    /// `--provider-effect-prefixes`.
+    pub effect_prefixes: GrantedPrefixes,
 }
 
 /// `--plan-output`.

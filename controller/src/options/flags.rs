@@ -21,6 +21,8 @@ mod webhooks;
 
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser};
 
+use super::values::Strings;
+
 pub(super) use access::{AuthenticationFlags, AuthorizationFlags};
 pub(super) use generic::GenericFlags;
 pub(super) use loops::{IpamFlags, LifecycleFlags, NodeFlags, ServiceFlags};
@@ -82,6 +84,14 @@ pub(super) const DEFAULT_BURST: u32 = 2000;
 #[derive(Args)]
 #[command(next_help_heading = "Provider flags")]
 pub(super) struct ProviderFlags {
+    /// Prefixes of annotations and condition types that may be written to Nodes and Services for the provider, such
+    /// as vendor.example/; those that it does not declare itself are not written either. Domains of Kubernetes and of
+    /// this controller cannot be granted.
+    ///
+    /// Ours: annotations of other programs, such as those of DNS and of the Pod network, direct traffic, and a
+    /// provider is not trusted with them; upstream's provider writes whatever its account may
+    #[arg(long, value_name = "strings", default_value = "")]
+    pub(super) provider_effect_prefixes: Strings,
     /// Address of the cloud provider's Unix socket, unix:///PATH. CLOUDPROVIDER_ENDPOINT in the
     /// environment sets it for the controller and the provider.
     ///

@@ -45,6 +45,8 @@ pub(super) struct Manager {
     declared: BTreeSet<&'static str>,
     /// Those of them that the provider of now does not declare, for people.
     withdrawn: Option<Arc<str>>,
+    /// Effects that the provider of now declares and may not have, for people.
+    grants_missing: Option<String>,
     /// UID of the cluster, as the last handshake sent it.
     sent_uid: String,
 }
@@ -80,6 +82,7 @@ impl Manager {
             boot_id: Box::default(),
             declared: BTreeSet::new(),
             withdrawn: None,
+            grants_missing: None,
             sent_uid: String::new(),
         }
     }
@@ -287,6 +290,13 @@ impl Manager {
             connection,
             self.options.max_receive_bytes,
         ));
+        let missing = session.grants_missing();
+        if missing != self.grants_missing
+            && let Some(missing) = &missing
+        {
+            warn!(error = %missing, "provider may not write all effects that it declares");
+        }
+        self.grants_missing = missing;
         let admission = &self.shared.admission;
         admission.renew(&session.rates, new_process);
         if let Some(offered) = &session.load_balancers {

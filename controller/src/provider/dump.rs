@@ -113,7 +113,11 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
         volumes.is_some(),
         session.has_node_sets(),
         session.declares_effects()
-    )
+    )?;
+    match session.grants_missing() {
+        Some(missing) => writeln!(lines, "effects: {missing}"),
+        None => Ok(()),
+    }
 }
 
 fn write_health(lines: &mut String, health: &ProviderHealth) -> std::fmt::Result {

@@ -154,7 +154,14 @@ pub(super) fn accept(
         bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
     };
     let offered = answer.capabilities.unwrap_or_default();
-    let effects = offered.effects.map(effects::accept).transpose()?;
+    let effects = offered
+        .effects
+        .map(|effects| effects::accept(effects, &options.effect_prefixes))
+        .transpose()?;
+    let not_granted = effects
+        .as_ref()
+        .map(|effects| effects.not_granted.clone())
+        .unwrap_or_default();
     let reads = entries(
         "service_annotation_prefixes",
         answer.service_annotation_prefixes,
@@ -182,6 +189,7 @@ pub(super) fn accept(
             .transpose()?,
         node_sets: offered.node_sets.is_some(),
         node_effects: effects.map(|effects| effects.on_nodes),
+        effects_not_granted: not_granted,
         node_annotation_prefixes: entries(
             "node_annotation_prefixes",
             answer.node_annotation_prefixes,

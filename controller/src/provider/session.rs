@@ -13,9 +13,10 @@ use std::{
 use outrigger_api::v1;
 use outrigger_core::{
     annotations::ReadAnnotations,
-    effects::{AllowedEffects, Effects, RawEffects},
+    effects::{AllowedEffects, DropCause, Effects, EffectsObject, RawEffects},
     node::ownership::Prefixes,
     service::{ServiceView, capability::Capability},
+    text,
 };
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +33,12 @@ use super::{
 };
 use crate::telemetry::Repeats;
 
+/// Objects that are remembered for events about effects that are not written; with more, some have the event again.
+const MAX_REPORTED: usize = 20_000;
+
+/// Bytes of prefixes that are shown.
+const MAX_SHOWN: usize = 512;
+
 /// A connection that a handshake was made on, with its result. A new one is published after each
 /// handshake, also on the same connection; whoever keeps facts about the provider compares
 /// [`HandshakeResult::boot_id`].
@@ -46,6 +53,8 @@ pub struct Session {
     unserved: Mutex<HashSet<&'static str>>,
     /// Whether effects of a provider that declares none were reported.
     undeclared_effects: AtomicBool,
+    /// Objects, by UID, that have an event about effects that are not written.
+    reported_effects: Mutex<HashSet<(Box<str>, DropCause)>>,
     /// Answers beyond the bounds of the contract.
     repeats: Repeats,
 }
@@ -75,6 +84,8 @@ pub struct HandshakeResult {
     pub node_sets: bool,
     /// Writes to Nodes that the provider may ask for; `None` when it declares no effects at all.
     pub node_effects: Option<AllowedEffects>,
+    /// Prefixes of effects that the provider declares and under which the operator grants nothing.
+    pub effects_not_granted: Box<[Box<str>]>,
     /// Node annotations that are sent; empty: none.
     pub node_annotation_prefixes: Box<[Box<str>]>,
     /// Largest message that may be sent, in bytes.
@@ -119,6 +130,7 @@ impl Session {
             aborted: connection.aborted(),
             unserved: Mutex::default(),
             undeclared_effects: AtomicBool::default(),
+            reported_effects: Mutex::default(),
             repeats: Repeats::default(),
         }
     }
@@ -167,6 +179,20 @@ impl Session {
         self.node_effects.is_some()
     }
 
+    /// The prefixes of effects that the provider declares and under which the operator grants nothing, with the remedy,
+    /// for people; none if there are none.
+    pub fn grants_missing(&self) -> Option<String> {
+        let missing = &self.effects_not_granted;
+        (!missing.is_empty()).then(|| {
+            format!(
+                "provider {} declares effects under {}, which --provider-effect-prefixes does not grant: they are not \
+                 written; add those prefixes to the flag if the provider is to have them",
+                self.name,
+                text::cut(&missing.join(", "), MAX_SHOWN)
+            )
+        })
+    }
+
     /// Whether a method was found missing, which it then is until the next handshake.
     pub(super) fn lacks(&self, rpc: &'static str) -> bool {
         self.unserved.lock().contains(rpc)
@@ -185,14 +211,31 @@ impl Session {
         }
     }
 
-    /// The effects in `raw` that are `allowed`. Without the capability there are none, which is logged once
-    /// for each handshake.
-    pub(super) fn effects(&self, raw: RawEffects, allowed: &AllowedEffects) -> Effects {
+    /// The effects in `raw` that may be written to `object`, whose UID is `uid`, with an event about those that may
+    /// not: once for the object and each cause. Without the capability there are none, which is logged once for each
+    /// handshake.
+    pub(super) fn effects<'a>(
+        &self,
+        raw: RawEffects,
+        allowed: &AllowedEffects,
+        uid: &str,
+        object: impl Into<EffectsObject<'a>>,
+    ) -> Effects {
         if self.declares_effects() {
-            return raw.check(allowed);
+            let mut effects = raw.check(allowed, object.into());
+            let mut reported = self.reported_effects.lock();
+            for (cause, event) in effects.dropped.reports() {
+                if reported.len() >= MAX_REPORTED {
+                    reported.clear();
+                }
+                if reported.insert((uid.into(), cause)) {
+                    effects.events.push(event);
+                }
+            }
+            return effects;
         }
         let effects = raw.undeclared();
-        if effects.dropped > 0 && !self.undeclared_effects.swap(true, Ordering::Relaxed) {
+        if effects.dropped.count() > 0 && !self.undeclared_effects.swap(true, Ordering::Relaxed) {
             warn!(
                 provider = &*self.name,
                 "the provider sends KubernetesEffects but does not declare capabilities.effects: they \

@@ -254,27 +254,17 @@ impl ServiceLb {
         result: Result<LoadBalancerAnswer, provider::Error>,
     ) -> Answered {
         let result = result.map_err(|error| {
-            let session = self.parts.provider.session();
-            let failure = error.failure(session.as_deref());
+            let (session, live) = (self.parts.provider.session(), self.live(key));
+            let failure = error.failure(session.as_deref().zip(live.as_deref()));
             (error, failure)
         });
         let effects = match &result {
             Ok(answer) => &answer.effects,
             Err((_, failure)) => &failure.effects,
         };
-        if effects.dropped > 0 {
-            self.parts.metrics.effects_dropped(effects.dropped);
-            let session = self.parts.provider.session();
-            // Without the capability all are left out, which is reported once for all Services.
-            if session.is_some_and(|session| session.declares_effects()) {
-                warn!(
-                    service = &*key.name,
-                    dropped = effects.dropped,
-                    "the provider wants events, annotations or conditions that it may not have, or \
-                     too many of them; they are left out"
-                );
-            }
-        }
+        self.parts.metrics.effects_dropped(effects.dropped.count());
+        let provider = &self.parts.provider;
+        provider.log_dropped_effects("service", &key.name, &effects.dropped);
         match result {
             Ok(answer) => Ok(answer),
             Err((error, failure)) => {

@@ -144,6 +144,7 @@ fn setup(plan: &Plan, dir: &Path) -> Setup {
             "--node-monitor-period=1s",
             "--route-reconciliation-period=10s",
             "--allocate-node-cidrs",
+            "--provider-effect-prefixes=status.mock.example/",
             &format!("--cluster-cidr={}", cluster_cidrs.join(",")),
         ])
         .flag(&format!("--concurrent-service-syncs={}", plan.workers()));

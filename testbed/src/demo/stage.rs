@@ -79,10 +79,12 @@ impl Stage {
         let socket = socket(scratch.path());
         let mut provider = launch.start(&socket, place("provider.log"))?;
         wait_for(&mut provider, &socket).await?;
+        let mut args = controller_args(&cluster, scratch.path());
+        args.extend(launch.grant());
         let controller = Process::start(
             CONTROLLER,
             &programs.controller,
-            &controller_args(&cluster, scratch.path()),
+            &args,
             place("cloud-controller-manager.log"),
         )?;
         narrator.clear();

@@ -24,6 +24,7 @@ pub struct Launch {
     environment: Vec<String>,
     command: Vec<String>,
     cloud: Option<(Vec<String>, u16)>,
+    effect_prefixes: &'static [&'static str],
 }
 
 /// A run of the conformance suite.
@@ -44,7 +45,14 @@ impl Launch {
             environment: Vec::new(),
             command,
             cloud: None,
+            effect_prefixes: &[],
         }
+    }
+
+    /// The controller's flag by which the operator grants the provider's effects, if it has some.
+    pub(crate) fn grant(&self) -> Option<String> {
+        let prefixes = self.effect_prefixes;
+        (!prefixes.is_empty()).then(|| format!("--provider-effect-prefixes={}", prefixes.join(",")))
     }
 
     /// Starts the provider at this socket; its output is appended to `log`.
@@ -99,6 +107,7 @@ impl Provider {
             environment,
             command: with_machines(self.start, machines),
             cloud: cloud.map(|cloud| (with_machines(cloud.command, machines), cloud.port)),
+            effect_prefixes: self.effect_prefixes,
         })
     }
 

@@ -19,6 +19,7 @@ pub static PROVIDERS: &[Provider] = &[
             "--csi-driver=disk.mock.example",
             "--latency=20ms",
         ],
+        effect_prefixes: &[],
         conformance: Some(Conformance {
             inputs: "conformance/examples/mock.yaml",
             waivers: None,
@@ -47,6 +48,7 @@ pub static PROVIDERS: &[Provider] = &[
         }],
         cloud: None,
         start: &["env", "FAKE_MACHINES={nodes}", "target/providers/go/fake"],
+        effect_prefixes: &[],
         conformance: Some(Conformance {
             inputs: "adapters/go/examples/fake/conformance.yaml",
             waivers: Some("adapters/go/examples/fake/waivers.yaml"),
@@ -89,6 +91,7 @@ pub static PROVIDERS: &[Provider] = &[
             "--region=nyc3",
             "--api-url=http://127.0.0.1:8780",
         ],
+        effect_prefixes: &["kubernetes.digitalocean.com/load-balancer-id"],
         conformance: Some(Conformance {
             inputs: "providers/digitalocean/conformance/inputs.yaml",
             waivers: None,
@@ -140,6 +143,7 @@ pub static PROVIDERS: &[Provider] = &[
             "example_provider",
             "--synthesize-instances",
         ],
+        effect_prefixes: &[],
         conformance: Some(Conformance {
             inputs: "examples/python/conformance.yaml",
             waivers: None,
@@ -179,6 +183,7 @@ pub static PROVIDERS: &[Provider] = &[
         ],
         cloud: None,
         start: &["node", "examples/node/dist/src/main.js", "{nodes...}"],
+        effect_prefixes: &[],
         conformance: Some(Conformance {
             inputs: "examples/node/conformance.yaml",
             waivers: None,
@@ -208,6 +213,7 @@ pub static PROVIDERS: &[Provider] = &[
             "sh",
             "{nodes...}",
         ],
+        effect_prefixes: &[],
         conformance: None,
         machine: Some("ip-10-0-1-{number}.ec2.internal"),
         routes: true,

@@ -11,6 +11,7 @@ const fn provider(steps: &'static [Step]) -> Provider {
         steps,
         cloud: None,
         start: &["true"],
+        effect_prefixes: &[],
         conformance: None,
         machine: None,
         routes: false,

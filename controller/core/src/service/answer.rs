@@ -5,9 +5,9 @@
 
 use std::{fmt, net::IpAddr, time::Duration};
 
-use super::{Ingress, PortStatus, capability::Capability};
+use super::{Ingress, PortStatus};
 use crate::{
-    effects::{Effects, RawEffects},
+    effects::Effects,
     error_class::{DELETION_WAIT, ErrorClass, KEY_WAIT},
     fault::{Fault, few, legal},
     syntax, text,
@@ -115,8 +115,6 @@ pub struct RawAnswer {
     pub reason: String,
     /// See [`LoadBalancerAnswer::message`].
     pub message: String,
-    /// See [`LoadBalancerAnswer::effects`].
-    pub effects: RawEffects,
 }
 
 /// An answer that was checked.
@@ -132,7 +130,7 @@ pub struct LoadBalancerAnswer {
     pub reason: Box<str>,
     /// The message of the Service's condition; may be empty.
     pub message: Box<str>,
-    /// To be written for the provider.
+    /// To be written for the provider; none until those of the answer are added.
     pub effects: Effects,
 }
 
@@ -221,11 +219,7 @@ impl LoadBalancerAnswer {
 
 impl RawAnswer {
     /// The answer to `call`, if every part of it is legal.
-    pub fn check(
-        self,
-        call: LoadBalancerCall,
-        capability: &Capability,
-    ) -> Result<LoadBalancerAnswer, RefusedAnswer> {
+    pub fn check(self, call: LoadBalancerCall) -> Result<LoadBalancerAnswer, RefusedAnswer> {
         let disposition = self
             .disposition
             .filter(|disposition| disposition.answers(call))
@@ -259,7 +253,7 @@ impl RawAnswer {
             },
             reason: self.reason.into(),
             message: text::message(&self.message).into(),
-            effects: self.effects.check(&capability.effects),
+            effects: Effects::default(),
         })
     }
 }

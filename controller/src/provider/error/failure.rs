@@ -2,15 +2,18 @@
 
 use std::ops::Range;
 
-use outrigger_core::{effects::Effects, service::plan::Failure};
+use outrigger_core::{
+    effects::Effects,
+    service::{ServiceView, plan::Failure},
+};
 
 use super::{Error, reason_name};
 use crate::provider::Session;
 
 impl Error {
-    /// The failure as a Service's plan sees it, with those of the provider's effects that `session`
+    /// The failure as a Service's plan sees it, with those of the provider's effects on `service` that its session
     /// allows.
-    pub fn failure(&self, session: Option<&Session>) -> Failure {
+    pub fn failure(&self, on: Option<(&Session, &ServiceView)>) -> Failure {
         match self {
             Self::Unusable(refusal) => Failure::from(&**refusal),
             Self::SourceRanges(ranges) => Failure::from(&**ranges),
@@ -22,7 +25,7 @@ impl Error {
                     .unwrap_or_default()
                     .into(),
                 message: self.steady().into(),
-                effects: self.allowed_effects(session).unwrap_or_default(),
+                effects: self.allowed_effects(on).unwrap_or_default(),
             },
         }
     }
@@ -41,10 +44,10 @@ impl Error {
         }
     }
 
-    fn allowed_effects(&self, session: Option<&Session>) -> Option<Effects> {
-        let session = session?;
-        let declared = session.load_balancers.as_ref()?;
-        Some(session.effects(self.effects()?.clone(), &declared.capability.effects))
+    fn allowed_effects(&self, on: Option<(&Session, &ServiceView)>) -> Option<Effects> {
+        let (session, service) = on?;
+        let allowed = &session.load_balancers.as_ref()?.capability.effects;
+        Some(session.effects(self.effects()?.clone(), allowed, &service.uid, service))
     }
 }
 

@@ -1,7 +1,9 @@
 //! The effects that a provider may declare: never under reserved prefixes.
 
+use std::collections::BTreeSet;
+
 use outrigger_api::v1;
-use outrigger_core::effects::AllowedEffects;
+use outrigger_core::effects::{AllowedEffects, GrantedPrefixes};
 
 use super::{RefusedHandshake, entries};
 
@@ -14,10 +16,15 @@ const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
 pub(super) struct AcceptedEffects {
     pub(super) on_services: AllowedEffects,
     pub(super) on_nodes: AllowedEffects,
+    /// Prefixes under which nothing is granted.
+    pub(super) not_granted: Box<[Box<str>]>,
 }
 
-/// Checks what it asks for.
-pub(super) fn accept(effects: v1::EffectsCapability) -> Result<AcceptedEffects, RefusedHandshake> {
+/// Checks the prefixes that the provider declares. Those that are not `granted` are no fault of the handshake.
+pub(super) fn accept(
+    effects: v1::EffectsCapability,
+    granted: &GrantedPrefixes,
+) -> Result<AcceptedEffects, RefusedHandshake> {
     let services = prefixes(
         "effects.service_annotation_prefixes",
         effects.service_annotation_prefixes,
@@ -33,17 +40,24 @@ pub(super) fn accept(effects: v1::EffectsCapability) -> Result<AcceptedEffects, 
         effects.condition_type_prefixes,
         true,
     )?;
+    let declared: BTreeSet<_> = [&services, &nodes, &conditions]
+        .into_iter()
+        .flatten()
+        .collect();
+    let not_granted = declared
+        .into_iter()
+        .filter(|declared| !granted.reaches(declared))
+        .cloned()
+        .collect();
+    let allowed = |annotations, conditions| AllowedEffects {
+        annotations,
+        conditions,
+        granted: granted.clone(),
+    };
     Ok(AcceptedEffects {
-        on_services: AllowedEffects {
-            annotations: services,
-            conditions: conditions.clone(),
-            is_on_nodes: false,
-        },
-        on_nodes: AllowedEffects {
-            annotations: nodes,
-            conditions,
-            is_on_nodes: true,
-        },
+        on_services: allowed(services, conditions.clone()),
+        on_nodes: allowed(nodes, conditions),
+        not_granted,
     })
 }
 

@@ -3,7 +3,9 @@ use outrigger_api::v1::{
     LoadBalancersCapability, LookupPreference, RateLimit, VolumeSourceKind,
 };
 
-use outrigger_core::{node::ownership::ProviderIdOwner, volume::InTreeKind};
+use outrigger_core::{
+    effects::GrantedPrefixes, node::ownership::ProviderIdOwner, volume::InTreeKind,
+};
 
 use super::*;
 use crate::{
@@ -13,10 +15,15 @@ use crate::{
 
 mod declared;
 
+fn granted(prefixes: &[&str]) -> GrantedPrefixes {
+    GrantedPrefixes::new(prefixes.iter().map(|&prefix| prefix.to_owned())).unwrap()
+}
+
 fn options() -> Options {
     Options {
         expected_name: None,
         allow_untagged: false,
+        effect_prefixes: granted(&["fake.example/"]),
         controller_name: String::new(),
         controller_version: String::new(),
         kubernetes_version: String::new(),
@@ -83,13 +90,14 @@ fn declarations_that_decide_about_a_service_are_taken_over() {
     assert!(!capability.serves(None) && capability.serves(Some("fake.example/fast")));
     assert_eq!(&*capability.configuration_revision, "r1");
     assert!(capability.reads("read.example/x") && !capability.reads("other.example/x"));
-    let allowed = |annotations: &str, is_on_nodes| AllowedEffects {
+    let allowed = |annotations: &str| AllowedEffects {
         annotations: [annotations.into()].into(),
         conditions: ["fake.example/".into()].into(),
-        is_on_nodes,
+        granted: granted(&["fake.example/"]),
     };
-    assert_eq!(capability.effects, allowed("read.example/id", false));
-    assert_eq!(session.node_effects, Some(allowed("fake.example/id", true)));
+    assert_eq!(capability.effects, allowed("read.example/id"));
+    assert_eq!(session.node_effects, Some(allowed("fake.example/id")));
+    assert_eq!(*session.effects_not_granted, ["read.example/id".into()]);
 }
 
 #[test]

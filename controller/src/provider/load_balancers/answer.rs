@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outrigger_api::v1;
 use outrigger_core::{
+    effects::RawEffects,
     service::{
         Ingress, PortStatus, ServiceView,
         answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer},
@@ -20,6 +21,7 @@ const NAME: usize = 253;
 /// The fields that all answers about a load balancer share.
 pub(super) struct UncheckedAnswer {
     answer: RawAnswer,
+    effects: RawEffects,
     identity: v1::LoadBalancerIdentity,
 }
 
@@ -43,17 +45,16 @@ impl UncheckedAnswer {
             rpc: "LoadBalancersService",
         };
         let offered = session.load_balancers.as_ref().ok_or_else(no_longer)?;
-        let mut answer = self.answer;
-        let effects = std::mem::take(&mut answer.effects);
-        let asked = answer.retry_after;
-        let checked = answer.check(call, &offered.capability);
+        let asked = self.answer.retry_after;
+        let checked = self.answer.check(call);
         let mut answer = checked.map_err(|refusal| Error::Unusable(refusal.into()))?;
         if let Some(asked) = asked.filter(|asked| *asked > answer.retry_after)
             && answer.disposition == Disposition::InProgress
         {
             session.tell_cut_wait(service, asked, answer.retry_after);
         }
-        answer.effects = session.effects(effects, &offered.capability.effects);
+        let allowed = &offered.capability.effects;
+        answer.effects = session.effects(self.effects, allowed, &service.uid, service);
         Ok(answer)
     }
 }
@@ -65,10 +66,10 @@ impl From<v1::LoadBalancerAnswer> for UncheckedAnswer {
                 disposition: disposition(answer.disposition()),
                 ingress: answer.status.map(ingress),
                 retry_after: answer.retry_after.map(duration),
-                effects: answer.effects.map(wire::effects).unwrap_or_default(),
                 reason: answer.reason,
                 message: answer.message,
             },
+            effects: answer.effects.map(wire::effects).unwrap_or_default(),
             identity: answer.identity.unwrap_or_default(),
         }
     }

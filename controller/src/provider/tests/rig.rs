@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use outrigger_api::v1;
 use outrigger_core::{
+    effects::GrantedPrefixes,
     node::{NodeView, instance::Lookup},
     service::ServiceView,
     targets::Targets,
@@ -140,10 +141,17 @@ impl Rig {
     }
 }
 
+/// The operator's grant.
+pub(in crate::provider) fn granted() -> GrantedPrefixes {
+    let domains = ["write.example/", "node.example/"].map(String::from);
+    GrantedPrefixes::new(domains).unwrap()
+}
+
 pub(in crate::provider) fn options() -> Options {
     Options {
         expected_name: None,
         allow_untagged: false,
+        effect_prefixes: granted(),
         controller_name: "cloud-controller-manager".into(),
         controller_version: "v1".into(),
         kubernetes_version: "v1.36.3".into(),

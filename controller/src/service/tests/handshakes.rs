@@ -47,7 +47,7 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
             disposition: Some(disposition),
             ..RawAnswer::default()
         };
-        let answer = raw.check(LoadBalancerCall::Delete, &before).unwrap();
+        let answer = raw.check(LoadBalancerCall::Delete).unwrap();
         let unproven = lb.unproven(&answer, &web, &lb.inputs_of(Arc::clone(&before)));
         unproven.map(|failure| failure.class)
     };

@@ -31,7 +31,10 @@ fn instance(node: &Node) -> Option<&str> {
 #[tokio::test]
 async fn effects_of_lookups_reach_the_node_and_are_written_once() {
     let mock = ["--synthesize-instances", "--instance-effects"];
-    let setup = Setup::mock(&mock).flag("--node-status-update-frequency=500ms");
+    let setup = Setup::mock(&mock).flags(&[
+        "--node-status-update-frequency=500ms",
+        "--provider-effect-prefixes=status.mock.example/",
+    ]);
     let stage = fleet(setup, 3).await;
     let running = async |status: &str| {
         until(&format!("{status} on the Node"), async || {

@@ -14,10 +14,13 @@ use crate::{
     wait::{holds, until},
 };
 
+/// Of the operator.
+const GRANT: &str = "--provider-effect-prefixes=status.mock.example/,flannel.example/";
+
 /// The mock's own effects, for its own prefix.
 #[tokio::test]
 async fn events_annotations_and_conditions_of_the_provider_are_written_for_it() {
-    let stage = quick(&["--lb-effects"]).start().await;
+    let stage = quick(&["--lb-effects"]).flag(GRANT).start().await;
     let service = stage.serve(load_balancer("web")).await;
     stage
         .only_events(&service, &[&MADE[..], &["MockLoadBalancerMade"]].concat())
@@ -36,6 +39,7 @@ async fn scripted() -> Backstage {
     let flags = [
         "--controllers=service-lb-controller",
         "--leader-elect=false",
+        GRANT,
     ];
     let setup = Setup::without_provider().flags(&flags);
     setup.machines(super::fleet(1)).prepare().await
@@ -43,14 +47,17 @@ async fn scripted() -> Backstage {
 
 fn effects() -> v1::EffectsCapability {
     v1::EffectsCapability {
-        service_annotation_prefixes: vec!["status.mock.example/".to_owned()],
+        service_annotation_prefixes: vec![
+            "status.mock.example/".to_owned(),
+            "ungranted.example/".to_owned(),
+        ],
         condition_type_prefixes: vec!["status.mock.example/".to_owned()],
         ..v1::EffectsCapability::default()
     }
 }
 
 #[tokio::test]
-async fn nothing_is_written_outside_the_prefixes_that_a_provider_declared() {
+async fn nothing_is_written_outside_the_prefixes_that_are_declared_and_granted() {
     let backstage = scripted().await;
     let condition = |kind: &str| v1::Condition {
         r#type: kind.to_owned(),
@@ -61,6 +68,7 @@ async fn nothing_is_written_outside_the_prefixes_that_a_provider_declared() {
     let set = [
         "status.mock.example/id",
         "example.com/other",
+        "ungranted.example/public-ip",
         "outrigger.dev/paused",
         SETTLED,
         "kubectl.kubernetes.io/last-applied-configuration",
@@ -105,7 +113,11 @@ async fn nothing_is_written_outside_the_prefixes_that_a_provider_declared() {
     assert_eq!(value("status.mock.example/old"), None);
     assert_eq!(value("example.com/mine"), Some("mine"));
     assert!(value(SETTLED).unwrap().starts_with("mock/"));
-    for key in ["example.com/other", "outrigger.dev/paused"] {
+    for key in [
+        "example.com/other",
+        "ungranted.example/public-ip",
+        "outrigger.dev/paused",
+    ] {
         assert_eq!(value(key), None, "{key}");
     }
     assert_eq!(
@@ -118,7 +130,10 @@ async fn nothing_is_written_outside_the_prefixes_that_a_provider_declared() {
         ]
     );
     stage
-        .only_events(&service, &[&MADE[..], &["Careful"]].concat())
+        .only_events(
+            &service,
+            &[&MADE[..], &["Careful"], &["EffectsDropped"; 3]].concat(),
+        )
         .await;
     let event = stage.event(&service, "Careful").await;
     assert_eq!(event.message.as_deref(), Some("two\\nlines"));

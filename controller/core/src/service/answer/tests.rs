@@ -7,7 +7,7 @@ use crate::{
 };
 
 fn check(raw: RawAnswer, call: LoadBalancerCall) -> Result<LoadBalancerAnswer, RefusedAnswer> {
-    raw.check(call, &capability())
+    raw.check(call)
 }
 
 fn ready(ingress: Vec<Ingress>) -> RawAnswer {

@@ -56,7 +56,7 @@ fn answer(call: LoadBalancerCall, disposition: Disposition, addresses: &str) -> 
         ingress: Some(ingress),
         ..RawAnswer::default()
     };
-    raw.check(call, &capability()).unwrap()
+    raw.check(call).unwrap()
 }
 
 fn failure(class: ErrorClass) -> Failure {

@@ -190,12 +190,15 @@ async fn effects_on_a_node_stay_within_what_was_declared() {
             .provider
             .lookup(node(name), LookupPurpose::Lifecycle)
             .await;
-        let effects = rig.provider.node_effects(name, answer.effects);
+        let effects = rig.provider.node_effects(&node(name), answer.effects);
         assert_eq!(effects.annotations, [("node.example/a".into(), None)]);
         assert!(effects.conditions.is_empty());
     }
     let dropped = "outrigger_node_effects_dropped_total 4";
     assert!(rig.metrics().contains(dropped));
     // A provider that does so does it for each Node.
-    assert_eq!(warnings.with("that it may not have").len(), 1);
+    assert_eq!(
+        warnings.with("effects of the provider not written").len(),
+        1
+    );
 }

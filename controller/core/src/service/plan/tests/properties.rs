@@ -54,9 +54,9 @@ fn respond(stage: &mut Stage, disposition: Disposition, addresses: &str) {
             ingress: Some(addresses.split_whitespace().map(ip).collect()),
             ..RawAnswer::default()
         };
-        let first = raw(disposition).check(call, &capability());
+        let first = raw(disposition).check(call);
         first
-            .or_else(|_| raw(Disposition::InProgress).check(call, &capability()))
+            .or_else(|_| raw(Disposition::InProgress).check(call))
             .unwrap()
     };
     let had_address = !stage.service.ingress.is_empty();
