@@ -260,7 +260,10 @@ func (x *CallContext) GetClusterUid() string {
 	return ""
 }
 
-// One entry of a Node's status.addresses.
+// One entry of a Node's status.addresses. Left out with an event, the rest counts: the
+// unspecified address, loopback, link-local, multicast and broadcast, those of
+// Services (--service-cluster-ip-range), also mapped into IPv6, and names such as
+// localhost, *.svc, *.cluster.local and metadata.google.internal.
 type NodeAddress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kubernetes NodeAddressType: Hostname, InternalIP, ExternalIP, InternalDNS, ExternalDNS.
@@ -911,7 +914,8 @@ func (x *ServiceRef) GetUid() string {
 	return ""
 }
 
-// status.loadBalancer of a Service. At most 64 entries.
+// status.loadBalancer of a Service. At most 64 entries, and 32 KiB. An address that no
+// Node can have (see NodeAddress) makes the answer malformed.
 type LoadBalancerStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the provider's order; compared as a list after Kubernetes' defaults.
@@ -1172,16 +1176,18 @@ func (x *Condition) GetMessage() string {
 // a load balancer call, or the Node of an instance lookup or of a route; those of a
 // Node that is gone are dropped. The controller limits their rate, writes only
 // differences, and drops, counts and logs effects outside the prefixes of
-// EffectsCapability. Effects that a later answer does not repeat stay.
+// EffectsCapability. So it does with those beyond the bounds; the object has an event
+// EffectsDropped. Effects that a later answer does not repeat stay, and count for the
+// bounds of the object: a provider removes those that it needs no longer.
 type KubernetesEffects struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 10; an event equal to an earlier one is folded.
 	Events []*KubernetesEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	// Annotations to write; 16 KiB together.
+	// Annotations to write; all under the prefixes on one object have 16 KiB together.
 	SetAnnotations map[string]string `protobuf:"bytes,2,rep,name=set_annotations,json=setAnnotations,proto3" json:"set_annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Keys of annotations to remove.
+	// Keys of annotations to remove; with remove_conditions at most 64.
 	RemoveAnnotations []string `protobuf:"bytes,3,rep,name=remove_annotations,json=removeAnnotations,proto3" json:"remove_annotations,omitempty"`
-	// Conditions to set, by type.
+	// Conditions to set, by type; an object has at most 16 under the prefixes.
 	Conditions []*Condition `protobuf:"bytes,4,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	// Types of conditions to remove.
 	RemoveConditions []string `protobuf:"bytes,5,rep,name=remove_conditions,json=removeConditions,proto3" json:"remove_conditions,omitempty"`

@@ -28,7 +28,7 @@ use futures::{
 };
 use jiff::Timestamp;
 use outrigger_controller::provider::{
-    Cluster, EnsureInput, Options, Provider, ProviderMetrics, TargetsUpdate,
+    Cluster, EnsureInput, Options, Provider, ProviderMetrics, ProviderSocket, TargetsUpdate,
 };
 use outrigger_core::{
     effects::GrantedPrefixes, node::NodeView, service::ServiceView, targets::Targets,
@@ -135,7 +135,7 @@ impl Rig {
             max_receive_bytes: MESSAGE,
             standby: false,
         };
-        let meter = Meter::new(endpoint.parse().unwrap());
+        let meter = Meter::new(ProviderSocket::new(endpoint.parse().unwrap(), []));
         let metrics = ProviderMetrics::register(&mut Registry::default());
         let (provider, run) = Provider::new(options, meter.clone(), metrics, cancel.clone());
         tasks.spawn(run);

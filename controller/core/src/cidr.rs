@@ -115,6 +115,11 @@ impl Cidr {
         self.0.contains(&other.0)
     }
 
+    /// Whether `ip` is among its addresses.
+    pub fn contains_ip(self, ip: IpAddr) -> bool {
+        self.0.contains(&ip)
+    }
+
     /// Whether the two have an address in common.
     #[cfg(test)]
     pub(crate) fn overlaps(self, other: Self) -> bool {

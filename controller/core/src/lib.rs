@@ -25,6 +25,7 @@ mod digest;
 pub mod effects;
 pub mod error_class;
 pub mod fault;
+pub mod forbidden_addresses;
 pub mod ipam;
 pub mod lease;
 pub mod node;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
 use outrigger_core::{
-    effects::AllowedEffects, node::ownership::Prefixes, service::capability::Capability, text,
-    volume::ServedVolumes,
+    cidr::Cidr, effects::AllowedEffects, forbidden_addresses::ForbiddenAddresses,
+    node::ownership::Prefixes, service::capability::Capability, text, volume::ServedVolumes,
 };
 
 use tracing::warn;
@@ -162,6 +162,8 @@ pub(super) fn accept(
         .as_ref()
         .map(|effects| effects.not_granted.clone())
         .unwrap_or_default();
+    let services = options.cluster.service_cidrs.iter();
+    let forbidden = ForbiddenAddresses::new(services.filter_map(|range| Cidr::parse(range)));
     let reads = entries(
         "service_annotation_prefixes",
         answer.service_annotation_prefixes,
@@ -173,13 +175,14 @@ pub(super) fn accept(
         boot_id: answer.boot_id.into(),
         instances: offered
             .instances
-            .map(|instances| accept_instances(&name, instances))
+            .map(|instances| accept_instances(&name, instances, forbidden.clone()))
             .transpose()?,
         load_balancers: offered
             .load_balancers
             .map(|offered| {
                 let effects = effects.as_ref().map(|effects| effects.on_services.clone());
-                accept_load_balancers(&name, offered, reads, effects.unwrap_or_default())
+                let effects = effects.unwrap_or_default();
+                accept_load_balancers(&name, offered, reads, effects, forbidden)
             })
             .transpose()?,
         routes: offered.routes.map(accept_routes),
@@ -240,6 +243,7 @@ fn accept_name(
 fn accept_instances(
     name: &str,
     instances: v1::InstancesCapability,
+    forbidden: ForbiddenAddresses,
 ) -> Result<InstancesCapability, RefusedHandshake> {
     let mut preference = instances.lookup_preference();
     if preference == v1::LookupPreference::ListAll && !instances.list {
@@ -278,6 +282,7 @@ fn accept_instances(
         without_provider_id: instances.without_provider_id,
         managed_label_keys: entries("instances.managed_label_keys", instances.managed_label_keys)?,
         allocates_pod_cidrs: instances.allocates_pod_cidrs,
+        forbidden,
     })
 }
 
@@ -286,6 +291,7 @@ fn accept_load_balancers(
     offered: v1::LoadBalancersCapability,
     reads: Box<[Box<str>]>,
     effects: AllowedEffects,
+    forbidden: ForbiddenAddresses,
 ) -> Result<LoadBalancersCapability, RefusedHandshake> {
     if offered.configuration_revision.len() > 64 {
         return Err(RefusedHandshake::bad(
@@ -310,6 +316,7 @@ fn accept_load_balancers(
         max_services_per_update: offered
             .max_services_per_update
             .clamp(1, MAX_SERVICES_PER_UPDATE) as usize,
+        forbidden,
     })
 }
 

@@ -8,7 +8,10 @@ use std::{
 };
 
 use outrigger_api::v1;
-use outrigger_core::node::{answer::Rules, instance::Instance, ownership::Prefixes};
+use outrigger_core::{
+    forbidden_addresses::ForbiddenAddresses,
+    node::{answer::Rules, instance::Instance, ownership::Prefixes},
+};
 use tonic::{Request, Response, Status};
 use tracing::warn;
 
@@ -48,6 +51,7 @@ struct Instances {
     purpose: LookupPurpose,
     prefixes: Prefixes,
     empty_provider_id: bool,
+    forbidden: ForbiddenAddresses,
     wanted: WantedInstances,
     /// Of the provider IDs: a long list has more of them than there is room for.
     hashes: HashSet<u64>,
@@ -65,6 +69,7 @@ impl Instances {
             purpose,
             prefixes: offered.prefixes.clone(),
             empty_provider_id: offered.without_provider_id,
+            forbidden: offered.forbidden.clone(),
             wanted,
             hashes: HashSet::new(),
             hasher: RandomState::new(),
@@ -87,6 +92,7 @@ impl Collector for Instances {
         let rules = Rules {
             prefixes: &self.prefixes,
             empty_provider_id: self.empty_provider_id,
+            forbidden: &self.forbidden,
         };
         match lookup::read_instance(entry, self.purpose, rules) {
             Ok(instance) if (self.wanted)(&instance) => {

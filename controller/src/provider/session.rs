@@ -14,6 +14,7 @@ use outrigger_api::v1;
 use outrigger_core::{
     annotations::ReadAnnotations,
     effects::{AllowedEffects, DropCause, Effects, EffectsObject, RawEffects},
+    forbidden_addresses::ForbiddenAddresses,
     node::ownership::Prefixes,
     service::{ServiceView, capability::Capability},
     text,
@@ -265,6 +266,8 @@ pub struct InstancesCapability {
     pub managed_label_keys: Box<[Box<str>]>,
     /// Whether instances carry Pod CIDRs.
     pub allocates_pod_cidrs: bool,
+    /// Addresses that no Node of the cluster has.
+    pub forbidden: ForbiddenAddresses,
 }
 
 /// Which Services are served, and how.
@@ -280,6 +283,8 @@ pub struct LoadBalancersCapability {
     pub max_in_flight: usize,
     /// Services in one update of targets, 1 to 200.
     pub max_services_per_update: usize,
+    /// Addresses that no load balancer of the cluster has.
+    pub forbidden: ForbiddenAddresses,
 }
 
 /// How routes are changed.

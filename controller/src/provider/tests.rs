@@ -27,6 +27,7 @@ mod sdk;
 mod seen;
 mod skew;
 mod split_batches;
+mod untrusted;
 mod update_results;
 mod updates;
 mod urgency;

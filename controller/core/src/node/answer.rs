@@ -4,10 +4,11 @@
 //! server unless it is legal there. A refusal is an error of that one item; never is it read as
 //! absence.
 
-use std::{fmt, net::IpAddr};
+use std::fmt;
 
 use crate::{
     fault::{Excerpt, Fault, few, legal},
+    forbidden_addresses::ForbiddenAddresses,
     node::{
         NodeAddress,
         address::{EXTERNAL_DNS, EXTERNAL_IP, HOSTNAME, INTERNAL_DNS, INTERNAL_IP},
@@ -15,8 +16,7 @@ use crate::{
         ownership::{Prefixes, ProviderIdOwner},
     },
     string_map::StringMap,
-    syntax::{self, Complaint},
-    text,
+    syntax, text,
 };
 
 /// Bytes of a provider id.
@@ -62,6 +62,8 @@ pub struct Rules<'a> {
     /// Whether the provider id may be empty: the cloud has none, or the node that was asked about
     /// may have one already (the caller, which has the Node, then decides N-31).
     pub empty_provider_id: bool,
+    /// Addresses that no Node has.
+    pub forbidden: &'a ForbiddenAddresses,
 }
 
 /// A part of an instance, by its name in the contract.
@@ -146,7 +148,7 @@ impl RawInstance {
         )?;
         legal(InstanceField::Zone, &self.zone, syntax::label_value)?;
         legal(InstanceField::Region, &self.region, syntax::label_value)?;
-        let (addresses, faulty_addresses) = addresses(self.addresses);
+        let (addresses, faulty_addresses) = addresses(self.addresses, rules.forbidden);
         Ok(Instance {
             provider_id: self.provider_id.into(),
             node_name: self.node_name.into(),
@@ -207,15 +209,18 @@ fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), RefusedInstance> {
     Ok(())
 }
 
-/// Those that are legal, and why the others are not.
-fn addresses(all: Vec<(String, String)>) -> (Box<[NodeAddress]>, Box<[Box<str>]>) {
+/// Those that a Node can have, and why the others are none.
+fn addresses(
+    all: Vec<(String, String)>,
+    forbidden: &ForbiddenAddresses,
+) -> (Box<[NodeAddress]>, Box<[Box<str>]>) {
     let (mut legal, mut faulty) = (Vec::new(), Vec::new());
     if let Err(many) = few(InstanceField::Addresses, all.len(), MAX_ADDRESSES) {
         let many = format!("{many}: those after them are left out");
         faulty.push(many.into());
     }
     for (at, (kind, address)) in all.into_iter().take(MAX_ADDRESSES).enumerate() {
-        match node_address(at, kind, address) {
+        match node_address(at, kind, address, forbidden) {
             Ok(address) => legal.push(address),
             Err(fault) => faulty.push(fault.to_string().into()),
         }
@@ -227,31 +232,24 @@ fn node_address(
     at: usize,
     kind: String,
     address: String,
+    forbidden: &ForbiddenAddresses,
 ) -> Result<NodeAddress, Fault<InstanceField>> {
     legal(InstanceField::AddressType(at), &kind, |kind| match kind {
         INTERNAL_IP | EXTERNAL_IP | HOSTNAME | INTERNAL_DNS | EXTERNAL_DNS => Ok(()),
         _ => Err("is no address type of Kubernetes, such as InternalIP"),
     })?;
-    legal(
-        InstanceField::Address(at),
-        &address,
-        |address| match &*kind {
-            INTERNAL_IP | EXTERNAL_IP => ip(address),
+    legal(InstanceField::Address(at), &address, |address| {
+        match (&*kind, address.parse()) {
             // A host name may be an IP address; a kubelet does that with --hostname-override.
-            HOSTNAME => ip(address).or_else(|_| syntax::dns_name(address)),
-            _ => syntax::dns_name(address),
-        },
-    )?;
+            (INTERNAL_IP | EXTERNAL_IP | HOSTNAME, Ok(ip)) => forbidden.check_ip(ip),
+            (INTERNAL_IP | EXTERNAL_IP, Err(_)) => Err("is no IP address"),
+            _ => syntax::dns_name(address).and_then(|()| forbidden.check_name(address)),
+        }
+    })?;
     Ok(NodeAddress {
         kind: kind.into(),
         address: address.into(),
     })
-}
-
-fn ip(text: &str) -> Result<(), Complaint> {
-    text.parse::<IpAddr>()
-        .map(drop)
-        .map_err(|_| "is no IP address")
 }
 
 fn additional_labels(labels: Vec<(String, String)>) -> Result<StringMap, RefusedInstance> {

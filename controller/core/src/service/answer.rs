@@ -10,6 +10,7 @@ use crate::{
     effects::Effects,
     error_class::{DELETION_WAIT, ErrorClass, KEY_WAIT},
     fault::{Fault, few, legal},
+    forbidden_addresses::ForbiddenAddresses,
     syntax, text,
 };
 
@@ -17,6 +18,11 @@ use crate::{
 pub const MAX_INGRESS: usize = 64;
 /// Ports of one entry.
 pub const MAX_PORTS: usize = 128;
+/// Bytes of one status.
+pub const MAX_STATUS: usize = 32 << 10;
+
+/// Of a port in a status, beside its protocol and error.
+const PORT_BYTES: usize = 24;
 
 const RETRY_DEFAULT: Duration = Duration::from_secs(10);
 
@@ -191,6 +197,12 @@ pub enum RefusedAnswer {
     /// An entry with neither IP nor host name.
     #[error("the provider's status.ingress[{0}] has neither ip nor hostname")]
     NoAddress(usize),
+    /// More than is written to a Service.
+    #[error(
+        "the provider's status.ingress has {0} bytes, more than {MAX_STATUS}: fewer entries, or ports only where they \
+         have an error"
+    )]
+    Size(usize),
     /// A port that is none.
     #[error("the provider's status.ingress[{at}].ports has port {port}, which is not in 1-65535")]
     Port {
@@ -219,7 +231,11 @@ impl LoadBalancerAnswer {
 
 impl RawAnswer {
     /// The answer to `call`, if every part of it is legal.
-    pub fn check(self, call: LoadBalancerCall) -> Result<LoadBalancerAnswer, RefusedAnswer> {
+    pub fn check(
+        self,
+        call: LoadBalancerCall,
+        forbidden: &ForbiddenAddresses,
+    ) -> Result<LoadBalancerAnswer, RefusedAnswer> {
         let disposition = self
             .disposition
             .filter(|disposition| disposition.answers(call))
@@ -238,8 +254,9 @@ impl RawAnswer {
         if let Some(ingress) = &ingress {
             few(LoadBalancerField::Ingress, ingress.len(), MAX_INGRESS)?;
             for (at, entry) in ingress.iter().enumerate() {
-                check_entry(at, entry)?;
+                check_entry(at, entry, forbidden)?;
             }
+            check_size(ingress)?;
         }
         let retry_after = self.retry_after.unwrap_or(RETRY_DEFAULT);
         Ok(LoadBalancerAnswer {
@@ -259,15 +276,19 @@ impl RawAnswer {
 }
 
 /// The checks of the API server on a Service's status, which refuses all of it for one bad entry
-/// (S-38).
-fn check_entry(at: usize, entry: &Ingress) -> Result<(), RefusedAnswer> {
+/// (S-38), and addresses that no load balancer has.
+fn check_entry(
+    at: usize,
+    entry: &Ingress,
+    forbidden: &ForbiddenAddresses,
+) -> Result<(), RefusedAnswer> {
     if entry.ip.is_empty() && entry.hostname.is_empty() {
         return Err(RefusedAnswer::NoAddress(at));
     }
     if !entry.ip.is_empty() {
         legal(LoadBalancerField::Ip(at), &entry.ip, |ip| {
-            let parsed = ip.parse::<IpAddr>().map(drop);
-            parsed.map_err(|_| "is no IP address")
+            let parsed = ip.parse().map_err(|_| "is no IP address");
+            parsed.and_then(|ip| forbidden.check_ip(ip))
         })?;
     }
     if !entry.hostname.is_empty() {
@@ -275,7 +296,8 @@ fn check_entry(at: usize, entry: &Ingress) -> Result<(), RefusedAnswer> {
             if name.parse::<IpAddr>().is_ok() {
                 return Err("is an IP address");
             }
-            syntax::subdomain(name)
+            syntax::subdomain(name)?;
+            forbidden.check_name(name)
         })?;
     }
     if let Some(mode) = &entry.ip_mode {
@@ -288,6 +310,23 @@ fn check_entry(at: usize, entry: &Ingress) -> Result<(), RefusedAnswer> {
     few(LoadBalancerField::Ports(at), entry.ports.len(), MAX_PORTS)?;
     for (place, port) in entry.ports.iter().enumerate() {
         check_port(at, place, port)?;
+    }
+    Ok(())
+}
+
+/// Ports repeat in each entry, so that entries and ports alone bound too little.
+fn check_size(ingress: &[Ingress]) -> Result<(), RefusedAnswer> {
+    let port = |port: &PortStatus| {
+        let error = port.error.as_deref().unwrap_or_default();
+        PORT_BYTES + port.protocol.len() + error.len()
+    };
+    let entry = |entry: &Ingress| {
+        let ports: usize = entry.ports.iter().map(port).sum();
+        entry.ip.len() + entry.hostname.len() + ports
+    };
+    let bytes: usize = ingress.iter().map(entry).sum();
+    if bytes > MAX_STATUS {
+        return Err(RefusedAnswer::Size(bytes));
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ impl UncheckedAnswer {
         };
         let offered = session.load_balancers.as_ref().ok_or_else(no_longer)?;
         let asked = self.answer.retry_after;
-        let checked = self.answer.check(call);
+        let checked = self.answer.check(call, &offered.forbidden);
         let mut answer = checked.map_err(|refusal| Error::Unusable(refusal.into()))?;
         if let Some(asked) = asked.filter(|asked| *asked > answer.retry_after)
             && answer.disposition == Disposition::InProgress

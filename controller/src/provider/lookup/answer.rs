@@ -130,6 +130,7 @@ fn read_outcome(
                 prefixes: &instances.prefixes,
                 // The node's own is as good, and its loop reports a missing one (N-31).
                 empty_provider_id: true,
+                forbidden: &instances.forbidden,
             };
             read_instance(raw, asked.purpose, rules).map(|found| Lookup::Found(Box::new(found)))
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use outrigger_core::{
     error_class::ErrorClass,
+    forbidden_addresses::ForbiddenAddresses,
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerCall, RawAnswer},
@@ -47,7 +48,9 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
             disposition: Some(disposition),
             ..RawAnswer::default()
         };
-        let answer = raw.check(LoadBalancerCall::Delete).unwrap();
+        let answer = raw
+            .check(LoadBalancerCall::Delete, &ForbiddenAddresses::default())
+            .unwrap();
         let unproven = lb.unproven(&answer, &web, &lb.inputs_of(Arc::clone(&before)));
         unproven.map(|failure| failure.class)
     };

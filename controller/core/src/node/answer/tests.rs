@@ -2,6 +2,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{InstanceField, RawInstance, RefusedInstance, Rules};
 use crate::fault::{Excerpt, Fault};
+use crate::forbidden_addresses::ForbiddenAddresses;
 use crate::{
     fixture::{addresses, map},
     node::{
@@ -23,6 +24,7 @@ fn check(raw: RawInstance) -> Result<Instance, RefusedInstance> {
     raw.check(Rules {
         prefixes: &prefixes,
         empty_provider_id: false,
+        forbidden: &ForbiddenAddresses::default(),
     })
 }
 
@@ -173,6 +175,7 @@ fn n31_an_empty_provider_id_passes_only_where_it_may() {
     let rules = Rules {
         prefixes: &prefixes,
         empty_provider_id: true,
+        forbidden: &ForbiddenAddresses::default(),
     };
     assert_eq!(raw.check(rules), Ok(Instance::default()));
 }
@@ -265,6 +268,13 @@ fn addresses_fit_their_type() {
         ("InternalIP", ""),
         ("InternalIP", "010.0.0.5"),
         ("InternalIP", "fe80::1%eth0"),
+        ("InternalIP", "169.254.169.254"),
+        ("InternalIP", "::ffff:127.0.0.1"),
+        ("ExternalIP", "0.0.0.0"),
+        ("Hostname", "224.0.0.1"),
+        ("Hostname", "localhost"),
+        ("InternalDNS", "kubernetes.default.svc"),
+        ("ExternalDNS", "Metadata.google.internal."),
         ("ExternalIP", "[fd00::5]"),
         ("ExternalIP", " 10.0.0.5"),
         ("Hostname", ""),

@@ -2,12 +2,14 @@ use std::time::Duration;
 
 use super::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer, RefusedAnswer};
 use crate::{
-    fixture::capability,
+    cidr::Cidr,
+    forbidden_addresses::ForbiddenAddresses,
     service::{Ingress, PortStatus},
 };
 
 fn check(raw: RawAnswer, call: LoadBalancerCall) -> Result<LoadBalancerAnswer, RefusedAnswer> {
-    raw.check(call)
+    let services = Cidr::parse("10.96.0.0/12");
+    raw.check(call, &ForbiddenAddresses::new(services))
 }
 
 fn ready(ingress: Vec<Ingress>) -> RawAnswer {
@@ -152,6 +154,13 @@ fn a_status_that_the_api_server_would_refuse_is_refused() {
             "status.ingress[1].ip \"192.0.2.07\" is no IP address",
         ),
         ("ip=192.0.2.7/32", "is no IP address"),
+        ("ip=169.254.169.254", "is a link-local address"),
+        ("ip=::ffff:127.0.0.1", "is a loopback address"),
+        ("ip=10.96.0.1", "is inside --service-cluster-ip-range"),
+        (
+            "host=kubernetes.default.svc",
+            "means the machine itself, a Service",
+        ),
         (
             "host=LB.example.com",
             "hostname \"LB.example.com\" is no DNS subdomain",
@@ -186,6 +195,18 @@ fn a_status_that_the_api_server_would_refuse_is_refused() {
             .to_string();
         assert!(refusal.contains(expected), "{words}: {refusal}");
     }
+    let port = |number: i32| PortStatus {
+        port: number,
+        protocol: "TCP".into(),
+        error: Some(format!("example.com/{}", "E".repeat(60)).into()),
+    };
+    let wide = Ingress {
+        ports: (1..=128).map(port).collect(),
+        ..entry("ip=192.0.2.7")
+    };
+    assert!(check(ready(vec![wide.clone(); 2]), LoadBalancerCall::Ensure).is_ok());
+    let refusal = check(ready(vec![wide; 64]), LoadBalancerCall::Ensure).unwrap_err();
+    assert!(matches!(refusal, RefusedAnswer::Size(_)), "{refusal}");
     let many = vec![entry("ip=192.0.2.7"); 65];
     let refusal = check(ready(many), LoadBalancerCall::Ensure).unwrap_err();
     let text = "the provider's status.ingress has 65 entries, more than 64";

@@ -10,6 +10,7 @@ use crate::{
     correlator::EventType,
     error_class::{ErrorClass, Requeue},
     fixture::{capability, load_balancer, registered},
+    forbidden_addresses::ForbiddenAddresses,
     service::{
         ANNOTATION_PAUSED, FINALIZER, Ingress, ServiceView,
         answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer},
@@ -56,7 +57,7 @@ fn answer(call: LoadBalancerCall, disposition: Disposition, addresses: &str) -> 
         ingress: Some(ingress),
         ..RawAnswer::default()
     };
-    raw.check(call).unwrap()
+    raw.check(call, &ForbiddenAddresses::default()).unwrap()
 }
 
 fn failure(class: ErrorClass) -> Failure {

@@ -1,5 +1,7 @@
 use outrigger_api::{RpcStatus, v1};
-use outrigger_core::{error_class::ErrorClass, node::ownership::Prefixes};
+use outrigger_core::{
+    error_class::ErrorClass, forbidden_addresses::ForbiddenAddresses, node::ownership::Prefixes,
+};
 
 use prost::Message;
 use tonic::Code;
@@ -41,6 +43,7 @@ fn instances() -> InstancesCapability {
         without_provider_id: false,
         managed_label_keys: Box::default(),
         allocates_pod_cidrs: false,
+        forbidden: ForbiddenAddresses::default(),
     }
 }
 

@@ -143,7 +143,7 @@ fn ready_without_address_is_not_settled() {
         ingress: Some(Vec::new()),
         ..RawAnswer::default()
     };
-    let refusal = refused.check(LoadBalancerCall::Ensure);
+    let refusal = refused.check(LoadBalancerCall::Ensure, &ForbiddenAddresses::default());
     let failure = Failure::from(&refusal.unwrap_err());
     for mut stage in [Stage::new(load_balancer("web")), Stage::settled()] {
         let before = stage.service.ingress.clone();

@@ -95,7 +95,9 @@ fn an_answer_that_is_refused_is_malformed() {
         disposition: Some(Disposition::Ready),
         ..RawAnswer::default()
     };
-    let refusal = raw.check(LoadBalancerCall::Ensure).unwrap_err();
+    let refusal = raw
+        .check(LoadBalancerCall::Ensure, &ForbiddenAddresses::default())
+        .unwrap_err();
     let mut stage = Stage::new(load_balancer("web"));
     let outcome = stage.ensure(Err(&Failure::from(&refusal)));
     let text = format!("Error syncing load balancer: {refusal}");

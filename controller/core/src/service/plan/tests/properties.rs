@@ -54,9 +54,9 @@ fn respond(stage: &mut Stage, disposition: Disposition, addresses: &str) {
             ingress: Some(addresses.split_whitespace().map(ip).collect()),
             ..RawAnswer::default()
         };
-        let first = raw(disposition).check(call);
+        let first = raw(disposition).check(call, &ForbiddenAddresses::default());
         first
-            .or_else(|_| raw(Disposition::InProgress).check(call))
+            .or_else(|_| raw(Disposition::InProgress).check(call, &ForbiddenAddresses::default()))
             .unwrap()
     };
     let had_address = !stage.service.ingress.is_empty();
