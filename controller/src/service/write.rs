@@ -8,6 +8,7 @@ use outrigger_core::{
     error_class::{DELETION_WAIT, ErrorClass},
     service::{
         ServiceView,
+        patch_plan::StatusPatch,
         plan::{self, Progress, ServiceFacts},
     },
 };
@@ -42,7 +43,7 @@ impl ServiceLb {
                 decide(progress, now, &service, facts)
             });
             if let Some(patch) = &decided.patch {
-                match self.writer.write(&service, patch).await {
+                match self.write_with_effects(&service, patch).await {
                     Ok(Some(_)) => {}
                     Ok(None) => return None,
                     Err(error) => {
@@ -60,6 +61,31 @@ impl ServiceLb {
             self.record_events(&service, &decided.events);
             return Some(decided.requeue.map_or(Outcome::Done, Outcome::from));
         }
+    }
+
+    /// Writes `patch`, and if the API server does not take it for its content, the rest without the provider's effects:
+    /// they must not keep the addresses from a Service, nor lead to the same call for ever.
+    async fn write_with_effects(
+        &self,
+        service: &Arc<ServiceView>,
+        patch: &StatusPatch,
+    ) -> Result<Option<Arc<ServiceView>>, ApiError> {
+        let written = self.writer.write(service, patch).await;
+        let (Err(ApiError::Refused(_)), Some((rest, dropped))) =
+            (&written, patch.without_effects())
+        else {
+            return written;
+        };
+        let rest = self.writer.write(service, &rest).await;
+        if let Ok(Some(_)) = rest {
+            self.parts.metrics.effects_dropped(dropped.count());
+            let provider = &self.parts.provider;
+            provider.log_dropped_effects("service", &service.key, &dropped);
+            for (_, report) in dropped.reports() {
+                self.record_event(service, &report);
+            }
+        }
+        rest
     }
 
     /// Logs a write that failed, with an event in upstream's words on the Service, and requeues it.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     condition::{ConditionChange, Status},
-    effects::{DesiredCondition, Effects},
+    effects::{DesiredCondition, DropCause, Dropped, Effects, is_of_controller},
 };
 
 /// The change of our finalizer.
@@ -50,6 +50,23 @@ impl StatusPatch {
                 && value.as_deref().is_some_and(SettledRecord::is_of_settled)
         };
         self.finalizer == Some(FinalizerChange::Remove) || self.annotations.iter().any(settles)
+    }
+
+    /// The same without the provider's effects, and which those are; none if there are none. The controller's own
+    /// annotations and conditions are all under its domain.
+    pub fn without_effects(&self) -> Option<(Self, Dropped)> {
+        let mut dropped = Dropped::default();
+        let mut is_ours = |key: &str| {
+            let is_ours = is_of_controller(key);
+            if !is_ours {
+                dropped.add(DropCause::Refused, key);
+            }
+            is_ours
+        };
+        let mut rest = self.clone();
+        rest.annotations.retain(|(key, _)| is_ours(key));
+        rest.conditions.retain(|change| is_ours(change.kind()));
+        (dropped.count() > 0).then_some((rest, dropped))
     }
 
     /// The view once this is written, so that a store need not wait for its watch.

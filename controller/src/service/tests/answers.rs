@@ -64,3 +64,24 @@ async fn an_address_that_another_service_holds_is_reported() {
     let metrics = rig.metrics();
     assert!(metrics.contains("outrigger_service_held_addresses_assigned_total 1"));
 }
+
+/// Such as annotations that are too large together with those of a user.
+#[tokio::test(start_paused = true)]
+async fn effects_that_the_api_server_never_takes_cost_neither_an_address_nor_further_calls() {
+    let mut setup = Setup::default();
+    setup.provider.load_balancers = Some(ServedLoadBalancers {
+        effects: true,
+        ..ServedLoadBalancers::default()
+    });
+    setup.cluster.deny("status.mock.example/id");
+    let rig = Rig::with(setup).await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    secs(600).await;
+    assert_eq!(rig.mutations(), 1);
+    let dropped = "outrigger_service_effects_dropped_total 2";
+    assert!(rig.metrics().contains(dropped), "{}", rig.metrics());
+    let said = rig.cluster.event_messages().join("\n");
+    let why = r#""status.mock.example/id" and 1 more: the API server does not take it"#;
+    assert!(said.contains(why), "{said}");
+}
