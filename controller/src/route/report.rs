@@ -76,7 +76,7 @@ impl NodeRoute {
 
     pub(super) fn log_failure(&self, line: &str, destination: Cidr, node: &str, error: &Error) {
         let class = error.class();
-        match self.repeats.due(&[line, &error.to_string()].concat()) {
+        match self.repeats.due(&[line, &error.steady()].concat()) {
             // It is planned anew, or another process leads.
             _ if matches!(class, ErrorClass::Conflict) || matches!(error, Error::Fenced { .. }) => {
                 debug!(node, %destination, %error, "{line}");

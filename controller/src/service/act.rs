@@ -269,16 +269,14 @@ impl ServiceLb {
             Ok(answer) => Ok(answer),
             Err((error, failure)) => {
                 let (service, class) = (&*key.name, failure.class.as_str());
-                // A failure that concerns every Service alike was logged when the calls were paused, and a
-                // right that is missing in the cloud is logged once with a count.
-                let others = if !failure.class.is_for_owner() {
-                    None
-                } else if failure.class.is_slow_to_heal() {
-                    self.repeats.due(&format!("{call}: {error}"))
-                } else {
-                    Some(0)
-                };
-                if let Some(others) = others {
+                // A failure that concerns every Service alike was logged when the calls were paused. Any other may be
+                // that of many Services, each of which has its event.
+                let cause = || format!("{call}: {}", error.steady());
+                let is_for_owner = failure.class.is_for_owner();
+                if let Some(others) = is_for_owner
+                    .then(cause)
+                    .and_then(|cause| self.repeats.due(&cause))
+                {
                     warn!(service, class, call, others, %error, "load balancer call failed");
                 } else {
                     debug!(service, class, call, %error, "load balancer call failed");

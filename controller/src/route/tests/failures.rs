@@ -272,3 +272,27 @@ async fn a_provider_without_routes_is_warned_about_once() {
     assert_eq!(lists(&fixture), 0);
     assert_eq!(fixture.api_writes(), [""; 0]);
 }
+
+/// The cloud names each request in its error, which is the same failure of many routes.
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_many_routes_is_one_line() {
+    let warnings = Warnings::listen();
+    let cidr = |n: u8| format!("10.244.{n}.0/24");
+    let nodes = (1..=100).map(|n| routed(&format!("n{n}"), n, &[&cidr(n)]));
+    let fixture = Rig::with(nodes.collect::<Vec<_>>(), []).prepare();
+    for n in 1..=100 {
+        let said = format!("the table is full (RequestID: req-{n:08})");
+        let error = cloud_error().with_message(&said);
+        let fault = Fault::on(Method::BatchCreateRoutes, Effect::ItemError(error));
+        fixture
+            .cloud
+            .inject(fault.for_route(cidr(n).parse().unwrap()));
+    }
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    let lines = warnings.with("the table is full");
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    let events = fixture.cluster.event_messages();
+    assert!(events.len() >= 100, "{}", events.len());
+}

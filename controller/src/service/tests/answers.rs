@@ -3,6 +3,7 @@
 use outrigger_provider_mock::{ServedLoadBalancers, faults::BadAnswer};
 
 use super::*;
+use crate::fixture::Warnings;
 
 /// The provider is another version, which answers otherwise.
 #[tokio::test(start_paused = true)]
@@ -84,4 +85,29 @@ async fn effects_that_the_api_server_never_takes_cost_neither_an_address_nor_fur
     let said = rig.cluster.event_messages().join("\n");
     let why = r#""status.mock.example/id" and 1 more: the API server does not take it"#;
     assert!(said.contains(why), "{said}");
+}
+
+/// One cause, in the words of one request each time: one line and then one a minute, and an event on each Service.
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_many_services_is_one_line() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start().await;
+    for n in 0..100 {
+        let said = format!("RuntimeException (RequestID: req-{n:08})");
+        let crash = InjectedError::new(tonic::Code::Unknown)
+            .without_reason()
+            .with_message(&said);
+        let fault = Fault::on(Method::EnsureLoadBalancer, Effect::Error(crash));
+        let name = format!("shop/web-{n}");
+        rig.cloud.inject(fault.for_service(&name));
+        rig.cluster.create_service(service(&format!("web-{n}")));
+    }
+    secs(150).await;
+    let calls = rig.calls("EnsureLoadBalancer");
+    assert!(calls >= 400, "{calls}");
+    let lines = warnings.with("RuntimeException");
+    assert!((2..=4).contains(&lines.len()), "{} lines", lines.len());
+    let failed = rig.events();
+    let failed = failed.iter().filter(|e| *e == "SyncLoadBalancerFailed");
+    assert!(failed.count() >= 100);
 }
