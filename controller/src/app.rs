@@ -45,7 +45,7 @@ use crate::{
     },
     leader,
     options::{Config, config::Election},
-    provider::{self, DownCause, Provider},
+    provider::{self, DownCause, Provider, ProviderSocket},
     serving::{self, Access, Checks, Pages, Scope, Server},
     telemetry::Telemetry,
     webhook::{VolumeReviewer, Webhook},
@@ -187,7 +187,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     }
     let (provider, connection) = Provider::new(
         provider_options(&config, &facts),
-        config.provider.endpoint.clone(),
+        ProviderSocket::new(config.provider.endpoint.clone(), &*config.provider.users),
         metrics.provider.clone(),
         process.clone(),
     );

@@ -36,6 +36,7 @@ mod preconditions;
 mod raw;
 mod routes;
 mod session;
+mod socket;
 mod state;
 mod transport;
 mod volumes;
@@ -70,6 +71,7 @@ pub use routes::RouteAnswer;
 pub use session::{
     HandshakeResult, InstancesCapability, LoadBalancersCapability, RoutesCapability, Session,
 };
+pub use socket::ProviderSocket;
 pub use state::{DownCause, ProviderState};
 pub use transport::{ByteStream, Connect, Connecting};
 pub use volumes::{VolumeLookup, VolumePurpose, VolumesCapability};

@@ -11,16 +11,16 @@ use std::{
     time::Duration,
 };
 
-use outrigger_controller::provider::{ByteStream, Connect, Connecting, Endpoint};
+use outrigger_controller::provider::{ByteStream, Connect, Connecting, ProviderSocket};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::Instant,
 };
 
-/// An endpoint whose connections are measured.
+/// A socket whose connections are measured.
 #[derive(Clone)]
 pub(crate) struct Meter {
-    endpoint: Endpoint,
+    socket: ProviderSocket,
     bytes: Arc<Bytes>,
 }
 
@@ -54,9 +54,9 @@ impl Reading {
 }
 
 impl Meter {
-    pub(crate) fn new(endpoint: Endpoint) -> Self {
+    pub(crate) fn new(socket: ProviderSocket) -> Self {
         Self {
-            endpoint,
+            socket,
             bytes: Arc::default(),
         }
     }
@@ -85,13 +85,13 @@ impl Bytes {
 
 impl fmt::Display for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.endpoint.fmt(f)
+        self.socket.fmt(f)
     }
 }
 
 impl Connect for Meter {
     fn connect(&self) -> Connecting {
-        let (connecting, bytes) = (self.endpoint.connect(), Arc::clone(&self.bytes));
+        let (connecting, bytes) = (self.socket.connect(), Arc::clone(&self.bytes));
         Box::pin(async move {
             let io = connecting.await?;
             Ok(Box::new(Metered { io, bytes }) as Box<dyn ByteStream>)

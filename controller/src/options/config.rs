@@ -103,6 +103,8 @@ pub struct ProviderSettings {
     pub allow_untagged_cloud: bool,
     /// `--provider-effect-prefixes`.
     pub effect_prefixes: GrantedPrefixes,
+    /// `--provider-user`: empty: any.
+    pub users: Vec<u32>,
 }
 
 /// `--plan-output`.

@@ -92,6 +92,12 @@ pub(super) struct ProviderFlags {
     /// provider is not trusted with them; upstream's provider writes whatever its account may
     #[arg(long, value_name = "strings", default_value = "")]
     pub(super) provider_effect_prefixes: Strings,
+    /// Numbers of the users that the process behind --provider-endpoint may be one of; empty: any. A connection to
+    /// a process of another user is given up before anything is sent.
+    ///
+    /// Ours: whoever answers at the socket is asked what the cloud is, and the kernel knows which user that is
+    #[arg(long, value_name = "strings", default_value = "")]
+    pub(super) provider_user: Strings,
     /// Address of the cloud provider's Unix socket, unix:///PATH. CLOUDPROVIDER_ENDPOINT in the
     /// environment sets it for the controller and the provider.
     ///

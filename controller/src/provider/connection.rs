@@ -7,11 +7,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
 use super::{
-    Connect, DownCause, Endpoint, Error, Options, Session, Shared,
+    Connect, DownCause, Error, Options, Session, Shared,
     admission::CallClass,
     call::{Handshake, MessageLimits, Renewals, Unary, send},
     handshake::{self, RefusedHandshake},
     session::HandshakeResult,
+    socket,
     transport::ProviderConnection,
 };
 
@@ -36,8 +37,6 @@ pub(super) struct Manager {
     handshakes: u64,
     handshake_backoff: HandshakeBackoff,
     connected_before: bool,
-    /// About the last connection.
-    suspicion: Option<String>,
     /// Of the first provider that was accepted.
     name: Option<Box<str>>,
     boot_id: Box<str>,
@@ -77,7 +76,6 @@ impl Manager {
             handshakes: 0,
             handshake_backoff: HandshakeBackoff::default(),
             connected_before: false,
-            suspicion: None,
             name: None,
             boot_id: Box::default(),
             declared: BTreeSet::new(),
@@ -129,7 +127,7 @@ impl Manager {
                 return Loss::Disconnected(format!(
                     "no provider answers at {}: {error}; {}",
                     self.connector,
-                    Endpoint::hint(&error)
+                    socket::hint(&error)
                 ));
             }
             Err(_elapsed) => {
@@ -140,7 +138,6 @@ impl Manager {
                 ));
             }
         };
-        self.warn_of_foreign_owner();
         let mut new_connection = true;
         loop {
             let tried = tokio::select! {
@@ -171,22 +168,6 @@ impl Manager {
                 Err(loss) => return loss,
             }
         }
-    }
-
-    /// Once for each reason.
-    fn warn_of_foreign_owner(&mut self) {
-        let suspicion = self.connector.suspicion();
-        if suspicion != self.suspicion
-            && let Some(why) = &suspicion
-        {
-            warn!(
-                error = %why,
-                "provider's socket is open to another user: if that is not the provider's, another \
-                 process can answer in its place; let root or the provider own the socket and its \
-                 directory"
-            );
-        }
-        self.suspicion = suspicion;
     }
 
     /// Calls that are in flight on a connection with a GOAWAY go on there.

@@ -1,8 +1,7 @@
 //! Where the provider is.
 
 use std::{
-    fmt, fs, io,
-    os::unix::fs::MetadataExt,
+    fmt,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -43,42 +42,6 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Advice about a socket that cannot be connected to, for people.
-    pub(super) fn hint(error: &io::Error) -> &'static str {
-        match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                "this process may not use the socket: it must have mode 0660 and a group that both \
-                 processes are in (fsGroup of the Pod), and the directories above must let them through"
-            }
-            io::ErrorKind::ConnectionRefused => {
-                "a socket is there, but no process listens on it; is the provider running?"
-            }
-            _ => "is it running, and is this its endpoint?",
-        }
-    }
-
-    /// Why the process behind the socket may not be the provider: the socket, or the directory in which
-    /// another could be put in its place, is neither root's nor this process' user's. The mode of the
-    /// directory proves nothing: an `emptyDir` is root's and open to all.
-    pub(super) fn suspicion(&self) -> Option<String> {
-        let owner = |path: &Path| fs::metadata(path).ok().map(|found| found.uid());
-        // The file system has it without a system call of its own.
-        let own = owner(Path::new("/proc/self"))?;
-        let directory = self.path.parent()?;
-        [("socket", &*self.path), ("directory", directory)]
-            .into_iter()
-            .find_map(|(what, path)| {
-                let uid = owner(path)?;
-                is_foreign(uid, own).then(|| {
-                    format!(
-                        "the {what} {} belongs to user {uid}, who is neither root nor the user of this \
-                         process ({own})",
-                        path.display()
-                    )
-                })
-            })
-    }
-
     /// The socket's path.
     pub fn path(&self) -> &Path {
         &self.path
@@ -112,10 +75,6 @@ impl FromStr for Endpoint {
         }
         Ok(Self { path: path.into() })
     }
-}
-
-const fn is_foreign(uid: u32, own: u32) -> bool {
-    uid != 0 && uid != own
 }
 
 impl fmt::Display for Endpoint {

@@ -10,10 +10,7 @@ use std::{
 
 use hyper::rt::Executor;
 use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::UnixStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -21,7 +18,7 @@ use tokio_util::{
 use tonic::transport::Channel;
 use tower::service_fn;
 
-use super::{Endpoint, details::Checked};
+use super::details::Checked;
 
 mod goaway;
 
@@ -39,29 +36,10 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> ByteStream for T {}
 /// A stream on its way.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn ByteStream>>> + Send>>;
 
-/// Makes connections to the provider: an [`Endpoint`], or in tests one end of a pipe.
+/// Makes connections to the provider: a [`super::ProviderSocket`], or in tests one end of a pipe.
 pub trait Connect: fmt::Display + Send + Sync + 'static {
     /// Makes one. `Display` names the endpoint, for people.
     fn connect(&self) -> Connecting;
-
-    /// Why whoever listens there may not be the provider that was meant, for people.
-    fn suspicion(&self) -> Option<String> {
-        None
-    }
-}
-
-impl Connect for Endpoint {
-    fn connect(&self) -> Connecting {
-        let path = self.path().to_owned();
-        Box::pin(async move {
-            let stream = UnixStream::connect(path).await?;
-            Ok(Box::new(stream) as Box<dyn ByteStream>)
-        })
-    }
-
-    fn suspicion(&self) -> Option<String> {
-        Self::suspicion(self)
-    }
 }
 
 /// One connection, from dialling to its end. It never becomes another one: a call that waits must

@@ -194,6 +194,21 @@ fn values_out_of_range_are_refused() {
              \"tcp://1.2.3.4:5\" is a network address; only Unix sockets are supported, since TCP \
              without mutual TLS would let anyone answer: write unix:///path/to/provider.sock",
         ),
+        (
+            "--provider-user=10002,root",
+            "--provider-user: \"root\" is no number of a user, such as 10002",
+        ),
+        (
+            "--provider-effect-prefixes=vendor.example/,status-",
+            "--provider-effect-prefixes: \"status-\" is no domain with a slash, such as vendor.example/ \
+             or vendor.example/status-: a prefix without one would cover other domains that begin so",
+        ),
+        (
+            "--provider-effect-prefixes=external-dns.alpha.kubernetes.io/",
+            "--provider-effect-prefixes: \"external-dns.alpha.kubernetes.io/\" belongs to kubernetes.io, \
+             which no provider may write to: annotations and conditions there direct Kubernetes and \
+             this controller",
+        ),
     ] {
         assert_eq!(refusal(&[arg]), expected, "{arg}");
     }

@@ -30,6 +30,15 @@ pub(super) fn check(
     let effect_prefixes = GrantedPrefixes::new(prefixes.map(|prefix| prefix.trim().to_owned()));
     let effect_prefixes =
         f.valid(effect_prefixes.map_err(|error| format!("--provider-effect-prefixes: {error}")));
+    let mut users = Vec::new();
+    for user in &flags.provider_user.0 {
+        match user.trim().parse() {
+            Ok(user) => users.push(user),
+            Err(_) => f.errors.push(format!(
+                "--provider-user: {user:?} is no number of a user, such as 10002"
+            )),
+        }
+    }
     let endpoint = endpoint.ok()?;
     let mut name = Some(generic.cloud_provider.clone()).filter(|name| !name.is_empty());
     if name.as_deref() == Some("external") {
@@ -45,5 +54,6 @@ pub(super) fn check(
         name,
         allow_untagged_cloud: generic.allow_untagged_cloud.0,
         effect_prefixes,
+        users,
     })
 }

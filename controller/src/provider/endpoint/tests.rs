@@ -1,5 +1,3 @@
-use std::os::unix::fs::PermissionsExt;
-
 use super::*;
 
 #[test]
@@ -43,27 +41,4 @@ fn anything_else_is_refused_with_a_sentence_that_helps() {
             .parse::<Endpoint>()
             .is_ok()
     );
-}
-
-#[test]
-fn only_another_users_socket_or_directory_is_suspicious() {
-    assert!(!is_foreign(0, 65532) && !is_foreign(65532, 65532) && !is_foreign(0, 0));
-    assert!(is_foreign(1000, 65532) && is_foreign(1000, 0));
-    let endpoint = |path: &Path| Endpoint { path: path.into() };
-    let dir = tempfile::tempdir().unwrap();
-    // Of this process; an emptyDir is open to all.
-    for mode in [0o755, 0o777, 0o2777] {
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
-        assert_eq!(endpoint(&dir.path().join("x")).suspicion(), None);
-    }
-    assert_eq!(endpoint(Path::new("/run/x")).suspicion(), None);
-}
-
-#[test]
-fn each_error_of_a_socket_has_its_hint() {
-    let hint = |kind: io::ErrorKind| Endpoint::hint(&kind.into());
-    assert!(hint(io::ErrorKind::PermissionDenied).contains("mode 0660"));
-    assert!(hint(io::ErrorKind::PermissionDenied).contains("fsGroup"));
-    assert!(hint(io::ErrorKind::ConnectionRefused).contains("no process listens"));
-    assert!(hint(io::ErrorKind::NotFound).contains("is this its endpoint"));
 }

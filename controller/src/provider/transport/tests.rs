@@ -1,21 +1,27 @@
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use outrigger_api::v1::{GetStatusRequest, provider_service_client::ProviderServiceClient};
 use tokio::{net::UnixListener, time::timeout};
 
 use super::*;
+use crate::provider::ProviderSocket;
 
 const SOON: Duration = Duration::from_secs(10);
+
+fn socket(path: &Path) -> ProviderSocket {
+    let endpoint = format!("unix://{}", path.display()).parse().unwrap();
+    ProviderSocket::new(endpoint, [])
+}
 
 #[tokio::test]
 async fn the_end_of_a_real_socket_is_signalled_and_no_second_connection_is_made() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("provider.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    let endpoint: Endpoint = format!("unix://{}", path.display()).parse().unwrap();
+    let socket = socket(&path);
     let tasks = TaskTracker::new();
     let cancel = CancellationToken::new();
-    let connection = ProviderConnection::dial(&endpoint, &tasks, &cancel)
+    let connection = ProviderConnection::dial(&socket, &tasks, &cancel)
         .await
         .unwrap();
     let (peer, _) = listener.accept().await.unwrap();
@@ -45,9 +51,9 @@ async fn an_aborted_connection_closes_the_socket() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("provider.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    let endpoint: Endpoint = format!("unix://{}", path.display()).parse().unwrap();
+    let socket = socket(&path);
     let tasks = TaskTracker::new();
-    let connection = ProviderConnection::dial(&endpoint, &tasks, &CancellationToken::new())
+    let connection = ProviderConnection::dial(&socket, &tasks, &CancellationToken::new())
         .await
         .unwrap();
     // Never read from: a provider that hangs.
@@ -72,9 +78,9 @@ async fn an_aborted_connection_closes_the_socket() {
 async fn a_socket_without_a_listener_is_an_error_that_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("provider.sock");
-    let endpoint: Endpoint = format!("unix://{}", path.display()).parse().unwrap();
+    let socket = socket(&path);
     let tasks = TaskTracker::new();
-    let dial = ProviderConnection::dial(&endpoint, &tasks, &CancellationToken::new()).await;
+    let dial = ProviderConnection::dial(&socket, &tasks, &CancellationToken::new()).await;
     let error = dial.err().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }

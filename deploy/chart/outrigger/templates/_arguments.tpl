@@ -37,6 +37,10 @@
 {{- with .Values.controller.kubeconfig.path -}}
 {{- $flags = concat $flags (list (print "--kubeconfig=" .) (print "--authentication-kubeconfig=" .) (print "--authorization-kubeconfig=" .)) -}}
 {{- end -}}
+{{- $flags = append $flags (printf "--provider-user=%d" (int64 .Values.provider.user)) -}}
+{{- with .Values.provider.effectPrefixes -}}
+{{- $flags = append $flags (print "--provider-effect-prefixes=" (join "," .)) -}}
+{{- end -}}
 {{- $flags = append $flags (print "--secure-port=" .Values.httpsPort) -}}
 {{- if .Values.httpsTlsSecret -}}
 {{- $flags = concat $flags (list "--tls-cert-file=/etc/outrigger/https/tls.crt" "--tls-private-key-file=/etc/outrigger/https/tls.key") -}}
