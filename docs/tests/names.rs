@@ -95,6 +95,33 @@ fn links_lead_somewhere() {
     assert!(dead.is_empty(), "dead links: {dead:#?}");
 }
 
+/// A page that names a test as the proof of a sentence links its file: [`name`](path.rs).
+#[test]
+fn tests_that_pages_name_are_in_their_files() {
+    let mut missing = Vec::new();
+    let mut named = 0;
+    for (page, text) in &pages() {
+        for link in text.split("[`").skip(1) {
+            let Some((name, rest)) = link.split_once("`](") else {
+                continue;
+            };
+            let path = rest.split(')').next().unwrap_or_default();
+            let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            if !path.ends_with(".rs") || !name.chars().all(is_name) || !name.contains('_') {
+                continue;
+            }
+            named += 1;
+            let file = Path::new(ROOT).join(plain(&page.with_file_name(path)));
+            let code = fs::read_to_string(file).unwrap_or_default();
+            if !code.contains(&format!("fn {name}(")) {
+                missing.push(format!("{}: {name} in {path}", page.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "tests that do not exist: {missing:#?}");
+    assert!(named > 20, "{named} tests are named");
+}
+
 /// The words of `text` that begin with `outrigger_`, except crates and those that end in `_`.
 fn metrics(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
