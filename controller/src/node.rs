@@ -149,7 +149,9 @@ pub fn subscribe(
 }
 
 fn needs_something(node: &NodeView) -> bool {
-    node.is_uninitialized() || initialize::reconcile(node).is_some()
+    node.is_uninitialized()
+        || initialize::reconcile(node).is_some()
+        || node.mistaken_switch().is_some()
 }
 
 impl CloudNode {

@@ -35,13 +35,21 @@ pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// Taint effect: nothing new is scheduled, and nothing that runs is evicted.
 pub const EFFECT_NO_SCHEDULE: &str = "NoSchedule";
 
-/// Annotation by which an operator pauses a Node: with the value `true` it is not written to, and not
-/// deleted.
-pub const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
+/// Label by which an operator pauses a Node: with the value `true` it is not written to, and not deleted. A kubelet cannot
+/// set labels of this domain, on its own Node either, where the API server runs the admission plugin `NodeRestriction`.
+pub const LABEL_PAUSED: &str = "outrigger.dev.node-restriction.kubernetes.io/paused";
 
-/// Annotation by which an operator confirms a deletion that the brake withholds: with the value
-/// `true` ([`crate::node::brake`]).
-pub const ANNOTATION_CONFIRM_DELETION: &str = "outrigger.dev/confirm-deletion";
+/// Label by which an operator confirms a deletion that the brake withholds: with the value
+/// `true` ([`crate::node::brake`]). Protected as [`LABEL_PAUSED`] is.
+pub const LABEL_CONFIRM_DELETION: &str =
+    "outrigger.dev.node-restriction.kubernetes.io/confirm-deletion";
+
+/// Annotations that are no switches of a Node, though they are of other objects or could be taken for one, and the label
+/// that is: a kubelet may annotate its Node as it likes.
+const ANNOTATIONS_WITHOUT_EFFECT: [(&str, &str); 2] = [
+    ("outrigger.dev/paused", LABEL_PAUSED),
+    ("outrigger.dev/confirm-deletion", LABEL_CONFIRM_DELETION),
+];
 
 /// Annotation with the addresses of the kubelet's `--node-ip`.
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
@@ -108,15 +116,41 @@ impl NodeView {
         self.taints.iter().any(Taint::is_shutdown)
     }
 
-    /// Whether an operator has paused it ([`ANNOTATION_PAUSED`]).
+    /// Whether an operator has paused it ([`LABEL_PAUSED`]).
     pub fn is_paused(&self) -> bool {
-        self.annotations.get(ANNOTATION_PAUSED) == Some("true")
+        self.labels.get(LABEL_PAUSED) == Some("true")
     }
 
-    /// Whether an operator confirms its deletion in spite of the brake ([`ANNOTATION_CONFIRM_DELETION`]).
+    /// Whether an operator confirms its deletion in spite of the brake ([`LABEL_CONFIRM_DELETION`]).
     pub fn is_deletion_confirmed(&self) -> bool {
-        self.annotations.get(ANNOTATION_CONFIRM_DELETION) == Some("true")
+        self.labels.get(LABEL_CONFIRM_DELETION) == Some("true")
     }
+
+    /// An annotation that would be a switch if it were a label.
+    pub fn mistaken_switch(&self) -> Option<MistakenSwitch> {
+        let mut switches = ANNOTATIONS_WITHOUT_EFFECT.into_iter();
+        let (annotation, label) = switches.find(|(key, _)| self.annotations.get(key).is_some())?;
+        Some(MistakenSwitch {
+            node: Arc::clone(&self.name),
+            annotation,
+            label,
+        })
+    }
+}
+
+/// An annotation of a Node that has no effect: a Warning.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the annotation {annotation} has no effect on a Node, whose kubelet could set it; use the label instead: \
+     kubectl label node {node} {label}=true"
+)]
+pub struct MistakenSwitch {
+    /// The Node's name.
+    pub node: Arc<str>,
+    /// Key of the annotation.
+    pub annotation: &'static str,
+    /// Key of the label.
+    pub label: &'static str,
 }
 
 /// One of `spec.taints`.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{node::ANNOTATION_PAUSED, null::or_default, string_map::StringMap};
+use crate::{null::or_default, string_map::StringMap};
 
 mod plan;
 mod source;
@@ -26,6 +26,9 @@ pub use plan::{
 };
 pub use source::{InTreeKind, ServedVolumes, VolumeSource};
 pub use topology::{RawTopology, TopologyField, VolumeTopology};
+
+/// Annotation by which an operator pauses a volume: with the value `true` it is not written to.
+pub const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
 
 /// Annotation that a provisioner sets to its name.
 pub const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";

@@ -151,7 +151,8 @@ async fn a_node_made_again_before_the_list_keeps_its_cidr() {
     // A late change of the Node that is gone.
     let mut late = node("n0");
     late["metadata"]["resourceVersion"] = "1".into();
-    late["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+    late["metadata"]["labels"] =
+        json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
     fixture.observe(late);
     fixture.settle().await;
     fixture.register(node("n2"));
@@ -290,11 +291,12 @@ async fn a_heartbeat_does_not_bring_the_next_try_forward() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_node_gets_no_cidr_until_it_is_released() {
     let mut paused = node("n0");
-    paused["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+    paused["metadata"]["labels"] =
+        json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
     let fixture = begun(from_pool("10.0.0.0/16", 24), [paused]).await;
     assert_eq!(fixture.api_writes(), [""; 0]);
     fixture.cluster.change_node("n0", |node| {
-        node["metadata"]["annotations"] = json!({});
+        node["metadata"]["labels"] = json!({});
     });
     fixture.refresh("n0");
     fixture.settle().await;

@@ -272,7 +272,8 @@ async fn when_all_are_gone_an_operator_must_confirm() {
     sleep(MINUTE * 60).await;
     assert_eq!(left(&fixture, 20), 20);
     fixture.cluster.change_node("n7", |node| {
-        node["metadata"]["annotations"] = json!({"outrigger.dev/confirm-deletion": "true"});
+        node["metadata"]["labels"] =
+            json!({"outrigger.dev.node-restriction.kubernetes.io/confirm-deletion": "true"});
     });
     fixture.refresh("n7");
     sleep(MINUTE * 2).await;

@@ -41,6 +41,8 @@ pub(super) struct NodeMemory {
     pub(super) is_unconfirmed: bool,
     /// It was seen to differ from its machine, which is like this.
     pub(super) observed: Option<Arc<Instance>>,
+    /// The event about an annotation that is no switch was written.
+    pub(super) is_mistaken: bool,
     /// It cannot be initialised, and an event is to say why at this time.
     report_due: Option<Instant>,
 }
@@ -52,6 +54,7 @@ impl NodeMemory {
             is_unfinished: false,
             is_unconfirmed: false,
             observed: None,
+            is_mistaken: false,
             report_due: None,
         }
     }
@@ -60,6 +63,7 @@ impl NodeMemory {
         !self.is_unfinished
             && !self.is_unconfirmed
             && self.observed.is_none()
+            && !self.is_mistaken
             && self.report_due.is_none()
     }
 

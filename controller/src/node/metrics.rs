@@ -31,6 +31,8 @@ pub struct NodeMetrics {
     pub(super) absent_while_ready: Counter,
     /// Addresses of instances that are none.
     pub(super) faulty_addresses: Counter,
+    /// Nodes with an annotation that would be a switch if it were a label.
+    pub(super) mistaken_switches: Counter,
     failures: Family<FailureLabels, Counter>,
     sweeps: Histogram,
 }
@@ -43,6 +45,7 @@ impl NodeMetrics {
             initialized: Histogram::new(DELAY),
             absent_while_ready: Counter::default(),
             faulty_addresses: Counter::default(),
+            mistaken_switches: Counter::default(),
             failures: Family::default(),
             // 100 ms to 55 min.
             sweeps: Histogram::new(exponential_buckets(0.1, 2.0, 16)),
@@ -71,6 +74,11 @@ impl NodeMetrics {
             "outrigger_node_addresses_dropped",
             "Addresses of instances that are left out, since a Node may not have them",
             this.faulty_addresses.clone(),
+        );
+        registry.register(
+            "outrigger_node_annotations_without_effect",
+            "Nodes with an annotation that would be a switch if it were a label",
+            this.mistaken_switches.clone(),
         );
         registry.register(
             "outrigger_node_refresh_duration_seconds",

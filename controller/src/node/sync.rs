@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use outrigger_core::{
     error_class::ErrorClass,
     node::{
-        ANNOTATION_PAUSED, NodeView,
+        LABEL_PAUSED, NodeView,
         address::DesiredAddresses,
         initialize::{self, EVENT_ADDRESS, Policy},
         instance::{Instance, Lookup},
@@ -35,12 +35,9 @@ impl CloudNode {
         let Some(session) = self.parts.provider.session() else {
             return Outcome::Retry;
         };
+        self.report_mistaken_switch(&node);
         if node.is_paused() {
-            debug!(
-                node = &*name,
-                annotation = ANNOTATION_PAUSED,
-                "node is paused"
-            );
+            debug!(node = &*name, label = LABEL_PAUSED, "node is paused");
             return Outcome::Done;
         }
         if let Some(instances) = &session.instances
@@ -78,6 +75,27 @@ impl CloudNode {
             .err()
             .map(|error| self.failed(&name, "write effects of the provider", &error.into()));
         failed.or(unwritten).unwrap_or(done)
+    }
+
+    /// Once for each Node, about an annotation that would be a switch if it were a label.
+    fn report_mistaken_switch(&self, node: &NodeView) {
+        let Some(mistaken) = node.mistaken_switch() else {
+            return;
+        };
+        let say = |memory: &mut NodeMemory| std::mem::replace(&mut memory.is_mistaken, true);
+        if self.state.remember(&self.parts.nodes, node, say) != Some(false) {
+            return;
+        }
+        self.parts.metrics.mistaken_switches.inc();
+        if let Some(others) = self.repeats.due(mistaken.annotation) {
+            warn!(node = &*node.name, others, error = %mistaken, "annotation of the Node has no effect");
+        }
+        self.event(
+            node,
+            EventType::Warning,
+            "AnnotationWithoutEffect",
+            mistaken.to_string(),
+        );
     }
 
     /// Says on the node why it still keeps its taint (not N-11).

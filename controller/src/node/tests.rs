@@ -243,13 +243,14 @@ async fn foreign_and_paused_nodes_are_not_asked_about() {
     foreign["spec"]["providerID"] = json!("other://1");
     fixture.register(foreign);
     let mut paused = node("n2");
-    paused["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+    paused["metadata"]["labels"] =
+        json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
     fixture.register(paused);
     fixture.settle().await;
     assert_eq!(fixture.cloud.counters().calls("BatchGetInstances", "OK"), 0);
-    fixture
-        .cluster
-        .change_node("n2", |node| node["metadata"]["annotations"] = json!({}));
+    fixture.cluster.change_node("n2", |node| {
+        node["metadata"]["labels"] = json!({"pool": "a"});
+    });
     fixture.refresh("n2");
     fixture.initialized("n2").await;
     assert!(

@@ -95,7 +95,10 @@ async fn q3_what_the_controller_does_not_know_of_a_node_stays_as_it_is() {
     let stage = Setup::synthesizing().start().await;
     // Held, so that there is a "before".
     let machine = Machine::new("q3")
-        .annotation("outrigger.dev/paused", "true")
+        .label(
+            "outrigger.dev.node-restriction.kubernetes.io/paused",
+            "true",
+        )
         .label("example.com/pool", "a")
         .taint("dedicated", Some("db"), "NoExecute");
     stage.register(&machine).await;
@@ -105,7 +108,7 @@ async fn q3_what_the_controller_does_not_know_of_a_node_stays_as_it_is() {
         "spec": spec,
         "metadata": {
             "finalizers": ["example.com/keep"],
-            "annotations": {"outrigger.dev/paused": null},
+            "labels": {"outrigger.dev.node-restriction.kubernetes.io/paused": null},
         },
     });
     stage.merge("q3", change).await;

@@ -5,7 +5,7 @@
 //! each Node once, together with the Nodes deleted in the window. Above the limit no Node is deleted
 //! until a second look, one window later, has the same result; and if more than half of the Nodes are
 //! absent, or the provider finds no instance at all meanwhile, an operator must confirm each deletion
-//! ([`crate::node::ANNOTATION_CONFIRM_DELETION`]).
+//! ([`crate::node::LABEL_CONFIRM_DELETION`]).
 //!
 //! ```text
 //!  answers in a row     too few ─► LookAgain, Contradicted

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{ANNOTATION_LABELLED, ANNOTATION_PROVISIONED_BY, NodeTerm, VolumeSource, VolumeView};
-use crate::{api_time, node::ANNOTATION_PAUSED, null::or_default, string_map::StringMap};
+use super::{
+    ANNOTATION_LABELLED, ANNOTATION_PAUSED, ANNOTATION_PROVISIONED_BY, NodeTerm, VolumeSource,
+    VolumeView,
+};
+use crate::{api_time, null::or_default, string_map::StringMap};
 
 const READ: [&str; 3] = [
     ANNOTATION_LABELLED,

@@ -42,7 +42,8 @@ async fn a_block_that_a_paused_node_does_not_take_goes_to_the_next() {
     let fixture = begun(from_pool("10.0.0.0/24", 24), nodes).await;
     sleep(Duration::from_mins(10)).await;
     fixture.cluster.change_node("a", |node| {
-        node["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+        node["metadata"]["labels"] =
+            json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
     });
     fixture.refresh("a");
     fixture.vanish("large");

@@ -4,7 +4,8 @@ use super::*;
 
 fn confirm(fixture: &Fixture, name: &str) {
     fixture.cluster.change_node(name, |node| {
-        node["metadata"]["annotations"] = json!({"outrigger.dev/confirm-deletion": "true"});
+        node["metadata"]["labels"] =
+            json!({"outrigger.dev.node-restriction.kubernetes.io/confirm-deletion": "true"});
     });
     fixture.refresh(name);
 }

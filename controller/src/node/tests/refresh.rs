@@ -94,7 +94,8 @@ async fn n45_addresses_changed_by_another_client_are_restored_within_a_period() 
 async fn a_write_that_fails_is_tried_again_and_a_paused_node_is_left_alone() {
     let fixture = fleet(2, Preference::List).await;
     fixture.cluster.change_node("n1", |node| {
-        node["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+        node["metadata"]["labels"] =
+            json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
     });
     for name in ["n0", "n1"] {
         edit_addresses(&fixture, name);

@@ -95,13 +95,13 @@ async fn a_node_that_is_not_initialised_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_node_keeps_what_it_has() {
     let mut paused = routed("a", 1, &[A]);
-    paused["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+    paused["metadata"]["labels"] = json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
     let stale = route(A, "other", 9);
     let fixture = Rig::with([paused], [stale]).begun().await;
     assert_eq!(changes(&fixture), 0);
     assert_eq!(fixture.api_writes(), [""; 0]);
     fixture.cluster.change_node("a", |node| {
-        node["metadata"]["annotations"] = json!({});
+        node["metadata"]["labels"] = json!({});
     });
     fixture.refresh("a");
     fixture.settle().await;

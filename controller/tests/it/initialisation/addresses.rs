@@ -71,7 +71,10 @@ async fn n46_addresses_replace_those_of_the_kubelet_and_fill_an_empty_list() {
             .await;
     }
     // Held until its list is empty.
-    let held = Machine::new("n46-empty").annotation("outrigger.dev/paused", "true");
+    let held = Machine::new("n46-empty").label(
+        "outrigger.dev.node-restriction.kubernetes.io/paused",
+        "true",
+    );
     let mut node = stage.register(&held).await;
     node.status.as_mut().unwrap().addresses = None;
     let parameters = kube::api::PostParams::default();
@@ -84,7 +87,7 @@ async fn n46_addresses_replace_those_of_the_kubelet_and_fill_an_empty_list() {
     stage
         .merge(
             "n46-empty",
-            json!({"metadata": {"annotations": {"outrigger.dev/paused": null}}}),
+            json!({"metadata": {"labels": {"outrigger.dev.node-restriction.kubernetes.io/paused": null}}}),
         )
         .await;
     stage

@@ -145,7 +145,7 @@ async fn a_cloud_that_has_lost_everything_deletes_nothing_until_a_person_says_so
         holds(left == 12, || format!("{left}"))
     })
     .await;
-    let confirm = json!({"metadata": {"annotations": {"outrigger.dev/confirm-deletion": "true"}}});
+    let confirm = json!({"metadata": {"labels": {"outrigger.dev.node-restriction.kubernetes.io/confirm-deletion": "true"}}});
     stage.merge("n-00004", confirm).await;
     stage.has_left(11).await;
 }

@@ -5,7 +5,7 @@ use crate::{
     cidr::Cidr,
     fixture::{map, registered},
     ipam::{Allocator, Exhausted, PodCidrProblem, pool::Pool},
-    node::{ANNOTATION_PAUSED, NodeView, change::PodCidrsWrite},
+    node::{LABEL_PAUSED, NodeView, change::PodCidrsWrite},
 };
 
 fn cidr(text: &str) -> Cidr {
@@ -36,7 +36,7 @@ fn write(uid: &str, cidr: &str) -> PodCidrStep {
 
 fn paused(name: &str) -> NodeView {
     NodeView {
-        annotations: map(&[(ANNOTATION_PAUSED, "true")]),
+        labels: map(&[(LABEL_PAUSED, "true")]),
         ..registered(name)
     }
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::node::ANNOTATION_CONFIRM_DELETION;
+use crate::node::LABEL_CONFIRM_DELETION;
 
 /// Why a deletion is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum DeletionRefusal {
     /// Another loop was answered meanwhile that the instance exists.
     #[error(
         "the provider has found the instance since it first said that there is none, so its answers in a row are \
-         counted anew; a person who knows better annotates the node with {ANNOTATION_CONFIRM_DELETION}=true"
+         counted anew; a person who knows better labels the node with {LABEL_CONFIRM_DELETION}=true"
     )]
     Contradicted {
         /// When the next answer counts.
@@ -44,7 +44,7 @@ pub enum DeletionRefusal {
         until: Timestamp,
     },
     /// An operator must confirm it.
-    #[error("{0}; it stays until an operator annotates it with {ANNOTATION_CONFIRM_DELETION}=true")]
+    #[error("{0}; it stays until an operator labels it with {LABEL_CONFIRM_DELETION}=true")]
     Held(Hold),
 }
 

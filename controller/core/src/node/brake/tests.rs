@@ -384,7 +384,7 @@ fn reasons_are_sentences_and_labels() {
             DeletionRefusal::Contradicted { at: at(5) },
             "contradicted",
             "the provider has found the instance since it first said that there is none, so its answers in a row are \
-             counted anew; a person who knows better annotates the node with outrigger.dev/confirm-deletion=true",
+             counted anew; a person who knows better labels the node with outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
         ),
         (
             DeletionRefusal::Off,
@@ -401,12 +401,12 @@ fn reasons_are_sentences_and_labels() {
         (
             DeletionRefusal::Held(Hold::Majority),
             "held_majority",
-            "more than half of the provider's nodes are absent; it stays until an operator annotates it with outrigger.dev/confirm-deletion=true",
+            "more than half of the provider's nodes are absent; it stays until an operator labels it with outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
         ),
         (
             DeletionRefusal::Held(Hold::FindsNone),
             "held_finds_none",
-            "many nodes are absent, and the provider finds no instance of any node; it stays until an operator annotates it with outrigger.dev/confirm-deletion=true",
+            "many nodes are absent, and the provider finds no instance of any node; it stays until an operator labels it with outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
         ),
     ] {
         assert_eq!((refusal.as_str(), &*refusal.to_string()), (label, text));

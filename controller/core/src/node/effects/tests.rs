@@ -6,7 +6,7 @@ use crate::{
     condition::{Condition, ConditionChange, Status, find},
     effects::{DesiredCondition, Effects},
     fixture::{map, registered},
-    node::{ANNOTATION_PAUSED, NodeView},
+    node::{LABEL_PAUSED, NodeView},
 };
 
 fn at(secs: i64) -> Timestamp {
@@ -106,7 +106,7 @@ fn the_time_of_a_condition_is_that_of_its_status() {
 #[test]
 fn a_paused_node_is_not_written_to() {
     let node = NodeView {
-        annotations: map(&[(ANNOTATION_PAUSED, "true")]),
+        labels: map(&[(LABEL_PAUSED, "true")]),
         ..node()
     };
     assert_eq!(plan(at(9), &node, &annotated(&[("x/b", Some("1"))])), None);

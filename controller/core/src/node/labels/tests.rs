@@ -4,7 +4,7 @@ use super::{
 };
 use crate::{
     fixture::map,
-    node::{change::LabelWrite, instance::Instance},
+    node::{LABEL_CONFIRM_DELETION, LABEL_PAUSED, change::LabelWrite, instance::Instance},
     string_map::StringMap,
 };
 
@@ -79,6 +79,8 @@ fn n17_what_the_provider_does_not_know_stays() {
 
 #[test]
 fn n18_only_kubernetes_own_prefixes_are_reserved() {
+    // No provider pauses a Node, or releases its deletion.
+    assert!(is_reserved(LABEL_PAUSED) && is_reserved(LABEL_CONFIRM_DELETION));
     for (key, reserved) in [
         ("kubernetes.io/x", true),
         ("k8s.io/x", true),

@@ -9,8 +9,8 @@ use super::{
 use crate::{
     fixture::{map, registered, taints},
     node::{
-        ANNOTATION_CONFIRM_DELETION, ANNOTATION_PAUSED, EFFECT_NO_SCHEDULE, NodeView, Ready,
-        TAINT_SHUTDOWN, Taint,
+        EFFECT_NO_SCHEDULE, LABEL_CONFIRM_DELETION, LABEL_PAUSED, NodeView, Ready, TAINT_SHUTDOWN,
+        Taint,
         brake::{DeletionLimits, DeletionRefusal, Hold, Release},
         change::{NodeChange, TaintAddition, TaintRemoval},
         instance::{Instance, Lookup, PowerState},
@@ -52,9 +52,9 @@ fn ready(node: &NodeView) -> NodeView {
     }
 }
 
-fn annotated(node: &NodeView, key: &str) -> NodeView {
+fn labelled(node: &NodeView, key: &str) -> NodeView {
     NodeView {
-        annotations: map(&[(key, "true")]),
+        labels: map(&[(key, "true")]),
         ..node.clone()
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::node::{
-    ANNOTATION_CONFIRM_DELETION, NodeView,
+    LABEL_CONFIRM_DELETION, NodeView,
     brake::{DeletionRefusal, Release},
     change::{NodeChange, TaintAddition},
 };
@@ -29,7 +29,7 @@ pub enum Idle {
     Ready,
     /// The Node is being deleted.
     BeingDeleted,
-    /// An operator has paused it ([`crate::node::ANNOTATION_PAUSED`]).
+    /// An operator has paused it ([`crate::node::LABEL_PAUSED`]).
     Paused,
     /// It has another provider's id.
     Foreign,
@@ -107,7 +107,7 @@ pub enum Withheld {
     /// The provider's absences are not to be trusted now.
     #[error(
         "the provider is not READY right before the deletion ({reason}); the node stays until it is, or an operator \
-         annotates it with {ANNOTATION_CONFIRM_DELETION}=true"
+         labels it with {LABEL_CONFIRM_DELETION}=true"
     )]
     ProviderNotReady {
         /// How it is, in its own words.

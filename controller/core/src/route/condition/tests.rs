@@ -7,7 +7,7 @@ use crate::{
     cidr::Cidr,
     fixture::{addresses, cidr, map, raw_route, registered, route, routed},
     node::{
-        ANNOTATION_PAUSED, NetworkUnavailable, NodeView,
+        LABEL_PAUSED, NetworkUnavailable, NodeView,
         ownership::{NodeScope, Prefixes},
     },
     route::{ObservedRoute, RawRoute, RouteFacts, RouteNodes, RouteTable},
@@ -215,7 +215,7 @@ fn nodes_of_others_and_those_not_to_be_written_are_left_alone() {
             ..node()
         },
         NodeView {
-            annotations: map(&[(ANNOTATION_PAUSED, "true")]),
+            labels: map(&[(LABEL_PAUSED, "true")]),
             ..node()
         },
     ] {

@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::RouteNodes;
 use crate::{
     fixture::{addresses, cidr, map, raw_route, registered, route, routed},
-    node::{ANNOTATION_PAUSED, NodeView},
+    node::{LABEL_PAUSED, NodeView},
     route::RawRoute,
 };
 
@@ -44,7 +44,7 @@ fn a_node_that_changed_has_its_destinations_reconciled() {
             ..a.clone()
         },
         NodeView {
-            annotations: map(&[(ANNOTATION_PAUSED, "true")]),
+            labels: map(&[(LABEL_PAUSED, "true")]),
             ..a.clone()
         },
         NodeView {

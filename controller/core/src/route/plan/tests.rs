@@ -4,7 +4,7 @@ use super::{Confirmation, RouteFacts, RoutePlan, RouteStep, plan};
 use crate::{
     fixture::{addresses, cidr, map, raw_route, registered, route, routed},
     node::{
-        ANNOTATION_PAUSED, NodeView,
+        LABEL_PAUSED, NodeView,
         ownership::{NodeScope, Prefixes},
     },
     route::{ObservedRoute, RawRoute, RouteNodes, RouteTable, WantedRoute},
@@ -263,7 +263,7 @@ fn nodes_that_cannot_be_decided_about_wait() {
         ..a()
     };
     let paused = NodeView {
-        annotations: map(&[(ANNOTATION_PAUSED, "true")]),
+        labels: map(&[(LABEL_PAUSED, "true")]),
         ..a()
     };
     let without_ip = NodeView {

@@ -45,7 +45,7 @@ fn l3_only_nodes_that_are_not_ready_are_asked_about() {
         ),
         (
             "held",
-            annotated(&node, ANNOTATION_PAUSED),
+            labelled(&node, LABEL_PAUSED),
             Check::Idle(Idle::Paused),
         ),
         (
@@ -193,7 +193,7 @@ fn l3_a_ready_node_loses_the_taint_without_a_question() {
         ..node.clone()
     };
     assert_eq!(Rig::quick().check(0, &foreign), Check::Idle(Idle::Foreign));
-    let held = annotated(&node, ANNOTATION_PAUSED);
+    let held = labelled(&node, LABEL_PAUSED);
     assert_eq!(Rig::quick().check(0, &held), Check::Idle(Idle::Paused));
 }
 

@@ -190,7 +190,7 @@ fn the_brake_withholds_until_an_operator_confirms() {
     let held = Withheld::Refused(DeletionRefusal::Held(Hold::Majority));
     let verdict = says(&mut rig, 6, &nodes[11]);
     assert_eq!(verdict.action, LifecycleAction::Withhold(held));
-    let confirmed = annotated(&nodes[12], ANNOTATION_CONFIRM_DELETION);
+    let confirmed = labelled(&nodes[12], LABEL_CONFIRM_DELETION);
     assert_eq!(
         says(&mut rig, 7, &confirmed).action,
         LifecycleAction::Delete(Deletion {
@@ -316,7 +316,7 @@ fn reasons_are_sentences_and_labels() {
             },
             "provider_not_ready",
             "the provider is not READY right before the deletion (degraded: no credentials); the node stays until \
-             it is, or an operator annotates it with outrigger.dev/confirm-deletion=true",
+             it is, or an operator labels it with outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
         ),
         (
             Withheld::Refused(DeletionRefusal::Off),

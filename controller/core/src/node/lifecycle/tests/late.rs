@@ -83,10 +83,7 @@ fn a_change_during_the_lookup_ends_the_question() {
     let stopped = found(&asked, PowerState::Shutdown);
     for (node, expected) in [
         (ready(&asked), READY),
-        (
-            annotated(&asked, ANNOTATION_PAUSED),
-            Check::Idle(Idle::Paused),
-        ),
+        (labelled(&asked, LABEL_PAUSED), Check::Idle(Idle::Paused)),
         (
             NodeView {
                 deleted: Some(at(1)),

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     fixture::addresses,
     node::{
-        ANNOTATION_CONFIRM_DELETION, ANNOTATION_PAUSED, NodeView, Ready,
+        LABEL_CONFIRM_DELETION, LABEL_PAUSED, NodeView, Ready,
         address::DesiredAddresses,
         change::{NodeChange, TaintAddition},
         instance::{Instance, Lookup, PowerState},
@@ -134,7 +134,7 @@ impl World {
             Event::Move => machine.address = machine.address.wrapping_add(1),
             Event::Cut(seconds) => slot.cut_until = now + u64::from(seconds),
             Event::Sick(seconds) => slot.sick_until = now + u64::from(seconds),
-            Event::Pause(paused) => self.annotate(&name, ANNOTATION_PAUSED, paused),
+            Event::Pause(paused) => self.label(&name, LABEL_PAUSED, paused),
             Event::Delete => {
                 self.nodes.remove(&name);
                 self.changed.push(name);
@@ -158,14 +158,14 @@ impl World {
 
     pub(super) fn confirm_all(&mut self, wanted: bool) {
         for name in self.nodes.keys().cloned().collect::<Vec<_>>() {
-            self.annotate(&name, ANNOTATION_CONFIRM_DELETION, wanted);
+            self.label(&name, LABEL_CONFIRM_DELETION, wanted);
         }
     }
 
-    fn annotate(&mut self, name: &str, key: &str, set: bool) {
+    fn label(&mut self, name: &str, key: &str, set: bool) {
         let value = if set { "true" } else { "false" };
         self.change(name, |node| {
-            node.annotations = node.annotations.with([(key, value)]);
+            node.labels = node.labels.with([(key, value)]);
         });
     }
 
