@@ -33,7 +33,7 @@ use outrigger_core::{
         NodeView,
         ownership::{NodeScope, Prefixes},
     },
-    route::{Confirmation, RouteFacts},
+    route::{Confirmation, RouteFacts, RouteRange},
     selector::Selector,
 };
 use tokio::sync::{Semaphore, watch};
@@ -87,12 +87,12 @@ pub struct RouteParts {
 #[derive(Clone, Debug)]
 pub struct RouteSettings {
     /// `--cluster-cidr`.
-    pub cluster_cidrs: Arc<[Cidr]>,
+    pub ranges: Arc<[RouteRange]>,
     /// `--route-reconciliation-period`: the routes are listed once in this time.
     pub period: Duration,
     /// `--node-selector`: which Nodes without a provider ID are this provider's; absent: all.
     pub selector: Option<Arc<Selector>>,
-    /// Whether Nodes with the same Pod CIDR are reported; where node-ipam runs, it does.
+    /// Whether Nodes with addresses in common are reported; where node-ipam runs, it does.
     pub reports_duplicates: bool,
 }
 
@@ -232,7 +232,7 @@ impl NodeRoute {
                 .instances
                 .as_ref()
                 .is_some_and(|instances| instances.without_provider_id),
-            cluster_cidrs: &self.parts.settings.cluster_cidrs,
+            ranges: &self.parts.settings.ranges,
         };
         Some(decide(&facts, &known))
     }

@@ -9,9 +9,11 @@ use std::{
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 mod list;
+mod map;
 
 pub(crate) use list::one_of_each_family;
 pub use list::{CidrListError, ClusterCidrError, cidr_list, cluster_cidrs};
+pub(crate) use map::CidrMap;
 
 /// Bits of an IPv6 address in front of the IPv4 address that is mapped into it.
 const MAPPED: u8 = 96;

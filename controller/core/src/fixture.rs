@@ -14,7 +14,7 @@ use crate::{
 mod routes;
 mod services;
 
-pub(crate) use routes::{cidr, raw_route, route, routed};
+pub(crate) use routes::{cidr, ranges, raw_route, route, routed};
 pub(crate) use services::{any_service, capability, full_service, load_balancer};
 
 /// A node as a kubelet with `--cloud-provider=external` registers it.

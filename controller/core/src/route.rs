@@ -10,24 +10,29 @@
 //! The key is one destination CIDR. A call about it is followed by another plan, so that what is in
 //! the way is deleted before a route is made, and nothing waits for the whole table.
 //!
+//! Of two Nodes whose Pod CIDRs have an address in common one has a route (`refusal`).
+//!
 //! A route is deleted only if all of this holds:
 //! - its destination is inside `--cluster-cidr`;
 //! - it was in a complete list, or was made since then, and no write with an unknown result came after;
 //! - the store of Nodes is complete;
 //! - it leads nowhere, or the API server itself has confirmed, after the plan asked for it, that
-//!   the Node it leads to is gone, does not have the CIDR, or is another machine by now.
+//!   the Node it leads to is gone, does not have the CIDR, is another machine by now, or has an address in common with an
+//!   older Node that has a route.
 
 mod condition;
 mod fit;
 mod nodes;
 mod observed;
 mod plan;
+mod refusal;
 mod settings;
 mod table;
 
 pub use condition::{NetworkConditionWrite, condition};
 pub use nodes::RouteNodes;
 pub use observed::{ObservedRoute, RawRoute, RouteFault, RouteField, WantedRoute};
-pub use plan::{Confirmation, RefusedRoute, RouteFacts, RoutePlan, RouteStep, dispute, plan};
-pub use settings::{WITHOUT_CLUSTER_CIDR, route_cidrs};
+pub use plan::{Confirmation, RouteFacts, RoutePlan, RouteStep, dispute, plan};
+pub use refusal::{RefusedRoute, RouteRefusal};
+pub use settings::{NodePrefixes, RouteRange, WITHOUT_CLUSTER_CIDR, route_ranges};
 pub use table::{ListStart, RouteTable};

@@ -27,7 +27,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         );
         return Ok(());
     }
-    let Some(cluster_cidrs) = config.route.cluster_cidrs.clone() else {
+    let Some(ranges) = config.route.ranges.clone() else {
         // The flag that asks for routes is set by default, so that a cloud without any is none.
         let provider = wiring.context.provider.clone();
         wiring.spawn("warning about routes", async move {
@@ -47,7 +47,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         provider: wiring.context.provider.clone(),
         events: identity.events.recorder(route::COMPONENT),
         settings: RouteSettings {
-            cluster_cidrs,
+            ranges,
             period: config.route.reconciliation_period,
             selector: config.node.selector.clone(),
             reports_duplicates: !allocates,

@@ -145,7 +145,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     let route = Route {
         enabled: flags.generic.configure_cloud_routes.0,
         reconciliation_period: f.period(flag!(flags.generic.route_reconciliation_period)),
-        cluster_cidrs: network::cluster_cidrs(&cluster.pod_cidrs, f),
+        ranges: network::route_ranges(&cluster.pod_cidrs, ipam.as_ref(), &flags.ipam, f),
     };
     let api = ApiSettings {
         budget: budget(&flags.generic, f),

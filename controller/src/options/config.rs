@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use outrigger_core::{cidr::Cidr, effects::GrantedPrefixes, ipam::Allocator, lease::Terms};
+use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Terms, route::RouteRange};
 
 use super::{
     controllers::Controllers, features::FeatureGates, logging::Logging, migration::Migration,
@@ -124,7 +124,7 @@ pub struct Route {
     /// Routes are listed again once in this period.
     pub reconciliation_period: Duration,
     /// `--cluster-cidr`: routes inside are this cluster's; absent if it is empty.
-    pub cluster_cidrs: Option<Arc<[Cidr]>>,
+    pub ranges: Option<Arc<[RouteRange]>>,
 }
 
 /// Leader election.

@@ -139,7 +139,12 @@ impl NodeRoute {
         let start = self.state.known().table.list_begins();
         let routes = self.parts.provider.list_routes().await?;
         let listed = routes.len();
-        let mut due = self.state.known().table.list_completed(start, routes);
+        let mut due = {
+            let mut known = self.state.known();
+            let mut due = known.table.list_completed(start, routes);
+            known.nodes.add_overlapping(&mut due);
+            due
+        };
         let outcome = match due.len() {
             0 => SyncOutcome::Noop,
             _ => SyncOutcome::Changed,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use outrigger_core::{
     cidr::Cidr,
     error_class::ErrorClass,
-    route::{RefusedRoute, WantedRoute},
+    route::{RefusedRoute, RouteRefusal, WantedRoute},
 };
 use tracing::{debug, warn};
 
@@ -17,7 +17,7 @@ use crate::{
 
 /// A route could not be made.
 const NOT_CREATED: &str = "FailedToCreateRoute";
-/// Two Nodes have the same Pod CIDR; the reason is node-ipam's.
+/// Another Node has addresses of its Pod CIDR; the reason is node-ipam's.
 const DUPLICATE: &str = "DuplicatePodCIDR";
 
 impl NodeRoute {
@@ -37,6 +37,11 @@ impl NodeRoute {
 
     /// Not Q-14: once for each Node and Pod CIDR.
     pub(super) fn report_refused(&self, refused: &RefusedRoute) {
+        let reason = match refused.why {
+            RouteRefusal::Outside | RouteRefusal::TooWide { .. } => NOT_CREATED,
+            RouteRefusal::Overlaps { .. } if self.parts.settings.reports_duplicates => DUPLICATE,
+            RouteRefusal::Overlaps { .. } => return,
+        };
         let uid = {
             let mut known = self.state.known();
             let node = known.nodes.get(&refused.node).cloned();
@@ -44,34 +49,9 @@ impl NodeRoute {
             due.map(|node| node.uid.clone())
         };
         let Some(uid) = uid else { return };
-        self.parts.metrics.problem(NOT_CREATED);
+        self.parts.metrics.problem(reason);
         warn!(node = &*refused.node, error = %refused, "Node gets no route");
-        self.event(&refused.node, &uid, NOT_CREATED, refused.to_string());
-    }
-
-    /// Once for each Node and Pod CIDR.
-    pub(super) fn report_duplicates(&self, destination: Cidr, names: &[Arc<str>]) {
-        if !self.parts.settings.reports_duplicates {
-            return;
-        }
-        for name in names {
-            let uid = {
-                let mut known = self.state.known();
-                let node = known.nodes.get(name).cloned();
-                let due = node.filter(|node| known.is_new(node, destination));
-                due.map(|node| node.uid.clone())
-            };
-            let Some(uid) = uid else { continue };
-            let others: Vec<_> = names.iter().filter(|other| *other != name).collect();
-            let others = others.iter().map(|other| &***other).collect::<Vec<_>>();
-            let message = format!(
-                "Pod CIDR {destination} is that of Node {} too: only one of them has a route",
-                others.join(", ")
-            );
-            self.parts.metrics.problem(DUPLICATE);
-            warn!(node = &**name, %destination, error = message, "Pod CIDR of the Node is not its own");
-            self.event(name, &uid, DUPLICATE, message);
-        }
+        self.event(&refused.node, &uid, reason, refused.to_string());
     }
 
     pub(super) fn log_failure(&self, line: &str, destination: Cidr, node: &str, error: &Error) {

@@ -70,19 +70,17 @@ impl NodeRoute {
         let mut confirmed = Confirmed::default();
         let mut is_made = false;
         loop {
-            let Some(RoutePlan { step, duplicates }) = self.plan(destination, &confirmed.questions)
+            let Some(RoutePlan { step, refused }) = self.plan(destination, &confirmed.questions)
             else {
                 return Outcome::Retry;
             };
-            self.report_duplicates(destination, &duplicates);
+            for one in &refused {
+                self.report_refused(one);
+            }
             let changed = match step {
                 RouteStep::Nothing => return Outcome::Done,
                 RouteStep::Keep => {
                     self.state.known().keep(destination);
-                    return Outcome::Done;
-                }
-                RouteStep::Refuse(refused) => {
-                    self.report_refused(&refused);
                     return Outcome::Done;
                 }
                 // Else this would go on for ever.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::cidr::Cidr;
+use outrigger_core::{cidr::Cidr, route::RouteRange};
 use outrigger_provider_mock::{
     ListedTarget, ProviderOptions, ServedRoutes,
     cidr::Cidr as MockCidr,
@@ -79,14 +79,17 @@ impl Rig {
             add(&fixture, route);
         }
         let inputs = subscribe(&fixture.nodes, &fixture.queues);
-        let cidr = |text| Cidr::parse(text).unwrap();
+        let range = |text| RouteRange {
+            cidr: Cidr::parse(text).unwrap(),
+            node_prefix: None,
+        };
         let parts = RouteParts {
             api: fixture.api.clone(),
             nodes: Arc::clone(&fixture.nodes),
             provider: fixture.provider.clone(),
             events: fixture.recorder(COMPONENT),
             settings: RouteSettings {
-                cluster_cidrs: [cidr("10.244.0.0/16"), cidr("fd00::/48")].into(),
+                ranges: ["10.244.0.0/16", "fd00::/48"].map(range).into(),
                 period: self.period,
                 selector: None,
                 reports_duplicates: self.reports_duplicates,

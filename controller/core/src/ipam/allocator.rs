@@ -217,18 +217,21 @@ impl Allocator {
 
     /// Each cluster CIDR, and how many CIDRs of it are left.
     pub fn sizes(&self) -> impl Iterator<Item = (Cidr, PoolSize)> {
-        let pools = match &self.source {
-            Source::Pools(pools) => pools.as_slice(),
-            Source::Provider => &[],
-        };
-        pools.iter().map(|pool| (pool.range(), pool.size()))
+        let pools = self.pools().iter();
+        pools.map(|pool| (pool.range(), pool.size()))
+    }
+
+    /// Length of the prefix that a Node gets from `range`; none where the provider allocates.
+    pub fn node_prefix(&self, range: Cidr) -> Option<u8> {
+        let mut pools = self.pools().iter();
+        let pool = pools.find(|pool| pool.range() == range);
+        pool.map(Pool::node_prefix)
     }
 
     /// The CIDRs that were allocated to `node`, if no other Node was seen with one of them since.
     fn reserved(&mut self, node: &NodeView) -> Option<Box<[Cidr]>> {
         let cidrs: Box<[_]> = self.holders.get(&node.name)?.cidrs().collect();
-        let is_others = |cidr: &Cidr| self.holders.other(*cidr, &node.name).is_some();
-        if cidrs.iter().any(is_others) {
+        if cidrs.iter().any(|cidr| self.other(*cidr, node).is_some()) {
             self.remove(&node.name);
             return None;
         }
@@ -245,41 +248,72 @@ impl Allocator {
     }
 
     fn insert(&mut self, node: &Arc<str>, holding: Holding) {
-        for cidr in holding.cidrs() {
-            self.put(cidr, true);
-        }
+        let cidrs: Vec<_> = holding.cidrs().collect();
         self.holders.insert(node, holding);
+        for cidr in cidrs {
+            self.count(cidr, node);
+        }
     }
 
     fn remove(&mut self, node: &str) {
         let holding = self.holders.remove(node);
         for cidr in holding.iter().flat_map(Holding::cidrs) {
-            self.put(cidr, false);
+            self.count(cidr, node);
         }
     }
 
-    /// Puts `cidr` into the pool that it is from; one that reaches beyond the pool would use all of
-    /// it. A block stays in use as long as any Node has an address of it.
-    fn put(&mut self, cidr: Cidr, in_use: bool) {
+    /// Counts the blocks with an address of `cidr`, which `node` has or had, in the pool that it is from; one that reaches
+    /// beyond the pool would use all of it. A block is in use as long as any Node has an address of it. A range that
+    /// is too wide is not counted while another Node has a part of it: its kubelet may have made it up.
+    fn count(&mut self, cidr: Cidr, node: &str) {
         let Source::Pools(pools) = &mut self.source else {
             return;
         };
+        let holders = &self.holders;
         for pool in pools.iter_mut().filter(|pool| pool.range().contains(cidr)) {
-            let range = pool.range();
-            pool.put(cidr, in_use);
-            let others = self.holders.overlapping(pool.rounded_out(cidr));
-            for (other, _) in others.filter(|(other, _)| range.contains(*other)) {
-                pool.put(other, true);
+            let (range, shortest) = (pool.range(), pool.node_prefix());
+            // A range around it counts no more, or again, if no third Node has a part of it.
+            let around = holders.around(cidr).filter(|(wide, holder)| {
+                let is_third = |other: &Arc<str>| other != *holder && **other != *node;
+                wide.prefix_len() < shortest
+                    && range.contains(*wide)
+                    && !holders.within(*wide).any(|(_, other)| is_third(other))
+            });
+            let widest = around.last().map(|(wide, _)| wide);
+            let region = widest.unwrap_or_else(|| pool.rounded_out(cidr));
+            pool.put(region, false);
+            for (other, node) in holders.overlapping(region) {
+                let is_alone = || holders.overlapping(other).all(|(_, holder)| holder == node);
+                if range.contains(other) && (other.prefix_len() >= shortest || is_alone()) {
+                    pool.put(other, true);
+                }
             }
+        }
+    }
+
+    /// Length of a Node's prefix, if `cidr` is wider than that.
+    fn too_wide(&self, cidr: Cidr) -> Option<u8> {
+        let mut pools = self.pools().iter();
+        let pool = pools.find(|pool| pool.range().family() == cidr.family())?;
+        Some(pool.node_prefix()).filter(|shortest| cidr.prefix_len() < *shortest)
+    }
+
+    /// A Node other than `node` that was seen with an address of `cidr`, and its CIDR, unless that is too wide.
+    fn other(&self, cidr: Cidr, node: &NodeView) -> Option<(Cidr, &Arc<str>)> {
+        let mut others = self.holders.others(cidr, &node.name);
+        others.find(|(other_cidr, _)| self.too_wide(*other_cidr).is_none())
+    }
+
+    const fn pools(&self) -> &[Pool] {
+        match &self.source {
+            Source::Pools(pools) => pools.as_slice(),
+            Source::Provider => &[],
         }
     }
 
     fn problems(&self, node: &NodeView, seen: &Holding) -> Vec<PodCidrProblem> {
         let mut problems = Vec::new();
-        let pools = match &self.source {
-            Source::Pools(pools) => pools.as_slice(),
-            Source::Provider => &[],
-        };
+        let pools = self.pools();
         if !pools.is_empty() && seen.cidrs.len() > pools.len() {
             problems.push(PodCidrProblem::TooMany {
                 node: Arc::clone(&node.name),
@@ -304,7 +338,13 @@ impl Allocator {
                     range,
                 });
             }
-            if let Some((other_cidr, other)) = self.holders.other(cidr, &node.name) {
+            if let Some(shortest) = self.too_wide(cidr) {
+                problems.push(PodCidrProblem::TooWide {
+                    node: Arc::clone(&node.name),
+                    cidr,
+                    shortest,
+                });
+            } else if let Some((other_cidr, other)) = self.other(cidr, node) {
                 problems.push(PodCidrProblem::Duplicate {
                     node: Arc::clone(&node.name),
                     cidr,

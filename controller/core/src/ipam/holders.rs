@@ -1,17 +1,14 @@
 //! Which Node has which Pod CIDRs.
 
-use std::{
-    collections::{BTreeMap, HashMap, btree_map::Entry},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
-use crate::cidr::Cidr;
+use crate::cidr::{Cidr, CidrMap};
 
 /// Nodes by name, and by each CIDR.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holders {
     nodes: HashMap<Arc<str>, Holding>,
-    cidrs: BTreeMap<Cidr, Vec<Arc<str>>>,
+    cidrs: CidrMap<Arc<str>>,
 }
 
 /// The CIDRs of one Node.
@@ -38,12 +35,7 @@ impl Holders {
     /// `node` has no other CIDRs: the caller removed them.
     pub(super) fn insert(&mut self, node: &Arc<str>, holding: Holding) {
         for cidr in holding.cidrs() {
-            // One Node for a CIDR is the rule: no spare room for more.
-            let nodes = self
-                .cidrs
-                .entry(cidr)
-                .or_insert_with(|| Vec::with_capacity(1));
-            nodes.push(Arc::clone(node));
+            self.cidrs.insert(cidr, Arc::clone(node));
         }
         self.nodes.insert(Arc::clone(node), holding);
     }
@@ -51,29 +43,29 @@ impl Holders {
     pub(super) fn remove(&mut self, node: &str) -> Option<Holding> {
         let holding = self.nodes.remove(node)?;
         for cidr in holding.cidrs() {
-            if let Entry::Occupied(mut entry) = self.cidrs.entry(cidr) {
-                entry.get_mut().retain(|holder| **holder != *node);
-                if entry.get().is_empty() {
-                    entry.remove();
-                }
-            }
+            self.cidrs.remove(cidr, |holder| **holder == *node);
         }
         Some(holding)
     }
 
     /// Each CIDR that has an address of `cidr`, with its Node.
     pub(super) fn overlapping(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
-        let within = self.cidrs.range(cidr.span());
-        let around = cidr.supernets();
-        let around = around.filter_map(|range| self.cidrs.get_key_value(&range));
-        let all = within.chain(around);
-        all.flat_map(|(cidr, nodes)| nodes.iter().map(|node| (*cidr, node)))
+        self.cidrs.overlapping(cidr)
     }
 
-    /// A Node other than `node` that was seen with an address of `cidr`, and its CIDR.
-    pub(super) fn other(&self, cidr: Cidr, node: &str) -> Option<(Cidr, &Arc<str>)> {
-        let mut all = self.overlapping(cidr);
-        all.find(|(_, other)| {
+    /// As [`Self::overlapping`], of CIDRs inside `cidr`, itself included.
+    pub(super) fn within(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
+        self.cidrs.within(cidr)
+    }
+
+    /// As [`Self::overlapping`], of CIDRs around `cidr`, the smallest first.
+    pub(super) fn around(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
+        self.cidrs.around(cidr)
+    }
+
+    /// The Nodes other than `node` that were seen with an address of `cidr`, and their CIDRs.
+    pub(super) fn others(&self, cidr: Cidr, node: &str) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
+        self.overlapping(cidr).filter(move |(_, other)| {
             ***other != *node && self.get(other).is_some_and(|holding| holding.is_observed)
         })
     }

@@ -67,6 +67,11 @@ impl Pool {
         self.range
     }
 
+    /// Length of a block's prefix.
+    pub const fn node_prefix(&self) -> u8 {
+        self.prefix_len
+    }
+
     /// Whether no block is free.
     pub fn is_exhausted(&self) -> bool {
         self.free_from(0).is_none()

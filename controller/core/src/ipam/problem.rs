@@ -44,6 +44,19 @@ pub enum PodCidrProblem {
         /// The cluster CIDR.
         range: Cidr,
     },
+    /// Wider than the range of a Node.
+    #[error(
+        "Pod CIDR {cidr} of Node {node} is wider than a Node's /{shortest}: it is not reserved where another Node has a \
+         part of it; delete the Node, and it gets another when it registers again"
+    )]
+    TooWide {
+        /// The Node's name.
+        node: Arc<str>,
+        /// Its CIDR.
+        cidr: Cidr,
+        /// Length of a Node's prefix.
+        shortest: u8,
+    },
     /// Two Nodes have the same addresses for their Pods.
     #[error(
         "Pod CIDR {cidr} of Node {node} overlaps with {other_cidr} of Node {other}; delete one of \
@@ -73,9 +86,10 @@ impl PodCidrProblem {
     /// Decides the requeue of the Node.
     pub const fn class(&self) -> ErrorClass {
         match self {
-            Self::Malformed { .. } | Self::TooMany { .. } | Self::OutOfRange { .. } => {
-                ErrorClass::Invalid
-            }
+            Self::Malformed { .. }
+            | Self::TooMany { .. }
+            | Self::OutOfRange { .. }
+            | Self::TooWide { .. } => ErrorClass::Invalid,
             // The other Node may be on its way out.
             Self::Duplicate { .. } => ErrorClass::NotReady,
             Self::Provider { .. } => ErrorClass::Malformed,

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use super::{
     RouteFacts,
     nodes::pod_cidrs,
-    plan::{dispute, is_inside, is_working, lacks_id},
+    plan::{dispute, is_working, lacks_id},
+    refusal::refusal,
 };
 use crate::{
     cidr::Cidr,
@@ -124,13 +125,8 @@ fn state(node: &NodeView, failed: &BTreeSet<Cidr>, facts: &RouteFacts<'_>) -> Op
         return Some(NodeRoutes::Complete);
     }
     let why = missing.into_iter().find_map(|cidr| {
-        let routes = facts.table.at(cidr);
-        let has_route = |other: &NodeView| routes.iter().any(|route| is_working(route, other));
-        if !is_inside(cidr, facts.cluster_cidrs) {
-            Some(format!(": {cidr} is outside --cluster-cidr"))
-        } else if let Some(other) = facts.nodes.with(cidr).find(|other| has_route(other)) {
-            let other = &other.name;
-            Some(format!(": {cidr} is the Pod CIDR of Node {other} too"))
+        if let Some(why) = refusal(cidr, node, facts) {
+            Some(format!(": {cidr} {why}"))
         } else if lacks_id(node, facts) {
             Some(": the Node has no provider ID".to_owned())
         } else if let Some(dispute) = dispute(cidr, &node.name, facts) {

@@ -1,19 +1,31 @@
 //! The Nodes of the store, by name and by Pod CIDR.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
+use jiff::Timestamp;
+
 use super::{ObservedRoute, fit::Fit};
-use crate::{cidr::Cidr, node::NodeView};
+use crate::{
+    cidr::{Cidr, CidrMap},
+    node::NodeView,
+};
 
 /// All Nodes of the cluster. They come in the order of the store, and from the API server itself
 /// where a plan asks for that.
 #[derive(Clone, Debug, Default)]
 pub struct RouteNodes {
     nodes: HashMap<Arc<str>, Arc<NodeView>>,
-    claims: BTreeMap<Cidr, Vec<Arc<str>>>,
+    claims: CidrMap<Claim>,
+}
+
+/// A Node that has a Pod CIDR, the oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Claim {
+    created: Timestamp,
+    node: Arc<str>,
 }
 
 impl RouteNodes {
@@ -27,31 +39,39 @@ impl RouteNodes {
             *known = Arc::clone(node);
             return BTreeSet::new();
         }
+        let known = self.nodes.get(&node.name);
+        let concerns_others = known.is_none_or(|known| !is_alike_to_others(known, node));
         let mut destinations = self.remove(&node.name);
         for cidr in pod_cidrs(node) {
-            // One Node for a CIDR is the rule: no spare room for more.
-            let nodes = self.claims.entry(cidr);
-            let nodes = nodes.or_insert_with(|| Vec::with_capacity(1));
-            // By name, so that each replica decides alike about a duplicate.
-            let place = nodes.partition_point(|other| *other < node.name);
-            nodes.insert(place, Arc::clone(&node.name));
+            let claim = Claim {
+                created: node.created,
+                node: Arc::clone(&node.name),
+            };
+            self.claims.insert(cidr, claim);
             destinations.insert(cidr);
         }
         self.nodes.insert(Arc::clone(&node.name), Arc::clone(node));
+        if concerns_others {
+            self.add_overlapping(&mut destinations);
+        }
         destinations
     }
 
     /// The Node of this UID is gone. The destinations are those to be reconciled.
     pub fn forget(&mut self, node: &str, uid: &str) -> BTreeSet<Cidr> {
         match self.nodes.get(node) {
-            Some(known) if *known.uid == *uid => self.remove(node),
+            Some(known) if *known.uid == *uid => {
+                let mut destinations = self.remove(node);
+                self.add_overlapping(&mut destinations);
+                destinations
+            }
             _ => BTreeSet::new(),
         }
     }
 
     /// The Pod CIDRs of all Nodes.
     pub fn destinations(&self) -> impl Iterator<Item = Cidr> {
-        self.claims.keys().copied()
+        self.claims.keys()
     }
 
     /// The Node of this name.
@@ -64,10 +84,41 @@ impl RouteNodes {
         self.nodes.values()
     }
 
-    /// The Nodes that have `destination` among their Pod CIDRs, by name.
+    /// The Nodes that have `destination` among their Pod CIDRs, the oldest first.
     pub fn with(&self, destination: Cidr) -> impl Iterator<Item = &Arc<NodeView>> {
-        let names = self.claims.get(&destination).into_iter().flatten();
-        names.filter_map(|name| self.nodes.get(name))
+        let claims = self.claims.at(destination);
+        claims.filter_map(|claim| self.nodes.get(&claim.node))
+    }
+
+    /// The Pod CIDRs inside `cidr`, itself included, with their Nodes.
+    pub(super) fn within(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<NodeView>)> {
+        self.named(self.claims.within(cidr))
+    }
+
+    /// The Pod CIDRs around `cidr`, with their Nodes.
+    pub(super) fn around(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<NodeView>)> {
+        self.named(self.claims.around(cidr))
+    }
+
+    /// Whether there is another Node than this.
+    pub(super) fn has_other_than(&self, node: &str) -> bool {
+        self.nodes.len() > usize::from(self.nodes.contains_key(node))
+    }
+
+    fn named<'a>(
+        &'a self,
+        claims: impl Iterator<Item = (Cidr, &'a Claim)>,
+    ) -> impl Iterator<Item = (Cidr, &'a Arc<NodeView>)> {
+        claims.filter_map(|(cidr, claim)| Some((cidr, self.nodes.get(&claim.node)?)))
+    }
+
+    /// Adds the Pod CIDRs that have an address in common with one of them: whose route that is depends on both.
+    pub fn add_overlapping(&self, destinations: &mut BTreeSet<Cidr>) {
+        let own: Vec<_> = destinations.iter().copied().collect();
+        for cidr in own {
+            let overlapping = self.claims.overlapping(cidr);
+            destinations.extend(overlapping.map(|(other, _)| other));
+        }
     }
 
     /// The name of the Node that `route` leads to or led to: the one that it names, one of those known, or the one
@@ -92,12 +143,7 @@ impl RouteNodes {
         };
         let destinations: BTreeSet<_> = pod_cidrs(&known).collect();
         for cidr in &destinations {
-            if let Entry::Occupied(mut entry) = self.claims.entry(*cidr) {
-                entry.get_mut().retain(|name| **name != *node);
-                if entry.get().is_empty() {
-                    entry.remove();
-                }
-            }
+            self.claims.remove(*cidr, |claim| *claim.node == *node);
         }
         destinations
     }
@@ -110,13 +156,20 @@ pub(super) fn pod_cidrs(node: &NodeView) -> impl Iterator<Item = Cidr> {
 
 /// Whether every plan is the same for both.
 fn is_alike(one: &NodeView, other: &NodeView) -> bool {
+    is_alike_to_others(one, other)
+        && one.addresses == other.addresses
+        && one.labels == other.labels
+        && one.is_paused() == other.is_paused()
+}
+
+/// Whether every plan for another Node is the same. A kubelet may change none of it as often as it likes: without a
+/// provider ID, which it can set once, its labels decide whose Node it is.
+fn is_alike_to_others(one: &NodeView, other: &NodeView) -> bool {
     one.uid == other.uid
         && one.pod_cidrs == other.pod_cidrs
         && one.provider_id == other.provider_id
-        && one.addresses == other.addresses
-        && one.labels == other.labels
         && one.is_uninitialized() == other.is_uninitialized()
-        && one.is_paused() == other.is_paused()
+        && (!one.provider_id.is_empty() || one.labels == other.labels)
 }
 
 #[cfg(test)]

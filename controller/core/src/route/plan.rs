@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{ObservedRoute, RouteNodes, RouteTable, WantedRoute, fit::Fit, observed::ip};
+use super::{
+    ObservedRoute, RefusedRoute, RouteNodes, RouteRange, RouteTable, WantedRoute, fit::Fit,
+    observed::ip, refusal::refusal,
+};
 use crate::{
     cidr::Cidr,
     node::{NodeView, ownership::NodeScope},
@@ -25,7 +28,7 @@ pub struct RouteFacts<'a> {
     /// Whether Nodes without a provider ID get routes: those of a provider that gives none.
     pub without_provider_id: bool,
     /// `--cluster-cidr`.
-    pub cluster_cidrs: &'a [Cidr],
+    pub ranges: &'a [RouteRange],
 }
 
 /// The decision about one destination.
@@ -33,9 +36,8 @@ pub struct RouteFacts<'a> {
 pub struct RoutePlan {
     /// The next step.
     pub step: RouteStep,
-    /// Nodes that have the destination as their Pod CIDR, if there are two or more: a Warning. The
-    /// route leads to one of them and stays there.
-    pub duplicates: Box<[Arc<str>]>,
+    /// Nodes that have the destination as their Pod CIDR and get no route (Q-14): a Warning for each.
+    pub refused: Box<[RefusedRoute]>,
 }
 
 /// The next step for one destination. After a call or an answer another plan follows.
@@ -53,8 +55,6 @@ pub enum RouteStep {
     Delete(ObservedRoute),
     /// The route is made: nothing is in its way.
     Create(WantedRoute),
-    /// The Node gets no route (Q-14): a Warning.
-    Refuse(RefusedRoute),
 }
 
 /// A question to the API server.
@@ -66,43 +66,36 @@ pub enum Confirmation {
     AllNodes,
 }
 
-/// A Pod CIDR outside `--cluster-cidr`: its route would not be found again as one of ours.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "Pod CIDR {destination} of Node {node} is outside --cluster-cidr, so it gets no route; extend \
-     --cluster-cidr, or delete the Node, and it gets another when it registers again"
-)]
-pub struct RefusedRoute {
-    /// The Pod CIDR.
-    pub destination: Cidr,
-    /// The Node's name.
-    pub node: Arc<str>,
-}
-
 /// The next step for `destination`.
 pub fn plan(destination: Cidr, facts: &RouteFacts<'_>) -> RoutePlan {
-    let nodes: Vec<_> = facts.nodes.with(destination).collect();
-    let duplicates = match nodes[..] {
-        [] | [_] => [].into(),
-        _ => nodes.iter().map(|node| Arc::clone(&node.name)).collect(),
+    let mut plan = RoutePlan {
+        step: RouteStep::Nothing,
+        refused: [].into(),
     };
-    RoutePlan {
-        step: step(destination, &nodes, facts),
-        duplicates,
+    if facts.table.needs_list(destination) {
+        plan.step = RouteStep::List;
+    } else if facts.is_synced {
+        let (mut nodes, mut refused) = (Vec::new(), Vec::new());
+        for node in facts.nodes.with(destination) {
+            match refusal(destination, node, facts) {
+                None => nodes.push(node),
+                Some(why) => refused.push(RefusedRoute {
+                    destination,
+                    node: Arc::clone(&node.name),
+                    why,
+                }),
+            }
+        }
+        plan.step = step(destination, &nodes, facts);
+        plan.refused = refused.into();
     }
+    plan
 }
 
 fn step(destination: Cidr, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> RouteStep {
-    if facts.table.needs_list(destination) {
-        return RouteStep::List;
-    }
     let routes = facts.table.at(destination);
-    if !facts.is_synced || nodes.iter().any(|node| node.is_paused()) {
-        return RouteStep::Nothing;
-    }
-    let is_ours = is_inside(destination, facts.cluster_cidrs);
     if let Some(route) = routes.iter().find(|route| is_stale(route, nodes, facts))
-        && is_ours
+        && is_inside(destination, facts.ranges)
     {
         return delete(route, facts);
     }
@@ -113,20 +106,18 @@ fn step(destination: Cidr, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> 
     if nodes.iter().any(is_there) {
         return RouteStep::Keep;
     }
-    let mut nodes = nodes.iter().filter(|node| facts.scope.may_touch(node));
-    match nodes.next() {
-        Some(node) if !is_ours => RouteStep::Refuse(RefusedRoute {
-            destination,
-            node: Arc::clone(&node.name),
-        }),
-        // Its provider ID is to come, or its addresses in the write that follows.
-        Some(node) if node.is_uninitialized() || !has_ip(node) || lacks_id(node, facts) => {
-            RouteStep::Nothing
-        }
-        // It is there already for all that a route without a comparable target tells: then the provider says so.
-        Some(node) => RouteStep::Create(WantedRoute::of(destination, node)),
-        None => RouteStep::Nothing,
-    }
+    // It is there already for all that a route without a comparable target tells: then the provider says so.
+    let node = nodes.iter().find(|node| can_have_route(node, facts));
+    node.map_or(RouteStep::Nothing, |node| {
+        RouteStep::Create(WantedRoute::of(destination, node))
+    })
+}
+
+/// Whether a route to `node` can be made now: else its provider ID is to come, or its addresses in the write that
+/// follows.
+pub(super) fn can_have_route(node: &NodeView, facts: &RouteFacts<'_>) -> bool {
+    let is_ready = !node.is_uninitialized() && has_ip(node) && !lacks_id(node, facts);
+    is_ready && facts.scope.may_touch(node)
 }
 
 /// Whether `node` has an address that can be a next hop.
@@ -141,10 +132,8 @@ pub(super) fn lacks_id(node: &NodeView, facts: &RouteFacts<'_>) -> bool {
 }
 
 /// R-25: a range around a cluster CIDR is not ours.
-pub(super) fn is_inside(destination: Cidr, cluster_cidrs: &[Cidr]) -> bool {
-    cluster_cidrs
-        .iter()
-        .any(|range| range.contains(destination))
+pub(super) fn is_inside(destination: Cidr, ranges: &[RouteRange]) -> bool {
+    ranges.iter().any(|range| range.cidr.contains(destination))
 }
 
 /// In which way the provider shows the route that it has made for the Node otherwise, if it does.
@@ -159,16 +148,15 @@ pub(super) fn is_working(route: &ObservedRoute, node: &NodeView) -> bool {
     !route.raw().is_blackhole && matches!(route.fit(node), Fit::Right | Fit::Outdated)
 }
 
-/// R-24: whether `route` is to go, if it is ours. One to a Node of another provider is not, and one
-/// of two Nodes with one CIDR keeps the route that it has, as long as that works.
+/// R-24: whether `route` is to go, if it is ours: it leads to none of `nodes`, which may have one. One to a Node of
+/// another provider is not to go.
 fn is_stale(route: &ObservedRoute, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> bool {
     let may_touch = |node: &NodeView| facts.scope.may_touch(node);
     let is_wanted = |node: &&Arc<NodeView>| match route.fit(node) {
         Fit::Disputed => true,
         _ if route.raw().is_blackhole => false,
         Fit::Right => true,
-        Fit::Outdated => nodes.len() > 1 || !may_touch(node),
-        Fit::Replaced => !may_touch(node),
+        Fit::Outdated | Fit::Replaced => !may_touch(node),
         Fit::Other => false,
         Fit::Undecided => facts.nodes.found(route).is_none(),
     };

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use outrigger_core::{
-    cidr::Cidr,
     ipam::{Allocator, IpamOptions},
-    route::route_cidrs,
+    route::{NodePrefixes, RouteRange},
 };
 
 use super::Findings;
@@ -73,14 +72,24 @@ pub(super) fn allocator(
 }
 
 /// The ranges of node-route-controller; none without `--cluster-cidr`.
-pub(super) fn cluster_cidrs(pod_cidrs: &[String], f: &mut Findings) -> Option<Arc<[Cidr]>> {
+pub(super) fn route_ranges(
+    pod_cidrs: &[String],
+    allocator: Option<&Allocator>,
+    flags: &IpamFlags,
+    f: &mut Findings,
+) -> Option<Arc<[RouteRange]>> {
     // Mistakes in the list are reported already.
     if !f.errors.is_empty() {
         return None;
     }
-    let checked = route_cidrs(&pod_cidrs.join(","));
-    let cidrs = checked.map_err(|error| f.errors.push(error.to_string()));
-    cidrs.ok().flatten().map(Into::into)
+    let prefixes = NodePrefixes {
+        any: flags.node_cidr_mask_size,
+        ipv4: flags.node_cidr_mask_size_ipv4,
+        ipv6: flags.node_cidr_mask_size_ipv6,
+    };
+    let checked = outrigger_core::route::route_ranges(&pod_cidrs.join(","), allocator, prefixes);
+    let ranges = checked.map_err(|error| f.errors.push(error.to_string()));
+    ranges.ok().flatten().map(Into::into)
 }
 
 /// Consequences of flags for loops that do not run, though they are asked for.

@@ -254,7 +254,11 @@ async fn a_provider_without_routes_is_warned_about_once() {
         provider: fixture.provider.clone(),
         events: fixture.recorder(COMPONENT),
         settings: RouteSettings {
-            cluster_cidrs: [Cidr::parse("10.244.0.0/16").unwrap()].into(),
+            ranges: [RouteRange {
+                cidr: Cidr::parse("10.244.0.0/16").unwrap(),
+                node_prefix: None,
+            }]
+            .into(),
             period: PERIOD,
             selector: None,
             reports_duplicates: true,

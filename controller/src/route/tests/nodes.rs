@@ -92,20 +92,23 @@ async fn a_node_that_is_not_initialised_waits() {
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
 }
 
+/// The switch is about writes to the Node: its route is none.
 #[tokio::test(start_paused = true)]
-async fn a_paused_node_keeps_what_it_has() {
+async fn a_paused_node_has_its_route_and_no_condition() {
     let mut paused = routed("a", 1, &[A]);
-    paused["metadata"]["labels"] = json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
+    paused["metadata"]["labels"] =
+        json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
     let stale = route(A, "other", 9);
     let fixture = Rig::with([paused], [stale]).begun().await;
-    assert_eq!(changes(&fixture), 0);
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
     assert_eq!(fixture.api_writes(), [""; 0]);
     fixture.cluster.change_node("a", |node| {
         node["metadata"]["labels"] = json!({});
     });
     fixture.refresh("a");
     fixture.settle().await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    next_list(&fixture).await;
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
 }
 
 /// A Node with the ID of another provider is that one's.
@@ -160,15 +163,16 @@ async fn a_pod_cidr_outside_the_cluster_cidr_is_refused() {
 
 /// One of them has the route and keeps it.
 #[tokio::test(start_paused = true)]
-async fn nodes_with_one_pod_cidr_are_reported_once() {
+async fn of_nodes_with_one_pod_cidr_the_one_without_a_route_is_reported_once() {
     let nodes = [routed("a", 1, &[A]), routed("b", 2, &[A])];
     let there = route(A, "b", 2);
     let fixture = Rig::with(nodes.clone(), [there.clone()]).begun().await;
     next_list(&fixture).await;
     assert_eq!(changes(&fixture), 0);
-    assert_eq!(fixture.events(), ["DuplicatePodCIDR", "DuplicatePodCIDR"]);
+    assert_eq!(fixture.events(), ["DuplicatePodCIDR"]);
     assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
     assert_eq!(condition(&fixture, "b").as_deref(), CREATED);
+    assert!(message(&fixture, "a").contains("of Node b"));
 
     let reported_by_ipam = Rig {
         reports_duplicates: false,
@@ -176,6 +180,54 @@ async fn nodes_with_one_pod_cidr_are_reported_once() {
     };
     let fixture = reported_by_ipam.begun().await;
     assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// A kubelet that registers with a part of another Node's range, or with that of all: no traffic of others leads to it.
+#[tokio::test(start_paused = true)]
+async fn a_node_gets_no_route_to_addresses_of_another() {
+    let warnings = Warnings::listen();
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    fixture.register(routed("b", 2, &["10.244.1.0/25"]));
+    fixture.register(routed("c", 3, &["10.244.0.0/16"]));
+    fixture.settle().await;
+    next_list(&fixture).await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(
+        fixture.events(),
+        ["DuplicatePodCIDR", "FailedToCreateRoute"]
+    );
+    assert_eq!(
+        warnings
+            .with("10.244.1.0/25 of Node b overlaps with 10.244.1.0/24 of Node a")
+            .len(),
+        1
+    );
+    assert_eq!(
+        warnings.with("10.244.0.0/16 of Node c is wider than").len(),
+        1
+    );
+    for refused in ["b", "c"] {
+        assert_eq!(condition(&fixture, refused).as_deref(), NOT_CREATED);
+    }
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    let metrics = fixture.metrics();
+    assert!(
+        metrics.contains("outrigger_node_route_problems_total{reason=\"DuplicatePodCIDR\"} 1"),
+        "{metrics}"
+    );
+
+    // The route that another client deletes is made again, whoever waits for that.
+    fixture.cloud.edit_routes(|table| {
+        let name = table.iter().next().unwrap().name.clone();
+        table.remove(&name).unwrap();
+    });
+    next_list(&fixture).await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+
+    // The next one has them once the first is gone.
+    fixture.vanish("a");
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/25 b 192.168.0.2"]);
 }
 
 /// A standby remembers nothing; each lease term lists anew.

@@ -193,17 +193,56 @@ fn a_duplicate_of_other_writers_is_reported_and_stays_in_use() {
     // Two in one block without an address in common.
     assert!(observe(&mut allocator, &node("c", 1, "10.244.2.0/26")).is_empty());
     assert!(observe(&mut allocator, &node("d", 1, "10.244.2.64/26")).is_empty());
-    assert_eq!(free(&allocator), [1]);
+    assert_eq!(free(&allocator), [2]);
     for (gone, free_then) in [
-        ("a", 1),
-        ("twice", 2),
+        ("a", 2),
         ("c", 2),
         ("b", 2),
-        ("half", 3),
+        // It has its range alone now.
+        ("half", 1),
+        ("twice", 3),
         ("d", 4),
     ] {
         allocator.forget(gone, &format!("{gone}-1"));
         assert_eq!(free(&allocator), [free_then], "{gone}");
+    }
+}
+
+/// A kubelet that registers with the range of all takes none of it from the others.
+#[test]
+fn a_range_wider_than_a_nodes_leaves_to_others_what_they_have_and_the_rest() {
+    let wide = || node("wide", 1, "10.244.0.0/22");
+    for first in [true, false] {
+        let mut allocator = allocator(false);
+        let mut problems = Vec::new();
+        if first {
+            problems = observe(&mut allocator, &wide());
+            // A mask that was shorter once: no other Node has a part of it.
+            assert_eq!(free(&allocator), [0]);
+        }
+        assert!(observe(&mut allocator, &node("a", 1, "10.244.0.0/24")).is_empty());
+        if !first {
+            problems = observe(&mut allocator, &wide());
+        }
+        assert_eq!(
+            problems,
+            [
+                "Pod CIDR 10.244.0.0/22 of Node wide is wider than a Node's /24: it is not reserved where another \
+                 Node has a part of it; delete the Node, and it gets another when it registers again"
+            ]
+        );
+        assert_eq!(free(&allocator), [3]);
+        let b = node("b", 1, "");
+        assert_eq!(allocate(&mut allocator, &b).unwrap(), "10.244.1.0/24");
+        // Asked once more it is the same: a write with an unknown result may still arrive.
+        assert_eq!(allocate(&mut allocator, &b).unwrap(), "10.244.1.0/24");
+        assert!(observe(&mut allocator, &node("b", 1, "10.244.1.0/24")).is_empty());
+        allocator.forget("a", "a-1");
+        assert_eq!(free(&allocator), [3]);
+        allocator.forget("b", "b-1");
+        assert_eq!(free(&allocator), [0]);
+        allocator.forget("wide", "wide-1");
+        assert_eq!(free(&allocator), [4]);
     }
 }
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{Status, condition};
 use crate::{
     cidr::Cidr,
-    fixture::{addresses, cidr, map, raw_route, registered, route, routed},
+    fixture::{addresses, cidr, map, ranges, raw_route, registered, route, routed},
     node::{
         LABEL_PAUSED, NetworkUnavailable, NodeView,
         ownership::{NodeScope, Prefixes},
@@ -43,7 +43,7 @@ fn write(
             foreign_prefix_seen: false,
         },
         without_provider_id: false,
-        cluster_cidrs: &[cidr("10.244.0.0/16"), cidr("fd00::/48")],
+        ranges: &ranges(None, None),
     };
     let failed: BTreeSet<Cidr> = failed.iter().map(|text| cidr(text)).collect();
     let write = condition(at(100), node, &failed, &facts)?;
@@ -194,7 +194,14 @@ fn a_route_that_will_not_be_made_is_said_why() {
     let others = [routed("b", 2, A)];
     assert_eq!(
         write(&routed("a", 1, A), &others, &table(&[route(A, "b")]), &[]),
-        Some(not_created(": 10.244.1.0/24 is the Pod CIDR of Node b too"))
+        Some(not_created(
+            ": 10.244.1.0/24 overlaps with 10.244.1.0/24 of Node b, which was first"
+        ))
+    );
+    // As wide as the cluster CIDR.
+    assert_eq!(
+        write(&routed("a", 1, "10.244.0.0/16"), &others, &table(&[]), &[]),
+        Some(not_created(": 10.244.0.0/16 is wider than a Node's /17"))
     );
 }
 

@@ -1,4 +1,6 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
 
 use super::RouteNodes;
 use crate::{
@@ -72,14 +74,17 @@ fn a_node_that_changed_has_its_destinations_reconciled() {
 #[test]
 fn the_nodes_of_a_destination_and_of_a_route() {
     let mut nodes = RouteNodes::default();
-    for (name, last) in [("b", 2), ("a", 1)] {
-        nodes.observe(&Arc::new(routed(name, last, "10.244.1.0/24")));
+    for (name, last, age) in [("c", 3, 9), ("b", 2, 1), ("a", 1, 9)] {
+        let node = routed(name, last, "10.244.1.0/24");
+        let created = Timestamp::UNIX_EPOCH - Duration::from_secs(age);
+        nodes.observe(&Arc::new(NodeView { created, ..node }));
     }
     let names: Vec<_> = nodes
         .with(cidr("10.244.1.0/24"))
         .map(|node| &*node.name)
         .collect();
-    assert_eq!(names, ["a", "b"]);
+    // The oldest first, then by name.
+    assert_eq!(names, ["a", "c", "b"]);
     assert_eq!(nodes.with(cidr("10.244.1.0/25")).count(), 0);
     let by_id = RawRoute {
         provider_id: "cloud://b".into(),
@@ -98,4 +103,33 @@ fn the_nodes_of_a_destination_and_of_a_route() {
     for name in ["old machine", "../secrets", "a/b"] {
         assert_eq!(nodes.target_of(&route("10.244.9.0/24", name)), None);
     }
+}
+
+/// Whose route it is depends on both; and a kubelet does not bring work about others as often as it likes.
+#[test]
+fn a_change_that_concerns_others_has_their_destinations_reconciled() {
+    let mut nodes = RouteNodes::default();
+    nodes.observe(&Arc::new(routed("a", 1, "10.244.1.0/24")));
+    nodes.observe(&Arc::new(routed("b", 2, "10.244.2.0/24")));
+    let both = [cidr("10.244.1.0/24"), cidr("10.244.1.128/25")];
+    let c = routed("c", 3, "10.244.1.128/25");
+    assert_eq!(nodes.observe(&Arc::new(c.clone())), BTreeSet::from(both));
+    let uninitialized = NodeView {
+        taints: registered("c").taints,
+        ..c.clone()
+    };
+    assert_eq!(
+        nodes.observe(&Arc::new(uninitialized)),
+        BTreeSet::from(both)
+    );
+    assert_eq!(nodes.observe(&Arc::new(c.clone())), BTreeSet::from(both));
+    let labelled = NodeView {
+        labels: map(&[("pool", "b")]),
+        ..c
+    };
+    assert_eq!(
+        nodes.observe(&Arc::new(labelled)),
+        BTreeSet::from([both[1]])
+    );
+    assert_eq!(nodes.forget("c", "uid-c"), BTreeSet::from(both));
 }

@@ -2,15 +2,16 @@ use std::{slice::from_ref, sync::Arc};
 
 use super::{Confirmation, RouteFacts, RoutePlan, RouteStep, plan};
 use crate::{
-    fixture::{addresses, cidr, map, raw_route, registered, route, routed},
+    fixture::{addresses, cidr, map, ranges, raw_route, registered, route, routed},
     node::{
         LABEL_PAUSED, NodeView,
         ownership::{NodeScope, Prefixes},
     },
-    route::{ObservedRoute, RawRoute, RouteNodes, RouteTable, WantedRoute},
+    route::{ObservedRoute, RawRoute, RouteNodes, RouteRange, RouteTable, WantedRoute},
 };
 
 mod histories;
+mod overlaps;
 
 const A: &str = "10.244.1.0/24";
 
@@ -20,6 +21,7 @@ struct Case {
     nodes: RouteNodes,
     is_synced: bool,
     confirmed: Vec<Confirmation>,
+    ranges: [RouteRange; 2],
 }
 
 impl Case {
@@ -29,6 +31,7 @@ impl Case {
             nodes: RouteNodes::default(),
             is_synced: true,
             confirmed: Vec::new(),
+            ranges: ranges(None, None),
         };
         let start = case.table.list_begins();
         case.table.list_completed(start, routes.iter().cloned());
@@ -56,13 +59,19 @@ impl Case {
                 foreign_prefix_seen: false,
             },
             without_provider_id: false,
-            cluster_cidrs: &[cidr("10.244.0.0/16"), cidr("fd00::/48")],
+            ranges: &self.ranges,
         };
         plan(cidr(destination), &facts)
     }
 
     fn step(&self) -> RouteStep {
         self.plan(A).step
+    }
+
+    /// The messages about Nodes that get no route to `destination`.
+    fn refused(&self, destination: &str) -> Vec<String> {
+        let refused = self.plan(destination).refused;
+        refused.iter().map(ToString::to_string).collect()
     }
 }
 
@@ -242,17 +251,19 @@ fn routes_of_others_are_never_touched() {
 fn a_pod_cidr_outside_the_cluster_cidr_is_refused() {
     let outside = "10.1.0.0/24";
     let node = routed("a", 1, outside);
-    let RouteStep::Refuse(refused) = Case::new(&[], from_ref(&node)).plan(outside).step else {
-        panic!("not refused");
-    };
+    let case = Case::new(&[], from_ref(&node));
     assert_eq!(
-        refused.to_string(),
-        "Pod CIDR 10.1.0.0/24 of Node a is outside --cluster-cidr, so it gets no route; extend \
-         --cluster-cidr, or delete the Node, and it gets another when it registers again"
+        case.refused(outside),
+        [
+            "Pod CIDR 10.1.0.0/24 of Node a is outside --cluster-cidr, so it gets no route; extend \
+             --cluster-cidr, or delete the Node, and it gets another when it registers again"
+        ]
     );
+    assert_eq!(case.plan(outside).step, RouteStep::Nothing);
     // Upstream has made it.
     let case = Case::new(&[route(outside, "a")], &[node]);
     assert_eq!(case.plan(outside).step, RouteStep::Keep);
+    assert!(case.refused(outside).is_empty());
 }
 
 #[test]
@@ -260,10 +271,6 @@ fn nodes_that_cannot_be_decided_about_wait() {
     let uninitialized = NodeView {
         taints: registered("a").taints,
         provider_id: "".into(),
-        ..a()
-    };
-    let paused = NodeView {
-        labels: map(&[(LABEL_PAUSED, "true")]),
         ..a()
     };
     let without_ip = NodeView {
@@ -275,7 +282,7 @@ fn nodes_that_cannot_be_decided_about_wait() {
         provider_id: "".into(),
         ..a()
     };
-    for node in [&uninitialized, &paused, &without_ip, &without_id] {
+    for node in [&uninitialized, &without_ip, &without_id] {
         assert_eq!(Case::new(&[], from_ref(node)).step(), RouteStep::Nothing);
     }
     let by_id = RawRoute {
@@ -286,8 +293,6 @@ fn nodes_that_cannot_be_decided_about_wait() {
     let mut case = Case::new(&by_id, &[uninitialized]);
     case.confirmed.push(Confirmation::AllNodes);
     assert_eq!(case.step(), RouteStep::Nothing);
-    let stale = Case::new(&[to("gone")], &[paused]).confirmed("gone");
-    assert_eq!(stale.step(), RouteStep::Nothing);
 }
 
 /// Nothing tells where it leads: it stays, and the provider is asked.
@@ -339,28 +344,15 @@ fn nodes_of_another_provider_get_no_route_and_lose_none() {
     }
 }
 
+/// The switch is about writes to the Node. Its route is none.
 #[test]
-fn of_two_nodes_with_one_cidr_one_keeps_the_route() {
-    let both = [a(), routed("b", 2, A)];
-    let case = Case::new(&[], &both);
-    assert_eq!(*case.plan(A).duplicates, ["a".into(), "b".into()]);
-    assert_eq!(
-        case.step(),
-        RouteStep::Create(WantedRoute::of(cidr(A), &a()))
-    );
-    let outdated = RawRoute {
-        compares_addresses: true,
-        ..raw_route(A, "b")
+fn a_paused_node_has_its_route_as_any_node() {
+    let paused = NodeView {
+        labels: map(&[(LABEL_PAUSED, "true")]),
+        ..a()
     };
-    for there in [to("a"), to("b"), outdated.check().unwrap()] {
-        let case = Case::new(&[there], &both).confirmed("a").confirmed("b");
-        assert_eq!(case.step(), RouteStep::Keep);
-        assert_eq!(case.plan(A).duplicates.len(), 2);
-    }
-    // Both have one.
-    assert_eq!(
-        Case::new(&[to("a"), to("b")], &both).step(),
-        RouteStep::Keep
-    );
-    assert!(Case::new(&[], &[a()]).plan(A).duplicates.is_empty());
+    let create = RouteStep::Create(WantedRoute::of(cidr(A), &paused));
+    assert_eq!(Case::new(&[], from_ref(&paused)).step(), create);
+    let stale = Case::new(&[to("gone")], from_ref(&paused)).confirmed("gone");
+    assert_eq!(stale.step(), RouteStep::Delete(to("gone")));
 }

@@ -95,7 +95,10 @@ proptest! {
         world.step(Step::FailOver { arriving: 0, late: 0 });
         let reported = |name: &str| {
             world.problems.iter().any(|problem| {
-                matches!(problem, PodCidrProblem::Duplicate { node, .. } if **node == *name)
+                let (PodCidrProblem::Duplicate { node, .. } | PodCidrProblem::TooWide { node, .. }) = problem else {
+                    return false;
+                };
+                **node == *name
             })
         };
         for (a, b) in world.duplicates() {

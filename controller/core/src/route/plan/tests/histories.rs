@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -13,12 +14,12 @@ use super::{Confirmation, RouteFacts, RouteNodes, RouteStep, RouteTable, plan};
 use crate::{
     cidr::Cidr,
     condition::Status,
-    fixture::{addresses, cidr, registered},
+    fixture::{self, addresses, cidr, registered},
     node::{
         NodeView,
         ownership::{NodeScope, Prefixes},
     },
-    route::{ListStart, ObservedRoute, condition, fit::Fit},
+    route::{ListStart, ObservedRoute, RouteRange, condition, fit::Fit, refusal::refusal},
 };
 
 mod cloud;
@@ -28,10 +29,12 @@ use cloud::{Cloud, Request};
 use step::{Step, steps};
 
 const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
-/// Two of them are outside the cluster CIDRs.
-const CIDRS: [&str; 6] = [
+/// Some have addresses in common, and two are outside the cluster CIDRs.
+const CIDRS: [&str; 8] = [
     "10.244.1.0/24",
     "10.244.2.0/24",
+    "10.244.2.128/25",
+    "10.244.2.0/23",
     "10.244.3.0/24",
     "fd00::/64",
     "10.1.0.0/24",
@@ -126,6 +129,7 @@ impl World {
             self.uids += 1;
             let node = NodeView {
                 uid: self.uids.to_string().into(),
+                created: Timestamp::UNIX_EPOCH + Duration::from_secs(self.uids.into()),
                 pod_cidrs: [pod_cidr.into()].into(),
                 system_uuid: machine.into(),
                 ..registered(&name)
@@ -161,7 +165,11 @@ impl World {
         }
     }
 
-    fn facts<'a>(&'a self, confirmed: &'a [Confirmation], ranges: &'a [Cidr]) -> RouteFacts<'a> {
+    fn facts<'a>(
+        &'a self,
+        confirmed: &'a [Confirmation],
+        ranges: &'a [RouteRange],
+    ) -> RouteFacts<'a> {
         RouteFacts {
             table: &self.table,
             nodes: &self.nodes,
@@ -173,7 +181,7 @@ impl World {
                 foreign_prefix_seen: false,
             },
             without_provider_id: false,
-            cluster_cidrs: ranges,
+            ranges,
         }
     }
 
@@ -230,12 +238,14 @@ impl World {
     fn check_deletion(&self, route: &ObservedRoute) {
         let destination = route.destination();
         assert!(
-            ranges().iter().any(|range| range.contains(destination)),
+            ranges()
+                .iter()
+                .any(|range| range.cidr.contains(destination)),
             "{route:?}"
         );
         let wanting = self
             .claimants(destination)
-            .filter(|node| route.fit(node) == Fit::Right);
+            .filter(|node| route.fit(node) == Fit::Right && !self.is_refused(destination, node));
         let wanting: Vec<_> = wanting.collect();
         assert!(
             route.raw().is_blackhole || wanting.is_empty(),
@@ -246,6 +256,10 @@ impl World {
     fn claimants(&self, destination: Cidr) -> impl Iterator<Item = &NodeView> {
         let nodes = self.api.values().map(|node| &**node);
         nodes.filter(move |node| cidr(&node.pod_cidrs[0]) == destination)
+    }
+
+    fn is_refused(&self, destination: Cidr, node: &NodeView) -> bool {
+        refusal(destination, node, &self.facts(&[], &ranges())).is_some()
     }
 
     fn take(&mut self, call: usize) -> Option<Call> {
@@ -319,10 +333,7 @@ impl World {
         }
         for destination in CIDRS {
             let step = plan(cidr(destination), &self.facts(&[], &ranges())).step;
-            let is_done = matches!(
-                step,
-                RouteStep::Keep | RouteStep::Nothing | RouteStep::Refuse(_)
-            );
+            let is_done = matches!(step, RouteStep::Keep | RouteStep::Nothing);
             assert!(is_done, "{destination}: {step:?}");
         }
     }
@@ -332,23 +343,38 @@ impl World {
         let ranges = ranges();
         let routes = self.cloud.list(self.style);
         for destination in CIDRS.map(cidr) {
-            if !ranges.iter().any(|range| range.contains(destination)) {
+            if !ranges.iter().any(|range| range.cidr.contains(destination)) {
                 continue;
             }
-            let nodes: Vec<_> = self.claimants(destination).collect();
+            let nodes = self.claimants(destination);
+            let nodes: Vec<_> = nodes
+                .filter(|node| !self.is_refused(destination, node))
+                .collect();
             let routes = routes
                 .iter()
                 .filter(|route| route.destination() == destination);
             let routes: Vec<_> = routes.collect();
             assert_eq!(routes.is_empty(), nodes.is_empty(), "{routes:?} {nodes:?}");
             for route in routes {
-                let leads = |node: &&NodeView| match route.fit(node) {
-                    Fit::Right => true,
-                    Fit::Outdated => nodes.len() > 1,
-                    _ => false,
-                };
+                let leads = |node: &&NodeView| route.fit(node) == Fit::Right;
                 let leads = nodes.iter().copied().any(|node| leads(&node));
                 assert!(leads && !route.raw().is_blackhole, "{route:?} {nodes:?}");
+            }
+            for node in &nodes {
+                let overlapping = self.api.values().filter(|other| other.name != node.name);
+                let has_route = |other: &NodeView| {
+                    let destination = cidr(&other.pod_cidrs[0]);
+                    let mut routes = self.cloud.list(self.style).into_iter();
+                    routes.any(|route| {
+                        route.destination() == destination && route.fit(other) == Fit::Right
+                    })
+                };
+                let both = overlapping.filter(|other| {
+                    let theirs = cidr(&other.pod_cidrs[0]);
+                    let is_ours = ranges.iter().any(|range| range.cidr.contains(theirs));
+                    is_ours && theirs.overlaps(destination) && has_route(other)
+                });
+                assert_eq!(both.count(), 0, "beside {node:?}");
             }
             if let [node] = nodes[..] {
                 let facts = self.facts(&[], &ranges);
@@ -359,8 +385,8 @@ impl World {
     }
 }
 
-fn ranges() -> [Cidr; 2] {
-    [cidr("10.244.0.0/16"), cidr("fd00::/48")]
+fn ranges() -> [RouteRange; 2] {
+    fixture::ranges(None, None)
 }
 
 proptest! {

@@ -186,7 +186,7 @@ impl World {
             }
             PodCidrStep::Write(change) => {
                 let cidrs: Vec<_> = change.cidrs.iter().map(|text| cidr(text)).collect();
-                let seen = self.present().flat_map(held);
+                let seen = self.present().flat_map(held).filter(is_nodes);
                 let is_taken = |other: Cidr| cidrs.iter().any(|cidr| cidr.overlaps(other));
                 let taken: Vec<_> = seen.filter(|other| is_taken(*other)).collect();
                 assert!(
@@ -286,7 +286,7 @@ impl World {
         };
         // Each Node without Pod CIDRs may hold one more, and so may one that is gone, until its
         // deletion is received.
-        let least = in_use(self.present().flat_map(held).collect());
+        let least = in_use(self.present().flat_map(held).filter(is_nodes).collect());
         let known = self.store.values().chain(self.listed.values());
         let most = in_use(known.flat_map(held).collect());
         let waiting = self
@@ -335,4 +335,9 @@ impl World {
 
 pub(super) fn held(node: &NodeView) -> impl Iterator<Item = Cidr> {
     node.pod_cidrs.iter().filter_map(|cidr| Cidr::parse(cidr))
+}
+
+/// Whether it is no wider than a Node's.
+fn is_nodes(cidr: &Cidr) -> bool {
+    cidr.prefix_len() >= PREFIX_LEN
 }
