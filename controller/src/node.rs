@@ -23,7 +23,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use outrigger_core::{
-    node::{NodeView, initialize, instance::Lookup, ownership::NodeScope},
+    node::{NodeAddress, NodeView, initialize, instance::Lookup, ownership::NodeScope},
     selector::Selector,
 };
 use tokio::sync::Semaphore;
@@ -152,6 +152,7 @@ fn needs_something(node: &NodeView) -> bool {
     node.is_uninitialized()
         || initialize::reconcile(node).is_some()
         || node.mistaken_switch().is_some()
+        || node.reported.is_some()
 }
 
 impl CloudNode {
@@ -195,6 +196,12 @@ impl CloudNode {
         scope.may_touch(node)
     }
 
+    /// Makes the addresses that the cloud has said those that count. None: those of the status.
+    fn confirm(&self, node: &NodeView, said: Option<&[NodeAddress]>) {
+        let nodes = &self.parts.nodes;
+        nodes.learn(&node.name, &node.uid, |held| held.confirmed(said));
+    }
+
     fn queue_unfinished(&self) {
         for node in self.parts.nodes.all() {
             if needs_something(&node) {
@@ -227,9 +234,14 @@ impl ControlLoop for CloudNode {
         self.parts.provider.serving_instances(without).await;
     }
 
-    /// Another leader may have written since: only the provider IDs of the Nodes themselves count.
+    /// Another leader may have written since: only the provider IDs of the Nodes themselves count, and the addresses that
+    /// they have, until the first sweep has asked for them.
     fn begin(self: &Arc<Self>) -> Vec<Task> {
         self.parts.not_managed.clear();
+        for node in self.parts.nodes.all() {
+            self.confirm(&node, None);
+        }
+        self.parts.nodes.hold(true);
         for node in self.parts.nodes.all() {
             self.state.claim(&node);
             // It may have gone, and have been forgotten, in between.
@@ -259,6 +271,7 @@ impl ControlLoop for CloudNode {
 
     /// A whole cluster may wait for its turn to be written.
     fn stopping(&self) {
+        self.parts.nodes.hold(false);
         self.writing.close();
         self.refreshing.close();
     }

@@ -88,8 +88,11 @@ pub struct NodeView {
     pub taints: Box<[Taint]>,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
-    /// `status.addresses`.
+    /// Those that load balancers and routes send to: `status.addresses`, or, once the loops hold them, the ones that the
+    /// cloud said last ([`Self::holding_addresses`]).
     pub addresses: Box<[NodeAddress]>,
+    /// `status.addresses` where they are others: another client has written them.
+    pub reported: Option<Box<[NodeAddress]>>,
     /// The condition `Ready`.
     pub ready: Ready,
     /// When `ready` became what it is; absent without the condition, and where its time cannot be

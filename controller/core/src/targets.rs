@@ -101,6 +101,8 @@ pub fn is_same_to_provider(a: &NodeView, b: &NodeView) -> bool {
         taints,
         unschedulable,
         addresses,
+        // A provider is not shown it.
+        reported: _,
         ready,
         ready_since: _,
         network_unavailable: _,

@@ -57,7 +57,7 @@ impl Write {
             Self::Node(change) => NodePatch::Json(patch::node(change)),
             Self::Taint(addition) => NodePatch::Json(patch::taint(addition)),
             Self::Addresses(new) => {
-                NodePatch::Json(patch::addresses(&node.uid, &node.addresses, new))
+                NodePatch::Json(patch::addresses(&node.uid, node.status_addresses(), new))
             }
             Self::PodCidrs(write) => NodePatch::Json(patch::pod_cidrs(write)),
             Self::NetworkCondition(write) => NodePatch::Strategic(patch::network_condition(write)),

@@ -1,6 +1,14 @@
 //! The views of all objects of one kind, kept in step by a watch, readable by every loop.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
@@ -59,6 +67,8 @@ pub struct Store<V> {
     /// they were before.
     since_list: Mutex<Option<HashSet<Arc<str>>>>,
     handlers: RwLock<Vec<Handler<V>>>,
+    /// Whether fields are held that another client may not change.
+    holds: AtomicBool,
     synced: watch::Sender<bool>,
     /// Only a list shows what is to be kept now.
     outdated: Notify,
@@ -78,6 +88,7 @@ impl<V: View> Default for Store<V> {
             views: RwLock::default(),
             since_list: Mutex::default(),
             handlers: RwLock::default(),
+            holds: AtomicBool::default(),
             synced: watch::Sender::new(false),
             outdated: Notify::new(),
         }
@@ -143,6 +154,7 @@ impl<V: View> Store<V> {
             }) {
                 return;
             }
+            let view = self.held(held, view, origin);
             views.put(view)
         };
         match &old {
@@ -155,6 +167,38 @@ impl<V: View> Store<V> {
             Some(old) if *old == view => {}
             Some(old) => self.notify(&Change::Updated(old, &view), origin),
             None => self.notify(&Change::Added(&view), origin),
+        }
+    }
+
+    /// Holds fields from now on that another client may not change ([`View::holding`]), or does so no more.
+    pub fn hold(&self, holds: bool) {
+        self.holds.store(holds, Ordering::Release);
+    }
+
+    /// An object that only a list shows may have been there all the time.
+    fn held(&self, held: Option<&Arc<V>>, view: V, origin: Origin) -> V {
+        let is_known = held.is_some_and(|held| held.uid() == view.uid());
+        if !self.holds.load(Ordering::Acquire) || (!is_known && origin == Origin::List) {
+            return view;
+        }
+        view.holding(held.map(|held| &**held))
+    }
+
+    /// Stores what was learnt about the object `key` with `uid` elsewhere than at the API server, and calls the handlers.
+    pub fn learn(&self, key: &str, uid: &str, apply: impl FnOnce(&V) -> V) {
+        let (view, old) = {
+            let mut views = self.views.write();
+            let held = views.views().get(key).filter(|held| held.uid() == uid);
+            let Some(view) = held.map(|held| apply(held)) else {
+                return;
+            };
+            if held.is_some_and(|held| **held == view) {
+                return;
+            }
+            views.put(view)
+        };
+        if let Some(old) = &old {
+            self.notify(&Change::Updated(old, &view), Origin::Write);
         }
     }
 
@@ -204,7 +248,8 @@ impl<V: View> Store<V> {
                 return;
             }
             self.outdate_list(view.key());
-            views.put((**view).clone())
+            let view = self.held(held, (**view).clone(), Origin::Watch);
+            views.put(view)
         };
         if let Some(old) = old.filter(|old| *old != view) {
             self.notify(&Change::Updated(&old, &view), Origin::Watch);

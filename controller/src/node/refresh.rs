@@ -125,7 +125,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Initialised nodes of this provider that are not paused. In the same order each time, so that
+    /// Initialised nodes of this provider. One that is paused is a target all the same. In the same order each time, so that
     /// each is looked at once a period.
     fn nodes(&self) -> Vec<Arc<NodeView>> {
         let cloud_node = self.cloud_node;
@@ -133,7 +133,6 @@ impl Sweep<'_> {
         nodes.retain(|node| {
             !node.is_uninitialized()
                 && node.deleted.is_none()
-                && !node.is_paused()
                 && cloud_node.may_touch(node, self.instances)
                 && !cloud_node
                     .parts
@@ -258,7 +257,7 @@ impl Sweep<'_> {
             self.tally.failed += left;
             // Others each time, so that none has to wait for ever.
             fastrand::shuffle(&mut nodes);
-            for node in nodes.drain(budget..) {
+            for node in nodes.drain(budget..).filter(|node| !node.is_paused()) {
                 // It proves nothing, but many of them speak against the provider.
                 let lookup = Lookup::Absent { confirmed: false };
                 (self.cloud_node.parts.on_lookup)(&node, &lookup);
@@ -280,6 +279,13 @@ impl Sweep<'_> {
         };
         let node = &node;
         let parts = &self.cloud_node.parts;
+        if node.is_paused() {
+            // It is not written to, but load balancers send to the addresses that the cloud says.
+            if let Ok(Lookup::Found(instance)) = answer {
+                self.cloud_node.confirm_instance(node, instance);
+            }
+            return;
+        }
         if let Ok(lookup) = answer {
             (parts.on_lookup)(node, lookup);
             // An earlier observation is stale.
@@ -318,6 +324,7 @@ impl Sweep<'_> {
     /// Queues the node if there is something to write or to say.
     fn found(&mut self, node: &Arc<NodeView>, instance: &Instance) {
         self.tally.seen += 1;
+        self.cloud_node.confirm_instance(node, instance);
         let plan = refresh::plan(node, instance, &self.policy);
         if plan.is_empty() && plan.warnings.is_empty() {
             return;

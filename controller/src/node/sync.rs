@@ -7,7 +7,7 @@ use outrigger_core::{
     error_class::ErrorClass,
     node::{
         LABEL_PAUSED, NodeView,
-        address::DesiredAddresses,
+        address::{self, DesiredAddresses},
         initialize::{self, EVENT_ADDRESS, Policy},
         instance::{Instance, Lookup},
         refresh,
@@ -36,6 +36,11 @@ impl CloudNode {
             return Outcome::Retry;
         };
         self.report_mistaken_switch(&node);
+        if node.reported.is_some()
+            && let Some(outcome) = Box::pin(self.sync_addresses(&node, &session)).await
+        {
+            return outcome;
+        }
         if node.is_paused() {
             debug!(node = &*name, label = LABEL_PAUSED, "node is paused");
             return Outcome::Done;
@@ -75,6 +80,50 @@ impl CloudNode {
             .err()
             .map(|error| self.failed(&name, "write effects of the provider", &error.into()));
         failed.or(unwritten).unwrap_or(done)
+    }
+
+    /// The status has other addresses than those that count. The next sweep asks for them; a Node that has none so far is
+    /// asked about at once, and one that the provider is not asked about keeps those of the status. None: the sync goes on.
+    async fn sync_addresses(&self, node: &Arc<NodeView>, session: &Session) -> Option<Outcome> {
+        let not_managed = &self.parts.not_managed;
+        let instances = session.instances.as_ref();
+        let is_asked_about = instances.is_some_and(|instances| {
+            self.may_touch(node, instances) && !not_managed.knows(node, &session.boot_id)
+        });
+        if !is_asked_about {
+            self.confirm(node, None);
+            return None;
+        }
+        if node.is_uninitialized() || !node.awaits_addresses() {
+            return None;
+        }
+        match self.lookup(Arc::clone(node)).await {
+            Ok(Lookup::Found(instance)) => {
+                let confirmed = self.confirm_instance(node, &instance);
+                let observe = |memory: &mut NodeMemory| memory.observed = Some(instance.into());
+                self.state.remember(&self.parts.nodes, node, observe);
+                confirmed.then_some(Outcome::RunAgain(Priority::Fresh))
+            }
+            Ok(Lookup::NotManaged { reason }) => {
+                not_managed.remember(&self.parts.nodes, node, &session.boot_id, &reason);
+                self.confirm(node, None);
+                None
+            }
+            Ok(Lookup::Absent { .. }) => {
+                Some(self.failed(&node.name, "ask for addresses", &NodeSyncError::Absent))
+            }
+            Err(error) => Some(self.failed(&node.name, "ask for addresses", &error)),
+        }
+    }
+
+    /// Whether the addresses of `instance`, the machine of `node`, are those that count now.
+    pub(super) fn confirm_instance(&self, node: &NodeView, instance: &Instance) -> bool {
+        let is_meant = !instance.is_other_than(node);
+        if is_meant {
+            let said = address::said(node, &instance.addresses_for(node));
+            self.confirm(node, said.as_deref());
+        }
+        is_meant
     }
 
     /// Once for each Node, about an annotation that would be a switch if it were a label.
@@ -306,6 +355,7 @@ impl CloudNode {
         if self.state.remember(nodes, &node, begin) == Some(false) {
             self.parts.metrics.taint_removed.observe(age(&node));
         }
+        self.confirm_instance(&node, instance);
         // N-21, but the queue repeats a failure; it does not wait for the next period.
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(write_of(initialize::addresses(node, instance)?))

@@ -1,5 +1,6 @@
 //! The loop hosted by the fixture.
 
+mod addresses;
 mod days;
 mod effects;
 mod failures;

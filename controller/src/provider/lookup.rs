@@ -198,7 +198,7 @@ async fn call_batch(
         context: Some(context),
         nodes: items
             .iter()
-            .map(|item| wire::node(&item.node, session))
+            .map(|item| wire::asked_node(&item.node, session))
             .collect(),
         // Too long for the contract is as long as the contract allows.
         max_staleness: purpose.max_staleness().try_into().ok(),

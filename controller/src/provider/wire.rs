@@ -6,7 +6,7 @@ use outrigger_api::v1;
 use outrigger_core::{
     annotations::ALL,
     effects::RawEffects,
-    node::{NodeView, Ready},
+    node::{NodeAddress, NodeView, Ready},
     service::{Ingress, Port, PortStatus, ServiceView, capability::Capability},
 };
 
@@ -47,14 +47,7 @@ pub(super) fn node(view: &NodeView, session: &Session) -> v1::Node {
             .filter(|(key, _)| sent(key))
             .map(entry)
             .collect(),
-        addresses: view
-            .addresses
-            .iter()
-            .map(|address| v1::NodeAddress {
-                r#type: owned(&address.kind),
-                address: owned(&address.address),
-            })
-            .collect(),
+        addresses: addresses(&view.addresses),
         pod_cidrs: view.pod_cidrs.iter().map(|cidr| owned(cidr)).collect(),
         taints: view
             .taints
@@ -76,6 +69,22 @@ pub(super) fn node(view: &NodeView, session: &Session) -> v1::Node {
         deletion_time: view.deleted.map(time),
         system_uuid: owned(&view.system_uuid),
     }
+}
+
+/// A node that the provider is asked about: it may be found by the addresses that the kubelet has reported.
+pub(super) fn asked_node(view: &NodeView, session: &Session) -> v1::Node {
+    v1::Node {
+        addresses: addresses(view.status_addresses()),
+        ..node(view, session)
+    }
+}
+
+fn addresses(addresses: &[NodeAddress]) -> Vec<v1::NodeAddress> {
+    let sent = |address: &NodeAddress| v1::NodeAddress {
+        r#type: owned(&address.kind),
+        address: owned(&address.address),
+    };
+    addresses.iter().map(sent).collect()
 }
 
 /// A Service as the provider may see it, with the source ranges that were read from it.

@@ -8,6 +8,7 @@ use crate::{
     node::{ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView},
 };
 
+mod held;
 mod provided;
 
 /// Address type of a host name.
@@ -85,16 +86,28 @@ pub fn desired(node: &NodeView, of_instance: &[NodeAddress]) -> Result<DesiredAd
     let mut addresses = of_instance.to_vec();
     if !of_instance.iter().any(|address| &*address.kind == HOSTNAME) {
         // N-42: only the kubelet knows its host name then.
-        let existing = node.addresses.iter();
+        let existing = node.status_addresses().iter();
         addresses.extend(existing.filter(|a| &*a.kind == HOSTNAME).cloned());
     }
     let addresses = without_repeats(honour_provided(node, addresses)?);
     // Not Q-1: whole lists in their order, so that two addresses of one type are no change.
-    Ok(if *addresses == *node.addresses {
+    Ok(if *addresses == *node.status_addresses() {
         DesiredAddresses::Unchanged
     } else {
         DesiredAddresses::Changed(addresses)
     })
+}
+
+/// The addresses of `node` as the cloud says them; none where it says none, so that those of the kubelet count.
+///
+/// As [`desired`], except that a kubelet whose `--node-ip` the instance does not have decides nothing.
+pub fn said(node: &NodeView, of_instance: &[NodeAddress]) -> Option<Box<[NodeAddress]>> {
+    match desired(node, of_instance) {
+        Ok(DesiredAddresses::Untouched) => None,
+        Ok(DesiredAddresses::Unchanged) => Some(node.status_addresses().into()),
+        Ok(DesiredAddresses::Changed(addresses)) => Some(addresses),
+        Err(_) => Some(without_repeats(of_instance.to_vec())),
+    }
 }
 
 /// Whether the instance has the addresses of the kubelet's `--node-ip`; asked before the taint goes

@@ -160,6 +160,7 @@ impl NodeView {
     pub fn with_addresses(&self, addresses: &[NodeAddress], resource_version: &str) -> Self {
         Self {
             addresses: addresses.into(),
+            reported: None,
             resource_version: resource_version.into(),
             ..self.clone()
         }

@@ -53,7 +53,7 @@ impl Instance {
         let mut addresses = self.addresses.to_vec();
         if !self.faulty_addresses.is_empty() && !addresses.is_empty() {
             let lacks = |kept: &&NodeAddress| !self.addresses.iter().any(|a| a.kind == kept.kind);
-            addresses.extend(node.addresses.iter().filter(lacks).cloned());
+            addresses.extend(node.status_addresses().iter().filter(lacks).cloned());
         }
         addresses
     }

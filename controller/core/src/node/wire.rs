@@ -96,6 +96,7 @@ impl From<NodeJson> for NodeView {
             taints: spec.taints,
             unschedulable: spec.unschedulable,
             addresses: status.addresses,
+            reported: None,
             ready: match ready.map(|c| &*c.status) {
                 Some("True") => Ready::True,
                 Some("False") => Ready::False,

@@ -16,6 +16,14 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
     /// `metadata.resourceVersion`.
     fn resource_version(&self) -> &str;
 
+    /// This view, just read, where [`super::Store::hold`] is on: with the fields of `held`, the view before, that another
+    /// client may not change.
+    #[must_use]
+    fn holding(self, held: Option<&Self>) -> Self {
+        let _ = held;
+        self
+    }
+
     /// Forgets the annotations that are not read.
     fn keep(&mut self, _read: &ReadAnnotations) {}
 
@@ -44,6 +52,10 @@ impl View for NodeView {
 
     fn resource_version(&self) -> &str {
         &self.resource_version
+    }
+
+    fn holding(self, held: Option<&Self>) -> Self {
+        self.holding_addresses(held)
     }
 
     fn keep(&mut self, read: &ReadAnnotations) {

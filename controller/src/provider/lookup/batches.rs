@@ -275,7 +275,7 @@ impl BatchItem for LookupItem {
     }
 
     fn bytes(&self, session: &Session) -> usize {
-        wire::node(&self.node, session).encoded_len()
+        wire::asked_node(&self.node, session).encoded_len()
     }
 
     fn term(&self) -> Option<&Fence> {
