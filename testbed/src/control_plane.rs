@@ -39,8 +39,7 @@ pub struct Options {
     pub deadline: Duration,
     /// Leaves data, logs and kubeconfigs behind when the control plane ends.
     pub keep: bool,
-    /// Runs kube-controller-manager and kube-scheduler too, with the admission and authorization that Pods and
-    /// kubelets meet in a cluster.
+    /// Runs kube-controller-manager and kube-scheduler too, with the admission that Pods meet in a cluster.
     pub workloads: bool,
     /// Further arguments of kube-apiserver. A later flag wins over an earlier one, so
     /// these can also replace what the testbed sets.
@@ -58,7 +57,7 @@ impl Default for Options {
     }
 }
 
-/// A running etcd and kube-apiserver with RBAC, on loopback.
+/// A running etcd and kube-apiserver with RBAC, and Node authorization and `NodeRestriction` for kubelets, on loopback.
 ///
 /// No process outlives it: dropping it kills both, and so does the end of the process
 /// that owns it, however that comes about (return, panic, Ctrl-C, `kill -9`). Its

@@ -32,6 +32,7 @@ mod bad_input;
 mod churn;
 mod initialisation;
 mod ipam;
+mod kubelet;
 mod lifetime;
 mod nonsense;
 mod operation;

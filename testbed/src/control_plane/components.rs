@@ -105,9 +105,10 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, options: &Options)
         "--max-requests-inflight=4000".to_owned(),
         "--max-mutating-requests-inflight=4000".to_owned(),
     ];
+    // A kubelet may do here what it may in a cluster, and no more.
+    args.push("--authorization-mode=Node,RBAC".to_owned());
+    args.push("--enable-admission-plugins=NodeRestriction".to_owned());
     if options.workloads {
-        args.push("--authorization-mode=Node,RBAC".to_owned());
-        args.push("--enable-admission-plugins=NodeRestriction".to_owned());
         // Nothing resolves the name of a Node here.
         args.push("--kubelet-preferred-address-types=InternalIP".to_owned());
         for (flag, name) in [("certificate", "crt"), ("key", "key")] {
@@ -115,7 +116,6 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, options: &Options)
             args.push(format!("--kubelet-client-{flag}={path}"));
         }
     } else {
-        args.push("--authorization-mode=RBAC".to_owned());
         // Neither tokens of Pods nor the protection of volumes has its controller here: a volume would keep its
         // finalizer for ever.
         let without = "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection";

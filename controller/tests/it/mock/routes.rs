@@ -1,6 +1,6 @@
 //! The mock's route table.
 
-use outrigger_provider_mock::routes::Route;
+use outrigger_provider_mock::{control::Targets, routes::Route};
 
 use super::Mock;
 
@@ -8,6 +8,15 @@ impl Mock {
     /// All routes, by name.
     pub(crate) async fn routes(&self) -> Vec<Route> {
         self.control.routes().await.unwrap().routes
+    }
+
+    /// Another client deletes all of them.
+    pub(crate) async fn lose_routes(&self) {
+        let all = Targets {
+            all: true,
+            ..Targets::default()
+        };
+        self.control.remove_routes(&all).await.unwrap();
     }
 
     /// How many calls of each of these methods succeeded.
