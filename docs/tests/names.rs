@@ -107,7 +107,10 @@ fn tests_that_pages_name_are_in_their_files() {
             };
             let path = rest.split(')').next().unwrap_or_default();
             let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            if !path.ends_with(".rs") || !name.chars().all(is_name) || !name.contains('_') {
+            if Path::new(path).extension().is_none_or(|kind| kind != "rs")
+                || !name.chars().all(is_name)
+                || !name.contains('_')
+            {
                 continue;
             }
             named += 1;
