@@ -1,4 +1,4 @@
-//! What is known by CIDR, found by each CIDR with an address in common.
+//! Values by CIDR, found by each CIDR with an address in common.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 

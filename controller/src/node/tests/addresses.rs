@@ -19,7 +19,7 @@ use crate::fixture::{Fixture, settled};
 
 const PAUSED: &str = "outrigger.dev.node-restriction.kubernetes.io/paused";
 
-/// What load balancers are made from.
+/// The revision of the Nodes that load balancers are made from.
 fn revision(fixture: &Fixture) -> Revision {
     Targets::among(fixture.nodes.all()).revision().clone()
 }

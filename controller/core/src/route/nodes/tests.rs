@@ -105,7 +105,7 @@ fn the_nodes_of_a_destination_and_of_a_route() {
     }
 }
 
-/// Whose route it is depends on both; and a kubelet does not bring work about others as often as it likes.
+/// The owner of the route depends on both; and a kubelet does not bring work about others as often as it likes.
 #[test]
 fn a_change_that_concerns_others_has_their_destinations_reconciled() {
     let mut nodes = RouteNodes::default();
