@@ -5,7 +5,7 @@ use crate::{
     ipam::Allocator,
 };
 
-/// The warning where [`route_cidrs`] finds none (Q-33).
+/// The warning where `--cluster-cidr` is empty (Q-33).
 pub const WITHOUT_CLUSTER_CIDR: &str = "node-route-controller is skipped, and no Node gets a \
     route: --cluster-cidr is empty; name the range of the Pods, or set \
     --configure-cloud-routes=false";

@@ -1,6 +1,7 @@
 //! The rights that `deploy/` grants: those of the Deployment of kustomize, and those of each loop alone.
 
 use k8s_openapi::api::core::v1::Node;
+use rustix::process::geteuid;
 
 use super::permissions::{elected, serve_a_service};
 use crate::{
@@ -27,11 +28,13 @@ async fn the_shipped_manifests_grant_what_their_flags_need() {
     let rights = Rights::shipped().of("shipped");
     rights.grant(&cluster.plane).await;
     let mut part = cluster.part("shipped").user("shipped");
-    // The port is the test's.
+    // The port is the test's, and so is the provider's user.
+    let own = ["--secure-port=", "--provider-user="];
     let flags = shipped_flags().into_iter();
-    for flag in flags.filter(|flag| !flag.starts_with("--secure-port=")) {
+    for flag in flags.filter(|flag| !own.iter().any(|own| flag.starts_with(own))) {
         part = part.flag(&flag);
     }
+    part = part.flag(&format!("--provider-user={}", geteuid().as_raw()));
     let mut replica = part.start().await;
     replica.leads().await;
     replica.own_node(&cluster, "shipped").await;
