@@ -48,8 +48,8 @@ pub(super) fn defects() -> Vec<Defect> {
             Duration::from_millis(2_800),
             true,
         )
-        // Its list may come between the late creation and the end of it.
-        .by_chance(&["RES-09"]),
+        // A list may come between the late creation and the end of it, and what is made late counts for the quota.
+        .by_chance(&["RES-05", "RES-09"]),
         acts_after_cancel(
             "rolls-back-late",
             "An Ensure that is cancelled is undone a second later, also where another one came since.",
