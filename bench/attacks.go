@@ -93,16 +93,12 @@ func attacks(ctx context.Context, chosen attackOptions) error {
 			return err
 		}
 	}
-	dir, err := os.MkdirTemp("", "bench-")
-	if err != nil {
+	var conditions string
+	var found []suffered
+	err := withLogs(func() bool { return chosen.keep }, func(dir string) (err error) {
+		conditions, found, err = attackInTurn(ctx, chosen, dir)
 		return err
-	}
-	conditions, found, err := attackInTurn(ctx, chosen, dir)
-	if err != nil || chosen.keep {
-		note("logs are in %s", dir)
-	} else {
-		err = os.RemoveAll(dir)
-	}
+	})
 	if err != nil {
 		return err
 	}

@@ -139,16 +139,11 @@ func bench(ctx context.Context, chosen options) error {
 			return err
 		}
 	}
-	dir, err := os.MkdirTemp("", "bench-")
-	if err != nil {
+	var result *report.Report
+	err := withLogs(func() bool { return chosen.keep }, func(dir string) (err error) {
+		result, err = rounds(ctx, chosen, dir)
 		return err
-	}
-	result, err := rounds(ctx, chosen, dir)
-	if err != nil || chosen.keep {
-		note("logs are in %s", dir)
-	} else {
-		err = os.RemoveAll(dir)
-	}
+	})
 	if err != nil {
 		return err
 	}

@@ -54,16 +54,11 @@ func migrate(ctx context.Context, chosen migrateOptions) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, chosen.timeout)
 	defer cancel()
-	dir, err := os.MkdirTemp("", "bench-")
-	if err != nil {
+	var result *migration.Report
+	err := withLogs(func() bool { return chosen.keep || len(result.Wrong()) > 0 }, func(dir string) (err error) {
+		result, err = migrations(ctx, chosen, dir)
 		return err
-	}
-	result, err := migrations(ctx, chosen, dir)
-	if err != nil || chosen.keep || len(result.Wrong()) > 0 {
-		note("logs are in %s", dir)
-	} else {
-		err = os.RemoveAll(dir)
-	}
+	})
 	if err != nil {
 		return err
 	}
