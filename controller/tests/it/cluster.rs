@@ -147,10 +147,14 @@ impl Cluster {
         events.list(&ListParams::default()).await.unwrap().items
     }
 
-    /// The events about this very object, not about another of the same name.
+    /// The events about this very object, not about another of the same name, and not those of the
+    /// API server's own allocator, which reports Services that it checks too early.
     pub(crate) async fn events_of(&self, object: &impl Resource) -> Vec<Event> {
         let mut events = self.events().await;
-        events.retain(|event| event.involved_object.uid.as_deref() == Some(uid(object)));
+        events.retain(|event| {
+            event.involved_object.uid.as_deref() == Some(uid(object))
+                && !reason(event).starts_with("ClusterIP")
+        });
         events
     }
 

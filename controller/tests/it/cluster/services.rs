@@ -176,9 +176,7 @@ impl Cluster {
         let mut wanted = wanted.to_vec();
         wanted.sort_unstable();
         until(&format!("the events of {}", uid(service)), async || {
-            let mut reasons = self.reasons_of(service).await;
-            // The API server's own allocator says so of Services that it checks too early.
-            reasons.retain(|reason| !reason.starts_with("ClusterIP"));
+            let reasons = self.reasons_of(service).await;
             holds(reasons == wanted, || {
                 format!("{reasons:?} and not {wanted:?}")
             })
