@@ -21,6 +21,7 @@
 //!   older Node that has a route.
 
 mod condition;
+mod facts;
 mod fit;
 mod nodes;
 mod observed;
@@ -30,9 +31,10 @@ mod settings;
 mod table;
 
 pub use condition::{NetworkConditionWrite, condition};
+pub use facts::{Confirmation, RouteFacts};
 pub use nodes::RouteNodes;
 pub use observed::{ObservedRoute, RawRoute, RouteFault, RouteField, WantedRoute};
-pub use plan::{Confirmation, RouteFacts, RoutePlan, RouteStep, dispute, plan};
+pub use plan::{RoutePlan, RouteStep, dispute, plan};
 pub use refusal::{RefusedRoute, RouteRefusal};
 pub use settings::{NodePrefixes, RouteRange, WITHOUT_CLUSTER_CIDR, route_ranges};
 pub use table::{ListStart, RouteTable};

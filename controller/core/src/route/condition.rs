@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{
-    RouteFacts,
+    facts::{RouteFacts, is_working, lacks_id},
     nodes::pod_cidrs,
-    plan::{dispute, is_working, lacks_id},
+    plan::dispute,
     refusal::refusal,
 };
 use crate::{

@@ -11,13 +11,12 @@
 use std::{collections::HashSet, net::IpAddr};
 
 use super::{
-    ObservedRoute, WantedRoute,
-    observed::{RouteField, ip},
+    ObservedRoute,
+    observed::{MadeFor, RouteField, ip},
 };
 use crate::{
     fault::Excerpt,
     node::{NodeAddress, NodeView},
-    syntax,
 };
 
 /// How a route and a Node relate.
@@ -38,36 +37,7 @@ pub(super) enum Fit {
     Undecided,
 }
 
-/// The Node of a route, as it was when the route was made, or was last seen to lead there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MadeFor {
-    pub(super) node: Box<str>,
-    pub(super) provider_id: Box<str>,
-    addresses: Box<[NodeAddress]>,
-}
-
-impl MadeFor {
-    pub(super) fn of(wanted: &WantedRoute) -> Self {
-        Self {
-            node: wanted.node_name.clone(),
-            provider_id: wanted.provider_id.clone(),
-            addresses: wanted.node_addresses.clone(),
-        }
-    }
-
-    /// Whether it was the Node on the machine that it has now.
-    fn is(&self, node: &NodeView) -> bool {
-        *self.node == *node.name && self.provider_id == node.provider_id
-    }
-}
-
 impl ObservedRoute {
-    /// Name of the Node that it leads to, where the provider names one that can be: names are in lower case.
-    pub(super) fn node_name(&self) -> Option<String> {
-        let name = self.raw().node_name.to_ascii_lowercase();
-        syntax::node_name(&name).is_ok().then_some(name)
-    }
-
     /// How the route and `node` relate.
     pub(super) fn fit(&self, node: &NodeView) -> Fit {
         let made_for = self.made_for.as_deref();

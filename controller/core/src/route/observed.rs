@@ -2,12 +2,11 @@
 
 use std::{fmt, net::IpAddr};
 
-use super::fit::MadeFor;
 use crate::{
     cidr::Cidr,
     fault::{Excerpt, Fault, few, legal},
     node::{NodeAddress, NodeView},
-    syntax::Complaint,
+    syntax::{self, Complaint},
 };
 
 /// Bytes of a text.
@@ -87,6 +86,29 @@ impl PartialEq for ObservedRoute {
 
 impl Eq for ObservedRoute {}
 
+/// The Node of a route, as it was when the route was made, or was last seen to lead there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MadeFor {
+    pub(super) node: Box<str>,
+    pub(super) provider_id: Box<str>,
+    pub(super) addresses: Box<[NodeAddress]>,
+}
+
+impl MadeFor {
+    pub(super) fn of(wanted: &WantedRoute) -> Self {
+        Self {
+            node: wanted.node_name.clone(),
+            provider_id: wanted.provider_id.clone(),
+            addresses: wanted.node_addresses.clone(),
+        }
+    }
+
+    /// Whether it was the Node on the machine that it has now.
+    pub(super) fn is(&self, node: &NodeView) -> bool {
+        *self.node == *node.name && self.provider_id == node.provider_id
+    }
+}
+
 /// A route to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedRoute {
@@ -149,6 +171,12 @@ pub(super) fn ip(text: &str) -> Option<IpAddr> {
 }
 
 impl ObservedRoute {
+    /// Name of the Node that it leads to, where the provider names one that can be: names are in lower case.
+    pub(super) fn node_name(&self) -> Option<String> {
+        let name = self.raw().node_name.to_ascii_lowercase();
+        syntax::node_name(&name).is_ok().then_some(name)
+    }
+
     /// The route as the provider named it.
     pub const fn raw(&self) -> &RawRoute {
         &self.raw

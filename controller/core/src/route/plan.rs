@@ -3,33 +3,12 @@
 use std::sync::Arc;
 
 use super::{
-    ObservedRoute, RefusedRoute, RouteNodes, RouteRange, RouteTable, WantedRoute, fit::Fit,
-    observed::ip, refusal::refusal,
+    ObservedRoute, RefusedRoute, RouteRange, WantedRoute,
+    facts::{Confirmation, RouteFacts, can_have_route, is_working},
+    fit::Fit,
+    refusal::refusal,
 };
-use crate::{
-    cidr::Cidr,
-    node::{NodeView, ownership::NodeScope},
-};
-
-/// The facts beside the destination.
-#[derive(Clone, Copy, Debug)]
-pub struct RouteFacts<'a> {
-    /// The routes in the cloud.
-    pub table: &'a RouteTable,
-    /// The Nodes.
-    pub nodes: &'a RouteNodes,
-    /// Whether the store of Nodes is complete.
-    pub is_synced: bool,
-    /// Questions of earlier plans for this key that the API server has answered since, the answers
-    /// being in `nodes`.
-    pub confirmed: &'a [Confirmation],
-    /// Which Nodes are the provider's: no other gets a route.
-    pub scope: NodeScope<'a>,
-    /// Whether Nodes without a provider ID get routes: those of a provider that gives none.
-    pub without_provider_id: bool,
-    /// `--cluster-cidr`.
-    pub ranges: &'a [RouteRange],
-}
+use crate::{cidr::Cidr, node::NodeView};
 
 /// The decision about one destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,15 +34,6 @@ pub enum RouteStep {
     Delete(ObservedRoute),
     /// The route is made: nothing is in its way.
     Create(WantedRoute),
-}
-
-/// A question to the API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Confirmation {
-    /// The Node of this name.
-    Node(Arc<str>),
-    /// All Nodes, for a route that names no Node and leads to none of those known.
-    AllNodes,
 }
 
 /// The next step for `destination`.
@@ -113,24 +83,6 @@ fn step(destination: Cidr, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> 
     })
 }
 
-/// Whether a route to `node` can be made now: else its provider ID is to come, or its addresses in the write that
-/// follows.
-pub(super) fn can_have_route(node: &NodeView, facts: &RouteFacts<'_>) -> bool {
-    let is_ready = !node.is_uninitialized() && has_ip(node) && !lacks_id(node, facts);
-    is_ready && facts.scope.may_touch(node)
-}
-
-/// Whether `node` has an address that can be a next hop.
-fn has_ip(node: &NodeView) -> bool {
-    node.addresses.iter().any(|one| ip(&one.address).is_some())
-}
-
-/// Whether `node` has no provider ID though the provider finds machines by it: the taint of an uninitialized
-/// Node was removed by another client.
-pub(super) fn lacks_id(node: &NodeView, facts: &RouteFacts<'_>) -> bool {
-    node.provider_id.is_empty() && !facts.without_provider_id
-}
-
 /// a range around a cluster CIDR is not ours.
 pub(super) fn is_inside(destination: Cidr, ranges: &[RouteRange]) -> bool {
     ranges.iter().any(|range| range.cidr.contains(destination))
@@ -141,11 +93,6 @@ pub fn dispute(destination: Cidr, node: &str, facts: &RouteFacts<'_>) -> Option<
     let node = facts.nodes.get(node)?;
     let mut routes = facts.table.at(destination).iter();
     routes.find_map(|route| route.dispute(node))
-}
-
-/// Whether Pods of `node` are reached by `route`, though perhaps it is to be made again.
-pub(super) fn is_working(route: &ObservedRoute, node: &NodeView) -> bool {
-    !route.raw().is_blackhole && matches!(route.fit(node), Fit::Right | Fit::Outdated)
 }
 
 /// whether `route` is to go, if it is ours: it leads to none of `nodes`, which may have one. One to a Node of

@@ -5,10 +5,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{
-    RouteFacts,
-    plan::{can_have_route, is_working},
-};
+use super::facts::{RouteFacts, can_have_route, is_working};
 use crate::{cidr::Cidr, node::NodeView};
 
 /// A Pod CIDR without a route, and why: a Warning.

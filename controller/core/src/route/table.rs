@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::{
-    ObservedRoute, RouteNodes, WantedRoute,
-    fit::{Fit, MadeFor},
-};
+use super::{ObservedRoute, RouteNodes, WantedRoute, fit::Fit, observed::MadeFor};
 use crate::cidr::Cidr;
 
 /// The last complete list, and each create and delete that was answered since it began.
