@@ -31,8 +31,8 @@ pub(crate) use self::cloud::MOCK;
 pub use self::steps::Passed;
 use self::{
     cloud::Cloud,
-    manifest::{Images, Manifest},
-    pod::{CONTROLLER, PROVIDER, Workload},
+    manifest::{CONTROLLER, Images, Manifest, PROVIDER},
+    pod::Workload,
     steps::Steps,
 };
 use crate::{

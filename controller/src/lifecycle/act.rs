@@ -13,7 +13,7 @@ use outrigger_core::{
 };
 use tracing::{debug, info, warn};
 
-use super::{NodeLifecycle, sync::Declared};
+use super::NodeLifecycle;
 use crate::{
     kube::{
         error::ApiError,
@@ -30,7 +30,7 @@ impl NodeLifecycle {
     pub(super) async fn act(
         &self,
         node: &Arc<NodeView>,
-        declared: &Declared,
+        boot_id: &str,
         action: LifecycleAction,
     ) -> Result<(), Failed> {
         // A last look may still withhold a deletion.
@@ -50,7 +50,6 @@ impl NodeLifecycle {
             }
             LifecycleAction::NotManaged { reason } => {
                 let nodes = &self.parts.nodes;
-                let boot_id = &declared.boot_id;
                 self.parts
                     .not_managed
                     .remember(nodes, node, boot_id, &reason);

@@ -104,7 +104,7 @@ impl NodeLifecycle {
             lifecycle.answered(now, &node, &asked, lookup.as_ref().ok(), &facts)
         };
         self.forget_if_gone(&node, now);
-        let acted = self.act(&node, &declared, verdict.action).await;
+        let acted = self.act(&node, &declared.boot_id, verdict.action).await;
         if acted.is_ok() {
             let took = until(self.state.clock.now(), began);
             self.parts.metrics.checked(took);

@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{
     NODE, Stage,
-    pod::{CONTROLLER, PROVIDER},
+    manifest::{CONTROLLER, PROVIDER},
 };
 use crate::{Result, wait::Waits};
 

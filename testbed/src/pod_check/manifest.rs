@@ -14,10 +14,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    cloud::{Cloud, MOUNTED_AT},
-    pod::{CONTROLLER, PROVIDER},
-};
+use super::cloud::{Cloud, MOUNTED_AT};
 use crate::{ControlPlane, Error, Result};
 
 /// The field manager of what the check applies.
@@ -30,6 +27,10 @@ const SHIPPED: [&str; 4] = [
     include_str!("../../../deploy/kustomize/overlays/deployment/disruption-budget.yaml"),
     include_str!("../../../deploy/kustomize/overlays/deployment/deployment.yaml"),
 ];
+
+/// The containers of the Pod.
+pub(super) const CONTROLLER: &str = "controller";
+pub(super) const PROVIDER: &str = "provider";
 
 /// The images that the two containers have at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,10 +22,6 @@ use kube::{
 use super::manifest::Manifest;
 use crate::{Error, Result, process::log_end};
 
-/// The containers of the Pod.
-pub(super) const CONTROLLER: &str = "controller";
-pub(super) const PROVIDER: &str = "provider";
-
 #[derive(Clone)]
 pub(super) struct Workload {
     client: Client,
