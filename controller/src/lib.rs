@@ -29,5 +29,8 @@ pub mod telemetry;
 pub mod volume;
 pub mod webhook;
 
+/// The version of this program, with upstream's `v` before it.
+pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+
 #[cfg(test)]
 mod fixture;

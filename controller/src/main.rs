@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode};
 
-use outrigger_controller::{app, open_files, options, telemetry::Telemetry};
+use outrigger_controller::{VERSION, app, open_files, options, telemetry::Telemetry};
 use tokio::runtime::Runtime;
 use tracing::{error, info, warn};
 
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         }
     };
     config.log();
-    info!(version = options::VERSION, "cloud-controller-manager");
+    info!(version = VERSION, "cloud-controller-manager");
     if let Err(error) = open_files::raise_limit() {
         warn!(%error, "the limit of open files stays as it is");
     }

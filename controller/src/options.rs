@@ -13,7 +13,6 @@ pub mod config;
 pub mod controllers;
 pub mod features;
 mod flags;
-pub mod logging;
 pub mod migration;
 mod tls;
 pub mod values;
@@ -24,10 +23,9 @@ use clap::error::{ContextKind, ContextValue};
 
 use self::{command_line::CommandLine, flags::Flags};
 
-pub use config::Config;
+use crate::VERSION;
 
-/// The version of this program, with upstream's `v` before it.
-pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+pub use config::Config;
 
 /// The process is to end before it began.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,6 +21,7 @@ mod metrics;
 mod pages;
 mod route;
 mod server;
+pub mod settings;
 mod tls;
 
 pub(crate) use self::{

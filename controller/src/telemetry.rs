@@ -5,6 +5,7 @@ mod controllers;
 mod logs;
 mod process;
 mod repeats;
+mod settings;
 
 use prometheus_client::registry::Registry;
 
@@ -12,6 +13,7 @@ pub use self::{
     controllers::{Running, RunningControllers},
     logs::{InstallError, Telemetry},
     repeats::Repeats,
+    settings::{Format, Logging, ModuleVerbosity},
 };
 
 /// Registers `process_*` and `kubernetes_build_info` (M-62), which are read at each scrape.

@@ -9,6 +9,7 @@
 //! A standby serves too, and asks its own provider. Every error is HTTP 500, so that `failurePolicy`
 //! decides, and comes before the API server stops waiting.
 
+mod address;
 mod body;
 mod certificate;
 mod configuration;
@@ -25,11 +26,14 @@ use std::net::IpAddr;
 use futures::future::BoxFuture;
 use serde_json::value::RawValue;
 
+pub use self::{
+    address::WebhookAddress, handler::WebhookServer, metrics::WebhookMetrics,
+    volumes::VolumeReviewer,
+};
 pub(crate) use self::{
     configuration::Registration,
     shared::{SharedCertificate, SharedParts},
 };
-pub use self::{handler::WebhookServer, metrics::WebhookMetrics, volumes::VolumeReviewer};
 use crate::kube::patch::Operation;
 
 /// A webhook that can be served.

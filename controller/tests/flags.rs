@@ -14,11 +14,14 @@ mod words;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use outrigger_controller::options::{
-    Config, Exit,
-    catalogue::{self, Flag, Parity},
-    config::{Certificate, PlanOutput},
-    parse_from,
+use outrigger_controller::{
+    options::{
+        Config, Exit,
+        catalogue::{self, Flag, Parity},
+        config::PlanOutput,
+        parse_from,
+    },
+    serving::settings::Certificate,
 };
 use outrigger_core::{
     node::brake::DeletionLimits,

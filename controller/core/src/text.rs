@@ -40,6 +40,18 @@ fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{e0000}'..='\u{e007f}')
 }
 
+/// A URL without user and password, for messages; any other text as it is.
+pub fn without_login(text: &str) -> String {
+    // One that is no URL may have a slash or an `@` in the password.
+    match text.split_once("://") {
+        Some((scheme, rest)) => match rest.rsplit_once('@') {
+            Some((_, rest)) => format!("{scheme}://{rest}"),
+            None => text.to_owned(),
+        },
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -70,6 +82,23 @@ mod tests {
             prop_assert!(!shown.contains(is_unsafe));
             // Once is enough.
             prop_assert_eq!(cut(&shown, limit), shown.clone());
+        }
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_login() {
+        for (text, shown) in [
+            ("https://10.0.0.1:6443", "https://10.0.0.1:6443"),
+            (
+                "https://ann:hush@10.0.0.1:6443/x",
+                "https://10.0.0.1:6443/x",
+            ),
+            ("https://ann:hu/sh@ho@10.0.0.1", "https://10.0.0.1"),
+            ("https://hush@[::1]", "https://[::1]"),
+            ("ann@example.org", "ann@example.org"),
+            ("", ""),
+        ] {
+            assert_eq!(without_login(text), shown);
         }
     }
 }

@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Fatal, access::ApiAccess, metrics::Metrics, supervise::Supervisor};
 use crate::{
-    options::config::{Certificate, WebhookSettings},
-    serving::{Checks, ClientCa, Scope, Server, ServerName},
+    options::config::WebhookSettings,
+    serving::{Checks, ClientCa, Scope, Server, ServerName, settings::Certificate},
     webhook::{Registration, SharedCertificate, SharedParts, WebhookServer},
 };
 

@@ -1,6 +1,7 @@
 //! The flags as data: for `FLAG:` lines, `/flagz`, `/configz`, warnings and the documentation.
 
 use clap::{ArgMatches, Command};
+use outrigger_core::text::without_login;
 
 use super::{
     command_line::CommandLine,
@@ -8,7 +9,7 @@ use super::{
     features::FeatureGates,
     flags::{command, type_of},
     tls::SniPairs,
-    values::{GoBool, GoDuration, Int32s, Strings, without_login},
+    values::{GoBool, GoDuration, Int32s, Strings},
 };
 
 /// A flag as it is declared.

@@ -5,15 +5,15 @@ use std::{path::PathBuf, time::Duration};
 use super::{
     catalogue::{self, Flag, Parity},
     command_line::CommandLine,
-    config::{ApiSettings, Config, Debugging, Route},
+    config::{ApiSettings, Config, Route},
     controllers::Controllers,
     flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
-    logging::Logging,
     values::GoDuration,
 };
 use crate::{
     kube::client::{Budget, Source},
     provider::Cluster,
+    serving::settings::Debugging,
 };
 
 /// A flag by its name, which is the name of its field, and its value.
@@ -25,6 +25,7 @@ macro_rules! flag {
 
 mod access;
 mod election;
+mod logging;
 mod network;
 mod nodes;
 mod provider;
@@ -122,7 +123,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         f.errors.extend(unknown);
         Controllers::default()
     });
-    let logging = Logging::from_flags(&flags.global, &mut f.errors);
+    let logging = logging::logging(&flags.global, &mut f.errors);
     let election = election::check(&flags.generic, &flags.migration, f);
     let cluster = Cluster {
         name: flags.generic.cluster_name.clone(),

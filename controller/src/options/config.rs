@@ -1,19 +1,19 @@
 //! The checked and typed flags, grouped by their user.
 
-use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Terms, route::RouteRange};
 
-use super::{
-    controllers::Controllers, features::FeatureGates, logging::Logging, migration::Migration,
-};
+use super::{controllers::Controllers, features::FeatureGates, migration::Migration};
 use crate::{
     kube::client::{Budget, Source},
     lifecycle::LifecycleSettings,
     node::NodeSettings,
     provider::{Cluster, Endpoint},
     service::ServiceSettings,
-    webhook::Webhook,
+    serving::settings::{Authentication, Authorization, Debugging, Serving},
+    telemetry::Logging,
+    webhook::{Webhook, WebhookAddress},
 };
 
 /// Everything that the command line and the environment decide.
@@ -150,29 +150,6 @@ impl Election {
     }
 }
 
-/// One HTTPS server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Serving {
-    /// Unspecified (`0.0.0.0`, `::`): all interfaces and both families.
-    pub address: IpAddr,
-    /// Never 0.
-    pub port: u16,
-    /// The certificate for clients that ask for no other.
-    pub certificate: Certificate,
-    /// Certificates by name; the first that fits is used.
-    pub sni: Vec<SniCertificate>,
-    /// Protocol versions and ciphers.
-    pub tls: TlsPolicy,
-    /// HTTP/2 beside HTTP/1.1.
-    pub http2: bool,
-    /// Streams of one HTTP/2 connection; absent: the library's default.
-    pub http2_max_streams: Option<u32>,
-    /// `SO_REUSEPORT`.
-    pub permit_port_sharing: bool,
-    /// `SO_REUSEADDR`.
-    pub permit_address_sharing: bool,
-}
-
 /// Admission webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookSettings {
@@ -186,131 +163,6 @@ pub struct WebhookSettings {
     pub address: WebhookAddress,
     /// `--register-webhooks`.
     pub register: bool,
-}
-
-/// Where the API server reaches the webhooks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebhookAddress {
-    /// Namespace of the Service, and of the Secret.
-    pub namespace: String,
-    /// Name of the Service, of the Secret and of the `MutatingWebhookConfiguration`.
-    pub name: String,
-    /// `--webhook-url`, without a path, and its host.
-    pub url: Option<(String, String)>,
-}
-
-/// Where a server's certificate comes from. Files are read again when they change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Certificate {
-    /// Made at start, kept in memory.
-    SelfSigned,
-    /// Set while the server runs: all replicas share it. Before that no client is served.
-    Shared,
-    /// In `--cert-dir`: made there at start if they are missing.
-    Kept {
-        /// PEM.
-        certificate: PathBuf,
-        /// PEM.
-        key: PathBuf,
-    },
-    /// Named by flags; an error if they are missing.
-    Files {
-        /// PEM, with the chain behind the certificate.
-        certificate: PathBuf,
-        /// PEM.
-        key: PathBuf,
-    },
-}
-
-/// `--tls-sni-cert-key CERT,KEY[:DOMAINS]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SniCertificate {
-    /// PEM.
-    pub certificate: PathBuf,
-    /// PEM.
-    pub key: PathBuf,
-    /// Names or `*.` patterns; empty: those in the certificate.
-    pub domains: Vec<String>,
-}
-
-/// Protocol versions and ciphers of a server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsPolicy {
-    /// 1.2 is the least that is spoken.
-    pub min_version: TlsVersion,
-    /// Suites of TLS 1.2 by their IANA names, only ones that exist here; absent: all. Those of
-    /// TLS 1.3 are not chosen, as in Go.
-    pub cipher_suites: Option<Vec<String>>,
-    /// By their numbers in TLS, only ones that exist here; empty: all.
-    pub curves: Vec<u16>,
-}
-
-/// A version of TLS that is spoken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TlsVersion {
-    /// TLS 1.2.
-    #[default]
-    Tls12,
-    /// TLS 1.3.
-    Tls13,
-}
-
-/// Authentication of callers of the HTTPS server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Authentication {
-    /// For `TokenReview` and the lookup of CAs; absent: in a Pod its service account, else every
-    /// caller is anonymous.
-    pub kubeconfig: Option<PathBuf>,
-    /// The cluster is not asked for settings that the flags leave out.
-    pub skip_lookup: bool,
-    /// A failed lookup is no reason to end.
-    pub tolerate_lookup_failure: bool,
-    /// How long the answer about a token is believed.
-    pub token_cache_ttl: Duration,
-    /// CAs of client certificates.
-    pub client_ca_file: Option<PathBuf>,
-    /// Callers that speak for others.
-    pub request_header: RequestHeader,
-}
-
-/// Callers that speak for others, by headers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestHeader {
-    /// CAs of their certificates.
-    pub client_ca_file: Option<PathBuf>,
-    /// Common names of their certificates; empty: any.
-    pub allowed_names: Vec<String>,
-    /// Headers with the user's name.
-    pub username_headers: Vec<String>,
-    /// Headers with groups.
-    pub group_headers: Vec<String>,
-    /// Headers with the user's UID.
-    pub uid_headers: Vec<String>,
-    /// Prefixes of headers with further attributes.
-    pub extra_header_prefixes: Vec<String>,
-}
-
-/// Authorization of callers of the HTTPS server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Authorization {
-    /// For `SubjectAccessReview`; absent: in a Pod its service account, else only
-    /// [`Self::always_allow_paths`].
-    pub kubeconfig: Option<PathBuf>,
-    /// Paths that need no right; a trailing `*` stands for anything.
-    pub always_allow_paths: Vec<String>,
-    /// How long a yes is believed.
-    pub authorized_ttl: Duration,
-    /// How long a no is believed.
-    pub unauthorized_ttl: Duration,
-}
-
-/// Contents of `/debug` on the HTTPS server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Debugging {
-    /// `--profiling`.
-    pub profiling: bool,
-    /// `--contention-profiling`.
-    pub contention: bool,
 }
 
 impl Config {

@@ -161,17 +161,5 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// A URL without user and password, for messages; any other text as it is.
-pub fn without_login(text: &str) -> String {
-    // One that is no URL may have a slash or an `@` in the password.
-    match text.split_once("://") {
-        Some((scheme, rest)) => match rest.rsplit_once('@') {
-            Some((_, rest)) => format!("{scheme}://{rest}"),
-            None => text.to_owned(),
-        },
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests;

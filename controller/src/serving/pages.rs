@@ -11,10 +11,14 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::answer::{self, Answer};
-use crate::options::{
-    Config, VERSION,
-    config::{Debugging, FlagValue},
-    features::{Feature, FeatureGates},
+use crate::{
+    VERSION,
+    options::{
+        Config,
+        config::FlagValue,
+        features::{Feature, FeatureGates},
+    },
+    serving::settings::Debugging,
 };
 
 const NAME: &str = "cloud-controller-manager";

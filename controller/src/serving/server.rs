@@ -39,7 +39,7 @@ use super::{
     counts::{Closed, ServingMetrics},
     tls::{Certificates, Tls, TlsError},
 };
-use crate::options::config::Serving;
+use crate::serving::settings::Serving;
 
 /// How long a client may take to agree on TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);

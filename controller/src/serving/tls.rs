@@ -16,7 +16,7 @@ use rustls::{
 
 use self::peer::AnyClient;
 pub(crate) use self::{made::Pem, resolver::Certificates};
-use crate::options::config::{Serving, TlsPolicy, TlsVersion};
+use crate::serving::settings::{Serving, TlsPolicy, TlsVersion};
 
 /// The server has no certificate that it can use.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::options::VERSION;
+use crate::VERSION;
 
 type Labels = [(&'static str, &'static str); 8];
 

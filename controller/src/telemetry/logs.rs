@@ -27,7 +27,7 @@ use tracing_subscriber::{
 };
 
 use self::klog::Klog;
-use crate::options::logging::{Logging, ModuleVerbosity};
+use crate::telemetry::settings::{Logging, ModuleVerbosity};
 
 /// Crates whose lines are ours.
 const OURS: [&str; 2] = ["outrigger", "cloud_controller_manager"];

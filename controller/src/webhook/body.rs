@@ -13,7 +13,7 @@ use hyper::body::Body;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::FailedReview;
+use super::review::FailedReview;
 
 /// Above the API server's own limit of 3 MiB for an object.
 const MOST: usize = 4 * 1024 * 1024;

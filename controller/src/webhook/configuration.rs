@@ -10,14 +10,11 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 
-use super::Webhook;
-use crate::{
-    kube::{
-        api::{Api, PatchKind},
-        error::ApiError,
-        patch::Operation,
-    },
-    options::config::WebhookAddress,
+use super::{Webhook, WebhookAddress};
+use crate::kube::{
+    api::{Api, PatchKind},
+    error::ApiError,
+    patch::Operation,
 };
 
 const COLLECTION: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";

@@ -12,8 +12,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
-    AdmissionVerdict, Reviewer, Webhook, WebhookMetrics, body::Bodies, deadline::answer_within,
-    review,
+    AdmissionVerdict, Reviewer, Webhook, WebhookMetrics,
+    body::Bodies,
+    deadline::answer_within,
+    review::{self, FailedReview},
 };
 use crate::{
     serving::{
@@ -22,19 +24,6 @@ use crate::{
     },
     telemetry::Repeats,
 };
-
-/// An answer that is no review: the API server takes it for a failure of the webhook.
-#[derive(Debug)]
-pub(super) struct FailedReview {
-    pub(super) code: StatusCode,
-    text: String,
-}
-
-impl FailedReview {
-    pub(super) const fn new(code: StatusCode, text: String) -> Self {
-        Self { code, text }
-    }
-}
 
 /// Answers about webhooks, from before there is anything to decide with.
 pub struct WebhookServer {

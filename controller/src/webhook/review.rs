@@ -1,6 +1,7 @@
 //! The protocol of the API server: `AdmissionReview` of `admission.k8s.io/v1`, in and out (W-5, W-7).
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -11,6 +12,19 @@ const KIND: &str = "AdmissionReview";
 
 /// The API server cuts warnings and shows messages whole; a longer one is of no use to a person.
 const LONGEST_MESSAGE: usize = 1024;
+
+/// An answer that is no review: the API server takes it for a failure of the webhook.
+#[derive(Debug)]
+pub(super) struct FailedReview {
+    pub(super) code: StatusCode,
+    pub(super) text: String,
+}
+
+impl FailedReview {
+    pub(super) const fn new(code: StatusCode, text: String) -> Self {
+        Self { code, text }
+    }
+}
 
 /// The fields of a request that decide something.
 #[derive(Debug, Deserialize)]

@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 
-use super::certificate::Contents;
+use super::{WebhookAddress, certificate::Contents};
 use crate::{
     kube::{api::Api, error::ApiError},
-    options::config::WebhookAddress,
     serving::Pem,
 };
 

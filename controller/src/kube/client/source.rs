@@ -7,14 +7,12 @@ use kube::{
     Config,
     config::{Cluster, KubeConfigOptions, Kubeconfig},
 };
+use outrigger_core::text::without_login;
 use tracing::{info, warn};
 
-use crate::{
-    kube::{
-        error::chain,
-        proxy::{Environment, Proxy},
-    },
-    options::values::without_login,
+use crate::kube::{
+    error::chain,
+    proxy::{Environment, Proxy},
 };
 
 /// Where the API server is and who we are to it.

@@ -1,11 +1,13 @@
 //! Access to the HTTPS server.
 
 use super::{Findings, path};
-use crate::options::{
-    config::{Authentication, Authorization, RequestHeader},
-    features::{Feature, FeatureGates},
-    flags::{AuthenticationFlags, AuthorizationFlags},
-    values::Strings,
+use crate::{
+    options::{
+        features::{Feature, FeatureGates},
+        flags::{AuthenticationFlags, AuthorizationFlags},
+        values::Strings,
+    },
+    serving::settings::{Authentication, Authorization, RequestHeader},
 };
 
 pub(super) fn authentication(

@@ -1,7 +1,10 @@
 //! The HTTPS server.
 
 use super::Findings;
-use crate::options::{config::Serving, flags::ServingFlags, tls};
+use crate::{
+    options::{flags::ServingFlags, tls},
+    serving::settings::Serving,
+};
 
 /// Absent if there is none.
 pub(super) fn secure(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> {

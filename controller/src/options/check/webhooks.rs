@@ -6,13 +6,14 @@ use outrigger_core::syntax;
 use super::{Findings, path};
 use crate::{
     options::{
-        config::{Certificate, Serving, WebhookAddress, WebhookSettings},
+        config::WebhookSettings,
         controllers,
         features::{Feature, FeatureGates},
         flags::Flags,
         tls,
     },
-    webhook::Webhook,
+    serving::settings::{Certificate, Serving},
+    webhook::{Webhook, WebhookAddress},
 };
 
 /// Absent if none is served; a mistake is one all the same.

@@ -117,20 +117,3 @@ fn switches_take_every_spelling_that_go_takes() {
     assert_eq!("0".parse(), Ok(GoBool(false)));
     assert!("yes".parse::<GoBool>().is_err());
 }
-
-#[test]
-fn a_url_is_shown_without_its_login() {
-    for (text, shown) in [
-        ("https://10.0.0.1:6443", "https://10.0.0.1:6443"),
-        (
-            "https://ann:hush@10.0.0.1:6443/x",
-            "https://10.0.0.1:6443/x",
-        ),
-        ("https://ann:hu/sh@ho@10.0.0.1", "https://10.0.0.1"),
-        ("https://hush@[::1]", "https://[::1]"),
-        ("ann@example.org", "ann@example.org"),
-        ("", ""),
-    ] {
-        assert_eq!(without_login(text), shown);
-    }
-}

@@ -15,7 +15,7 @@ use x509_parser::prelude::FromDer;
 use super::{AccessError, caller::Caller, headers::Names, review};
 use crate::{
     kube::{api::Api, certificate::pem_fault, error::ApiError},
-    options::config::RequestHeader,
+    serving::settings::RequestHeader,
 };
 
 const CONFIG_MAP: &str =

@@ -22,8 +22,8 @@ use crate::{
         metrics::ClientMetrics,
         refusals::Refusals,
     },
-    options::config::{Authentication, Authorization},
     serving::fairness::FairQueue,
+    serving::settings::{Authentication, Authorization},
     telemetry::Repeats,
 };
 

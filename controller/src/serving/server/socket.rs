@@ -8,7 +8,7 @@ use std::{
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpSocket};
 
-use crate::options::config::Serving;
+use crate::serving::settings::Serving;
 
 /// Connections that may wait in the kernel.
 const BACKLOG: u32 = 1024;

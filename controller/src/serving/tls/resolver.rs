@@ -17,7 +17,7 @@ use super::{
     files::{CertificateFiles, Found},
     made::{self, Pem},
 };
-use crate::options::config::{Certificate, Serving};
+use crate::serving::settings::{Certificate, Serving};
 
 /// The certificates of one server.
 pub(crate) struct Certificates {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 
 use super::*;
-use crate::options::config::{Certificate, SniCertificate};
+use crate::serving::settings::{Certificate, SniCertificate};
 
 fn serving(certificate: Certificate) -> Serving {
     Serving {

@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::*;
-use crate::options::logging::Format;
+use crate::telemetry::settings::Format;
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
