@@ -1,4 +1,4 @@
-//! Settings of an HTTPS server, and of whom it answers.
+//! Settings of an HTTPS server, and of the access to it.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
