@@ -1,4 +1,4 @@
-//! What a decision about one destination CIDR is made from.
+//! Inputs of the decision about one destination CIDR.
 
 use std::sync::Arc;
 
