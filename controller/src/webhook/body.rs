@@ -162,7 +162,10 @@ mod tests {
     use futures::{StreamExt, stream};
     use http_body_util::{Full, StreamBody};
     use hyper::body::Frame;
-    use tokio::task::JoinSet;
+    use tokio::{
+        task::JoinSet,
+        time::{Duration, timeout},
+    };
 
     use super::*;
 
@@ -207,7 +210,7 @@ mod tests {
     }
 
     /// Clients that send all but the last byte of as much as there is room for.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn slow_requests_give_way_to_those_that_arrive() {
         let bodies = Bodies::default();
         let mut slow = JoinSet::new();
@@ -222,7 +225,8 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(read(&bodies, MOST).await.ok(), Some(MOST));
         }
-        let first = slow.join_next().await.unwrap().unwrap();
+        let first = timeout(Duration::from_secs(10), slow.join_next()).await;
+        let first = first.expect("none gave way").unwrap().unwrap();
         assert_eq!(first.err().unwrap().code, StatusCode::SERVICE_UNAVAILABLE);
         slow.shutdown().await;
         assert_eq!(bodies.0.lock().taken, 0);

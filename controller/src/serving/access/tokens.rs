@@ -17,11 +17,27 @@ pub(super) const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 /// A longer token is refused unseen: those of service accounts have about 1 kB.
 const LONGEST: usize = 16 * 1024;
 
+/// Stand for tokens in memory. The key is of this process alone: without it a hash does not show whether a guess is
+/// the token.
+struct TokenHashes(hmac::Key);
+
+impl TokenHashes {
+    fn new() -> Result<Self, ring::error::Unspecified> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?;
+        Ok(Self(key))
+    }
+
+    fn of(&self, token: &str) -> [u8; 32] {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(hmac::sign(&self.0, token.as_bytes()).as_ref());
+        hash
+    }
+}
+
 pub(super) struct Tokens {
     reviewer: ReviewClient,
     ttl: Duration,
-    /// Of this process, so that no token is kept.
-    key: hmac::Key,
+    hashes: TokenHashes,
     /// By the token's hash, of refused ones, too.
     known: Cache<[u8; 32], Option<Caller>>,
 }
@@ -36,7 +52,7 @@ impl Tokens {
         Ok(Self {
             reviewer,
             ttl,
-            key: hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?,
+            hashes: TokenHashes::new()?,
             known: Cache::new(),
         })
     }
@@ -50,9 +66,7 @@ impl Tokens {
         if token.len() > LONGEST {
             return Ok(None);
         }
-        let hash = hmac::sign(&self.key, token.as_bytes());
-        let mut key = [0; 32];
-        key.copy_from_slice(hash.as_ref());
+        let key = self.hashes.of(token);
         if let Some(known) = self.known.get(&key) {
             return Ok(known);
         }
@@ -82,5 +96,18 @@ impl Tokens {
             groups: user.groups.unwrap_or_default(),
             extra: user.extra.unwrap_or_default(),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_remembered_by_a_hash_that_only_this_process_can_make() {
+        let (ours, theirs) = (TokenHashes::new().unwrap(), TokenHashes::new().unwrap());
+        assert_eq!(ours.of("a.b.c"), ours.of("a.b.c"));
+        assert_ne!(ours.of("a.b.c"), ours.of("a.b.d"));
+        assert_ne!(ours.of("a.b.c"), theirs.of("a.b.c"));
     }
 }
