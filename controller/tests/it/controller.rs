@@ -1,6 +1,7 @@
 //! The program under test.
 
 use std::{
+    env,
     ffi::OsStr,
     fs::{self, File},
     path::{Path, PathBuf},
@@ -15,8 +16,11 @@ use tokio::{
 
 use crate::wait::{DEADLINE, until};
 
-/// The one that is built with the tests.
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cloud-controller-manager");
+/// The one that is built with the tests, or that `OUTRIGGER_TEST_CONTROLLER` names.
+pub(crate) fn program() -> PathBuf {
+    let built = || env!("CARGO_BIN_EXE_cloud-controller-manager").into();
+    env::var_os("OUTRIGGER_TEST_CONTROLLER").map_or_else(built, PathBuf::from)
+}
 
 /// A running `cloud-controller-manager`. Dropping it kills it.
 pub(crate) struct Controller {
@@ -42,7 +46,7 @@ pub(crate) fn plain(log: &str) -> String {
 impl Controller {
     /// Starts it with an empty environment; what it prints goes to `log`.
     pub(crate) fn start<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>, log: &Path) -> Self {
-        Self::start_program(Path::new(PROGRAM), args, log)
+        Self::start_program(&program(), args, log)
     }
 
     /// The same of another version.

@@ -34,6 +34,7 @@ mod initialisation;
 mod ipam;
 mod kubelet;
 mod lifetime;
+mod memory;
 mod nonsense;
 mod operation;
 mod providers;

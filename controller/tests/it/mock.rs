@@ -192,8 +192,8 @@ pub(crate) fn instance_at(name: &str, addresses: &[&str]) -> InstanceSpec {
     }
 }
 
-/// The program, beside the one that is tested. Another package's, so cargo builds it only if the
-/// whole workspace is tested.
+/// The program, beside the one that is tested, or that `OUTRIGGER_TEST_MOCK` names. Another package's, so cargo
+/// builds it only if the whole workspace is tested.
 pub(crate) async fn binary() -> &'static Path {
     static BINARY: OnceCell<PathBuf> = OnceCell::const_new();
     let found = BINARY.get_or_init(|| async { spawn_blocking(find).await.unwrap() });
@@ -201,6 +201,9 @@ pub(crate) async fn binary() -> &'static Path {
 }
 
 fn find() -> PathBuf {
+    if let Some(named) = env::var_os("OUTRIGGER_TEST_MOCK") {
+        return named.into();
+    }
     let controller = Path::new(env!("CARGO_BIN_EXE_cloud-controller-manager"));
     let dir = controller.parent().unwrap();
     let mock = dir.join("provider-mock");

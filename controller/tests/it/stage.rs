@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::{
     caller::Port,
     cluster::Cluster,
-    controller::{Controller, PROGRAM, plain},
+    controller::{Controller, plain, program},
     look::{is_tainted, provider_id, written},
     mock::Mock,
     wait::{holds, stays},
@@ -96,7 +96,7 @@ impl Setup {
         }
         let program = match self.files {
             Some(most) => limited(dir.path(), most),
-            None => PROGRAM.into(),
+            None => program(),
         };
         Backstage {
             program,
@@ -118,7 +118,9 @@ impl Setup {
 /// A script that is the controller with a soft limit of open files.
 fn limited(dir: &Path, files: u32) -> PathBuf {
     let path = dir.join("limited");
-    let script = format!("#!/bin/sh\nulimit -Sn {files}\nexec {PROGRAM} \"$@\"\n");
+    let program = program();
+    let program = program.display();
+    let script = format!("#!/bin/sh\nulimit -Sn {files}\nexec {program} \"$@\"\n");
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path

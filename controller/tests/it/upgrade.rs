@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{controller::PROGRAM, mock};
+use crate::{controller::program, mock};
 
 /// The programs of one version.
 struct Version {
@@ -19,7 +19,7 @@ impl Version {
     /// Those that are built with the tests.
     async fn present() -> Self {
         Self {
-            controller: PROGRAM.into(),
+            controller: program(),
             mock: mock::binary().await.to_owned(),
         }
     }

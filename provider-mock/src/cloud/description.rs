@@ -76,8 +76,10 @@ impl Description {
 
     /// Reads a text; the error names the mistake and its place.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: File =
-            serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())?;
+        // As many instances as the file has: it is the caller's own.
+        let options = serde_saphyr::options! { budget: None };
+        let file: File = serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| error.without_snippet().to_string())?;
         let mut names = BTreeMap::new();
         let mut ids = BTreeMap::new();
         for (index, spec) in file.instances.iter().enumerate() {

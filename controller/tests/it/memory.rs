@@ -1,0 +1,204 @@
+//! The memory of the process while users and a provider make it hold as much as they can.
+//!
+//! The sizes are small by default; docs/performance.md has the commands for full size.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Service;
+use kube::api::PostParams;
+use outrigger_testbed::nodes::Machine;
+use serde_json::json;
+
+use crate::{
+    caller::{Port, value},
+    cluster::{Cluster, services::load_balancer_with},
+    controller::Controller,
+    look::services::condition,
+    plane::USER,
+    stage::Setup,
+    wait::{DEADLINE, holds, until_within},
+};
+
+/// Below the chart's limit of 256 MiB, since the kernel counts more than what is resident.
+const MOST: u64 = 224 << 20;
+
+/// Bytes of annotations; the API server takes 256 KiB.
+const LARGE: usize = 250 << 10;
+
+fn size(variable: &str, usual: usize) -> usize {
+    env::var(variable).map_or(usual, |size| size.parse().unwrap())
+}
+
+/// The most memory that the process had so far, in bytes.
+fn peak(controller: &mut Controller) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", controller.pid())).unwrap();
+    let mut lines = status.lines();
+    let peak = lines.find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));
+    peak.unwrap().trim().parse::<u64>().unwrap() << 10
+}
+
+/// Prints the peak and holds it against the limit.
+fn stays_small(what: &str, controller: &mut Controller) {
+    let peak = peak(controller);
+    println!("{what}: {} MiB at most", peak >> 20);
+    assert!(peak < MOST, "{what}: {peak} bytes");
+}
+
+/// Waits until a metric has a value for which `is_so` holds.
+async fn reaches(port: &Port, metric: &str, deadline: Duration, is_so: impl Fn(f64) -> bool) {
+    until_within(metric, deadline, async || {
+        let seen = value(&port.scrape().await, metric);
+        holds(seen.is_some_and(&is_so), || format!("{seen:?}"))
+    })
+    .await;
+}
+
+/// Makes Services with so many bytes of an annotation that the provider reads.
+async fn expose(cluster: &Cluster, these: Range<usize>, bytes: usize) {
+    let large = "x".repeat(bytes);
+    let services = cluster.services();
+    let made = stream::iter(these).map(|at| {
+        let change = json!({
+            "metadata": {"annotations": {"junk.example/a": large}},
+            "spec": {"allocateLoadBalancerNodePorts": false},
+        });
+        let service = load_balancer_with(&name(at), change);
+        let (services, parameters) = (services.clone(), PostParams::default());
+        async move {
+            let service: Service = serde_json::from_value(service).unwrap();
+            services.create(&parameters, &service).await.map(drop)
+        }
+    });
+    let made = made.buffer_unordered(8).try_collect::<()>();
+    made.await.unwrap();
+}
+
+/// Waits until each of so many Services has a load balancer or says that it is too large. Returns how many are held.
+async fn settle(cluster: &Cluster, port: &Port, count: usize) -> usize {
+    let deadline = DEADLINE + Duration::from_millis(100) * count as u32;
+    let all = count as f64 + 1.0;
+    let objects = r#"outrigger_store_objects{resource="services"}"#;
+    reaches(port, objects, deadline, |seen| seen >= all).await;
+    // One by one: the API server would keep a list of all of them for a while.
+    let settled = stream::iter(0..count).map(|at| async move {
+        let name = name(at);
+        until_within(&format!("{name} is served or held"), deadline, async || {
+            let service = cluster.service(&name).await;
+            let is_held = condition(&service, "Waiting") == ("True", "TooLarge");
+            let is_served = condition(&service, "Provisioned") == ("True", "Ready");
+            holds(is_held || is_served, || format!("{:?}", service.status))?;
+            Ok(usize::from(is_held))
+        })
+        .await
+    });
+    let held = settled.buffer_unordered(8);
+    held.fold(0, async |sum, one| sum + one).await
+}
+
+fn name(at: usize) -> String {
+    format!("s{at:05}")
+}
+
+#[tokio::test]
+async fn services_that_are_too_large_together_are_held() {
+    let count = size("OUTRIGGER_TEST_SERVICES", 360);
+    let port = Port::reserve();
+    let stage = Setup::mock(&["--service-annotation-prefix=junk.example/"])
+        .scraped_at(&port)
+        .prepare()
+        .await;
+    expose(&stage, 0..count / 2, LARGE).await;
+    let kubeconfig = stage.plane.kubeconfig(USER, None).unwrap();
+    let mut stage = stage.start_with(&kubeconfig);
+    settle(&stage, &port, count / 2).await;
+    stays_small("Services of a list", &mut stage.controller);
+
+    expose(&stage, count / 2..count, LARGE).await;
+    let held = settle(&stage, &port, count).await;
+    println!("{held} of {count} are held");
+    assert!(held > 0 && held < count, "{held}");
+    stays_small("Services of a watch", &mut stage.controller);
+
+    stage.restart_controller().await;
+    settle(&stage, &port, count).await;
+    stays_small("Services that were there before", &mut stage.controller);
+}
+
+#[tokio::test]
+async fn services_that_are_small_take_little_each() {
+    let count = size("OUTRIGGER_TEST_SMALL_SERVICES", 400);
+    let port = Port::reserve();
+    let stage = Setup::mock(&["--service-annotation-prefix=junk.example/"])
+        .scraped_at(&port)
+        .start();
+    let mut stage = stage.await;
+    reaches(&port, "outrigger_provider_connected", DEADLINE, |is| {
+        is > 0.0
+    })
+    .await;
+    let before = peak(&mut stage.controller);
+    expose(&stage, 0..count, 3 << 10).await;
+    assert_eq!(settle(&stage, &port, count).await, 0);
+    let each = (peak(&mut stage.controller) - before) / count as u64;
+    println!("{each} bytes for each of {count} Services");
+    // Together with what the process makes once; an unoptimised program takes 20 KiB.
+    assert!(each < 40 << 10, "{each}");
+}
+
+/// A cloud with so many machines, about 1 KiB each, as a file that the mock reads.
+fn account(dir: &Path, machines: usize) -> PathBuf {
+    let mut cloud = "defaults:\n  labels:\n".to_owned();
+    for at in 0..8 {
+        writeln!(cloud, "    example.com/label-{at}: {}", "x".repeat(63)).unwrap();
+    }
+    cloud += "instances:\n";
+    for at in 0..machines {
+        writeln!(cloud, "- name: m-{at:05}").unwrap();
+    }
+    let path = dir.join("cloud.yaml");
+    fs::write(&path, cloud).unwrap();
+    path
+}
+
+#[tokio::test]
+async fn of_an_account_with_many_machines_only_those_of_nodes_are_kept() {
+    let count = size("OUTRIGGER_TEST_MACHINES", 20_000);
+    let nodes = count / 100;
+    let deadline = DEADLINE + Duration::from_millis(50) * count as u32;
+    let port = Port::reserve();
+    let mut stage = Setup::without_provider()
+        .scraped_at(&port)
+        .flag("--node-status-update-frequency=1s")
+        .machines(Machine::numbered("m-", nodes))
+        .prepare()
+        .await;
+    let account = account(stage.dir(), count);
+    let account = format!("--cloud={}", account.display());
+    stage
+        .mock
+        .start(&[account, "--lookup-preference=list".to_owned()])
+        .await;
+    let mut stage = stage.start();
+    stage.all_synced("m-", nodes).await;
+    let before = peak(&mut stage.controller);
+    stays_small("before the first list", &mut stage.controller);
+
+    let sweeps = "outrigger_node_refresh_duration_seconds_count";
+    reaches(&port, sweeps, deadline, |sweeps| sweeps >= 2.0).await;
+    let seen = format!("seen={nodes} ");
+    stage.controller.says(&["nodes refreshed", &seen]).await;
+    for refused in ["is too large", "cannot be listed"] {
+        assert_eq!(stage.controller.lines(refused), 0, "{refused}");
+    }
+    stays_small("after some lists", &mut stage.controller);
+    let more = peak(&mut stage.controller) - before;
+    println!("{} KiB more for {count} machines", more >> 10);
+}
