@@ -125,6 +125,28 @@ fn tests_that_pages_name_are_in_their_files() {
     assert!(named > 20, "{named} tests are named");
 }
 
+/// On the page that says what strangers cannot do, each name in the form of a test's is a test.
+#[test]
+fn tests_that_the_security_page_names_exist() {
+    let mut code = BTreeMap::new();
+    texts("controller", "rs", &mut code);
+    let page = fs::read_to_string(Path::new(ROOT).join("SECURITY.md")).expect("it is there");
+    let is_name = |name: &&str| {
+        name.matches('_').count() > 2
+            && name
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    let names = page.split('`').skip(1).step_by(2).filter(is_name);
+    let missing: Vec<_> = names
+        .filter(|name| {
+            let test = format!("fn {name}(");
+            !code.values().any(|code| code.contains(&test))
+        })
+        .collect();
+    assert!(missing.is_empty(), "tests that do not exist: {missing:#?}");
+}
+
 /// The words of `text` that begin with `outrigger_`, except crates and those that end in `_`.
 fn metrics(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
