@@ -11,14 +11,20 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use jiff::Timestamp;
 use outrigger_core::{
-    effects::{Effects, RawEffects},
+    correlator::EventContent,
+    effects::{DropCause, Dropped, Effects, RawEffects},
     node::{NodeView, effects},
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::{
-    kube::{error::ApiError, events::Recorder, nodes::NodeWriter, store::Store},
+    kube::{
+        error::ApiError,
+        events::{ObjectRef, Recorder},
+        nodes::NodeWriter,
+        store::Store,
+    },
     provider::Provider,
 };
 
@@ -127,7 +133,14 @@ impl NodeEffects {
                 // Never closed.
                 let _permit = self.writing.acquire().await;
                 let (effects, events) = (&pending.effects, &self.events);
-                self.writer.write_effects(node, effects, events).await
+                let written = self
+                    .writer
+                    .write_effects(node.clone(), effects, events)
+                    .await;
+                if matches!(written, Err(ApiError::Refused(_))) {
+                    self.report_refused(&node, effects);
+                }
+                written
             }
         };
         if matches!(written, Ok(()) | Err(ApiError::Refused(_))) {
@@ -140,6 +153,29 @@ impl NodeEffects {
             }
         }
         written
+    }
+}
+
+impl NodeEffects {
+    /// The API server takes none of them, since they are one write.
+    fn report_refused(&self, node: &NodeView, effects: &Effects) {
+        let mut dropped = Dropped::default();
+        let annotations = effects.annotations.iter().map(|(key, _)| key);
+        let conditions = effects.conditions.iter().map(|(kind, _)| kind);
+        for name in annotations.chain(conditions) {
+            dropped.add(DropCause::Refused, name);
+        }
+        self.provider
+            .log_dropped_effects("node", &node.name, &dropped);
+        let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
+        for (_, report) in dropped.reports() {
+            let EventContent {
+                kind,
+                reason,
+                message,
+            } = report;
+            self.events.event(&object, kind, reason, message);
+        }
     }
 }
 
