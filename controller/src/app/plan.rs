@@ -88,25 +88,31 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
     }
 }
 
-/// Both stores, filled once, and a provider that serves.
+/// Both stores, filled once, and a provider that serves. Only the provider's declarations say which annotations are read.
 async fn gather(
     context: &ControllerContext<'_>,
 ) -> (Arc<Store<ServiceView>>, Arc<Store<NodeView>>) {
-    let (services, nodes, _) = tokio::join!(
-        listed(context, watch::SERVICES),
-        listed(context, watch::NODES),
-        context.provider.serving(),
+    let (services, nodes) = (Arc::<Store<_>>::default(), Arc::<Store<_>>::default());
+    context.provider.serving().await;
+    if let Some(session) = context.provider.session() {
+        nodes.keep_annotations(&session.annotations_of_nodes());
+        if let Some(read) = session.annotations_of_services() {
+            services.keep_annotations(&read);
+        }
+    }
+    tokio::join!(
+        fill(context, watch::SERVICES, &services),
+        fill(context, watch::NODES, &nodes),
     );
     (services, nodes)
 }
 
-async fn listed<V: View>(context: &ControllerContext<'_>, resource: Resource) -> Arc<Store<V>> {
-    let store = Arc::new(Store::default());
+async fn fill<V: View>(context: &ControllerContext<'_>, resource: Resource, store: &Arc<Store<V>>) {
     let metrics = context.metrics.watch.clone();
     let watching = watch::run(
         context.informers.clone(),
         resource,
-        Arc::clone(&store),
+        Arc::clone(store),
         Health::new(resource, &Sight::default()),
         metrics,
         CancellationToken::new(),
@@ -115,7 +121,6 @@ async fn listed<V: View>(context: &ControllerContext<'_>, resource: Resource) ->
         () = watching => {}
         () = store.synced() => {}
     }
-    store
 }
 
 /// Since which term no other program would have led, and the targets that every load balancer has, as the leader
