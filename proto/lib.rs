@@ -3,6 +3,10 @@
 //! The `.proto` files beside this one are the contract; the types here are generated from them and
 //! carry their comments. The controller is the only caller, the provider the only server.
 
+use std::{fmt, time::Duration};
+
+use prost::Message;
+
 /// `cloudprovider.v1`: messages, clients and servers, as documented in `cloudprovider/v1/*.proto`.
 pub mod v1 {
     #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
@@ -27,6 +31,133 @@ pub const DEFAULT_ENDPOINT: &str = "unix:///run/outrigger/provider.sock";
 /// The compiled contract as an encoded `google.protobuf.FileDescriptorSet`, for reflection and for
 /// tools that speak it without generated code.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// A method of the contract, as its options say.
+#[derive(Clone, Copy, Debug)]
+pub struct Method {
+    /// `InstancesService`.
+    pub service: &'static str,
+    /// `BatchGetInstances`.
+    pub name: &'static str,
+    /// `/cloudprovider.v1.InstancesService/BatchGetInstances`.
+    pub path: &'static str,
+    /// Name of its response message, of each one where it streams responses.
+    pub response: &'static str,
+    /// After it the caller takes the outcome as unknown.
+    pub deadline: Duration,
+    /// Whether [`deadline`](Self::deadline) is for each item of the request.
+    pub is_deadline_per_item: bool,
+    /// Of a stream of responses: the longest time until the first, and between two.
+    pub max_silence: Option<Duration>,
+    /// Whether it makes, changes or deletes something in the cloud.
+    pub changes_cloud: bool,
+    /// The class that it is limited and paused with; [`v1::CallClass::Unspecified`]: with none.
+    pub class: v1::CallClass,
+    /// Of a batch: the field of an item that is its key.
+    pub item_key: Option<&'static str>,
+    /// Whether a provider that declares the service may leave it out.
+    pub is_optional: bool,
+    /// Which side sends more than one message.
+    pub streams: Streams,
+}
+
+/// Which side of a call sends more than one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// One request, one response.
+    Neither,
+    /// The caller.
+    Request,
+    /// The provider.
+    Response,
+}
+
+/// The request of a method, the first message where the caller streams.
+pub trait MethodRequest: Message + Default + Send + 'static {
+    /// Its response, each one where the provider streams.
+    type Response: Message + Default + Send + 'static;
+
+    /// The method.
+    const METHOD: &'static Method;
+
+    /// Its field `context`, if it has one.
+    fn context_mut(&mut self) -> Option<&mut Option<v1::CallContext>>;
+}
+
+/// The request of a batch: the answer has one [`ItemResult`] for each of its items, in any order.
+pub trait BatchRequest: MethodRequest {
+    /// One object that it is about.
+    type Item: Message + Default + Clone + Send + Sync + 'static;
+
+    /// The answer about one item.
+    type ItemResult: ItemResult;
+
+    /// The objects that it is about.
+    fn items(&self) -> &[Self::Item];
+
+    /// The objects that it is about.
+    fn items_mut(&mut self) -> &mut Vec<Self::Item>;
+
+    /// The key of an item, which its result repeats.
+    fn key(item: &Self::Item) -> &str;
+
+    /// The results of a response.
+    fn results(response: Self::Response) -> Vec<Self::ItemResult>;
+
+    /// A response of these results.
+    fn response(results: Vec<Self::ItemResult>) -> Self::Response;
+}
+
+/// The answer about one item of a batch.
+pub trait ItemResult: Message + Default + Clone + Send + 'static {
+    /// The thing found, or why there is none.
+    type Outcome: Clone + fmt::Debug + Send + 'static;
+
+    /// The answer about the item with this key.
+    fn new(key: String, outcome: Self::Outcome) -> Self;
+
+    /// An error of the item with this key.
+    fn failed(key: String, error: RpcStatus) -> Self;
+
+    /// The key of its item.
+    fn key(&self) -> &str;
+
+    /// The key of its item.
+    fn key_mut(&mut self) -> &mut String;
+
+    /// None: unknown.
+    fn outcome_mut(&mut self) -> &mut Option<Self::Outcome>;
+
+    /// The error, if that is its outcome.
+    fn error(&self) -> Option<&RpcStatus>;
+
+    /// Its field `effects`, if it has one.
+    fn effects_mut(&mut self) -> Option<&mut Option<v1::KubernetesEffects>>;
+}
+
+/// A message of a streamed list.
+pub trait ListPage: Message + Default + Send + 'static {
+    /// An entry of the list.
+    type Item: Message + Default + Clone + Send + 'static;
+
+    /// A message with these entries, the last one if `complete`.
+    fn page(items: Vec<Self::Item>, complete: bool) -> Self;
+
+    /// Its entries, and whether it is the last one.
+    fn into_parts(self) -> (Vec<Self::Item>, bool);
+}
+
+/// The methods of the contract, and which messages are theirs.
+mod methods {
+    #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+    use super::{
+        BatchRequest, Duration, ItemResult, ListPage, Method, MethodRequest, RpcStatus, Streams, v1,
+    };
+    include!(concat!(env!("OUT_DIR"), "/methods.rs"));
+}
+
+/// The methods of the contract, those of one service together, in the order of its files.
+pub const METHODS: &[Method] = methods::METHODS;
 
 /// The messages of the contract, and of what it uses, with the memory that each takes when it is decoded: for a reader
 /// that does not trust the sender, since an entry of two bytes may become one of some hundred.
@@ -70,32 +201,13 @@ pub enum FieldKind {
 /// One `google.rpc.Status`, the error of a single item in a batch.
 pub use tonic_types::Status as RpcStatus;
 
-/// The gRPC code under which the contract lists a reason, as in `reasons.txt`.
+/// The gRPC code that goes with a reason: its option `grpc_code`.
+#[allow(
+    clippy::match_same_arms,
+    reason = "the generated match has one arm for each reason"
+)]
 pub const fn code_of(reason: v1::ErrorReason) -> tonic::Code {
-    use tonic::Code;
-    use v1::ErrorReason as R;
-    match reason {
-        R::Unspecified => Code::Unknown,
-        R::InvalidRequest
-        | R::InvalidAnnotation
-        | R::UnsupportedProtocol
-        | R::MalformedProviderId
-        | R::UnsupportedFeature
-        | R::MalformedVolumeHandle => Code::InvalidArgument,
-        R::DependencyNotReady
-        | R::ConflictingResource
-        | R::NodeSetUnknown
-        | R::NodeSetBaseMismatch
-        | R::NotHandshaked
-        | R::VersionUnsupported => Code::FailedPrecondition,
-        R::OperationInProgress | R::Conflict => Code::Aborted,
-        R::RateLimited | R::QuotaExceeded | R::Overloaded => Code::ResourceExhausted,
-        R::CredentialsInvalid => Code::Unauthenticated,
-        R::PermissionMissing => Code::PermissionDenied,
-        R::CloudUnavailable | R::ShuttingDown => Code::Unavailable,
-        R::CapabilityDisabled => Code::Unimplemented,
-        R::CloudError => Code::Internal,
-    }
+    include!(concat!(env!("OUT_DIR"), "/reasons.rs"))
 }
 
 /// The name of a gRPC code in the contract: `RESOURCE_EXHAUSTED`.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use futures::future::LocalBoxFuture;
+use outrigger_api::{Method, Streams};
 
 use crate::{client::CallError, subject::Subject, verdict::Verdict};
 
@@ -69,6 +70,8 @@ pub enum Capability {
     LoadBalancersVolatile,
     /// `Capabilities.node_sets`.
     NodeSets,
+    /// `NodeSetsCapability.deltas`.
+    NodeSetsDeltas,
     /// `Capabilities.routes`.
     Routes,
     /// `Capabilities.volumes`.
@@ -261,6 +264,21 @@ impl fmt::Display for Level {
 }
 
 impl Capability {
+    /// The part that a method belongs to.
+    pub fn of(method: &Method) -> Self {
+        match (method.service, method.streams, method.is_optional) {
+            ("InstancesService", _, false) => Self::Instances,
+            ("InstancesService", _, true) => Self::InstancesList,
+            ("LoadBalancersService", _, false) => Self::LoadBalancers,
+            ("LoadBalancersService", Streams::Response, true) => Self::LoadBalancersList,
+            ("LoadBalancersService", _, true) => Self::LoadBalancersPlan,
+            ("NodeSetsService", ..) => Self::NodeSets,
+            ("RoutesService", ..) => Self::Routes,
+            ("VolumesService", ..) => Self::Volumes,
+            _ => Self::Core,
+        }
+    }
+
     /// Whether a run of this capability alone has the cases of `other`.
     pub const fn includes(self, other: Self) -> bool {
         let of_load_balancers = matches!(
@@ -268,7 +286,10 @@ impl Capability {
             Self::LoadBalancersList | Self::LoadBalancersPlan | Self::LoadBalancersVolatile
         );
         self as u8 == other as u8
-            || matches!((self, other), (Self::Instances, Self::InstancesList))
+            || matches!(
+                (self, other),
+                (Self::Instances, Self::InstancesList) | (Self::NodeSets, Self::NodeSetsDeltas)
+            )
             || matches!(self, Self::LoadBalancers) && of_load_balancers
     }
 
@@ -283,6 +304,7 @@ impl Capability {
             Self::LoadBalancersPlan => "LoadBalancersCapability.plan",
             Self::LoadBalancersVolatile => "LoadBalancersCapability.volatile",
             Self::NodeSets => "Capabilities.node_sets",
+            Self::NodeSetsDeltas => "NodeSetsCapability.deltas",
             Self::Routes => "Capabilities.routes",
             Self::Volumes => "Capabilities.volumes",
         }

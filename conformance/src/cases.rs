@@ -3,6 +3,7 @@
 mod errors;
 mod handshake;
 mod instances;
+mod lists;
 mod load_balancers;
 mod node_sets;
 mod resilience;

@@ -1,28 +1,29 @@
-//! Calls to the provider under test, each with the deadline that the contract names, and each recorded.
+//! Calls to the provider under test, each as the table of methods says, and each recorded.
 
-mod call;
+mod batches;
 mod error;
+mod exchange;
 mod lists;
 mod raw;
-mod uploads;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use outrigger_api::v1::{
-    self, instances_service_client::InstancesServiceClient,
-    load_balancers_service_client::LoadBalancersServiceClient,
-    provider_service_client::ProviderServiceClient, routes_service_client::RoutesServiceClient,
-    volumes_service_client::VolumesServiceClient,
+use futures::{Stream, stream};
+use outrigger_api::{
+    Method, MethodRequest,
+    v1::{CallContext, GetStatusRequest, SyncNodeSetRequest, SyncNodeSetResponse},
 };
 use tokio::sync::watch;
 use tonic::{metadata::MetadataMap, transport::Channel};
-use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_client::HealthClient};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
+pub use batches::Answered;
 pub use error::CallError;
 pub use lists::Listed;
 
 use crate::{
-    connection::{self, Manner},
+    connection::{self, Manner, Wire},
+    inputs::Cluster,
     ledger::Ledger,
 };
 
@@ -30,7 +31,10 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Client {
     channel: Channel,
+    wire: Arc<Wire>,
     ledger: Arc<Ledger>,
+    /// Of the calls that name no other.
+    cluster: Cluster,
     /// Takes the place of every deadline of the contract.
     deadline: Option<Duration>,
     /// Of every call.
@@ -39,49 +43,12 @@ pub struct Client {
     reads: Option<watch::Receiver<bool>>,
 }
 
-/// The methods that have one request and one answer.
-macro_rules! unary {
-    ($($(#[$docs:meta])* $method:ident: $rpc:literal, $client:ident, $seconds:literal, $request:ty => $answer:ty;)*) => {
-        impl Client {
-            $(
-                $(#[$docs])*
-                pub async fn $method(&self, request: $request) -> Result<$answer, CallError> {
-                    let answer = self.unary($rpc, Duration::from_secs($seconds), request, |channel, request| async move {
-                        $client::new(channel).$method(request).await
-                    });
-                    let answer = answer.await?;
-                    self.ledger.see(&answer);
-                    Ok(answer)
-                }
-            )*
-        }
-    };
-}
-
-unary! {
-    /// `ProviderService.Handshake`.
-    handshake: "Handshake", ProviderServiceClient, 10, v1::HandshakeRequest => v1::HandshakeResponse;
-    /// `ProviderService.GetStatus`.
-    get_status: "GetStatus", ProviderServiceClient, 5, v1::GetStatusRequest => v1::GetStatusResponse;
-    /// `grpc.health.v1.Health.Check`.
-    check: "Health.Check", HealthClient, 5, HealthCheckRequest => HealthCheckResponse;
-    /// `InstancesService.BatchGetInstances`.
-    batch_get_instances: "BatchGetInstances", InstancesServiceClient, 30, v1::BatchGetInstancesRequest => v1::BatchGetInstancesResponse;
-    /// `LoadBalancersService.GetLoadBalancer`.
-    get_load_balancer: "GetLoadBalancer", LoadBalancersServiceClient, 120, v1::GetLoadBalancerRequest => v1::GetLoadBalancerResponse;
-    /// `LoadBalancersService.EnsureLoadBalancer`.
-    ensure_load_balancer: "EnsureLoadBalancer", LoadBalancersServiceClient, 120, v1::EnsureLoadBalancerRequest => v1::EnsureLoadBalancerResponse;
-    /// `LoadBalancersService.DeleteLoadBalancer`.
-    delete_load_balancer: "DeleteLoadBalancer", LoadBalancersServiceClient, 120, v1::DeleteLoadBalancerRequest => v1::DeleteLoadBalancerResponse;
-    /// `LoadBalancersService.PlanLoadBalancer`.
-    plan_load_balancer: "PlanLoadBalancer", LoadBalancersServiceClient, 120, v1::PlanLoadBalancerRequest => v1::PlanLoadBalancerResponse;
-    /// `RoutesService.BatchCreateRoutes`.
-    batch_create_routes: "BatchCreateRoutes", RoutesServiceClient, 120, v1::BatchCreateRoutesRequest => v1::BatchCreateRoutesResponse;
-    /// `RoutesService.BatchDeleteRoutes`.
-    batch_delete_routes: "BatchDeleteRoutes", RoutesServiceClient, 120, v1::BatchDeleteRoutesRequest => v1::BatchDeleteRoutesResponse;
-    /// `VolumesService.BatchGetVolumes`.
-    batch_get_volumes: "BatchGetVolumes", VolumesServiceClient, 30, v1::BatchGetVolumesRequest => v1::BatchGetVolumesResponse;
-}
+/// `grpc.health.v1.Health.Check`, with the deadline of the status.
+const CHECK: Method = Method {
+    name: "Health.Check",
+    path: "/grpc.health.v1.Health/Check",
+    ..*GetStatusRequest::METHOD
+};
 
 impl Client {
     /// Connects to the socket.
@@ -89,14 +56,57 @@ impl Client {
         socket: &Path,
         manner: Manner<'_>,
         ledger: Arc<Ledger>,
+        cluster: &Cluster,
     ) -> Result<Self, String> {
+        let (channel, wire) = connection::dial(socket, manner).await?;
         Ok(Self {
-            channel: connection::dial(socket, manner).await?,
+            channel,
+            wire: Arc::new(wire),
             ledger,
+            cluster: cluster.clone(),
             deadline: None,
             metadata: MetadataMap::new(),
             reads: None,
         })
+    }
+
+    /// A call with one request and one answer. A context that is absent is that of a new attempt.
+    pub async fn call<R: MethodRequest>(&self, request: R) -> Result<R::Response, CallError> {
+        let request = self.in_cluster(request);
+        let answer: R::Response = self.only(R::METHOD, stream::iter([request])).await?;
+        self.ledger.see(R::METHOD.name, &answer);
+        Ok(answer)
+    }
+
+    /// `NodeSetsService.SyncNodeSet` with these parts; the end of `parts` is the half-close.
+    pub async fn sync_node_set(
+        &self,
+        parts: impl Stream<Item = SyncNodeSetRequest> + Send + 'static,
+    ) -> Result<SyncNodeSetResponse, CallError> {
+        self.only(SyncNodeSetRequest::METHOD, parts).await
+    }
+
+    /// `grpc.health.v1.Health.Check`.
+    pub async fn check(&self) -> Result<HealthCheckResponse, CallError> {
+        let request = HealthCheckRequest::default();
+        self.only(&CHECK, stream::iter([request])).await
+    }
+
+    /// The context of a new attempt.
+    pub fn context(&self) -> CallContext {
+        self.cluster.context()
+    }
+
+    fn in_cluster<R: MethodRequest>(&self, mut request: R) -> R {
+        if let Some(context) = request.context_mut() {
+            context.get_or_insert_with(|| self.context());
+        }
+        request
+    }
+
+    /// Cuts the connection: calls on it fail, and the provider sees its end at once.
+    pub fn cut(&self) {
+        self.wire.cut();
     }
 
     /// The same connection, with one deadline for every call.

@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, net::Ipv4Addr, path::Path, time::Duration};
 use anyhow::Context as _;
 use ipnet::{IpNet, Ipv4Net};
 use jiff::SignedDuration;
-use outrigger_api::v1::HandshakeResponse;
+use outrigger_api::v1::{CallContext, HandshakeResponse};
 use serde::Deserialize;
+use uuid::Uuid;
 
 use crate::case::Input;
 
@@ -55,6 +56,17 @@ pub struct Cluster {
     /// Its range of Pod CIDRs, in which the suite makes routes.
     #[serde(rename = "podCIDRs")]
     pub pod_cidrs: Vec<IpNet>,
+}
+
+impl Cluster {
+    /// The context of a new attempt.
+    pub fn context(&self) -> CallContext {
+        CallContext {
+            request_id: Uuid::new_v4().to_string(),
+            cluster_name: self.name.clone(),
+            cluster_uid: self.uid.clone(),
+        }
+    }
 }
 
 impl Default for Cluster {

@@ -1,11 +1,13 @@
 //! Everything that the provider said in a run and that rules beyond one call are about.
 
-use std::collections::BTreeSet;
+use std::{any::Any, collections::BTreeSet};
 
-use outrigger_api::v1::{
-    self, DeleteLoadBalancerResponse, EnsureLoadBalancerResponse, GetLoadBalancerResponse,
-    KubernetesEffects, LoadBalancerAnswer, UpdateLoadBalancerNodesResponse,
-    update_load_balancer_nodes_response::Outcome as UpdateOutcome,
+use outrigger_api::{
+    ItemResult,
+    v1::{
+        DeleteLoadBalancerResponse, EnsureLoadBalancerResponse, GetLoadBalancerResponse,
+        KubernetesEffects, LoadBalancerAnswer, LoadBalancerResult, load_balancer_result::Outcome,
+    },
 };
 use parking_lot::Mutex;
 
@@ -21,6 +23,7 @@ const MOST: usize = 10_000;
 /// The record of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    secrets: Vec<String>,
     seen: Mutex<Seen>,
 }
 
@@ -34,8 +37,8 @@ pub(crate) struct Seen {
     /// Effects about Nodes, and about Services.
     pub(crate) node_effects: Vec<KubernetesEffects>,
     pub(crate) service_effects: Vec<KubernetesEffects>,
-    /// Other texts for people.
-    pub(crate) texts: BTreeSet<String>,
+    /// Methods of which an answer or an error held a secret of the inputs.
+    pub(crate) with_secrets: BTreeSet<&'static str>,
 }
 
 impl Seen {
@@ -48,148 +51,79 @@ impl Seen {
                 Ok(()) | Err(Stop::Skipped(_)) => None,
             })
     }
+
+    fn answered(&mut self, rpc: &'static str, answer: Option<&LoadBalancerAnswer>) {
+        // An absent answer is an empty one.
+        let answer = answer.cloned().unwrap_or_default();
+        self.service_effects.extend(answer.effects.clone());
+        self.answers.push((rpc, answer));
+    }
 }
 
 impl Ledger {
+    /// A record that looks for these texts.
+    pub(crate) fn new(secrets: &[String]) -> Self {
+        // An empty text is in every answer.
+        let secrets = secrets.iter().filter(|secret| !secret.is_empty());
+        Self {
+            secrets: secrets.cloned().collect(),
+            seen: Mutex::default(),
+        }
+    }
+
     pub(crate) fn record(&self, error: CallError) {
+        self.search(error.rpc, || error.message.clone().into_bytes());
         let mut seen = self.seen.lock();
         if seen.errors.len() < MOST {
             seen.errors.push(error);
         }
     }
 
+    /// Looks for secrets in the bytes of an answer: its texts are in them as they are.
+    pub(crate) fn search(&self, rpc: &'static str, bytes: impl FnOnce() -> Vec<u8>) {
+        if self.secrets.is_empty() {
+            return;
+        }
+        let bytes = bytes();
+        let holds = |secret: &String| {
+            let mut parts = bytes.windows(secret.len());
+            parts.any(|part| part == secret.as_bytes())
+        };
+        if self.secrets.iter().any(holds) {
+            self.seen.lock().with_secrets.insert(rpc);
+        }
+    }
+
+    /// Keeps the parts of a result of a batch that are judged later.
+    pub(crate) fn see_result<R: ItemResult>(&self, rpc: &'static str, result: &mut R) {
+        if let Some(status) = result.error() {
+            self.record(CallError::of_item(rpc, status));
+        }
+        let effects = result.effects_mut().and_then(|effects| effects.clone());
+        self.seen.lock().node_effects.extend(effects);
+        self.see(rpc, result);
+    }
+
     /// Keeps the parts of an answer that are judged later.
-    pub(crate) fn see(&self, answer: &impl Evidence) {
+    pub(crate) fn see(&self, rpc: &'static str, answer: &dyn Any) {
         let mut seen = self.seen.lock();
-        answer.leave(&mut seen);
-        seen.errors.truncate(MOST);
+        if let Some(one) = answer.downcast_ref::<GetLoadBalancerResponse>() {
+            seen.answered(rpc, one.answer.as_ref());
+        } else if let Some(one) = answer.downcast_ref::<EnsureLoadBalancerResponse>() {
+            seen.answered(rpc, one.answer.as_ref());
+        } else if let Some(one) = answer.downcast_ref::<DeleteLoadBalancerResponse>() {
+            seen.answered(rpc, one.answer.as_ref());
+        } else if let Some(one) = answer.downcast_ref::<LoadBalancerResult>()
+            && let Some(Outcome::Found(answer)) = &one.outcome
+        {
+            seen.answered(rpc, Some(answer));
+        }
         seen.answers.truncate(MOST);
         seen.node_effects.truncate(MOST);
         seen.service_effects.truncate(MOST);
-        while seen.texts.len() > MOST {
-            seen.texts.pop_last();
-        }
     }
 
     pub(crate) fn seen(&self) -> Seen {
         self.seen.lock().clone()
     }
-}
-
-/// An answer that leaves something behind.
-pub(crate) trait Evidence {
-    fn leave(&self, seen: &mut Seen);
-}
-
-fn answered(seen: &mut Seen, rpc: &'static str, answer: Option<&LoadBalancerAnswer>) {
-    // An absent answer is an empty one.
-    let answer = answer.cloned().unwrap_or_default();
-    seen.service_effects.extend(answer.effects.clone());
-    seen.texts.insert(answer.message.clone());
-    seen.answers.push((rpc, answer));
-}
-
-impl Evidence for GetLoadBalancerResponse {
-    fn leave(&self, seen: &mut Seen) {
-        answered(seen, "GetLoadBalancer", self.answer.as_ref());
-    }
-}
-
-impl Evidence for EnsureLoadBalancerResponse {
-    fn leave(&self, seen: &mut Seen) {
-        answered(seen, "EnsureLoadBalancer", self.answer.as_ref());
-    }
-}
-
-impl Evidence for DeleteLoadBalancerResponse {
-    fn leave(&self, seen: &mut Seen) {
-        answered(seen, "DeleteLoadBalancer", self.answer.as_ref());
-    }
-}
-
-impl Evidence for UpdateLoadBalancerNodesResponse {
-    fn leave(&self, seen: &mut Seen) {
-        match &self.outcome {
-            Some(UpdateOutcome::Answer(answer)) => {
-                answered(seen, "UpdateLoadBalancerNodes", Some(answer));
-            }
-            Some(UpdateOutcome::Error(status)) => {
-                let error = CallError::of_item("UpdateLoadBalancerNodes", status);
-                seen.errors.push(error);
-            }
-            None => {}
-        }
-    }
-}
-
-impl Evidence for v1::BatchGetInstancesResponse {
-    fn leave(&self, seen: &mut Seen) {
-        use v1::instance_result::Outcome;
-        for result in &self.results {
-            seen.node_effects.extend(result.effects.clone());
-            match &result.outcome {
-                Some(Outcome::Error(status)) => seen
-                    .errors
-                    .push(CallError::of_item("BatchGetInstances", status)),
-                Some(Outcome::NotManaged(of_another)) => {
-                    seen.texts.insert(of_another.reason.clone());
-                }
-                _ => {}
-            }
-        }
-    }
-}
-
-fn routed(seen: &mut Seen, rpc: &'static str, results: &[v1::RouteResult]) {
-    for result in results {
-        seen.node_effects.extend(result.effects.clone());
-        if let Some(status) = result.status.as_ref().filter(|status| status.code != 0) {
-            seen.errors.push(CallError::of_item(rpc, status));
-        }
-    }
-}
-
-impl Evidence for v1::BatchCreateRoutesResponse {
-    fn leave(&self, seen: &mut Seen) {
-        routed(seen, "BatchCreateRoutes", &self.results);
-    }
-}
-
-impl Evidence for v1::BatchDeleteRoutesResponse {
-    fn leave(&self, seen: &mut Seen) {
-        routed(seen, "BatchDeleteRoutes", &self.results);
-    }
-}
-
-impl Evidence for v1::BatchGetVolumesResponse {
-    fn leave(&self, seen: &mut Seen) {
-        for result in &self.results {
-            if let Some(v1::volume_result::Outcome::Error(status)) = &result.outcome {
-                let error = CallError::of_item("BatchGetVolumes", status);
-                seen.errors.push(error);
-            }
-        }
-    }
-}
-
-impl Evidence for v1::PlanLoadBalancerResponse {
-    fn leave(&self, seen: &mut Seen) {
-        let summaries = self.changes.iter().map(|change| change.summary.clone());
-        seen.texts.extend(summaries);
-    }
-}
-
-impl Evidence for v1::GetStatusResponse {
-    fn leave(&self, seen: &mut Seen) {
-        let messages = self.dependencies.iter().map(|one| one.message.clone());
-        seen.texts.extend(messages);
-    }
-}
-
-impl Evidence for v1::HandshakeResponse {
-    fn leave(&self, _: &mut Seen) {}
-}
-
-impl Evidence for tonic_health::pb::HealthCheckResponse {
-    fn leave(&self, _: &mut Seen) {}
 }

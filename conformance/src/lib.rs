@@ -2,7 +2,7 @@
 //! socket, without a cluster.
 //!
 //! ```text
-//!   cases ── check ──► Subject ──► Client ── gRPC ──► [Proxy] ──► provider under test
+//!   cases ── check ──► Subject ──► Client ── gRPC ──► provider under test
 //!     │                   │           └► Ledger: every error, effect and answer of the run
 //!     │                   └► Leftovers: what the run made, deleted after each case
 //!     └► run ──► Report: text, `JUnit` XML, JSON
@@ -30,6 +30,5 @@ mod ledger;
 mod leftovers;
 mod log;
 
-mod proxy;
 pub mod stress;
 pub mod sweep;

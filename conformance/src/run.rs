@@ -267,7 +267,7 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<Suite, String> {
     let Settings {
         endpoint, inputs, ..
     } = settings;
-    let ledger = Arc::new(Ledger::default());
+    let ledger = Arc::new(Ledger::new(&inputs.secrets));
     let log = Arc::new(Log::new(&inputs.secrets));
     let provider = if inputs.provider.command.is_empty() {
         None
@@ -276,10 +276,12 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<Suite, String> {
         let started = crate::commands::Provider::start(&inputs.provider, endpoint, &log, within);
         Some(started.await?)
     };
-    let socket = endpoint.path();
-    let dial = || Client::dial(socket, Manner::default(), Arc::clone(&ledger));
+    let dial = || {
+        let ledger = Arc::clone(&ledger);
+        Client::dial(endpoint.path(), Manner::default(), ledger, &inputs.cluster)
+    };
     let shake = |client: Client| async move {
-        let answered = client.handshake(handshake_request(inputs)).await;
+        let answered = client.call(handshake_request(inputs)).await;
         answered.map_err(|error| format!("the handshake fails: {error}"))
     };
     let handshake = shake(dial().await?).await?;

@@ -5,7 +5,13 @@ mod soak;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
-use outrigger_api::v1::{BatchGetInstancesRequest, GetStatusRequest, InstanceView, Node};
+use outrigger_api::{
+    Method, MethodRequest as _,
+    v1::{
+        BatchGetInstancesRequest, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest,
+        GetStatusRequest, InstanceView, Node, SyncNodeSetRequest,
+    },
+};
 pub use soak::Course;
 use tokio::time::Instant;
 
@@ -14,7 +20,7 @@ use crate::{
     cases,
     client::{CallError, Client},
     run::{self, Settings},
-    subject::{Subject, declares},
+    subject::{Subject, batch_size, declares},
     verdict::{Failure, Stop},
 };
 
@@ -83,11 +89,11 @@ impl fmt::Display for Stressed {
 /// How long the calls of each method took.
 #[derive(Debug, Default)]
 pub struct Latencies {
-    methods: BTreeMap<&'static str, Method>,
+    methods: BTreeMap<&'static str, Calls>,
 }
 
 #[derive(Debug, Default)]
-struct Method {
+struct Calls {
     took: Vec<Duration>,
     errors: BTreeMap<String, usize>,
 }
@@ -99,8 +105,8 @@ impl Latencies {
         methods.flat_map(|method| method.errors.values()).sum()
     }
 
-    fn add<T>(&mut self, rpc: &'static str, took: Duration, answered: Result<T, CallError>) {
-        let method = self.methods.entry(rpc).or_default();
+    fn add<T>(&mut self, method: &Method, took: Duration, answered: Result<T, CallError>) {
+        let method = self.methods.entry(method.name).or_default();
         method.took.push(took);
         if let Err(error) = answered {
             *method.errors.entry(error.to_string()).or_default() += 1;
@@ -203,7 +209,7 @@ async fn once(
         let upload = subject.snapshot("stress", &nodes(load.nodes));
         let began = Instant::now();
         let answered = client.sync_node_set(stream::iter(upload)).await;
-        latencies.add("SyncNodeSet", began.elapsed(), answered);
+        latencies.add(SyncNodeSetRequest::METHOD, began.elapsed(), answered);
     }
     if load.services > 0 && declares(handshake, Capability::LoadBalancers) {
         balance(subject, client, load, latencies).await?;
@@ -223,31 +229,27 @@ fn nodes(count: usize) -> Vec<Node> {
 
 /// Looks all nodes up, and asks for the status meanwhile.
 async fn look_up(subject: &Subject, client: &Client, load: Load, latencies: &mut Latencies) {
-    let size = match subject.instances().max_batch_size {
-        0 => 100,
-        size => size.min(500) as usize,
-    };
+    let size = batch_size(subject.instances().max_batch_size);
     let nodes = nodes(load.nodes);
     let calls = nodes.chunks(size).map(|batch| {
         let request = BatchGetInstancesRequest {
-            context: subject.context(),
-            nodes: batch.to_vec(),
-            max_staleness: None,
+            items: batch.to_vec(),
             view: InstanceView::State.into(),
+            ..BatchGetInstancesRequest::default()
         };
         async move {
             let began = Instant::now();
-            let looked_up = client.batch_get_instances(request).await;
+            let looked_up = client.results(request).await;
             let took = began.elapsed();
             let began = Instant::now();
-            let status = client.get_status(GetStatusRequest {}).await;
+            let status = client.call(GetStatusRequest {}).await;
             (took, looked_up.map(drop), began.elapsed(), status.map(drop))
         }
     });
     let mut calls = stream::iter(calls).buffer_unordered(load.parallel);
     while let Some((took, looked_up, status_took, status)) = calls.next().await {
-        latencies.add("BatchGetInstances", took, looked_up);
-        latencies.add("GetStatus", status_took, status);
+        latencies.add(BatchGetInstancesRequest::METHOD, took, looked_up);
+        latencies.add(GetStatusRequest::METHOD, status_took, status);
     }
 }
 
@@ -270,7 +272,7 @@ async fn balance(
     });
     let mut ensured = stream::iter(ensured).buffer_unordered(load.parallel);
     while let Some((took, answered)) = ensured.next().await {
-        latencies.add("EnsureLoadBalancer", took, answered);
+        latencies.add(EnsureLoadBalancerRequest::METHOD, took, answered);
     }
     let deleted = services.iter().map(|service| async move {
         let began = Instant::now();
@@ -279,7 +281,7 @@ async fn balance(
     });
     let mut deleted = stream::iter(deleted).buffer_unordered(load.parallel);
     while let Some((took, answered)) = deleted.next().await {
-        latencies.add("DeleteLoadBalancer", took, answered);
+        latencies.add(DeleteLoadBalancerRequest::METHOD, took, answered);
     }
     // Those that were IN_PROGRESS.
     subject.clean_up().await

@@ -14,7 +14,7 @@ use std::{
 };
 
 use outrigger_api::{
-    MINOR,
+    METHODS, MINOR, Method,
     v1::{
         CallContext, Capabilities, ClusterInfo, HandshakeRequest, HandshakeResponse,
         InstancesCapability, LoadBalancersCapability,
@@ -22,10 +22,10 @@ use outrigger_api::{
 };
 use outrigger_provider_sdk::Endpoint;
 use tokio::sync::Mutex;
-use uuid::Uuid;
 
 pub(crate) use load_balancers::{NAMESPACE, is_passing, uid_of};
 pub use load_balancers::{describe, name_of, port};
+pub(crate) use nodes::commit;
 pub(crate) use routes::{Change, Changed, destination, leads_to, routes_to};
 
 use crate::{
@@ -105,6 +105,15 @@ impl Subject {
         self.capabilities().load_balancers.unwrap_or_default()
     }
 
+    /// The methods of the capabilities that it declares.
+    pub fn declared_methods(&self) -> impl Iterator<Item = &'static Method> {
+        let declared = |method: &&Method| {
+            let capability = Capability::of(method);
+            capability != Capability::Core && declares(self.handshake(), capability)
+        };
+        METHODS.iter().filter(declared)
+    }
+
     /// Everything that the provider has said in this run up to now.
     pub(crate) fn seen(&self) -> Seen {
         self.suite.ledger.seen()
@@ -137,22 +146,32 @@ impl Subject {
     /// A new connection made in another way, without a handshake.
     pub(crate) async fn dial_with(&self, manner: Manner<'_>) -> Verdict<Client> {
         let ledger = Arc::clone(&self.suite.ledger);
-        let dialed = Client::dial(self.endpoint().path(), manner, ledger).await;
+        let (socket, cluster) = (self.endpoint().path(), &self.inputs().cluster);
+        let dialed = Client::dial(socket, manner, ledger, cluster).await;
         dialed.map_err(|error| failed("the provider accepts a connection", error))
-    }
-
-    /// A new connection to another socket, such as that of a proxy; with a handshake.
-    pub(crate) async fn connect_to(&self, socket: &std::path::Path) -> Verdict<Client> {
-        let ledger = Arc::clone(&self.suite.ledger);
-        let dialed = Client::dial(socket, Manner::default(), ledger).await;
-        let client = dialed.map_err(|error| failed("the provider accepts a connection", error))?;
-        client.handshake(self.handshake_request()).await?;
-        Ok(client)
     }
 
     /// A new connection on which a handshake was made.
     pub async fn connect(&self) -> Verdict<Client> {
-        self.connect_to(self.endpoint().path()).await
+        self.connect_with(Manner::default()).await
+    }
+
+    /// The same, made in another way.
+    pub(crate) async fn connect_with(&self, manner: Manner<'_>) -> Verdict<Client> {
+        let client = self.dial_with(manner).await?;
+        client.call(self.handshake_request()).await?;
+        Ok(client)
+    }
+
+    /// Makes one call on a connection that is cut once the call has ended: to the provider, its reply was lost.
+    pub(crate) async fn lose_reply<T>(
+        &self,
+        call: impl AsyncFnOnce(&Client) -> Verdict<T>,
+    ) -> Verdict<T> {
+        let client = self.connect().await?;
+        let lost = call(&client).await;
+        client.cut();
+        lost
     }
 
     /// The handshake that the controller would send.
@@ -160,22 +179,11 @@ impl Subject {
         handshake_request(self.inputs())
     }
 
-    /// The context of a new attempt.
-    pub fn context(&self) -> Option<CallContext> {
-        let cluster = &self.inputs().cluster;
-        Some(CallContext {
-            request_id: Uuid::new_v4().to_string(),
-            cluster_name: cluster.name.clone(),
-            cluster_uid: cluster.uid.clone(),
-        })
-    }
-
     /// The context of a new attempt for a cluster with the same name that has nothing.
     pub fn context_of_another_cluster(&self) -> Option<CallContext> {
-        let context = self.context()?;
         Some(CallContext {
             cluster_uid: uid_of(&self.name()),
-            ..context
+            ..self.inputs().cluster.context()
         })
     }
 
@@ -279,6 +287,15 @@ pub(crate) fn handshake_request(inputs: &Inputs) -> HandshakeRequest {
     }
 }
 
+/// Items of one batch, as a capability declares them. The controller uses no more than 500.
+pub(crate) const fn batch_size(declared: u32) -> usize {
+    match declared {
+        0 => 100,
+        1..=500 => declared as usize,
+        _ => 500,
+    }
+}
+
 /// Whether the handshake declares this part of the contract.
 pub fn declares(handshake: &HandshakeResponse, capability: Capability) -> bool {
     let declared = handshake.capabilities.clone().unwrap_or_default();
@@ -292,6 +309,7 @@ pub fn declares(handshake: &HandshakeResponse, capability: Capability) -> bool {
         Capability::LoadBalancersPlan => load_balancers.is_some_and(|one| one.plan),
         Capability::LoadBalancersVolatile => load_balancers.is_some_and(|one| one.volatile),
         Capability::NodeSets => declared.node_sets.is_some(),
+        Capability::NodeSetsDeltas => declared.node_sets.is_some_and(|one| one.deltas),
         Capability::Routes => declared.routes.is_some(),
         Capability::Volumes => declared.volumes.is_some(),
     }

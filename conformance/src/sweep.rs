@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use ipnet::IpNet;
-use outrigger_api::v1::{ListLoadBalancersRequest, Service};
+use outrigger_api::v1::Service;
 
 use crate::{
     case::Capability,
@@ -71,12 +71,8 @@ pub async fn sweep(settings: Settings, by_run: bool) -> Result<Swept, String> {
     } else if by_run {
         possible(&settings.run_id)
     } else if has_list {
-        let request = ListLoadBalancersRequest {
-            context: subject.context(),
-        };
-        let listed = client.list_load_balancers(request).await;
-        let listed = listed.map_err(|error| error.to_string())?;
-        let services = listed.entries.into_iter().filter_map(|one| one.service);
+        let listed = subject.listed_services(&client, None).await;
+        let services = listed.map_err(|error| error.to_string())?.into_iter();
         let ours = services.filter(|one| one.namespace == NAMESPACE);
         ours.map(|one| service(one.name, one.uid)).collect()
     } else {

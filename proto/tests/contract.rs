@@ -160,30 +160,6 @@ fn each_reason_is_listed_with_its_code() {
         reasons(),
         "record the reasons with UPDATE_CONTRACT=1 cargo test -p outrigger-api"
     );
-    // The comment of each reason begins with its code.
-    for file in files() {
-        let info = file
-            .source_code_info
-            .as_ref()
-            .expect("the compiler keeps comments");
-        for (at, proto) in file.enum_type.iter().enumerate() {
-            if proto.name() != "ErrorReason" {
-                continue;
-            }
-            for (value, proto) in proto.value.iter().enumerate().skip(1) {
-                let reason = ErrorReason::try_from(proto.number()).expect("a reason");
-                let path = [5, at as i32, 2, value as i32];
-                let location = info.location.iter().find(|l| l.path == path);
-                let comment = location.map_or("", |l| l.leading_comments()).trim();
-                let code = code_name(code_of(reason));
-                assert!(
-                    comment.starts_with(code),
-                    "{}: {comment:?} does not begin with {code}",
-                    proto.name()
-                );
-            }
-        }
-    }
 }
 
 #[test]

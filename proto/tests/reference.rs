@@ -9,9 +9,12 @@
 #[path = "reference/text.rs"]
 mod text;
 
-use std::{collections::HashMap, env, fmt::Write as _, fs, path::Path};
+use std::{collections::HashMap, env, fmt::Write as _, fs, path::Path, time::Duration};
 
-use outrigger_api::FILE_DESCRIPTOR_SET;
+use outrigger_api::{
+    FILE_DESCRIPTOR_SET, METHODS, Method, code_name, code_of,
+    v1::{CallClass, ErrorReason},
+};
 use prost::Message as _;
 use prost_types::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
@@ -29,7 +32,7 @@ in [`proto/reasons.txt`](../proto/reasons.txt).
 ";
 
 /// In the order in which one reads them.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "provider",
     "instances",
     "load_balancers",
@@ -37,6 +40,7 @@ const FILES: [&str; 7] = [
     "routes",
     "volumes",
     "common",
+    "options",
 ];
 
 /// The comments of one file by the path of their declaration.
@@ -116,6 +120,7 @@ fn service(page: &mut String, comments: &Comments<'_>, at: i32, proto: &ServiceD
             stream(method.server_streaming()),
             short(method.output_type()),
         );
+        page.push_str(&rules(proto.name(), method.name()));
         page.push_str(&text::markdown(comments.at(&[6, at, 2, rpc])));
     }
 }
@@ -149,13 +154,52 @@ fn enumeration(page: &mut String, comments: &Comments<'_>, at: i32, proto: &Enum
     page.push_str(&text::markdown(comments.at(&[5, at])));
     page.push_str("\n| value | |\n|---|---|\n");
     for (value, decl) in (0..).zip(&proto.value) {
-        let meaning = text::line(comments.at(&[5, at, 2, value]));
+        let mut meaning = text::line(comments.at(&[5, at, 2, value]));
+        if let Some(reason) = ErrorReason::from_str_name(decl.name())
+            && reason != ErrorReason::Unspecified
+        {
+            meaning = format!("{}: {meaning}", code_name(code_of(reason)));
+        }
         let _ = writeln!(page, "| `{}` | {meaning} |", decl.name());
     }
 }
 
+/// The options of a method as a paragraph.
+fn rules(service: &str, name: &str) -> String {
+    let of = |method: &&Method| method.service == service && method.name == name;
+    let method = METHODS.iter().find(of).expect("each method has a row");
+    let seconds = |time: Duration| match time.as_secs() {
+        seconds if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
+        seconds => format!("{seconds} s"),
+    };
+    let mut text = format!("Deadline {}", seconds(method.deadline));
+    if method.is_deadline_per_item {
+        text.push_str(" for each item");
+    }
+    if let Some(silence) = method.max_silence {
+        let silence = seconds(silence);
+        let _ = write!(
+            text,
+            "; at most {silence} until the first message and between two"
+        );
+    }
+    text.push_str(". ");
+    if method.class != CallClass::Unspecified {
+        let _ = write!(text, "Class {}. ", method.class.as_str_name());
+    }
+    if let Some(key) = method.item_key {
+        let _ = write!(text, "Batch: the key of an item is its `{key}`. ");
+    }
+    text.push_str(if method.changes_cloud {
+        "Changes the cloud.\n\n"
+    } else {
+        "Changes nothing.\n\n"
+    });
+    text
+}
+
 /// The rules stand before the first message of `common.proto`, apart from its own comment.
-fn rules(page: &mut String, common: &FileDescriptorProto) {
+fn package_rules(page: &mut String, common: &FileDescriptorProto) {
     let info = common.source_code_info.as_ref();
     let locations = &info.expect("the compiler keeps comments").location;
     let first = locations.iter().find(|l| l.path == [4, 0]);
@@ -176,15 +220,17 @@ fn page() -> String {
             .expect("the file is there")
     };
     let mut page = HEAD.to_owned();
-    rules(&mut page, file("common"));
+    package_rules(&mut page, file("common"));
     for name in FILES {
         let file = file(name);
         let comments = Comments::of(file);
         for (at, proto) in (0..).zip(&file.service) {
             service(&mut page, &comments, at, proto);
         }
-        if file.service.is_empty() {
-            page.push_str("\n## Messages of several services\n");
+        match name {
+            "common" => page.push_str("\n## Messages of several services\n"),
+            "options" => page.push_str("\n## Options of the methods\n"),
+            _ => {}
         }
         for (at, proto) in (0..).zip(&file.message_type) {
             message(&mut page, &comments, at, proto);

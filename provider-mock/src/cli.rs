@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod ctl;
+#[cfg(feature = "defects")]
 pub(crate) mod defects;
 pub(crate) mod serve;
 mod show;
@@ -24,6 +25,7 @@ pub(crate) enum Command {
     Serve(Box<serve::ServeCommand>),
     /// Change the cloud of a running mock, break it, read its counters
     Ctl(Box<ctl::CtlCommand>),
+    #[cfg(feature = "defects")]
     /// List the mistakes that `serve --defect` can make
     Defects,
     /// Ask a running provider how it is, for exec probes

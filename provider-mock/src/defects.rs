@@ -1,4 +1,4 @@
-//! Mistakes that authors of providers make, each under a name: `serve --defect NAME`.
+//! Mistakes that authors of providers make, each under a name: `serve --defect NAME`. Only the feature `defects` has them.
 //!
 //! The mock is a correct provider. A [`Defect`] stands in front of it and changes its requests, its answers, or
 //! the way it listens; each names the cases of the conformance suite that must fail by it. So the suite is
@@ -28,19 +28,20 @@ use std::sync::Arc;
 use futures::Stream;
 use futures::future::{FutureExt as _, ready};
 use outrigger_api::v1::ErrorReason;
-use outrigger_api::{RpcStatus, code_of};
+use outrigger_api::{BatchRequest, ItemResult, ListPage, MethodRequest, RpcStatus, code_of};
+use outrigger_provider_sdk::Server;
 use prost::Message;
-use tonic::Status;
 use tonic::transport::server::{Connected, UdsConnectInfo};
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
+use tower::layer::layer_fn;
 
-pub(crate) use defective::Defective;
 pub use listening::{Guarded, Peer};
 
 use crate::faults::{BadAnswer, InjectedError, Method};
-use crate::wire::frames::Answer;
-use crate::wire::spoil::spoil_all;
-use exchange::{Around, Call, Next, On};
+use crate::wire::{Answer, Call};
+use defective::Defective;
+use exchange::{Around, Next, On};
 use listening::Listening;
 
 /// Environment variable that names the defect of `serve`.
@@ -113,9 +114,20 @@ impl Defect {
     /// Whether a case that is none of [`cases`](Self::cases) may fail by it.
     pub fn may_fail(&self, case: &str) -> bool {
         // A call behind a defect begins once its request is whole, after the SIGTERM of RES-21.
-        let upload = Method::SyncNodeSet.path();
-        let holds_uploads = || self.hooks.iter().any(|(on, _)| on.is_about(&upload));
+        let upload = Method::SyncNodeSet.path;
+        let holds_uploads = || self.hooks.iter().any(|(on, _)| on.is_about(upload));
         self.by_chance.contains(&case) || case == "RES-21" && holds_uploads()
+    }
+
+    /// Puts it between the callers and a provider: to the mistake a fault is one of the cloud.
+    pub fn stand_before(self: &Arc<Self>, server: Server) -> Server {
+        let defect = Arc::clone(self);
+        server.wrap(move |mut routes| {
+            let router = routes.axum_router_mut();
+            let layer = layer_fn(move |inner| Defective::new(inner, Arc::clone(&defect)));
+            *router = std::mem::take(router).layer(layer);
+            routes
+        })
     }
 
     /// To be called before the socket is made.
@@ -162,99 +174,172 @@ impl Defect {
     }
 
     /// Does something with each call, the correct answer at reach.
-    fn around<F>(
-        mut self,
-        on: impl Into<On>,
+    fn around<F>(mut self, on: On, around: impl Fn(Call, Next) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        let around: Around = Arc::new(move |call, next| Box::pin(around(call, next)));
+        self.hooks.push((on, around));
+        self
+    }
+
+    /// Does something with each call of a method.
+    fn call<Q: MethodRequest, F>(
+        self,
         around: impl Fn(Call, Next) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Answer> + Send + 'static,
     {
-        let around: Around = Arc::new(move |call, next| Box::pin(around(call, next)));
-        self.hooks.push((on.into(), around));
-        self
+        self.around(On::of::<Q>(), around)
+    }
+
+    /// Does something with each answer.
+    fn answered(
+        self,
+        on: On,
+        change: impl Fn(&Call, Answer) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let change = Arc::new(change);
+        self.around(on, move |call, next| {
+            let change = Arc::clone(&change);
+            async move {
+                let answer = next.serve(call.clone()).await;
+                change(&call, answer)
+            }
+        })
     }
 
     /// Serves another request than the one that came.
-    fn request<Q: Message + Default>(
-        self,
-        on: impl Into<On>,
-        change: impl Fn(&mut Q) + Send + Sync + 'static,
-    ) -> Self {
-        self.around(on, move |call, next| {
+    fn request<Q: MethodRequest>(self, change: impl Fn(&mut Q) + Send + Sync + 'static) -> Self {
+        self.around(On::of::<Q>(), move |call, next| {
             let mut message = call.message();
             change(&mut message);
             next.serve(call.with(&message))
         })
     }
 
-    /// Changes each message of the answer.
-    fn answer<A: Message + Default + 'static>(
-        self,
-        on: impl Into<On>,
-        change: impl Fn(&mut A) + Send + Sync + 'static,
-    ) -> Self {
-        self.answer_to(on, move |(): &(), answer| change(answer))
-    }
-
     /// Changes each message of the answer, as the request asks for it.
-    fn answer_to<Q: Message + Default + 'static, A: Message + Default + 'static>(
+    fn answer<Q: MethodRequest>(
         self,
-        on: impl Into<On>,
-        change: impl Fn(&Q, &mut A) + Send + Sync + 'static,
+        change: impl Fn(&Q, &mut Q::Response) + Send + Sync + 'static,
     ) -> Self {
-        let change = Arc::new(change);
-        self.around(on, move |call, next| {
-            let change = Arc::clone(&change);
-            async move {
-                let request = call.message();
-                let mut answer = next.serve(call).await;
-                answer.each(|message| change(&request, message));
-                answer
-            }
+        self.answered(On::of::<Q>(), move |call, mut answer| {
+            let request = call.message();
+            answer.each(|message| change(&request, message));
+            answer
         })
     }
 
-    /// Answers a request with an error, unserved.
-    fn refuses<Q: Message + Default>(
+    /// Changes the results of a batch together.
+    fn results<B: BatchRequest>(
         self,
-        on: impl Into<On>,
-        refusal: impl Fn(&Q) -> Option<Status> + Send + Sync + 'static,
+        change: impl Fn(&B, &mut Vec<B::ItemResult>) + Send + Sync + 'static,
     ) -> Self {
-        self.around(on, move |call, next| match refusal(&call.message()) {
-            Some(status) => ready(Answer::failed(status)).boxed(),
-            None => next.serve(call),
+        self.answered(On::of::<B>(), move |call, mut answer| {
+            answer.results::<B>(|results| change(&call.message(), results));
+            answer
         })
     }
 
-    /// Changes the errors of calls.
-    fn error(
+    /// Changes the outcome of each item of a batch, as the request asks for it.
+    fn outcomes<B: BatchRequest>(
         self,
-        on: impl Into<On>,
-        change: impl Fn(Status) -> Status + Send + Sync + 'static,
+        change: impl Fn(&B, &B::Item, &mut OutcomeOf<B>) + Send + Sync + 'static,
     ) -> Self {
-        let change = Arc::new(change);
-        self.around(on, move |call, next| {
-            let change = Arc::clone(&change);
-            async move {
-                let answer = next.serve(call).await;
-                match answer.error() {
-                    Some(status) => Answer::failed(change(status)),
-                    None => answer,
+        self.results(move |request: &B, results| {
+            for result in results {
+                let items = request.items().iter();
+                let item = { items }.find(|item| B::key(item) == result.key());
+                if let (Some(item), Some(outcome)) = (item, result.outcome_mut()) {
+                    change(request, item, outcome);
                 }
             }
         })
     }
 
+    /// Changes the entries of each part of a list.
+    fn listed<L: MethodRequest<Response: ListPage>>(
+        self,
+        change: impl Fn(&mut Vec<EntryOf<L>>) + Send + Sync + 'static,
+    ) -> Self {
+        self.answer::<L>(move |_, page| {
+            let (mut entries, complete) = std::mem::take(page).into_parts();
+            change(&mut entries);
+            *page = ListPage::page(entries, complete);
+        })
+    }
+
+    /// Ends lists without `complete`.
+    fn never_complete<L: MethodRequest<Response: ListPage>>(self) -> Self {
+        self.answer::<L>(|_, page| {
+            let (entries, _) = std::mem::take(page).into_parts();
+            *page = ListPage::page(entries, false);
+        })
+    }
+
+    /// Lists some entries twice, as long as they are there.
+    fn twice<L: MethodRequest<Response: ListPage>>(
+        self,
+        is_double: impl Fn(&EntryOf<L>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.listed::<L>(move |entries| {
+            let doubles = entries.iter().filter(|one| is_double(one));
+            entries.extend(doubles.cloned().collect::<Vec<_>>());
+        })
+    }
+
+    /// Answers each item of a batch with an outcome, where the whole call fails since the cloud does.
+    fn while_the_cloud_fails<B: BatchRequest>(self, outcome: fn() -> OutcomeOf<B>) -> Self {
+        self.answered(On::of::<B>(), move |call, answer| {
+            if answer.code() != Code::Unavailable {
+                return answer;
+            }
+            let request: B = call.message();
+            let keys = request.items().iter().map(|item| B::key(item).to_owned());
+            let results = keys.map(|key| ItemResult::new(key, outcome()));
+            Answer::ok(&B::response(results.collect()))
+        })
+    }
+
+    /// Answers a request with an error, unserved.
+    fn refuses<Q: MethodRequest>(
+        self,
+        refusal: impl Fn(&Q) -> Option<Status> + Send + Sync + 'static,
+    ) -> Self {
+        self.around(On::of::<Q>(), move |call, next| {
+            match refusal(&call.message()) {
+                Some(status) => ready(Answer::failed(status)).boxed(),
+                None => next.serve(call),
+            }
+        })
+    }
+
+    /// Changes the errors of calls.
+    fn error(self, on: On, change: impl Fn(Status) -> Status + Send + Sync + 'static) -> Self {
+        self.answered(on, move |_, answer| match answer.error() {
+            Some(status) => Answer::failed(change(status)),
+            None => answer,
+        })
+    }
+
     /// Spoils each answer, as the fault of the same name does for a while.
-    fn bad_answer(self, method: Method, bad: BadAnswer) -> Self {
-        self.around(method, move |call, next| async move {
-            let mut answer = next.serve(call).await;
-            spoil_all(bad, method, &mut answer);
+    fn bad_answer<Q: MethodRequest>(self, bad: BadAnswer) -> Self {
+        self.answered(On::of::<Q>(), move |call, mut answer| {
+            if let Some(shape) = Method::of::<Q>().shape() {
+                let asked = shape.asked(call.first());
+                shape.spoil_answer(bad, &asked, &mut answer, &|_| true);
+            }
             answer
         })
     }
 }
+
+/// The outcome of an item.
+type OutcomeOf<B> = <<B as BatchRequest>::ItemResult as ItemResult>::Outcome;
+
+/// An entry of a list.
+type EntryOf<L> = <<L as MethodRequest>::Response as ListPage>::Item;
 
 fn deliberate(reason: ErrorReason, message: &str) -> InjectedError {
     let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");

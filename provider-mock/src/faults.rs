@@ -5,16 +5,17 @@
 //! fault whose budget is used up is gone.
 
 mod bad_answer;
-mod bad_load_balancer;
-mod bad_route;
-mod bad_volume;
 mod code;
 mod error;
 mod method;
 mod set;
+mod shape;
+mod spoil;
 
 use std::time::Duration;
 
+use outrigger_api::METHODS;
+use outrigger_api::v1::{self, CallClass};
 use serde::{Deserialize, Serialize};
 
 pub use bad_answer::BadAnswer;
@@ -22,10 +23,13 @@ pub use code::Code;
 pub use error::InjectedError;
 pub use method::Method;
 pub(crate) use set::Faults;
+pub(crate) use shape::Asked;
 
 use crate::cidr::Cidr;
 use crate::duration;
 use crate::instances::NodeName;
+use crate::journal::ServiceName;
+use crate::volumes::handle_in;
 
 /// Something that goes wrong, where, and how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -188,13 +192,15 @@ impl Fault {
         }
         if let Some(method) = self.method {
             match &self.effect {
-                Effect::ItemError(_) if !method.has_items() => {
+                Effect::ItemError(_) if !method.is_batch() => {
+                    let batches = METHODS.iter().filter(|one| one.item_key.is_some());
+                    let batches: Vec<_> = batches.map(|one| one.name).collect();
+                    let batches = batches.join(", ");
                     return Err(format!(
-                        "{method} has no errors of single items; use BatchGetInstances, \
-                         UpdateLoadBalancerNodes, BatchCreateRoutes, BatchDeleteRoutes or BatchGetVolumes"
+                        "{method} has no errors of single items; use one of {batches}"
                     ));
                 }
-                Effect::BadAnswer(bad) if !bad.fits(method) => {
+                Effect::BadAnswer(bad) if !method.can_be(*bad) => {
                     return Err(format!("{method} has no answers that could be {bad}"));
                 }
                 _ => {}
@@ -204,103 +210,128 @@ impl Fault {
         if self.node.is_some() && !self.effect.is_about_items() && !hangs {
             return Err("a whole call cannot fail for one node; fail its item instead".into());
         }
-        if self.route.is_some() {
-            if let Some(method) = self.method.filter(|method| !method.is_about_routes()) {
-                return Err(format!("{method} is not about routes"));
+        let (service, route) = (self.service.is_some(), self.route.is_some());
+        for (is_named, class, what) in [
+            (service, CallClass::LoadBalancers, "a Service"),
+            (route, CallClass::Routes, "routes"),
+            (self.volume.is_some(), CallClass::Volumes, "volumes"),
+        ] {
+            if let Some(method) = self.method.filter(|one| is_named && !one.is_of(class)) {
+                return Err(format!("{method} is not about {what}"));
             }
-            if !self.effect.is_about_items() {
-                return Err("a call is about many routes; fail the item of one instead".into());
-            }
-        }
-        if self.volume.is_some() {
-            if let Some(method) = self.method.filter(|method| !method.is_about_volumes()) {
-                return Err(format!("{method} is not about volumes"));
-            }
-            if !self.effect.is_about_items() {
-                return Err("a call is about many volumes; fail the item of one instead".into());
-            }
-        }
-        if let (Some(_), Some(method)) = (&self.service, self.method) {
-            if !method.is_about_services() {
-                return Err(format!("{method} is not about a Service"));
-            }
-            if method == Method::UpdateLoadBalancerNodes && !self.effect.is_about_items() {
-                return Err(
-                    "an update is about many Services; fail the item of one instead".into(),
-                );
+            // Calls about one Service are known; all others of these are batches.
+            let of_batch = !service || self.method.is_some_and(Method::is_batch);
+            if is_named && of_batch && !self.effect.is_about_items() {
+                return Err("a call is about many of them; fail the item of one instead".into());
             }
         }
         Ok(())
     }
 }
 
-/// The subject of a call, or of one item of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The object that an item, a result or an entry of a list is about.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct About {
-    /// Of a lookup all that it asks about.
-    pub(crate) nodes: Vec<String>,
-    /// `namespace/name` and UID.
-    pub(crate) service: Option<(String, String)>,
+    node: Option<String>,
+    pub(crate) service: Option<ServiceName>,
     /// The destination of a route, without host bits.
     pub(crate) route: Option<Cidr>,
     /// The handle of a volume.
-    pub(crate) volume: Option<String>,
+    volume: Option<String>,
+}
+
+/// A message about one object.
+trait Named {
+    fn about(&self) -> About;
+}
+
+impl Named for v1::Node {
+    fn about(&self) -> About {
+        About::node(&self.name)
+    }
+}
+
+impl Named for v1::Instance {
+    fn about(&self) -> About {
+        About::node(&self.node_name)
+    }
+}
+
+impl Named for v1::Service {
+    fn about(&self) -> About {
+        About::service(&self.namespace, &self.name, &self.uid)
+    }
+}
+
+impl Named for v1::OwnedLoadBalancer {
+    fn about(&self) -> About {
+        let service = self.service.as_ref();
+        service.map_or_else(About::default, |service| {
+            About::service(&service.namespace, &service.name, &service.uid)
+        })
+    }
+}
+
+impl Named for v1::Route {
+    fn about(&self) -> About {
+        About {
+            route: self.destination_cidr.parse().ok().map(Cidr::network),
+            ..About::node(&self.node_name)
+        }
+    }
+}
+
+impl Named for v1::Volume {
+    fn about(&self) -> About {
+        let source = self
+            .source
+            .as_ref()
+            .and_then(|source| source.source.as_ref());
+        About {
+            volume: source.map(handle_in),
+            ..About::default()
+        }
+    }
 }
 
 impl About {
-    pub(crate) fn node(name: &str) -> Self {
+    fn node(name: &str) -> Self {
         Self {
-            nodes: vec![name.to_owned()],
+            node: Some(name.to_owned()),
             ..Self::default()
         }
     }
 
-    pub(crate) fn service(namespace: &str, name: &str, uid: &str) -> Self {
+    fn service(namespace: &str, name: &str, uid: &str) -> Self {
+        let name = format!("{namespace}/{name}");
+        let uid = uid.to_owned();
         Self {
-            service: Some((format!("{namespace}/{name}"), uid.to_owned())),
-            ..Self::default()
-        }
-    }
-
-    pub(crate) fn route(destination: &str, node: &str) -> Self {
-        Self {
-            route: destination.parse().ok().map(Cidr::network),
-            ..Self::node(node)
-        }
-    }
-
-    /// A volume; none if its handle is not known.
-    pub(crate) fn volume(handle: Option<&str>) -> Self {
-        Self {
-            volume: handle.map(str::to_owned),
+            service: Some(ServiceName { name, uid }),
             ..Self::default()
         }
     }
 }
 
 impl Fault {
-    /// Whether the objects of a call's request must be known.
-    pub(crate) fn needs_subjects(&self, method: Method) -> bool {
-        // A result about a volume names it by a key of the request alone.
-        let of_volumes = method.is_about_volumes() && self.effect.is_about_items();
-        let of_call = self.node.is_some() && !self.effect.is_about_items();
-        let each = matches!(self.effect, Effect::OneAfterTheOther { .. });
-        self.service.is_some() || of_volumes || of_call || each
-    }
-
-    pub(crate) fn is_about(&self, about: &About) -> bool {
-        let node = self
-            .node
-            .as_ref()
-            .is_none_or(|wanted| about.nodes.iter().any(|name| name == wanted.as_str()));
+    fn is_about(&self, about: &About) -> bool {
+        let node = self.node.as_ref().map(NodeName::as_str);
         let service = self.service.as_ref().is_none_or(|wanted| {
             let service = about.service.as_ref();
-            service.is_some_and(|(name, uid)| name == wanted || uid == wanted)
+            service.is_some_and(|known| known.name == *wanted || known.uid == *wanted)
         });
-        let route = self
-            .route
-            .is_none_or(|wanted| about.route == Some(wanted.network()));
-        let volume = self.volume.is_none() || about.volume == self.volume;
-        node && service && route && volume
+        let route = self.route.map(Cidr::network);
+        (node.is_none() || about.node.as_deref() == node)
+            && service
+            && (route.is_none() || about.route == route)
+            && (self.volume.is_none() || about.volume == self.volume)
+    }
+
+    /// Whether it is about a whole call. A batch as a whole is not about one Service.
+    fn is_about_call(&self, method: Method, asked: &Asked) -> bool {
+        if asked.is_empty() {
+            return self.is_about(&About::default());
+        }
+        let of_one = self.service.is_none() || !method.is_batch();
+        of_one && asked.iter().any(|(_, about)| self.is_about(about))
     }
 }

@@ -15,6 +15,7 @@ pub mod cidr;
 pub mod cloud;
 pub mod connections;
 pub mod control;
+#[cfg(feature = "defects")]
 pub mod defects;
 pub mod duration;
 pub mod faults;

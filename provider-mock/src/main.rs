@@ -8,7 +8,7 @@ use clap::Parser as _;
 
 use cli::{Cli, Command};
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
             runtime.block_on(cli::serve::run(*args))
         }
         Command::Ctl(args) => runtime.block_on(cli::ctl::run(*args)),
+        #[cfg(feature = "defects")]
         Command::Defects => cli::defects::run(),
         Command::Probe(args) => runtime
             .block_on(args.probe())

@@ -1,7 +1,5 @@
 //! The provider: what the contract asks, answered from the cloud.
 
-use std::sync::Arc;
-
 use outrigger_provider_sdk::{
     CallClass, Context, Dependency, EffectsCapability, Provider, ProviderInfo, ProviderStatus,
     Quota, RateLimit, Readiness, Server,
@@ -9,7 +7,6 @@ use outrigger_provider_sdk::{
 use tower::layer::layer_fn;
 
 use crate::cloud::Cloud;
-use crate::defects::{Defect, Defective};
 use crate::load_balancers::{self, ANNOTATION_PREFIX};
 use crate::wire::Faulty;
 
@@ -209,11 +206,6 @@ impl MockProvider {
     ///
     /// Before its end [`Cloud::clear_faults`] ends calls that hang.
     pub fn into_server(self) -> Server {
-        self.into_server_with(None)
-    }
-
-    /// The same, with a defect between the callers and the provider.
-    pub fn into_server_with(self, defect: Option<Arc<Defect>>) -> Server {
         let cloud = self.cloud.clone();
         let options = self.options.clone();
         let mut server = Server::new(self.clone()).instances(self.clone());
@@ -233,12 +225,6 @@ impl MockProvider {
             let router = routes.axum_router_mut();
             *router = std::mem::take(router)
                 .layer(layer_fn(move |inner| Faulty::new(inner, cloud.clone())));
-            // Outside: to a provider with a mistake a fault is one of its cloud.
-            if let Some(defect) = defect {
-                *router = std::mem::take(router).layer(layer_fn(move |inner| {
-                    Defective::new(inner, Arc::clone(&defect))
-                }));
-            }
             routes
         })
     }

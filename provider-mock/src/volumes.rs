@@ -89,7 +89,7 @@ impl Volumes for MockProvider {
                 "{handle} is of another account"
             ))),
             VolumeState::Failing => Err(Error::cloud_error(format!("{handle} fails"))),
-            VolumeState::Hidden => Err(Error::dependency_not_ready(format!(
+            VolumeState::Hidden => Ok(VolumeLookup::NotVisibleYet(format!(
                 "{handle} may not be visible yet"
             ))),
         }

@@ -4,10 +4,9 @@
 //! code cannot even express: a result that is missing, a reply that is too large, an error that no
 //! provider sends on purpose.
 
+mod answer;
+mod call;
 mod count;
-pub(crate) mod frames;
-mod peek;
-pub(crate) mod spoil;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,8 +20,11 @@ use tonic::body::Body;
 use tonic::transport::server::UdsConnectInfo;
 use tower::Service;
 
+pub(crate) use answer::Answer;
+pub(crate) use call::Call;
+
 use crate::cloud::Cloud;
-use crate::faults::Method;
+use crate::faults::{Asked, Method};
 use count::{Counted, Ended};
 
 /// A gRPC service with the faults and the counters of a [`Cloud`] in front.
@@ -66,56 +68,58 @@ where
                 return Ok(inner.call(request).await?.map(Body::new));
             };
             let mut ended = Ended::cancelled_unless_said(cloud.clone(), method);
-            let caller = caller(&request);
-            let is_journalled = cloud.journal().is_some() && method.has_subjects();
-            let (request, mut subjects) = if is_journalled || cloud.faults().need_subjects(method) {
-                match peek::peek(method, request).await {
-                    Ok(peeked) => peeked,
-                    Err(status) => {
-                        ended.with(status.code());
-                        return Ok(status.into_http());
-                    }
+            match serve(inner, &cloud, method, request, &mut ended).await? {
+                Ok(response) => Ok(response.map(|body| Body::new(Counted::new(body, ended)))),
+                Err(status) => {
+                    ended.with(status.code());
+                    Ok(status.into_http())
                 }
-            } else {
-                (request, peek::Subjects::default())
-            };
-            let about = peek::about(method, &subjects);
-            let items = subjects.items();
-            let volumes = std::mem::take(&mut subjects.volumes);
-            ended.began(caller, subjects);
-            if let Err(error) = cloud.faults().interfere(method, &about, items).await {
-                let status = error.to_status();
-                ended.with(status.code());
-                return Ok(status.into_http());
             }
-            let response = inner.call(request).await?.map(Body::new);
-            if cloud.faults().loses_reply(method, &about) {
-                // Read to its end: a stream without a reader would end its handler early.
-                let _ = frames::Answer::read(response.into_body()).await;
-                let status = Status::unknown("the reply was lost");
-                ended.with(status.code());
-                return Ok(status.into_http());
-            }
-            if let Some(status) = Status::from_header_map(response.headers()) {
-                ended.with(status.code());
-                return Ok(response);
-            }
-            let (head, mut body) = response.into_parts();
-            if cloud.faults().may_spoil(method) {
-                body = match spoil::spoil(&cloud, method, &about, &volumes, body).await {
-                    Ok(body) => body,
-                    Err(status) => {
-                        ended.with(status.code());
-                        return Ok(status.into_http());
-                    }
-                };
-            }
-            Ok(Response::from_parts(
-                head,
-                Body::new(Counted::new(body, ended)),
-            ))
         })
     }
+}
+
+/// Serves a call with its faults.
+async fn serve<S, Q, A>(
+    mut inner: S,
+    cloud: &Cloud,
+    method: Method,
+    request: Request<Q>,
+    ended: &mut Ended,
+) -> Result<Result<Response<Body>, Status>, S::Error>
+where
+    S: Service<Request<Q>, Response = Response<A>>,
+    Q: HttpBody<Data = Bytes> + From<Bytes>,
+    A: HttpBody<Data = Bytes> + Send + 'static,
+    A::Error: Into<BoxError>,
+{
+    let caller = caller(&request);
+    let faults = cloud.faults();
+    let is_read = cloud.journal().is_some() || faults.concern(method);
+    let (request, asked) = match method.shape().filter(|_| is_read) {
+        Some(shape) => {
+            let call = Call::read(request).await;
+            let asked = shape.asked(call.first());
+            (call.into_request(), asked)
+        }
+        None => (request, Asked::new()),
+    };
+    ended.began(caller, &asked);
+    if let Err(error) = faults.interfere(method, &asked).await {
+        return Ok(Err(error.to_status()));
+    }
+    let response = inner.call(request).await?.map(Body::new);
+    if faults.loses_reply(method, &asked) {
+        // Read to its end: a stream without a reader would end its handler early.
+        let _ = Answer::of(response).await;
+        return Ok(Err(Status::unknown("the reply was lost")));
+    }
+    if !faults.may_spoil(method) {
+        return Ok(Ok(response));
+    }
+    let mut answer = Answer::of(response).await;
+    faults.spoil(method, &asked, &mut answer);
+    Ok(Ok(answer.into_response()))
 }
 
 /// Process id of the caller, where the connection is a Unix socket and the system knows it.

@@ -101,7 +101,10 @@ impl Server {
         let load_balancers = Arc::new(load_balancers);
         let capability = load_balancers.capability();
         self.capabilities.load_balancers = Some(capability.to_wire());
-        self.capabilities.node_sets = Some(v1::NodeSetsCapability {});
+        self.capabilities.node_sets = Some(v1::NodeSetsCapability {
+            max_sets: 1,
+            deltas: true,
+        });
         let node_sets = Arc::clone(&self.node_sets);
         let server = self
             .register::<load_balancers_service_server::LoadBalancersServiceServer<()>>(Box::new(

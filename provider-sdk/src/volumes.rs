@@ -28,8 +28,7 @@ pub trait Volumes: Send + Sync + 'static {
     fn capability(&self) -> VolumesCapability;
 
     /// Looks up one volume. A handle that no volume of this cloud could have is
-    /// [`Error::malformed_volume_handle`]; a volume that may not be visible yet,
-    /// [`Error::dependency_not_ready`].
+    /// [`Error::malformed_volume_handle`].
     ///
     /// # Cancellation
     ///

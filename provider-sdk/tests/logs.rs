@@ -84,7 +84,7 @@ async fn a_panic_is_logged_with_its_call() {
             request_id: "req-7".to_owned(),
             ..Default::default()
         }),
-        nodes: vec![v1::Node {
+        items: vec![v1::Node {
             name: "a".to_owned(),
             ..Default::default()
         }],

@@ -87,7 +87,7 @@ async fn the_first_signal_drains_and_the_second_ends_at_once() {
         }];
         let request = BatchGetInstancesRequest {
             context: Some(context),
-            nodes,
+            items: nodes,
             ..Default::default()
         };
         instances.batch_get_instances(request).await

@@ -90,7 +90,7 @@ func TestPowerStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		listed, err := stream.Recv()
-		if err != nil || !listed.Complete || len(listed.Instances) != 1 || listed.Instances[0].PowerState != wanted {
+		if err != nil || !listed.Complete || len(listed.Items) != 1 || listed.Items[0].PowerState != wanted {
 			t.Errorf("%s: %v, %v", state, listed, err)
 		}
 	}

@@ -373,7 +373,7 @@ func TestListAndPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed, err := stream.Recv()
-	if err != nil || !listed.Complete || len(listed.LoadBalancers) != 1 || listed.LoadBalancers[0].Service.GetUid() != serviceUID {
+	if err != nil || !listed.Complete || len(listed.Items) != 1 || listed.Items[0].Service.GetUid() != serviceUID {
 		t.Errorf("listed %v, %v", listed, err)
 	}
 }

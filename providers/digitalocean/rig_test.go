@@ -155,10 +155,10 @@ func node(name string, droplet int) *v1.Node {
 }
 
 func (r *rig) lookup(nodes ...*v1.Node) (map[string]*v1.InstanceResult, error) {
-	response, err := r.instances.BatchGetInstances(r.ctx, &v1.BatchGetInstancesRequest{Context: r.call, Nodes: nodes})
+	response, err := r.instances.BatchGetInstances(r.ctx, &v1.BatchGetInstancesRequest{Context: r.call, Items: nodes})
 	found := map[string]*v1.InstanceResult{}
 	for _, result := range response.GetResults() {
-		found[result.NodeName] = result
+		found[result.Key] = result
 	}
 	return found, err
 }
@@ -222,19 +222,19 @@ func (r *rig) get(service *v1.Service, nodes ...*v1.Node) (*v1.LoadBalancerAnswe
 
 func (r *rig) update(service *v1.Service, nodes ...*v1.Node) (*v1.LoadBalancerAnswer, error) {
 	stream, err := r.balancers.UpdateLoadBalancerNodes(r.ctx, &v1.UpdateLoadBalancerNodesRequest{
-		Context: r.call, Services: []*v1.Service{service}, Targets: targets(nodes),
+		Context: r.call, Items: []*v1.Service{service}, Targets: targets(nodes),
 	})
 	if err != nil {
 		return nil, err
 	}
-	result, err := stream.Recv()
+	response, err := stream.Recv()
 	if err != nil {
 		return nil, err
 	}
-	if failed := result.GetError(); failed != nil {
+	if failed := response.Results[0].GetError(); failed != nil {
 		return nil, status.FromProto(failed).Err()
 	}
-	return result.GetAnswer(), nil
+	return response.Results[0].GetFound(), nil
 }
 
 func (r *rig) remove(service *v1.Service) (*v1.LoadBalancerAnswer, error) {

@@ -23,10 +23,65 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// How certain an absence is.
+type AbsenceCertainty int32
+
+const (
+	// Not certain at all.
+	AbsenceCertainty_ABSENCE_CERTAINTY_UNSPECIFIED AbsenceCertainty = 0
+	// The cloud was asked for this call, with the permission to see every object of
+	// that kind, answered in full, and has no such object. MUST NOT be said out of a
+	// cache. Of an instance it is believed only where max_staleness was zero.
+	AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED AbsenceCertainty = 1
+	// May be a cache, or eventual consistency of a young object.
+	AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET AbsenceCertainty = 2
+)
+
+// Enum value maps for AbsenceCertainty.
+var (
+	AbsenceCertainty_name = map[int32]string{
+		0: "ABSENCE_CERTAINTY_UNSPECIFIED",
+		1: "ABSENCE_CERTAINTY_CONFIRMED",
+		2: "ABSENCE_CERTAINTY_NOT_VISIBLE_YET",
+	}
+	AbsenceCertainty_value = map[string]int32{
+		"ABSENCE_CERTAINTY_UNSPECIFIED":     0,
+		"ABSENCE_CERTAINTY_CONFIRMED":       1,
+		"ABSENCE_CERTAINTY_NOT_VISIBLE_YET": 2,
+	}
+)
+
+func (x AbsenceCertainty) Enum() *AbsenceCertainty {
+	p := new(AbsenceCertainty)
+	*p = x
+	return p
+}
+
+func (x AbsenceCertainty) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AbsenceCertainty) Descriptor() protoreflect.EnumDescriptor {
+	return file_cloudprovider_v1_common_proto_enumTypes[0].Descriptor()
+}
+
+func (AbsenceCertainty) Type() protoreflect.EnumType {
+	return &file_cloudprovider_v1_common_proto_enumTypes[0]
+}
+
+func (x AbsenceCertainty) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AbsenceCertainty.Descriptor instead.
+func (AbsenceCertainty) EnumDescriptor() ([]byte, []int) {
+	return file_cloudprovider_v1_common_proto_rawDescGZIP(), []int{0}
+}
+
 // Values of google.rpc.ErrorInfo.reason under domain "cloudprovider.v1".
 // The string on the wire is the name without the ERROR_REASON_ prefix; the
-// numbers are never sent. Each comment begins with the gRPC code; reasons.txt has
-// the same table for machines. The controller also takes the name with its prefix.
+// numbers are never sent. The option grpc_code is the code that goes with it;
+// reasons.txt has the same table. The controller also takes the name with its prefix.
 //
 // An unknown reason, whatever its code, concerns the key of the call only:
 // back-off, and the message and the reason as sent are shown. The reason decides,
@@ -36,73 +91,72 @@ type ErrorReason int32
 const (
 	// Never sent.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// INVALID_ARGUMENT: the request breaks this contract (empty key, batch too
-	// large, no commit, wrong node_count). A bug of the caller: logged and counted;
-	// not repeated until the object changes or the provider's process is another one;
-	// a Delete repeats within 30 s.
+	// The request breaks this contract (no targets, no commit, wrong node_count). A bug of
+	// the caller: logged and counted; not repeated until the object changes or the
+	// provider's process is another one; a Delete repeats within 30 s.
 	ErrorReason_ERROR_REASON_INVALID_REQUEST ErrorReason = 1
-	// INVALID_ARGUMENT: an annotation of the object, or another field that each cloud
+	// An annotation of the object, or another field that each cloud
 	// reads its own way (spec.loadBalancerIP), has a bad value. Shown on the object;
 	// not repeated until the object changes or the provider's process is another one;
 	// a Delete repeats within 30 s.
 	ErrorReason_ERROR_REASON_INVALID_ANNOTATION ErrorReason = 2
-	// INVALID_ARGUMENT: the cloud cannot serve this protocol or port. Likewise.
+	// The cloud cannot serve this protocol or port. Likewise.
 	ErrorReason_ERROR_REASON_UNSUPPORTED_PROTOCOL ErrorReason = 3
-	// INVALID_ARGUMENT: own scheme, but not an id of this cloud. Likewise.
+	// Own scheme, but not an id of this cloud. Likewise.
 	ErrorReason_ERROR_REASON_MALFORMED_PROVIDER_ID ErrorReason = 4
-	// INVALID_ARGUMENT: the cloud cannot serve something that this object asks for
+	// The cloud cannot serve something that this object asks for
 	// (session affinity, IPv6, source ranges, externalTrafficPolicy Local). Also
 	// "not implemented" where it is about one object. Likewise.
 	ErrorReason_ERROR_REASON_UNSUPPORTED_FEATURE ErrorReason = 5
-	// INVALID_ARGUMENT: own CSI driver or kind of disk, but no volume of this cloud could
+	// Own CSI driver or kind of disk, but no volume of this cloud could
 	// have that handle. Likewise.
 	ErrorReason_ERROR_REASON_MALFORMED_VOLUME_HANDLE ErrorReason = 6
-	// FAILED_PRECONDITION: something else must happen first; back-off.
-	ErrorReason_ERROR_REASON_DEPENDENCY_NOT_READY ErrorReason = 10
-	// FAILED_PRECONDITION: a foreign cloud resource is in the way; back-off.
-	ErrorReason_ERROR_REASON_CONFLICTING_RESOURCE ErrorReason = 11
-	// FAILED_PRECONDITION: the revision named is not held; the controller syncs a
+	// Something else must happen first; back-off.
+	ErrorReason_ERROR_REASON_DEPENDENCY_NOT_READY ErrorReason = 7
+	// A foreign cloud resource is in the way; back-off.
+	ErrorReason_ERROR_REASON_CONFLICTING_RESOURCE ErrorReason = 8
+	// The revision named is not held; the controller syncs a
 	// snapshot and repeats at once, once. Then again: a malformed answer, back-off.
-	ErrorReason_ERROR_REASON_NODE_SET_UNKNOWN ErrorReason = 12
-	// FAILED_PRECONDITION: the base of a delta is not held. Likewise.
-	ErrorReason_ERROR_REASON_NODE_SET_BASE_MISMATCH ErrorReason = 13
-	// FAILED_PRECONDITION: no Handshake since this process started, or the latest was
+	ErrorReason_ERROR_REASON_NODE_SET_UNKNOWN ErrorReason = 9
+	// The base of a delta is not held. Likewise.
+	ErrorReason_ERROR_REASON_NODE_SET_BASE_MISMATCH ErrorReason = 10
+	// No Handshake since this process started, or the latest was
 	// about another cluster name; the controller makes one and repeats once. Not of
 	// Handshake and GetStatus.
-	ErrorReason_ERROR_REASON_NOT_HANDSHAKED ErrorReason = 14
-	// FAILED_PRECONDITION, Handshake only: no common minor. The message names
+	ErrorReason_ERROR_REASON_NOT_HANDSHAKED ErrorReason = 11
+	// Handshake only: no common minor. The message names
 	// both ranges; the controller tries again each minute.
-	ErrorReason_ERROR_REASON_VERSION_UNSUPPORTED ErrorReason = 15
-	// ABORTED: this key is being worked on; repeated after RetryInfo or 5 s.
-	ErrorReason_ERROR_REASON_OPERATION_IN_PROGRESS ErrorReason = 20
-	// ABORTED: lost an optimistic lock in the cloud; back-off.
-	ErrorReason_ERROR_REASON_CONFLICT ErrorReason = 21
-	// RESOURCE_EXHAUSTED: the cloud API said slow down. RetryInfo REQUIRED; the
+	ErrorReason_ERROR_REASON_VERSION_UNSUPPORTED ErrorReason = 12
+	// This key is being worked on; repeated after RetryInfo or 5 s.
+	ErrorReason_ERROR_REASON_OPERATION_IN_PROGRESS ErrorReason = 13
+	// Lost an optimistic lock in the cloud; back-off.
+	ErrorReason_ERROR_REASON_CONFLICT ErrorReason = 14
+	// The cloud API said slow down. RetryInfo REQUIRED; the
 	// whole class of calls pauses that long. Of one item too.
-	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 30
-	// RESOURCE_EXHAUSTED: an account or object limit. Concerns this key only.
-	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 31
-	// RESOURCE_EXHAUSTED: the provider process is full; the class of calls pauses 1 s,
+	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 15
+	// An account or object limit. Concerns this key only.
+	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 16
+	// The provider process is full; the class of calls pauses 1 s,
 	// and this one is repeated after RetryInfo or with back-off. Of one item too.
 	// max_in_flight of the capability keeps it from being full.
-	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 32
-	// UNAUTHENTICATED: the cloud refuses the credentials; all classes pause. Of single
+	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 17
+	// The cloud refuses the credentials; all classes pause. Of single
 	// items: only where no item of the call succeeded.
-	ErrorReason_ERROR_REASON_CREDENTIALS_INVALID ErrorReason = 40
-	// PERMISSION_DENIED: one cloud action is not allowed; the message names it.
-	ErrorReason_ERROR_REASON_PERMISSION_MISSING ErrorReason = 41
-	// UNAVAILABLE: the cloud API is down; the class backs off. Of single items: only
+	ErrorReason_ERROR_REASON_CREDENTIALS_INVALID ErrorReason = 18
+	// One cloud action is not allowed; the message names it.
+	ErrorReason_ERROR_REASON_PERMISSION_MISSING ErrorReason = 19
+	// The cloud API is down; the class backs off. Of single items: only
 	// where no item of the call succeeded. For one object: CLOUD_ERROR.
-	ErrorReason_ERROR_REASON_CLOUD_UNAVAILABLE ErrorReason = 50
-	// UNAVAILABLE: the provider is ending; the controller connects again.
-	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 51
-	// UNIMPLEMENTED: the method is not served, whatever the object. The same as a
+	ErrorReason_ERROR_REASON_CLOUD_UNAVAILABLE ErrorReason = 20
+	// The provider is ending; the controller connects again.
+	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 21
+	// The method is not served, whatever the object. The same as a
 	// status UNIMPLEMENTED without ErrorInfo. Not for one object.
-	ErrorReason_ERROR_REASON_CAPABILITY_DISABLED ErrorReason = 60
-	// INTERNAL: the cloud refused or failed this one object (a 422, a 500). Concerns
+	ErrorReason_ERROR_REASON_CAPABILITY_DISABLED ErrorReason = 22
+	// The cloud refused or failed this one object (a 422, a 500). Concerns
 	// this key only; back-off. The message is shown verbatim, as the error of a Go
 	// provider is: send the cloud's own words.
-	ErrorReason_ERROR_REASON_CLOUD_ERROR ErrorReason = 70
+	ErrorReason_ERROR_REASON_CLOUD_ERROR ErrorReason = 23
 )
 
 // Enum value maps for ErrorReason.
@@ -115,23 +169,23 @@ var (
 		4:  "ERROR_REASON_MALFORMED_PROVIDER_ID",
 		5:  "ERROR_REASON_UNSUPPORTED_FEATURE",
 		6:  "ERROR_REASON_MALFORMED_VOLUME_HANDLE",
-		10: "ERROR_REASON_DEPENDENCY_NOT_READY",
-		11: "ERROR_REASON_CONFLICTING_RESOURCE",
-		12: "ERROR_REASON_NODE_SET_UNKNOWN",
-		13: "ERROR_REASON_NODE_SET_BASE_MISMATCH",
-		14: "ERROR_REASON_NOT_HANDSHAKED",
-		15: "ERROR_REASON_VERSION_UNSUPPORTED",
-		20: "ERROR_REASON_OPERATION_IN_PROGRESS",
-		21: "ERROR_REASON_CONFLICT",
-		30: "ERROR_REASON_RATE_LIMITED",
-		31: "ERROR_REASON_QUOTA_EXCEEDED",
-		32: "ERROR_REASON_OVERLOADED",
-		40: "ERROR_REASON_CREDENTIALS_INVALID",
-		41: "ERROR_REASON_PERMISSION_MISSING",
-		50: "ERROR_REASON_CLOUD_UNAVAILABLE",
-		51: "ERROR_REASON_SHUTTING_DOWN",
-		60: "ERROR_REASON_CAPABILITY_DISABLED",
-		70: "ERROR_REASON_CLOUD_ERROR",
+		7:  "ERROR_REASON_DEPENDENCY_NOT_READY",
+		8:  "ERROR_REASON_CONFLICTING_RESOURCE",
+		9:  "ERROR_REASON_NODE_SET_UNKNOWN",
+		10: "ERROR_REASON_NODE_SET_BASE_MISMATCH",
+		11: "ERROR_REASON_NOT_HANDSHAKED",
+		12: "ERROR_REASON_VERSION_UNSUPPORTED",
+		13: "ERROR_REASON_OPERATION_IN_PROGRESS",
+		14: "ERROR_REASON_CONFLICT",
+		15: "ERROR_REASON_RATE_LIMITED",
+		16: "ERROR_REASON_QUOTA_EXCEEDED",
+		17: "ERROR_REASON_OVERLOADED",
+		18: "ERROR_REASON_CREDENTIALS_INVALID",
+		19: "ERROR_REASON_PERMISSION_MISSING",
+		20: "ERROR_REASON_CLOUD_UNAVAILABLE",
+		21: "ERROR_REASON_SHUTTING_DOWN",
+		22: "ERROR_REASON_CAPABILITY_DISABLED",
+		23: "ERROR_REASON_CLOUD_ERROR",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -141,23 +195,23 @@ var (
 		"ERROR_REASON_MALFORMED_PROVIDER_ID":   4,
 		"ERROR_REASON_UNSUPPORTED_FEATURE":     5,
 		"ERROR_REASON_MALFORMED_VOLUME_HANDLE": 6,
-		"ERROR_REASON_DEPENDENCY_NOT_READY":    10,
-		"ERROR_REASON_CONFLICTING_RESOURCE":    11,
-		"ERROR_REASON_NODE_SET_UNKNOWN":        12,
-		"ERROR_REASON_NODE_SET_BASE_MISMATCH":  13,
-		"ERROR_REASON_NOT_HANDSHAKED":          14,
-		"ERROR_REASON_VERSION_UNSUPPORTED":     15,
-		"ERROR_REASON_OPERATION_IN_PROGRESS":   20,
-		"ERROR_REASON_CONFLICT":                21,
-		"ERROR_REASON_RATE_LIMITED":            30,
-		"ERROR_REASON_QUOTA_EXCEEDED":          31,
-		"ERROR_REASON_OVERLOADED":              32,
-		"ERROR_REASON_CREDENTIALS_INVALID":     40,
-		"ERROR_REASON_PERMISSION_MISSING":      41,
-		"ERROR_REASON_CLOUD_UNAVAILABLE":       50,
-		"ERROR_REASON_SHUTTING_DOWN":           51,
-		"ERROR_REASON_CAPABILITY_DISABLED":     60,
-		"ERROR_REASON_CLOUD_ERROR":             70,
+		"ERROR_REASON_DEPENDENCY_NOT_READY":    7,
+		"ERROR_REASON_CONFLICTING_RESOURCE":    8,
+		"ERROR_REASON_NODE_SET_UNKNOWN":        9,
+		"ERROR_REASON_NODE_SET_BASE_MISMATCH":  10,
+		"ERROR_REASON_NOT_HANDSHAKED":          11,
+		"ERROR_REASON_VERSION_UNSUPPORTED":     12,
+		"ERROR_REASON_OPERATION_IN_PROGRESS":   13,
+		"ERROR_REASON_CONFLICT":                14,
+		"ERROR_REASON_RATE_LIMITED":            15,
+		"ERROR_REASON_QUOTA_EXCEEDED":          16,
+		"ERROR_REASON_OVERLOADED":              17,
+		"ERROR_REASON_CREDENTIALS_INVALID":     18,
+		"ERROR_REASON_PERMISSION_MISSING":      19,
+		"ERROR_REASON_CLOUD_UNAVAILABLE":       20,
+		"ERROR_REASON_SHUTTING_DOWN":           21,
+		"ERROR_REASON_CAPABILITY_DISABLED":     22,
+		"ERROR_REASON_CLOUD_ERROR":             23,
 	}
 )
 
@@ -172,11 +226,11 @@ func (x ErrorReason) String() string {
 }
 
 func (ErrorReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_cloudprovider_v1_common_proto_enumTypes[0].Descriptor()
+	return file_cloudprovider_v1_common_proto_enumTypes[1].Descriptor()
 }
 
 func (ErrorReason) Type() protoreflect.EnumType {
-	return &file_cloudprovider_v1_common_proto_enumTypes[0]
+	return &file_cloudprovider_v1_common_proto_enumTypes[1]
 }
 
 func (x ErrorReason) Number() protoreflect.EnumNumber {
@@ -185,7 +239,7 @@ func (x ErrorReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ErrorReason.Descriptor instead.
 func (ErrorReason) EnumDescriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_common_proto_rawDescGZIP(), []int{0}
+	return file_cloudprovider_v1_common_proto_rawDescGZIP(), []int{1}
 }
 
 // Present on every request but Handshake and GetStatus.
@@ -648,41 +702,41 @@ type Service struct {
 	// made again has another.
 	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
 	// metadata.labels. A change of labels alone causes no call.
-	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// metadata.annotations under HandshakeResponse.service_annotation_prefixes.
 	// Never kubectl.kubernetes.io/last-applied-configuration, never the
 	// controller's own.
-	Annotations map[string]string `protobuf:"bytes,6,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Annotations map[string]string `protobuf:"bytes,5,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// metadata.deletionTimestamp; absent on a Service that is not being deleted.
-	DeletionTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deletion_time,json=deletionTime,proto3" json:"deletion_time,omitempty"`
+	DeletionTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=deletion_time,json=deletionTime,proto3" json:"deletion_time,omitempty"`
 	// spec.type; LoadBalancer except in a cleanup after a change of type.
-	Type string `protobuf:"bytes,10,opt,name=type,proto3" json:"type,omitempty"`
+	Type string `protobuf:"bytes,7,opt,name=type,proto3" json:"type,omitempty"`
 	// spec.ports in their order.
-	Ports []*ServicePort `protobuf:"bytes,11,rep,name=ports,proto3" json:"ports,omitempty"`
+	Ports []*ServicePort `protobuf:"bytes,8,rep,name=ports,proto3" json:"ports,omitempty"`
 	// spec.loadBalancerClass; absent when unset.
-	LoadBalancerClass *string `protobuf:"bytes,12,opt,name=load_balancer_class,json=loadBalancerClass,proto3,oneof" json:"load_balancer_class,omitempty"`
+	LoadBalancerClass *string `protobuf:"bytes,9,opt,name=load_balancer_class,json=loadBalancerClass,proto3,oneof" json:"load_balancer_class,omitempty"`
 	// spec.loadBalancerIP (deprecated in Kubernetes, still used).
-	LoadBalancerIp string `protobuf:"bytes,13,opt,name=load_balancer_ip,json=loadBalancerIp,proto3" json:"load_balancer_ip,omitempty"`
+	LoadBalancerIp string `protobuf:"bytes,10,opt,name=load_balancer_ip,json=loadBalancerIp,proto3" json:"load_balancer_ip,omitempty"`
 	// Source ranges as CIDRs, resolved by the controller from the spec or else
 	// from the annotation service.beta.kubernetes.io/load-balancer-source-ranges.
 	// Empty: not limited.
-	LoadBalancerSourceRanges []string `protobuf:"bytes,14,rep,name=load_balancer_source_ranges,json=loadBalancerSourceRanges,proto3" json:"load_balancer_source_ranges,omitempty"`
+	LoadBalancerSourceRanges []string `protobuf:"bytes,11,rep,name=load_balancer_source_ranges,json=loadBalancerSourceRanges,proto3" json:"load_balancer_source_ranges,omitempty"`
 	// spec.externalTrafficPolicy: Cluster or Local.
-	ExternalTrafficPolicy string `protobuf:"bytes,15,opt,name=external_traffic_policy,json=externalTrafficPolicy,proto3" json:"external_traffic_policy,omitempty"`
+	ExternalTrafficPolicy string `protobuf:"bytes,12,opt,name=external_traffic_policy,json=externalTrafficPolicy,proto3" json:"external_traffic_policy,omitempty"`
 	// spec.sessionAffinity: None or ClientIP.
-	SessionAffinity string `protobuf:"bytes,17,opt,name=session_affinity,json=sessionAffinity,proto3" json:"session_affinity,omitempty"`
+	SessionAffinity string `protobuf:"bytes,13,opt,name=session_affinity,json=sessionAffinity,proto3" json:"session_affinity,omitempty"`
 	// spec.sessionAffinityConfig.clientIP.timeoutSeconds; absent when unset.
-	SessionAffinityTimeout *durationpb.Duration `protobuf:"bytes,18,opt,name=session_affinity_timeout,json=sessionAffinityTimeout,proto3" json:"session_affinity_timeout,omitempty"`
+	SessionAffinityTimeout *durationpb.Duration `protobuf:"bytes,14,opt,name=session_affinity_timeout,json=sessionAffinityTimeout,proto3" json:"session_affinity_timeout,omitempty"`
 	// spec.ipFamilies in their order: IPv4, IPv6.
-	IpFamilies []string `protobuf:"bytes,19,rep,name=ip_families,json=ipFamilies,proto3" json:"ip_families,omitempty"`
+	IpFamilies []string `protobuf:"bytes,15,rep,name=ip_families,json=ipFamilies,proto3" json:"ip_families,omitempty"`
 	// spec.ipFamilyPolicy.
-	IpFamilyPolicy string `protobuf:"bytes,20,opt,name=ip_family_policy,json=ipFamilyPolicy,proto3" json:"ip_family_policy,omitempty"`
+	IpFamilyPolicy string `protobuf:"bytes,16,opt,name=ip_family_policy,json=ipFamilyPolicy,proto3" json:"ip_family_policy,omitempty"`
 	// spec.externalIPs.
-	ExternalIps []string `protobuf:"bytes,22,rep,name=external_ips,json=externalIps,proto3" json:"external_ips,omitempty"`
+	ExternalIps []string `protobuf:"bytes,17,rep,name=external_ips,json=externalIps,proto3" json:"external_ips,omitempty"`
 	// spec.healthCheckNodePort; 0 when there is none.
-	HealthCheckNodePort int32 `protobuf:"varint,23,opt,name=health_check_node_port,json=healthCheckNodePort,proto3" json:"health_check_node_port,omitempty"`
+	HealthCheckNodePort int32 `protobuf:"varint,18,opt,name=health_check_node_port,json=healthCheckNodePort,proto3" json:"health_check_node_port,omitempty"`
 	// status.loadBalancer as stored now.
-	Status        *LoadBalancerStatus `protobuf:"bytes,30,opt,name=status,proto3" json:"status,omitempty"`
+	Status        *LoadBalancerStatus `protobuf:"bytes,19,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1325,11 +1379,123 @@ func (x *KubernetesEvent) GetMessage() string {
 	return ""
 }
 
+// An item of a batch is not there.
+type Absent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How certain that is, in an answer to a lookup; elsewhere it is not read.
+	Certainty AbsenceCertainty `protobuf:"varint,1,opt,name=certainty,proto3,enum=cloudprovider.v1.AbsenceCertainty" json:"certainty,omitempty"`
+	// How long before this answer the cloud was asked; no clock is compared. Absent:
+	// for this call, after it arrived. CONFIRMED with an age longer than the call
+	// took is read as NOT_VISIBLE_YET, with a warning for each item.
+	Age *durationpb.Duration `protobuf:"bytes,2,opt,name=age,proto3" json:"age,omitempty"`
+	// For people.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Absent) Reset() {
+	*x = Absent{}
+	mi := &file_cloudprovider_v1_common_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Absent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Absent) ProtoMessage() {}
+
+func (x *Absent) ProtoReflect() protoreflect.Message {
+	mi := &file_cloudprovider_v1_common_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Absent.ProtoReflect.Descriptor instead.
+func (*Absent) Descriptor() ([]byte, []int) {
+	return file_cloudprovider_v1_common_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Absent) GetCertainty() AbsenceCertainty {
+	if x != nil {
+		return x.Certainty
+	}
+	return AbsenceCertainty_ABSENCE_CERTAINTY_UNSPECIFIED
+}
+
+func (x *Absent) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
+func (x *Absent) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// An item of a batch is another provider's, or none's.
+type NotManaged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For logs.
+	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NotManaged) Reset() {
+	*x = NotManaged{}
+	mi := &file_cloudprovider_v1_common_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NotManaged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NotManaged) ProtoMessage() {}
+
+func (x *NotManaged) ProtoReflect() protoreflect.Message {
+	mi := &file_cloudprovider_v1_common_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NotManaged.ProtoReflect.Descriptor instead.
+func (*NotManaged) Descriptor() ([]byte, []int) {
+	return file_cloudprovider_v1_common_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *NotManaged) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_cloudprovider_v1_common_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_common_proto_rawDesc = "" +
 	"\n" +
-	"\x1dcloudprovider/v1/common.proto\x12\x10cloudprovider.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"p\n" +
+	"\x1dcloudprovider/v1/common.proto\x12\x10cloudprovider.v1\x1a\x1ecloudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"p\n" +
 	"\vCallContext\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12!\n" +
@@ -1374,38 +1540,36 @@ const file_cloudprovider_v1_common_proto_rawDesc = "" +
 	"\vtarget_port\x18\x05 \x01(\tR\n" +
 	"targetPort\x12&\n" +
 	"\fapp_protocol\x18\x06 \x01(\tH\x00R\vappProtocol\x88\x01\x01B\x0f\n" +
-	"\r_app_protocol\"\xec\t\n" +
+	"\r_app_protocol\"\xae\b\n" +
 	"\aService\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12=\n" +
-	"\x06labels\x18\x05 \x03(\v2%.cloudprovider.v1.Service.LabelsEntryR\x06labels\x12L\n" +
-	"\vannotations\x18\x06 \x03(\v2*.cloudprovider.v1.Service.AnnotationsEntryR\vannotations\x12?\n" +
-	"\rdeletion_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fdeletionTime\x12\x12\n" +
-	"\x04type\x18\n" +
-	" \x01(\tR\x04type\x123\n" +
-	"\x05ports\x18\v \x03(\v2\x1d.cloudprovider.v1.ServicePortR\x05ports\x123\n" +
-	"\x13load_balancer_class\x18\f \x01(\tH\x00R\x11loadBalancerClass\x88\x01\x01\x12(\n" +
-	"\x10load_balancer_ip\x18\r \x01(\tR\x0eloadBalancerIp\x12=\n" +
-	"\x1bload_balancer_source_ranges\x18\x0e \x03(\tR\x18loadBalancerSourceRanges\x126\n" +
-	"\x17external_traffic_policy\x18\x0f \x01(\tR\x15externalTrafficPolicy\x12)\n" +
-	"\x10session_affinity\x18\x11 \x01(\tR\x0fsessionAffinity\x12S\n" +
-	"\x18session_affinity_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x16sessionAffinityTimeout\x12\x1f\n" +
-	"\vip_families\x18\x13 \x03(\tR\n" +
+	"\x06labels\x18\x04 \x03(\v2%.cloudprovider.v1.Service.LabelsEntryR\x06labels\x12L\n" +
+	"\vannotations\x18\x05 \x03(\v2*.cloudprovider.v1.Service.AnnotationsEntryR\vannotations\x12?\n" +
+	"\rdeletion_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fdeletionTime\x12\x12\n" +
+	"\x04type\x18\a \x01(\tR\x04type\x123\n" +
+	"\x05ports\x18\b \x03(\v2\x1d.cloudprovider.v1.ServicePortR\x05ports\x123\n" +
+	"\x13load_balancer_class\x18\t \x01(\tH\x00R\x11loadBalancerClass\x88\x01\x01\x12(\n" +
+	"\x10load_balancer_ip\x18\n" +
+	" \x01(\tR\x0eloadBalancerIp\x12=\n" +
+	"\x1bload_balancer_source_ranges\x18\v \x03(\tR\x18loadBalancerSourceRanges\x126\n" +
+	"\x17external_traffic_policy\x18\f \x01(\tR\x15externalTrafficPolicy\x12)\n" +
+	"\x10session_affinity\x18\r \x01(\tR\x0fsessionAffinity\x12S\n" +
+	"\x18session_affinity_timeout\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x16sessionAffinityTimeout\x12\x1f\n" +
+	"\vip_families\x18\x0f \x03(\tR\n" +
 	"ipFamilies\x12(\n" +
-	"\x10ip_family_policy\x18\x14 \x01(\tR\x0eipFamilyPolicy\x12!\n" +
-	"\fexternal_ips\x18\x16 \x03(\tR\vexternalIps\x123\n" +
-	"\x16health_check_node_port\x18\x17 \x01(\x05R\x13healthCheckNodePort\x12<\n" +
-	"\x06status\x18\x1e \x01(\v2$.cloudprovider.v1.LoadBalancerStatusR\x06status\x1a9\n" +
+	"\x10ip_family_policy\x18\x10 \x01(\tR\x0eipFamilyPolicy\x12!\n" +
+	"\fexternal_ips\x18\x11 \x03(\tR\vexternalIps\x123\n" +
+	"\x16health_check_node_port\x18\x12 \x01(\x05R\x13healthCheckNodePort\x12<\n" +
+	"\x06status\x18\x13 \x01(\v2$.cloudprovider.v1.LoadBalancerStatusR\x06status\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x16\n" +
-	"\x14_load_balancer_classJ\x04\b\x04\x10\x05J\x04\b\a\x10\bJ\x04\b\x10\x10\x11J\x04\b\x15\x10\x16J\x04\b\x18\x10\x1bJ\x04\b\x1f\x10 R\x10resource_versionR\n" +
-	"finalizersR\x17internal_traffic_policyR\vcluster_ipsR!allocate_load_balancer_node_portsR\x1bpublish_not_ready_addressesR\bselectorR\n" +
-	"conditions\"P\n" +
+	"\x14_load_balancer_class\"P\n" +
 	"\n" +
 	"ServiceRef\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1445,33 +1609,47 @@ const file_cloudprovider_v1_common_proto_rawDesc = "" +
 	"\x0fKubernetesEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage*\xe5\x06\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x8f\x01\n" +
+	"\x06Absent\x12@\n" +
+	"\tcertainty\x18\x01 \x01(\x0e2\".cloudprovider.v1.AbsenceCertaintyR\tcertainty\x12+\n" +
+	"\x03age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"$\n" +
+	"\n" +
+	"NotManaged\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason*}\n" +
+	"\x10AbsenceCertainty\x12!\n" +
+	"\x1dABSENCE_CERTAINTY_UNSPECIFIED\x10\x00\x12\x1f\n" +
+	"\x1bABSENCE_CERTAINTY_CONFIRMED\x10\x01\x12%\n" +
+	"!ABSENCE_CERTAINTY_NOT_VISIBLE_YET\x10\x02*\xef\a\n" +
 	"\vErrorReason\x12\x1c\n" +
-	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
-	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12#\n" +
-	"\x1fERROR_REASON_INVALID_ANNOTATION\x10\x02\x12%\n" +
-	"!ERROR_REASON_UNSUPPORTED_PROTOCOL\x10\x03\x12&\n" +
-	"\"ERROR_REASON_MALFORMED_PROVIDER_ID\x10\x04\x12$\n" +
-	" ERROR_REASON_UNSUPPORTED_FEATURE\x10\x05\x12(\n" +
-	"$ERROR_REASON_MALFORMED_VOLUME_HANDLE\x10\x06\x12%\n" +
-	"!ERROR_REASON_DEPENDENCY_NOT_READY\x10\n" +
-	"\x12%\n" +
-	"!ERROR_REASON_CONFLICTING_RESOURCE\x10\v\x12!\n" +
-	"\x1dERROR_REASON_NODE_SET_UNKNOWN\x10\f\x12'\n" +
-	"#ERROR_REASON_NODE_SET_BASE_MISMATCH\x10\r\x12\x1f\n" +
-	"\x1bERROR_REASON_NOT_HANDSHAKED\x10\x0e\x12$\n" +
-	" ERROR_REASON_VERSION_UNSUPPORTED\x10\x0f\x12&\n" +
-	"\"ERROR_REASON_OPERATION_IN_PROGRESS\x10\x14\x12\x19\n" +
-	"\x15ERROR_REASON_CONFLICT\x10\x15\x12\x1d\n" +
-	"\x19ERROR_REASON_RATE_LIMITED\x10\x1e\x12\x1f\n" +
-	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10\x1f\x12\x1b\n" +
-	"\x17ERROR_REASON_OVERLOADED\x10 \x12$\n" +
-	" ERROR_REASON_CREDENTIALS_INVALID\x10(\x12#\n" +
-	"\x1fERROR_REASON_PERMISSION_MISSING\x10)\x12\"\n" +
-	"\x1eERROR_REASON_CLOUD_UNAVAILABLE\x102\x12\x1e\n" +
-	"\x1aERROR_REASON_SHUTTING_DOWN\x103\x12$\n" +
-	" ERROR_REASON_CAPABILITY_DISABLED\x10<\x12\x1c\n" +
-	"\x18ERROR_REASON_CLOUD_ERROR\x10FB;Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1b\x06proto3"
+	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12&\n" +
+	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x1a\x04\x88\xa8\x19\x03\x12)\n" +
+	"\x1fERROR_REASON_INVALID_ANNOTATION\x10\x02\x1a\x04\x88\xa8\x19\x03\x12+\n" +
+	"!ERROR_REASON_UNSUPPORTED_PROTOCOL\x10\x03\x1a\x04\x88\xa8\x19\x03\x12,\n" +
+	"\"ERROR_REASON_MALFORMED_PROVIDER_ID\x10\x04\x1a\x04\x88\xa8\x19\x03\x12*\n" +
+	" ERROR_REASON_UNSUPPORTED_FEATURE\x10\x05\x1a\x04\x88\xa8\x19\x03\x12.\n" +
+	"$ERROR_REASON_MALFORMED_VOLUME_HANDLE\x10\x06\x1a\x04\x88\xa8\x19\x03\x12+\n" +
+	"!ERROR_REASON_DEPENDENCY_NOT_READY\x10\a\x1a\x04\x88\xa8\x19\t\x12+\n" +
+	"!ERROR_REASON_CONFLICTING_RESOURCE\x10\b\x1a\x04\x88\xa8\x19\t\x12'\n" +
+	"\x1dERROR_REASON_NODE_SET_UNKNOWN\x10\t\x1a\x04\x88\xa8\x19\t\x12-\n" +
+	"#ERROR_REASON_NODE_SET_BASE_MISMATCH\x10\n" +
+	"\x1a\x04\x88\xa8\x19\t\x12%\n" +
+	"\x1bERROR_REASON_NOT_HANDSHAKED\x10\v\x1a\x04\x88\xa8\x19\t\x12*\n" +
+	" ERROR_REASON_VERSION_UNSUPPORTED\x10\f\x1a\x04\x88\xa8\x19\t\x12,\n" +
+	"\"ERROR_REASON_OPERATION_IN_PROGRESS\x10\r\x1a\x04\x88\xa8\x19\n" +
+	"\x12\x1f\n" +
+	"\x15ERROR_REASON_CONFLICT\x10\x0e\x1a\x04\x88\xa8\x19\n" +
+	"\x12#\n" +
+	"\x19ERROR_REASON_RATE_LIMITED\x10\x0f\x1a\x04\x88\xa8\x19\b\x12%\n" +
+	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10\x10\x1a\x04\x88\xa8\x19\b\x12!\n" +
+	"\x17ERROR_REASON_OVERLOADED\x10\x11\x1a\x04\x88\xa8\x19\b\x12*\n" +
+	" ERROR_REASON_CREDENTIALS_INVALID\x10\x12\x1a\x04\x88\xa8\x19\x10\x12)\n" +
+	"\x1fERROR_REASON_PERMISSION_MISSING\x10\x13\x1a\x04\x88\xa8\x19\a\x12(\n" +
+	"\x1eERROR_REASON_CLOUD_UNAVAILABLE\x10\x14\x1a\x04\x88\xa8\x19\x0e\x12$\n" +
+	"\x1aERROR_REASON_SHUTTING_DOWN\x10\x15\x1a\x04\x88\xa8\x19\x0e\x12*\n" +
+	" ERROR_REASON_CAPABILITY_DISABLED\x10\x16\x1a\x04\x88\xa8\x19\f\x12\"\n" +
+	"\x18ERROR_REASON_CLOUD_ERROR\x10\x17\x1a\x04\x88\xa8\x19\rB\xc3\x01\n" +
+	"\x1edev.outrigger.cloudprovider.v1B\vCommonProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
 	file_cloudprovider_v1_common_proto_rawDescOnce sync.Once
@@ -1485,54 +1663,59 @@ func file_cloudprovider_v1_common_proto_rawDescGZIP() []byte {
 	return file_cloudprovider_v1_common_proto_rawDescData
 }
 
-var file_cloudprovider_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cloudprovider_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_cloudprovider_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_cloudprovider_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_cloudprovider_v1_common_proto_goTypes = []any{
-	(ErrorReason)(0),              // 0: cloudprovider.v1.ErrorReason
-	(*CallContext)(nil),           // 1: cloudprovider.v1.CallContext
-	(*NodeAddress)(nil),           // 2: cloudprovider.v1.NodeAddress
-	(*Taint)(nil),                 // 3: cloudprovider.v1.Taint
-	(*Node)(nil),                  // 4: cloudprovider.v1.Node
-	(*ServicePort)(nil),           // 5: cloudprovider.v1.ServicePort
-	(*Service)(nil),               // 6: cloudprovider.v1.Service
-	(*ServiceRef)(nil),            // 7: cloudprovider.v1.ServiceRef
-	(*LoadBalancerStatus)(nil),    // 8: cloudprovider.v1.LoadBalancerStatus
-	(*LoadBalancerIngress)(nil),   // 9: cloudprovider.v1.LoadBalancerIngress
-	(*PortStatus)(nil),            // 10: cloudprovider.v1.PortStatus
-	(*Condition)(nil),             // 11: cloudprovider.v1.Condition
-	(*KubernetesEffects)(nil),     // 12: cloudprovider.v1.KubernetesEffects
-	(*KubernetesEvent)(nil),       // 13: cloudprovider.v1.KubernetesEvent
-	nil,                           // 14: cloudprovider.v1.Node.LabelsEntry
-	nil,                           // 15: cloudprovider.v1.Node.AnnotationsEntry
-	nil,                           // 16: cloudprovider.v1.Service.LabelsEntry
-	nil,                           // 17: cloudprovider.v1.Service.AnnotationsEntry
-	nil,                           // 18: cloudprovider.v1.KubernetesEffects.SetAnnotationsEntry
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(AbsenceCertainty)(0),         // 0: cloudprovider.v1.AbsenceCertainty
+	(ErrorReason)(0),              // 1: cloudprovider.v1.ErrorReason
+	(*CallContext)(nil),           // 2: cloudprovider.v1.CallContext
+	(*NodeAddress)(nil),           // 3: cloudprovider.v1.NodeAddress
+	(*Taint)(nil),                 // 4: cloudprovider.v1.Taint
+	(*Node)(nil),                  // 5: cloudprovider.v1.Node
+	(*ServicePort)(nil),           // 6: cloudprovider.v1.ServicePort
+	(*Service)(nil),               // 7: cloudprovider.v1.Service
+	(*ServiceRef)(nil),            // 8: cloudprovider.v1.ServiceRef
+	(*LoadBalancerStatus)(nil),    // 9: cloudprovider.v1.LoadBalancerStatus
+	(*LoadBalancerIngress)(nil),   // 10: cloudprovider.v1.LoadBalancerIngress
+	(*PortStatus)(nil),            // 11: cloudprovider.v1.PortStatus
+	(*Condition)(nil),             // 12: cloudprovider.v1.Condition
+	(*KubernetesEffects)(nil),     // 13: cloudprovider.v1.KubernetesEffects
+	(*KubernetesEvent)(nil),       // 14: cloudprovider.v1.KubernetesEvent
+	(*Absent)(nil),                // 15: cloudprovider.v1.Absent
+	(*NotManaged)(nil),            // 16: cloudprovider.v1.NotManaged
+	nil,                           // 17: cloudprovider.v1.Node.LabelsEntry
+	nil,                           // 18: cloudprovider.v1.Node.AnnotationsEntry
+	nil,                           // 19: cloudprovider.v1.Service.LabelsEntry
+	nil,                           // 20: cloudprovider.v1.Service.AnnotationsEntry
+	nil,                           // 21: cloudprovider.v1.KubernetesEffects.SetAnnotationsEntry
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_cloudprovider_v1_common_proto_depIdxs = []int32{
-	14, // 0: cloudprovider.v1.Node.labels:type_name -> cloudprovider.v1.Node.LabelsEntry
-	15, // 1: cloudprovider.v1.Node.annotations:type_name -> cloudprovider.v1.Node.AnnotationsEntry
-	2,  // 2: cloudprovider.v1.Node.addresses:type_name -> cloudprovider.v1.NodeAddress
-	3,  // 3: cloudprovider.v1.Node.taints:type_name -> cloudprovider.v1.Taint
-	19, // 4: cloudprovider.v1.Node.creation_time:type_name -> google.protobuf.Timestamp
-	19, // 5: cloudprovider.v1.Node.deletion_time:type_name -> google.protobuf.Timestamp
-	16, // 6: cloudprovider.v1.Service.labels:type_name -> cloudprovider.v1.Service.LabelsEntry
-	17, // 7: cloudprovider.v1.Service.annotations:type_name -> cloudprovider.v1.Service.AnnotationsEntry
-	19, // 8: cloudprovider.v1.Service.deletion_time:type_name -> google.protobuf.Timestamp
-	5,  // 9: cloudprovider.v1.Service.ports:type_name -> cloudprovider.v1.ServicePort
-	20, // 10: cloudprovider.v1.Service.session_affinity_timeout:type_name -> google.protobuf.Duration
-	8,  // 11: cloudprovider.v1.Service.status:type_name -> cloudprovider.v1.LoadBalancerStatus
-	9,  // 12: cloudprovider.v1.LoadBalancerStatus.ingress:type_name -> cloudprovider.v1.LoadBalancerIngress
-	10, // 13: cloudprovider.v1.LoadBalancerIngress.ports:type_name -> cloudprovider.v1.PortStatus
-	13, // 14: cloudprovider.v1.KubernetesEffects.events:type_name -> cloudprovider.v1.KubernetesEvent
-	18, // 15: cloudprovider.v1.KubernetesEffects.set_annotations:type_name -> cloudprovider.v1.KubernetesEffects.SetAnnotationsEntry
-	11, // 16: cloudprovider.v1.KubernetesEffects.conditions:type_name -> cloudprovider.v1.Condition
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	17, // 0: cloudprovider.v1.Node.labels:type_name -> cloudprovider.v1.Node.LabelsEntry
+	18, // 1: cloudprovider.v1.Node.annotations:type_name -> cloudprovider.v1.Node.AnnotationsEntry
+	3,  // 2: cloudprovider.v1.Node.addresses:type_name -> cloudprovider.v1.NodeAddress
+	4,  // 3: cloudprovider.v1.Node.taints:type_name -> cloudprovider.v1.Taint
+	22, // 4: cloudprovider.v1.Node.creation_time:type_name -> google.protobuf.Timestamp
+	22, // 5: cloudprovider.v1.Node.deletion_time:type_name -> google.protobuf.Timestamp
+	19, // 6: cloudprovider.v1.Service.labels:type_name -> cloudprovider.v1.Service.LabelsEntry
+	20, // 7: cloudprovider.v1.Service.annotations:type_name -> cloudprovider.v1.Service.AnnotationsEntry
+	22, // 8: cloudprovider.v1.Service.deletion_time:type_name -> google.protobuf.Timestamp
+	6,  // 9: cloudprovider.v1.Service.ports:type_name -> cloudprovider.v1.ServicePort
+	23, // 10: cloudprovider.v1.Service.session_affinity_timeout:type_name -> google.protobuf.Duration
+	9,  // 11: cloudprovider.v1.Service.status:type_name -> cloudprovider.v1.LoadBalancerStatus
+	10, // 12: cloudprovider.v1.LoadBalancerStatus.ingress:type_name -> cloudprovider.v1.LoadBalancerIngress
+	11, // 13: cloudprovider.v1.LoadBalancerIngress.ports:type_name -> cloudprovider.v1.PortStatus
+	14, // 14: cloudprovider.v1.KubernetesEffects.events:type_name -> cloudprovider.v1.KubernetesEvent
+	21, // 15: cloudprovider.v1.KubernetesEffects.set_annotations:type_name -> cloudprovider.v1.KubernetesEffects.SetAnnotationsEntry
+	12, // 16: cloudprovider.v1.KubernetesEffects.conditions:type_name -> cloudprovider.v1.Condition
+	0,  // 17: cloudprovider.v1.Absent.certainty:type_name -> cloudprovider.v1.AbsenceCertainty
+	23, // 18: cloudprovider.v1.Absent.age:type_name -> google.protobuf.Duration
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_common_proto_init() }
@@ -1540,6 +1723,7 @@ func file_cloudprovider_v1_common_proto_init() {
 	if File_cloudprovider_v1_common_proto != nil {
 		return
 	}
+	file_cloudprovider_v1_options_proto_init()
 	file_cloudprovider_v1_common_proto_msgTypes[4].OneofWrappers = []any{}
 	file_cloudprovider_v1_common_proto_msgTypes[5].OneofWrappers = []any{}
 	file_cloudprovider_v1_common_proto_msgTypes[8].OneofWrappers = []any{}
@@ -1549,8 +1733,8 @@ func file_cloudprovider_v1_common_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_common_proto_rawDesc), len(file_cloudprovider_v1_common_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   18,
+			NumEnums:      2,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -82,61 +82,6 @@ func (InstanceView) EnumDescriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{0}
 }
 
-// How certain an absence is.
-type AbsenceCertainty int32
-
-const (
-	// Not certain at all.
-	AbsenceCertainty_ABSENCE_CERTAINTY_UNSPECIFIED AbsenceCertainty = 0
-	// The cloud was asked for this call, with the permission to see every instance
-	// of this cluster, answered in full, and has no such instance. MUST NOT be said
-	// out of a cache. Believed only where max_staleness was zero.
-	AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED AbsenceCertainty = 1
-	// May be a cache, or eventual consistency of a young instance.
-	AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET AbsenceCertainty = 2
-)
-
-// Enum value maps for AbsenceCertainty.
-var (
-	AbsenceCertainty_name = map[int32]string{
-		0: "ABSENCE_CERTAINTY_UNSPECIFIED",
-		1: "ABSENCE_CERTAINTY_CONFIRMED",
-		2: "ABSENCE_CERTAINTY_NOT_VISIBLE_YET",
-	}
-	AbsenceCertainty_value = map[string]int32{
-		"ABSENCE_CERTAINTY_UNSPECIFIED":     0,
-		"ABSENCE_CERTAINTY_CONFIRMED":       1,
-		"ABSENCE_CERTAINTY_NOT_VISIBLE_YET": 2,
-	}
-)
-
-func (x AbsenceCertainty) Enum() *AbsenceCertainty {
-	p := new(AbsenceCertainty)
-	*p = x
-	return p
-}
-
-func (x AbsenceCertainty) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (AbsenceCertainty) Descriptor() protoreflect.EnumDescriptor {
-	return file_cloudprovider_v1_instances_proto_enumTypes[1].Descriptor()
-}
-
-func (AbsenceCertainty) Type() protoreflect.EnumType {
-	return &file_cloudprovider_v1_instances_proto_enumTypes[1]
-}
-
-func (x AbsenceCertainty) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use AbsenceCertainty.Descriptor instead.
-func (AbsenceCertainty) EnumDescriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{1}
-}
-
 // Whether an instance runs.
 type PowerState int32
 
@@ -182,11 +127,11 @@ func (x PowerState) String() string {
 }
 
 func (PowerState) Descriptor() protoreflect.EnumDescriptor {
-	return file_cloudprovider_v1_instances_proto_enumTypes[2].Descriptor()
+	return file_cloudprovider_v1_instances_proto_enumTypes[1].Descriptor()
 }
 
 func (PowerState) Type() protoreflect.EnumType {
-	return &file_cloudprovider_v1_instances_proto_enumTypes[2]
+	return &file_cloudprovider_v1_instances_proto_enumTypes[1]
 }
 
 func (x PowerState) Number() protoreflect.EnumNumber {
@@ -195,7 +140,7 @@ func (x PowerState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PowerState.Descriptor instead.
 func (PowerState) EnumDescriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{2}
+	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{1}
 }
 
 // Which nodes are asked about.
@@ -205,7 +150,7 @@ type BatchGetInstancesRequest struct {
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// 1 to InstancesCapability.max_batch_size, no name twice. A provider looks up
 	// by provider_id; only where that is empty by name, system_uuid or labels.
-	Nodes []*Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Items []*Node `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
 	// Answers from the provider's own caches may be this old. Zero or absent:
 	// ask the cloud now. The controller sends zero before it deletes a Node.
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,3,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
@@ -252,9 +197,9 @@ func (x *BatchGetInstancesRequest) GetContext() *CallContext {
 	return nil
 }
 
-func (x *BatchGetInstancesRequest) GetNodes() []*Node {
+func (x *BatchGetInstancesRequest) GetItems() []*Node {
 	if x != nil {
-		return x.Nodes
+		return x.Items
 	}
 	return nil
 }
@@ -273,7 +218,7 @@ func (x *BatchGetInstancesRequest) GetView() InstanceView {
 	return InstanceView_INSTANCE_VIEW_UNSPECIFIED
 }
 
-// The results, one for each node.
+// The results.
 type BatchGetInstancesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one per requested node, any order. A node without a result, or with
@@ -324,15 +269,15 @@ func (x *BatchGetInstancesResponse) GetResults() []*InstanceResult {
 type InstanceResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Node.name of the request.
-	NodeName string `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// None set is read as unknown and never deletes or taints anything.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
 	//	*InstanceResult_Found
 	//	*InstanceResult_Absent
-	//	*InstanceResult_Error
 	//	*InstanceResult_NotManaged
+	//	*InstanceResult_Error
 	Outcome isInstanceResult_Outcome `protobuf_oneof:"outcome"`
 	// About the Node; with any outcome.
 	Effects       *KubernetesEffects `protobuf:"bytes,6,opt,name=effects,proto3" json:"effects,omitempty"`
@@ -370,9 +315,9 @@ func (*InstanceResult) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *InstanceResult) GetNodeName() string {
+func (x *InstanceResult) GetKey() string {
 	if x != nil {
-		return x.NodeName
+		return x.Key
 	}
 	return ""
 }
@@ -393,10 +338,19 @@ func (x *InstanceResult) GetFound() *Instance {
 	return nil
 }
 
-func (x *InstanceResult) GetAbsent() *InstanceAbsent {
+func (x *InstanceResult) GetAbsent() *Absent {
 	if x != nil {
 		if x, ok := x.Outcome.(*InstanceResult_Absent); ok {
 			return x.Absent
+		}
+	}
+	return nil
+}
+
+func (x *InstanceResult) GetNotManaged() *NotManaged {
+	if x != nil {
+		if x, ok := x.Outcome.(*InstanceResult_NotManaged); ok {
+			return x.NotManaged
 		}
 	}
 	return nil
@@ -406,15 +360,6 @@ func (x *InstanceResult) GetError() *status.Status {
 	if x != nil {
 		if x, ok := x.Outcome.(*InstanceResult_Error); ok {
 			return x.Error
-		}
-	}
-	return nil
-}
-
-func (x *InstanceResult) GetNotManaged() *InstanceNotManaged {
-	if x != nil {
-		if x, ok := x.Outcome.(*InstanceResult_NotManaged); ok {
-			return x.NotManaged
 		}
 	}
 	return nil
@@ -437,132 +382,29 @@ type InstanceResult_Found struct {
 }
 
 type InstanceResult_Absent struct {
-	// The provider looked and there is none.
-	Absent *InstanceAbsent `protobuf:"bytes,3,opt,name=absent,proto3,oneof"`
+	// The provider looked and there is none. Only CONFIRMED can lead to a deletion.
+	Absent *Absent `protobuf:"bytes,3,opt,name=absent,proto3,oneof"`
+}
+
+type InstanceResult_NotManaged struct {
+	// Another provider, or none, owns this node. The controller leaves it alone and
+	// asks again only when its UID, provider ID or labels, or the provider's boot_id
+	// have changed, and else about every 5 to 10 min.
+	NotManaged *NotManaged `protobuf:"bytes,4,opt,name=not_managed,json=notManaged,proto3,oneof"`
 }
 
 type InstanceResult_Error struct {
 	// The lookup failed: MALFORMED_PROVIDER_ID or any reason of common.proto.
-	Error *status.Status `protobuf:"bytes,4,opt,name=error,proto3,oneof"`
-}
-
-type InstanceResult_NotManaged struct {
-	// Not this provider's node.
-	NotManaged *InstanceNotManaged `protobuf:"bytes,5,opt,name=not_managed,json=notManaged,proto3,oneof"`
+	Error *status.Status `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
 }
 
 func (*InstanceResult_Found) isInstanceResult_Outcome() {}
 
 func (*InstanceResult_Absent) isInstanceResult_Outcome() {}
 
-func (*InstanceResult_Error) isInstanceResult_Outcome() {}
-
 func (*InstanceResult_NotManaged) isInstanceResult_Outcome() {}
 
-// No such instance.
-type InstanceAbsent struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// How certain that is. Only CONFIRMED can lead to a deletion.
-	Certainty AbsenceCertainty `protobuf:"varint,1,opt,name=certainty,proto3,enum=cloudprovider.v1.AbsenceCertainty" json:"certainty,omitempty"`
-	// How long before this answer the cloud was asked; no clock is compared. Absent:
-	// for this call, after it arrived. CONFIRMED with an age longer than the call
-	// took is read as NOT_VISIBLE_YET, with a warning for each Node.
-	Age           *durationpb.Duration `protobuf:"bytes,3,opt,name=age,proto3" json:"age,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InstanceAbsent) Reset() {
-	*x = InstanceAbsent{}
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InstanceAbsent) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InstanceAbsent) ProtoMessage() {}
-
-func (x *InstanceAbsent) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InstanceAbsent.ProtoReflect.Descriptor instead.
-func (*InstanceAbsent) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *InstanceAbsent) GetCertainty() AbsenceCertainty {
-	if x != nil {
-		return x.Certainty
-	}
-	return AbsenceCertainty_ABSENCE_CERTAINTY_UNSPECIFIED
-}
-
-func (x *InstanceAbsent) GetAge() *durationpb.Duration {
-	if x != nil {
-		return x.Age
-	}
-	return nil
-}
-
-// Another provider, or none, owns this node. The controller leaves it alone and
-// asks again only when its UID, provider ID or labels, or the provider's boot_id
-// have changed, and else about every 5 to 10 min.
-type InstanceNotManaged struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// For logs.
-	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InstanceNotManaged) Reset() {
-	*x = InstanceNotManaged{}
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InstanceNotManaged) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InstanceNotManaged) ProtoMessage() {}
-
-func (x *InstanceNotManaged) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InstanceNotManaged.ProtoReflect.Descriptor instead.
-func (*InstanceNotManaged) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *InstanceNotManaged) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
+func (*InstanceResult_Error) isInstanceResult_Outcome() {}
 
 // A machine in the cloud.
 type Instance struct {
@@ -594,14 +436,14 @@ type Instance struct {
 	// without host bits, no other instance's. With --cidr-allocator-type=CloudAllocator
 	// they become spec.podCIDRs of a Node without any, which Kubernetes never lets
 	// change. None: not allocated yet, the controller asks again.
-	PodCidrs      []string `protobuf:"bytes,10,rep,name=pod_cidrs,json=podCidrs,proto3" json:"pod_cidrs,omitempty"`
+	PodCidrs      []string `protobuf:"bytes,9,rep,name=pod_cidrs,json=podCidrs,proto3" json:"pod_cidrs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[5]
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +455,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[5]
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +468,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{5}
+	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Instance) GetProviderId() string {
@@ -707,7 +549,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[6]
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +561,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[6]
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +574,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{6}
+	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListInstancesRequest) GetContext() *CallContext {
@@ -760,7 +602,7 @@ func (x *ListInstancesRequest) GetView() InstanceView {
 type ListInstancesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// No provider ID twice in one stream; else the stream is discarded.
-	Instances []*Instance `protobuf:"bytes,1,rep,name=instances,proto3" json:"instances,omitempty"`
+	Items []*Instance `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	// Set on the last message only. A stream without it is discarded whole.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -769,7 +611,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[7]
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +623,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[7]
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,12 +636,12 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{7}
+	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *ListInstancesResponse) GetInstances() []*Instance {
+func (x *ListInstancesResponse) GetItems() []*Instance {
 	if x != nil {
-		return x.Instances
+		return x.Items
 	}
 	return nil
 }
@@ -815,28 +657,23 @@ var File_cloudprovider_v1_instances_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_instances_proto_rawDesc = "" +
 	"\n" +
-	" cloudprovider/v1/instances.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\"\xf5\x01\n" +
+	" cloudprovider/v1/instances.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\"\xf5\x01\n" +
 	"\x18BatchGetInstancesRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12,\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x16.cloudprovider.v1.NodeR\x05nodes\x12>\n" +
+	"\x05items\x18\x02 \x03(\v2\x16.cloudprovider.v1.NodeR\x05items\x12>\n" +
 	"\rmax_staleness\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\fmaxStaleness\x122\n" +
 	"\x04view\x18\x04 \x01(\x0e2\x1e.cloudprovider.v1.InstanceViewR\x04view\"W\n" +
 	"\x19BatchGetInstancesResponse\x12:\n" +
-	"\aresults\x18\x01 \x03(\v2 .cloudprovider.v1.InstanceResultR\aresults\"\xdc\x02\n" +
-	"\x0eInstanceResult\x12\x1b\n" +
-	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x122\n" +
-	"\x05found\x18\x02 \x01(\v2\x1a.cloudprovider.v1.InstanceH\x00R\x05found\x12:\n" +
-	"\x06absent\x18\x03 \x01(\v2 .cloudprovider.v1.InstanceAbsentH\x00R\x06absent\x12*\n" +
-	"\x05error\x18\x04 \x01(\v2\x12.google.rpc.StatusH\x00R\x05error\x12G\n" +
-	"\vnot_managed\x18\x05 \x01(\v2$.cloudprovider.v1.InstanceNotManagedH\x00R\n" +
-	"notManaged\x12=\n" +
+	"\aresults\x18\x01 \x03(\v2 .cloudprovider.v1.InstanceResultR\aresults\"\xc1\x02\n" +
+	"\x0eInstanceResult\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
+	"\x05found\x18\x02 \x01(\v2\x1a.cloudprovider.v1.InstanceH\x00R\x05found\x122\n" +
+	"\x06absent\x18\x03 \x01(\v2\x18.cloudprovider.v1.AbsentH\x00R\x06absent\x12?\n" +
+	"\vnot_managed\x18\x04 \x01(\v2\x1c.cloudprovider.v1.NotManagedH\x00R\n" +
+	"notManaged\x12*\n" +
+	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusH\x00R\x05error\x12=\n" +
 	"\aeffects\x18\x06 \x01(\v2#.cloudprovider.v1.KubernetesEffectsR\aeffectsB\t\n" +
-	"\aoutcome\"\x92\x01\n" +
-	"\x0eInstanceAbsent\x12@\n" +
-	"\tcertainty\x18\x01 \x01(\x0e2\".cloudprovider.v1.AbsenceCertaintyR\tcertainty\x12+\n" +
-	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03ageJ\x04\b\x02\x10\x03R\vobserved_at\",\n" +
-	"\x12InstanceNotManaged\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xe9\x03\n" +
+	"\aoutcome\"\xd6\x03\n" +
 	"\bInstance\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x1b\n" +
@@ -848,38 +685,35 @@ const file_cloudprovider_v1_instances_proto_rawDesc = "" +
 	"\x11additional_labels\x18\a \x03(\v20.cloudprovider.v1.Instance.AdditionalLabelsEntryR\x10additionalLabels\x12=\n" +
 	"\vpower_state\x18\b \x01(\x0e2\x1c.cloudprovider.v1.PowerStateR\n" +
 	"powerState\x12\x1b\n" +
-	"\tpod_cidrs\x18\n" +
-	" \x03(\tR\bpodCidrs\x1aC\n" +
+	"\tpod_cidrs\x18\t \x03(\tR\bpodCidrs\x1aC\n" +
 	"\x15AdditionalLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\t\x10\n" +
-	"R\vobserved_at\"\xc3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x01\n" +
 	"\x14ListInstancesRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12>\n" +
 	"\rmax_staleness\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\fmaxStaleness\x122\n" +
-	"\x04view\x18\x03 \x01(\x0e2\x1e.cloudprovider.v1.InstanceViewR\x04view\"m\n" +
-	"\x15ListInstancesResponse\x128\n" +
-	"\tinstances\x18\x01 \x03(\v2\x1a.cloudprovider.v1.InstanceR\tinstances\x12\x1a\n" +
+	"\x04view\x18\x03 \x01(\x0e2\x1e.cloudprovider.v1.InstanceViewR\x04view\"e\n" +
+	"\x15ListInstancesResponse\x120\n" +
+	"\x05items\x18\x01 \x03(\v2\x1a.cloudprovider.v1.InstanceR\x05items\x12\x1a\n" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete*z\n" +
 	"\fInstanceView\x12\x1d\n" +
 	"\x19INSTANCE_VIEW_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12INSTANCE_VIEW_FULL\x10\x01\x12\x1a\n" +
 	"\x16INSTANCE_VIEW_METADATA\x10\x02\x12\x17\n" +
-	"\x13INSTANCE_VIEW_STATE\x10\x03*}\n" +
-	"\x10AbsenceCertainty\x12!\n" +
-	"\x1dABSENCE_CERTAINTY_UNSPECIFIED\x10\x00\x12\x1f\n" +
-	"\x1bABSENCE_CERTAINTY_CONFIRMED\x10\x01\x12%\n" +
-	"!ABSENCE_CERTAINTY_NOT_VISIBLE_YET\x10\x02*\x92\x01\n" +
+	"\x13INSTANCE_VIEW_STATE\x10\x03*\x92\x01\n" +
 	"\n" +
 	"PowerState\x12\x1b\n" +
 	"\x17POWER_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13POWER_STATE_PENDING\x10\x01\x12\x17\n" +
 	"\x13POWER_STATE_RUNNING\x10\x02\x12\x18\n" +
 	"\x14POWER_STATE_SHUTDOWN\x10\x03\x12\x1b\n" +
-	"\x17POWER_STATE_TERMINATING\x10\x042\xe4\x01\n" +
-	"\x10InstancesService\x12l\n" +
-	"\x11BatchGetInstances\x12*.cloudprovider.v1.BatchGetInstancesRequest\x1a+.cloudprovider.v1.BatchGetInstancesResponse\x12b\n" +
-	"\rListInstances\x12&.cloudprovider.v1.ListInstancesRequest\x1a'.cloudprovider.v1.ListInstancesResponse0\x01B;Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1b\x06proto3"
+	"\x17POWER_STATE_TERMINATING\x10\x042\x89\x02\n" +
+	"\x10InstancesService\x12~\n" +
+	"\x11BatchGetInstances\x12*.cloudprovider.v1.BatchGetInstancesRequest\x1a+.cloudprovider.v1.BatchGetInstancesResponse\"\x10\x82\xa8\x19\f\n" +
+	"\x02\b\x1e(\x022\x04name\x12u\n" +
+	"\rListInstances\x12&.cloudprovider.v1.ListInstancesRequest\x1a'.cloudprovider.v1.ListInstancesResponse\"\x11\x82\xa8\x19\r\n" +
+	"\x03\b\xac\x02\x1a\x02\b<(\x028\x010\x01B\xc6\x01\n" +
+	"\x1edev.outrigger.cloudprovider.v1B\x0eInstancesProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
 	file_cloudprovider_v1_instances_proto_rawDescOnce sync.Once
@@ -893,57 +727,54 @@ func file_cloudprovider_v1_instances_proto_rawDescGZIP() []byte {
 	return file_cloudprovider_v1_instances_proto_rawDescData
 }
 
-var file_cloudprovider_v1_instances_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cloudprovider_v1_instances_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_cloudprovider_v1_instances_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_cloudprovider_v1_instances_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_cloudprovider_v1_instances_proto_goTypes = []any{
 	(InstanceView)(0),                 // 0: cloudprovider.v1.InstanceView
-	(AbsenceCertainty)(0),             // 1: cloudprovider.v1.AbsenceCertainty
-	(PowerState)(0),                   // 2: cloudprovider.v1.PowerState
-	(*BatchGetInstancesRequest)(nil),  // 3: cloudprovider.v1.BatchGetInstancesRequest
-	(*BatchGetInstancesResponse)(nil), // 4: cloudprovider.v1.BatchGetInstancesResponse
-	(*InstanceResult)(nil),            // 5: cloudprovider.v1.InstanceResult
-	(*InstanceAbsent)(nil),            // 6: cloudprovider.v1.InstanceAbsent
-	(*InstanceNotManaged)(nil),        // 7: cloudprovider.v1.InstanceNotManaged
-	(*Instance)(nil),                  // 8: cloudprovider.v1.Instance
-	(*ListInstancesRequest)(nil),      // 9: cloudprovider.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),     // 10: cloudprovider.v1.ListInstancesResponse
-	nil,                               // 11: cloudprovider.v1.Instance.AdditionalLabelsEntry
-	(*CallContext)(nil),               // 12: cloudprovider.v1.CallContext
-	(*Node)(nil),                      // 13: cloudprovider.v1.Node
-	(*durationpb.Duration)(nil),       // 14: google.protobuf.Duration
-	(*status.Status)(nil),             // 15: google.rpc.Status
-	(*KubernetesEffects)(nil),         // 16: cloudprovider.v1.KubernetesEffects
-	(*NodeAddress)(nil),               // 17: cloudprovider.v1.NodeAddress
+	(PowerState)(0),                   // 1: cloudprovider.v1.PowerState
+	(*BatchGetInstancesRequest)(nil),  // 2: cloudprovider.v1.BatchGetInstancesRequest
+	(*BatchGetInstancesResponse)(nil), // 3: cloudprovider.v1.BatchGetInstancesResponse
+	(*InstanceResult)(nil),            // 4: cloudprovider.v1.InstanceResult
+	(*Instance)(nil),                  // 5: cloudprovider.v1.Instance
+	(*ListInstancesRequest)(nil),      // 6: cloudprovider.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),     // 7: cloudprovider.v1.ListInstancesResponse
+	nil,                               // 8: cloudprovider.v1.Instance.AdditionalLabelsEntry
+	(*CallContext)(nil),               // 9: cloudprovider.v1.CallContext
+	(*Node)(nil),                      // 10: cloudprovider.v1.Node
+	(*durationpb.Duration)(nil),       // 11: google.protobuf.Duration
+	(*Absent)(nil),                    // 12: cloudprovider.v1.Absent
+	(*NotManaged)(nil),                // 13: cloudprovider.v1.NotManaged
+	(*status.Status)(nil),             // 14: google.rpc.Status
+	(*KubernetesEffects)(nil),         // 15: cloudprovider.v1.KubernetesEffects
+	(*NodeAddress)(nil),               // 16: cloudprovider.v1.NodeAddress
 }
 var file_cloudprovider_v1_instances_proto_depIdxs = []int32{
-	12, // 0: cloudprovider.v1.BatchGetInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
-	13, // 1: cloudprovider.v1.BatchGetInstancesRequest.nodes:type_name -> cloudprovider.v1.Node
-	14, // 2: cloudprovider.v1.BatchGetInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
+	9,  // 0: cloudprovider.v1.BatchGetInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
+	10, // 1: cloudprovider.v1.BatchGetInstancesRequest.items:type_name -> cloudprovider.v1.Node
+	11, // 2: cloudprovider.v1.BatchGetInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
 	0,  // 3: cloudprovider.v1.BatchGetInstancesRequest.view:type_name -> cloudprovider.v1.InstanceView
-	5,  // 4: cloudprovider.v1.BatchGetInstancesResponse.results:type_name -> cloudprovider.v1.InstanceResult
-	8,  // 5: cloudprovider.v1.InstanceResult.found:type_name -> cloudprovider.v1.Instance
-	6,  // 6: cloudprovider.v1.InstanceResult.absent:type_name -> cloudprovider.v1.InstanceAbsent
-	15, // 7: cloudprovider.v1.InstanceResult.error:type_name -> google.rpc.Status
-	7,  // 8: cloudprovider.v1.InstanceResult.not_managed:type_name -> cloudprovider.v1.InstanceNotManaged
-	16, // 9: cloudprovider.v1.InstanceResult.effects:type_name -> cloudprovider.v1.KubernetesEffects
-	1,  // 10: cloudprovider.v1.InstanceAbsent.certainty:type_name -> cloudprovider.v1.AbsenceCertainty
-	14, // 11: cloudprovider.v1.InstanceAbsent.age:type_name -> google.protobuf.Duration
-	17, // 12: cloudprovider.v1.Instance.addresses:type_name -> cloudprovider.v1.NodeAddress
-	11, // 13: cloudprovider.v1.Instance.additional_labels:type_name -> cloudprovider.v1.Instance.AdditionalLabelsEntry
-	2,  // 14: cloudprovider.v1.Instance.power_state:type_name -> cloudprovider.v1.PowerState
-	12, // 15: cloudprovider.v1.ListInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
-	14, // 16: cloudprovider.v1.ListInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
-	0,  // 17: cloudprovider.v1.ListInstancesRequest.view:type_name -> cloudprovider.v1.InstanceView
-	8,  // 18: cloudprovider.v1.ListInstancesResponse.instances:type_name -> cloudprovider.v1.Instance
-	3,  // 19: cloudprovider.v1.InstancesService.BatchGetInstances:input_type -> cloudprovider.v1.BatchGetInstancesRequest
-	9,  // 20: cloudprovider.v1.InstancesService.ListInstances:input_type -> cloudprovider.v1.ListInstancesRequest
-	4,  // 21: cloudprovider.v1.InstancesService.BatchGetInstances:output_type -> cloudprovider.v1.BatchGetInstancesResponse
-	10, // 22: cloudprovider.v1.InstancesService.ListInstances:output_type -> cloudprovider.v1.ListInstancesResponse
-	21, // [21:23] is the sub-list for method output_type
-	19, // [19:21] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	4,  // 4: cloudprovider.v1.BatchGetInstancesResponse.results:type_name -> cloudprovider.v1.InstanceResult
+	5,  // 5: cloudprovider.v1.InstanceResult.found:type_name -> cloudprovider.v1.Instance
+	12, // 6: cloudprovider.v1.InstanceResult.absent:type_name -> cloudprovider.v1.Absent
+	13, // 7: cloudprovider.v1.InstanceResult.not_managed:type_name -> cloudprovider.v1.NotManaged
+	14, // 8: cloudprovider.v1.InstanceResult.error:type_name -> google.rpc.Status
+	15, // 9: cloudprovider.v1.InstanceResult.effects:type_name -> cloudprovider.v1.KubernetesEffects
+	16, // 10: cloudprovider.v1.Instance.addresses:type_name -> cloudprovider.v1.NodeAddress
+	8,  // 11: cloudprovider.v1.Instance.additional_labels:type_name -> cloudprovider.v1.Instance.AdditionalLabelsEntry
+	1,  // 12: cloudprovider.v1.Instance.power_state:type_name -> cloudprovider.v1.PowerState
+	9,  // 13: cloudprovider.v1.ListInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
+	11, // 14: cloudprovider.v1.ListInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
+	0,  // 15: cloudprovider.v1.ListInstancesRequest.view:type_name -> cloudprovider.v1.InstanceView
+	5,  // 16: cloudprovider.v1.ListInstancesResponse.items:type_name -> cloudprovider.v1.Instance
+	2,  // 17: cloudprovider.v1.InstancesService.BatchGetInstances:input_type -> cloudprovider.v1.BatchGetInstancesRequest
+	6,  // 18: cloudprovider.v1.InstancesService.ListInstances:input_type -> cloudprovider.v1.ListInstancesRequest
+	3,  // 19: cloudprovider.v1.InstancesService.BatchGetInstances:output_type -> cloudprovider.v1.BatchGetInstancesResponse
+	7,  // 20: cloudprovider.v1.InstancesService.ListInstances:output_type -> cloudprovider.v1.ListInstancesResponse
+	19, // [19:21] is the sub-list for method output_type
+	17, // [17:19] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_instances_proto_init() }
@@ -952,19 +783,20 @@ func file_cloudprovider_v1_instances_proto_init() {
 		return
 	}
 	file_cloudprovider_v1_common_proto_init()
+	file_cloudprovider_v1_options_proto_init()
 	file_cloudprovider_v1_instances_proto_msgTypes[2].OneofWrappers = []any{
 		(*InstanceResult_Found)(nil),
 		(*InstanceResult_Absent)(nil),
-		(*InstanceResult_Error)(nil),
 		(*InstanceResult_NotManaged)(nil),
+		(*InstanceResult_Error)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_instances_proto_rawDesc), len(file_cloudprovider_v1_instances_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   9,
+			NumEnums:      2,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

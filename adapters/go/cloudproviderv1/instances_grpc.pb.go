@@ -31,7 +31,6 @@ const (
 type InstancesServiceClient interface {
 	// Existence, power state and metadata of many nodes together. An error of one
 	// node is its own result; an error of the call says nothing about any node.
-	// Deadline 30 s.
 	//
 	//	condition (of one node)      outcome                      the controller
 	//	exists                       found                        initialises, refreshes
@@ -52,8 +51,7 @@ type InstancesServiceClient interface {
 	BatchGetInstances(ctx context.Context, in *BatchGetInstancesRequest, opts ...grpc.CallOption) (*BatchGetInstancesResponse, error)
 	// OPTIONAL (InstancesCapability.list). Every instance that can be a node of
 	// this cluster. Being missing here is a hint: the controller asks with
-	// BatchGetInstances before it deletes a Node. Deadline 5 min, at most 60 s
-	// between two messages.
+	// BatchGetInstances before it deletes a Node.
 	//
 	//	condition                    code and reason              the controller
 	//	no complete, an id twice,    (OK)                         discards the list, asks
@@ -108,7 +106,6 @@ type InstancesService_ListInstancesClient = grpc.ServerStreamingClient[ListInsta
 type InstancesServiceServer interface {
 	// Existence, power state and metadata of many nodes together. An error of one
 	// node is its own result; an error of the call says nothing about any node.
-	// Deadline 30 s.
 	//
 	//	condition (of one node)      outcome                      the controller
 	//	exists                       found                        initialises, refreshes
@@ -129,8 +126,7 @@ type InstancesServiceServer interface {
 	BatchGetInstances(context.Context, *BatchGetInstancesRequest) (*BatchGetInstancesResponse, error)
 	// OPTIONAL (InstancesCapability.list). Every instance that can be a node of
 	// this cluster. Being missing here is a hint: the controller asks with
-	// BatchGetInstances before it deletes a Node. Deadline 5 min, at most 60 s
-	// between two messages.
+	// BatchGetInstances before it deletes a Node.
 	//
 	//	condition                    code and reason              the controller
 	//	no complete, an id twice,    (OK)                         discards the list, asks

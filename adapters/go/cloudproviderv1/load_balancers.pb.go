@@ -444,7 +444,7 @@ type GetLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// READY, DIFFERS, IN_PROGRESS, NOT_MANAGED or ABSENT. One that is half made or
 	// half changed is IN_PROGRESS.
-	Answer        *LoadBalancerAnswer `protobuf:"bytes,10,opt,name=answer,proto3" json:"answer,omitempty"`
+	Answer        *LoadBalancerAnswer `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -615,7 +615,7 @@ func (x *HeldAddresses) GetIps() []string {
 type EnsureLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// READY (an address is REQUIRED), IN_PROGRESS or NOT_MANAGED.
-	Answer        *LoadBalancerAnswer `protobuf:"bytes,10,opt,name=answer,proto3" json:"answer,omitempty"`
+	Answer        *LoadBalancerAnswer `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -663,7 +663,7 @@ type UpdateLoadBalancerNodesRequest struct {
 	// Of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// 1 to LoadBalancersCapability.max_services_per_update, no UID twice.
-	Services []*Service `protobuf:"bytes,2,rep,name=services,proto3" json:"services,omitempty"`
+	Items []*Service `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
 	// All wanted targets of each of them; may be an empty set.
 	Targets       *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -707,9 +707,9 @@ func (x *UpdateLoadBalancerNodesRequest) GetContext() *CallContext {
 	return nil
 }
 
-func (x *UpdateLoadBalancerNodesRequest) GetServices() []*Service {
+func (x *UpdateLoadBalancerNodesRequest) GetItems() []*Service {
 	if x != nil {
-		return x.Services
+		return x.Items
 	}
 	return nil
 }
@@ -721,19 +721,12 @@ func (x *UpdateLoadBalancerNodesRequest) GetTargets() *NodeTargets {
 	return nil
 }
 
-// The answer for one Service. Exactly one per requested Service; one that is
-// missing when the stream ends is unknown and is asked for again.
+// Results as they finish, in any number of messages.
 type UpdateLoadBalancerNodesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which Service.
-	Service *ServiceRef `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	// None set is unknown.
-	//
-	// Types that are valid to be assigned to Outcome:
-	//
-	//	*UpdateLoadBalancerNodesResponse_Answer
-	//	*UpdateLoadBalancerNodesResponse_Error
-	Outcome       isUpdateLoadBalancerNodesResponse_Outcome `protobuf_oneof:"outcome"`
+	// Together exactly one per requested Service; one that is missing when the stream ends
+	// is unknown and is asked for again.
+	Results       []*LoadBalancerResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -768,57 +761,111 @@ func (*UpdateLoadBalancerNodesResponse) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *UpdateLoadBalancerNodesResponse) GetService() *ServiceRef {
+func (x *UpdateLoadBalancerNodesResponse) GetResults() []*LoadBalancerResult {
 	if x != nil {
-		return x.Service
+		return x.Results
 	}
 	return nil
 }
 
-func (x *UpdateLoadBalancerNodesResponse) GetOutcome() isUpdateLoadBalancerNodesResponse_Outcome {
+// The answer for one Service. What a result says elsewhere with absent, not_managed and
+// effects is in the answer here.
+type LoadBalancerResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Service.uid of the request.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// None set is unknown.
+	//
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*LoadBalancerResult_Found
+	//	*LoadBalancerResult_Error
+	Outcome       isLoadBalancerResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoadBalancerResult) Reset() {
+	*x = LoadBalancerResult{}
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoadBalancerResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoadBalancerResult) ProtoMessage() {}
+
+func (x *LoadBalancerResult) ProtoReflect() protoreflect.Message {
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoadBalancerResult.ProtoReflect.Descriptor instead.
+func (*LoadBalancerResult) Descriptor() ([]byte, []int) {
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *LoadBalancerResult) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *LoadBalancerResult) GetOutcome() isLoadBalancerResult_Outcome {
 	if x != nil {
 		return x.Outcome
 	}
 	return nil
 }
 
-func (x *UpdateLoadBalancerNodesResponse) GetAnswer() *LoadBalancerAnswer {
+func (x *LoadBalancerResult) GetFound() *LoadBalancerAnswer {
 	if x != nil {
-		if x, ok := x.Outcome.(*UpdateLoadBalancerNodesResponse_Answer); ok {
-			return x.Answer
+		if x, ok := x.Outcome.(*LoadBalancerResult_Found); ok {
+			return x.Found
 		}
 	}
 	return nil
 }
 
-func (x *UpdateLoadBalancerNodesResponse) GetError() *status.Status {
+func (x *LoadBalancerResult) GetError() *status.Status {
 	if x != nil {
-		if x, ok := x.Outcome.(*UpdateLoadBalancerNodesResponse_Error); ok {
+		if x, ok := x.Outcome.(*LoadBalancerResult_Error); ok {
 			return x.Error
 		}
 	}
 	return nil
 }
 
-type isUpdateLoadBalancerNodesResponse_Outcome interface {
-	isUpdateLoadBalancerNodesResponse_Outcome()
+type isLoadBalancerResult_Outcome interface {
+	isLoadBalancerResult_Outcome()
 }
 
-type UpdateLoadBalancerNodesResponse_Answer struct {
+type LoadBalancerResult_Found struct {
 	// READY or IN_PROGRESS: the targets were taken. NOT_MANAGED. ABSENT: there is
 	// nothing to update, the controller ensures the Service.
-	Answer *LoadBalancerAnswer `protobuf:"bytes,4,opt,name=answer,proto3,oneof"`
+	Found *LoadBalancerAnswer `protobuf:"bytes,2,opt,name=found,proto3,oneof"`
 }
 
-type UpdateLoadBalancerNodesResponse_Error struct {
+type LoadBalancerResult_Error struct {
 	// Why not. It concerns this Service only, unless its reason is about the class
 	// of calls. The table of UpdateLoadBalancerNodes says what the controller does.
-	Error *status.Status `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
+	Error *status.Status `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
 }
 
-func (*UpdateLoadBalancerNodesResponse_Answer) isUpdateLoadBalancerNodesResponse_Outcome() {}
+func (*LoadBalancerResult_Found) isLoadBalancerResult_Outcome() {}
 
-func (*UpdateLoadBalancerNodesResponse_Error) isUpdateLoadBalancerNodesResponse_Outcome() {}
+func (*LoadBalancerResult_Error) isLoadBalancerResult_Outcome() {}
 
 // The Service whose load balancer is to go.
 type DeleteLoadBalancerRequest struct {
@@ -833,7 +880,7 @@ type DeleteLoadBalancerRequest struct {
 
 func (x *DeleteLoadBalancerRequest) Reset() {
 	*x = DeleteLoadBalancerRequest{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +892,7 @@ func (x *DeleteLoadBalancerRequest) String() string {
 func (*DeleteLoadBalancerRequest) ProtoMessage() {}
 
 func (x *DeleteLoadBalancerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +905,7 @@ func (x *DeleteLoadBalancerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteLoadBalancerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteLoadBalancerRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{9}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteLoadBalancerRequest) GetContext() *CallContext {
@@ -880,14 +927,14 @@ type DeleteLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ABSENT, RETAINED, NOT_MANAGED or IN_PROGRESS. The table of the RPC says when the
 	// finalizer goes.
-	Answer        *LoadBalancerAnswer `protobuf:"bytes,10,opt,name=answer,proto3" json:"answer,omitempty"`
+	Answer        *LoadBalancerAnswer `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteLoadBalancerResponse) Reset() {
 	*x = DeleteLoadBalancerResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +946,7 @@ func (x *DeleteLoadBalancerResponse) String() string {
 func (*DeleteLoadBalancerResponse) ProtoMessage() {}
 
 func (x *DeleteLoadBalancerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +959,7 @@ func (x *DeleteLoadBalancerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteLoadBalancerResponse.ProtoReflect.Descriptor instead.
 func (*DeleteLoadBalancerResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{10}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeleteLoadBalancerResponse) GetAnswer() *LoadBalancerAnswer {
@@ -933,7 +980,7 @@ type ListLoadBalancersRequest struct {
 
 func (x *ListLoadBalancersRequest) Reset() {
 	*x = ListLoadBalancersRequest{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +992,7 @@ func (x *ListLoadBalancersRequest) String() string {
 func (*ListLoadBalancersRequest) ProtoMessage() {}
 
 func (x *ListLoadBalancersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1005,7 @@ func (x *ListLoadBalancersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLoadBalancersRequest.ProtoReflect.Descriptor instead.
 func (*ListLoadBalancersRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{11}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListLoadBalancersRequest) GetContext() *CallContext {
@@ -972,7 +1019,7 @@ func (x *ListLoadBalancersRequest) GetContext() *CallContext {
 type ListLoadBalancersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of this cluster only.
-	LoadBalancers []*OwnedLoadBalancer `protobuf:"bytes,1,rep,name=load_balancers,json=loadBalancers,proto3" json:"load_balancers,omitempty"`
+	Items []*OwnedLoadBalancer `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	// Set on the last message only. A stream without it is discarded whole.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -981,7 +1028,7 @@ type ListLoadBalancersResponse struct {
 
 func (x *ListLoadBalancersResponse) Reset() {
 	*x = ListLoadBalancersResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1040,7 @@ func (x *ListLoadBalancersResponse) String() string {
 func (*ListLoadBalancersResponse) ProtoMessage() {}
 
 func (x *ListLoadBalancersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,12 +1053,12 @@ func (x *ListLoadBalancersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLoadBalancersResponse.ProtoReflect.Descriptor instead.
 func (*ListLoadBalancersResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{12}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *ListLoadBalancersResponse) GetLoadBalancers() []*OwnedLoadBalancer {
+func (x *ListLoadBalancersResponse) GetItems() []*OwnedLoadBalancer {
 	if x != nil {
-		return x.LoadBalancers
+		return x.Items
 	}
 	return nil
 }
@@ -1039,7 +1086,7 @@ type OwnedLoadBalancer struct {
 
 func (x *OwnedLoadBalancer) Reset() {
 	*x = OwnedLoadBalancer{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1098,7 @@ func (x *OwnedLoadBalancer) String() string {
 func (*OwnedLoadBalancer) ProtoMessage() {}
 
 func (x *OwnedLoadBalancer) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1111,7 @@ func (x *OwnedLoadBalancer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedLoadBalancer.ProtoReflect.Descriptor instead.
 func (*OwnedLoadBalancer) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{13}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OwnedLoadBalancer) GetIdentity() *LoadBalancerIdentity {
@@ -1105,7 +1152,7 @@ type PlanLoadBalancerRequest struct {
 
 func (x *PlanLoadBalancerRequest) Reset() {
 	*x = PlanLoadBalancerRequest{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1164,7 @@ func (x *PlanLoadBalancerRequest) String() string {
 func (*PlanLoadBalancerRequest) ProtoMessage() {}
 
 func (x *PlanLoadBalancerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1177,7 @@ func (x *PlanLoadBalancerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanLoadBalancerRequest.ProtoReflect.Descriptor instead.
 func (*PlanLoadBalancerRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{14}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PlanLoadBalancerRequest) GetContext() *CallContext {
@@ -1172,7 +1219,7 @@ type PlanLoadBalancerResponse struct {
 
 func (x *PlanLoadBalancerResponse) Reset() {
 	*x = PlanLoadBalancerResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1231,7 @@ func (x *PlanLoadBalancerResponse) String() string {
 func (*PlanLoadBalancerResponse) ProtoMessage() {}
 
 func (x *PlanLoadBalancerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1244,7 @@ func (x *PlanLoadBalancerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanLoadBalancerResponse.ProtoReflect.Descriptor instead.
 func (*PlanLoadBalancerResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{15}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PlanLoadBalancerResponse) GetChanges() []*PlannedChange {
@@ -1224,7 +1271,7 @@ type PlannedChange struct {
 
 func (x *PlannedChange) Reset() {
 	*x = PlannedChange{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[16]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1283,7 @@ func (x *PlannedChange) String() string {
 func (*PlannedChange) ProtoMessage() {}
 
 func (x *PlannedChange) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[16]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1296,7 @@ func (x *PlannedChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedChange.ProtoReflect.Descriptor instead.
 func (*PlannedChange) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{16}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PlannedChange) GetAction() ChangeAction {
@@ -1284,7 +1331,7 @@ var File_cloudprovider_v1_load_balancers_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\n" +
-	"%cloudprovider/v1/load_balancers.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a cloudprovider/v1/node_sets.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\":\n" +
+	"%cloudprovider/v1/load_balancers.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a cloudprovider/v1/node_sets.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\":\n" +
 	"\x14LoadBalancerIdentity\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x90\x03\n" +
@@ -1300,39 +1347,38 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\x16GetLoadBalancerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
 	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +
-	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"\x96\x01\n" +
+	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"W\n" +
 	"\x17GetLoadBalancerResponse\x12<\n" +
-	"\x06answer\x18\n" +
-	" \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answerJ\x04\b\x01\x10\aR\vdispositionR\x06statusR\bidentityR\x06reasonR\amessageR\aeffects\"\x8a\x02\n" +
+	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\x8a\x02\n" +
 	"\x19EnsureLoadBalancerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
 	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +
 	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\x12F\n" +
 	"\x0eheld_addresses\x18\x04 \x01(\v2\x1f.cloudprovider.v1.HeldAddressesR\rheldAddresses\"!\n" +
 	"\rHeldAddresses\x12\x10\n" +
-	"\x03ips\x18\x01 \x03(\tR\x03ips\"\xa6\x01\n" +
+	"\x03ips\x18\x01 \x03(\tR\x03ips\"Z\n" +
 	"\x1aEnsureLoadBalancerResponse\x12<\n" +
-	"\x06answer\x18\n" +
-	" \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answerJ\x04\b\x01\x10\bR\vdispositionR\x06statusR\vretry_afterR\bidentityR\aeffectsR\x06reasonR\amessage\"\xc9\x01\n" +
+	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\xc3\x01\n" +
 	"\x1eUpdateLoadBalancerNodesRequest\x127\n" +
-	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x125\n" +
-	"\bservices\x18\x02 \x03(\v2\x19.cloudprovider.v1.ServiceR\bservices\x127\n" +
-	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"\xdf\x01\n" +
-	"\x1fUpdateLoadBalancerNodesResponse\x126\n" +
-	"\aservice\x18\x01 \x01(\v2\x1c.cloudprovider.v1.ServiceRefR\aservice\x12>\n" +
-	"\x06answer\x18\x04 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerH\x00R\x06answer\x12*\n" +
-	"\x05error\x18\x03 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\t\n" +
-	"\aoutcomeJ\x04\b\x02\x10\x03R\aupdated\"\x89\x01\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12/\n" +
+	"\x05items\x18\x02 \x03(\v2\x19.cloudprovider.v1.ServiceR\x05items\x127\n" +
+	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"a\n" +
+	"\x1fUpdateLoadBalancerNodesResponse\x12>\n" +
+	"\aresults\x18\x01 \x03(\v2$.cloudprovider.v1.LoadBalancerResultR\aresults\"\x9b\x01\n" +
+	"\x12LoadBalancerResult\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12<\n" +
+	"\x05found\x18\x02 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerH\x00R\x05found\x12*\n" +
+	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\t\n" +
+	"\aoutcome\"\x89\x01\n" +
 	"\x19DeleteLoadBalancerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
-	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\"\x94\x01\n" +
+	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\"Z\n" +
 	"\x1aDeleteLoadBalancerResponse\x12<\n" +
-	"\x06answer\x18\n" +
-	" \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answerJ\x04\b\x01\x10\x06R\vdispositionR\vretry_afterR\aeffectsR\x06reasonR\amessage\"S\n" +
+	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"S\n" +
 	"\x18ListLoadBalancersRequest\x127\n" +
-	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\"\x83\x01\n" +
-	"\x19ListLoadBalancersResponse\x12J\n" +
-	"\x0eload_balancers\x18\x01 \x03(\v2#.cloudprovider.v1.OwnedLoadBalancerR\rloadBalancers\x12\x1a\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\"r\n" +
+	"\x19ListLoadBalancersResponse\x129\n" +
+	"\x05items\x18\x01 \x03(\v2#.cloudprovider.v1.OwnedLoadBalancerR\x05items\x12\x1a\n" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\xcd\x01\n" +
 	"\x11OwnedLoadBalancer\x12B\n" +
 	"\bidentity\x18\x01 \x01(\v2&.cloudprovider.v1.LoadBalancerIdentityR\bidentity\x126\n" +
@@ -1368,14 +1414,22 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\x14CHANGE_ACTION_CREATE\x10\x01\x12\x18\n" +
 	"\x14CHANGE_ACTION_UPDATE\x10\x02\x12\x18\n" +
 	"\x14CHANGE_ACTION_DELETE\x10\x03\x12\x19\n" +
-	"\x15CHANGE_ACTION_REPLACE\x10\x042\xbe\x05\n" +
-	"\x14LoadBalancersService\x12f\n" +
-	"\x0fGetLoadBalancer\x12(.cloudprovider.v1.GetLoadBalancerRequest\x1a).cloudprovider.v1.GetLoadBalancerResponse\x12o\n" +
-	"\x12EnsureLoadBalancer\x12+.cloudprovider.v1.EnsureLoadBalancerRequest\x1a,.cloudprovider.v1.EnsureLoadBalancerResponse\x12\x80\x01\n" +
-	"\x17UpdateLoadBalancerNodes\x120.cloudprovider.v1.UpdateLoadBalancerNodesRequest\x1a1.cloudprovider.v1.UpdateLoadBalancerNodesResponse0\x01\x12o\n" +
-	"\x12DeleteLoadBalancer\x12+.cloudprovider.v1.DeleteLoadBalancerRequest\x1a,.cloudprovider.v1.DeleteLoadBalancerResponse\x12n\n" +
-	"\x11ListLoadBalancers\x12*.cloudprovider.v1.ListLoadBalancersRequest\x1a+.cloudprovider.v1.ListLoadBalancersResponse0\x01\x12i\n" +
-	"\x10PlanLoadBalancer\x12).cloudprovider.v1.PlanLoadBalancerRequest\x1a*.cloudprovider.v1.PlanLoadBalancerResponseB;Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1b\x06proto3"
+	"\x15CHANGE_ACTION_REPLACE\x10\x042\xa1\x06\n" +
+	"\x14LoadBalancersService\x12r\n" +
+	"\x0fGetLoadBalancer\x12(.cloudprovider.v1.GetLoadBalancerRequest\x1a).cloudprovider.v1.GetLoadBalancerResponse\"\n" +
+	"\x82\xa8\x19\x06\n" +
+	"\x02\bx(\x03\x12}\n" +
+	"\x12EnsureLoadBalancer\x12+.cloudprovider.v1.EnsureLoadBalancerRequest\x1a,.cloudprovider.v1.EnsureLoadBalancerResponse\"\f\x82\xa8\x19\b\n" +
+	"\x02\bx \x01(\x03\x12\x99\x01\n" +
+	"\x17UpdateLoadBalancerNodes\x120.cloudprovider.v1.UpdateLoadBalancerNodesRequest\x1a1.cloudprovider.v1.UpdateLoadBalancerNodesResponse\"\x17\x82\xa8\x19\x13\n" +
+	"\x02\bx\x10\x01\x1a\x02\bx \x01(\x032\x03uid0\x01\x12}\n" +
+	"\x12DeleteLoadBalancer\x12+.cloudprovider.v1.DeleteLoadBalancerRequest\x1a,.cloudprovider.v1.DeleteLoadBalancerResponse\"\f\x82\xa8\x19\b\n" +
+	"\x02\bx \x01(\x03\x12\x81\x01\n" +
+	"\x11ListLoadBalancers\x12*.cloudprovider.v1.ListLoadBalancersRequest\x1a+.cloudprovider.v1.ListLoadBalancersResponse\"\x11\x82\xa8\x19\r\n" +
+	"\x03\b\xac\x02\x1a\x02\b<(\x038\x010\x01\x12w\n" +
+	"\x10PlanLoadBalancer\x12).cloudprovider.v1.PlanLoadBalancerRequest\x1a*.cloudprovider.v1.PlanLoadBalancerResponse\"\f\x82\xa8\x19\b\n" +
+	"\x02\bx(\x038\x01B\xca\x01\n" +
+	"\x1edev.outrigger.cloudprovider.v1B\x12LoadBalancersProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
 	file_cloudprovider_v1_load_balancers_proto_rawDescOnce sync.Once
@@ -1390,7 +1444,7 @@ func file_cloudprovider_v1_load_balancers_proto_rawDescGZIP() []byte {
 }
 
 var file_cloudprovider_v1_load_balancers_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cloudprovider_v1_load_balancers_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_cloudprovider_v1_load_balancers_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_cloudprovider_v1_load_balancers_proto_goTypes = []any{
 	(LoadBalancerDisposition)(0),            // 0: cloudprovider.v1.LoadBalancerDisposition
 	(PlanOperation)(0),                      // 1: cloudprovider.v1.PlanOperation
@@ -1404,70 +1458,71 @@ var file_cloudprovider_v1_load_balancers_proto_goTypes = []any{
 	(*EnsureLoadBalancerResponse)(nil),      // 9: cloudprovider.v1.EnsureLoadBalancerResponse
 	(*UpdateLoadBalancerNodesRequest)(nil),  // 10: cloudprovider.v1.UpdateLoadBalancerNodesRequest
 	(*UpdateLoadBalancerNodesResponse)(nil), // 11: cloudprovider.v1.UpdateLoadBalancerNodesResponse
-	(*DeleteLoadBalancerRequest)(nil),       // 12: cloudprovider.v1.DeleteLoadBalancerRequest
-	(*DeleteLoadBalancerResponse)(nil),      // 13: cloudprovider.v1.DeleteLoadBalancerResponse
-	(*ListLoadBalancersRequest)(nil),        // 14: cloudprovider.v1.ListLoadBalancersRequest
-	(*ListLoadBalancersResponse)(nil),       // 15: cloudprovider.v1.ListLoadBalancersResponse
-	(*OwnedLoadBalancer)(nil),               // 16: cloudprovider.v1.OwnedLoadBalancer
-	(*PlanLoadBalancerRequest)(nil),         // 17: cloudprovider.v1.PlanLoadBalancerRequest
-	(*PlanLoadBalancerResponse)(nil),        // 18: cloudprovider.v1.PlanLoadBalancerResponse
-	(*PlannedChange)(nil),                   // 19: cloudprovider.v1.PlannedChange
-	(*LoadBalancerStatus)(nil),              // 20: cloudprovider.v1.LoadBalancerStatus
-	(*durationpb.Duration)(nil),             // 21: google.protobuf.Duration
-	(*KubernetesEffects)(nil),               // 22: cloudprovider.v1.KubernetesEffects
-	(*CallContext)(nil),                     // 23: cloudprovider.v1.CallContext
-	(*Service)(nil),                         // 24: cloudprovider.v1.Service
-	(*NodeTargets)(nil),                     // 25: cloudprovider.v1.NodeTargets
-	(*ServiceRef)(nil),                      // 26: cloudprovider.v1.ServiceRef
+	(*LoadBalancerResult)(nil),              // 12: cloudprovider.v1.LoadBalancerResult
+	(*DeleteLoadBalancerRequest)(nil),       // 13: cloudprovider.v1.DeleteLoadBalancerRequest
+	(*DeleteLoadBalancerResponse)(nil),      // 14: cloudprovider.v1.DeleteLoadBalancerResponse
+	(*ListLoadBalancersRequest)(nil),        // 15: cloudprovider.v1.ListLoadBalancersRequest
+	(*ListLoadBalancersResponse)(nil),       // 16: cloudprovider.v1.ListLoadBalancersResponse
+	(*OwnedLoadBalancer)(nil),               // 17: cloudprovider.v1.OwnedLoadBalancer
+	(*PlanLoadBalancerRequest)(nil),         // 18: cloudprovider.v1.PlanLoadBalancerRequest
+	(*PlanLoadBalancerResponse)(nil),        // 19: cloudprovider.v1.PlanLoadBalancerResponse
+	(*PlannedChange)(nil),                   // 20: cloudprovider.v1.PlannedChange
+	(*LoadBalancerStatus)(nil),              // 21: cloudprovider.v1.LoadBalancerStatus
+	(*durationpb.Duration)(nil),             // 22: google.protobuf.Duration
+	(*KubernetesEffects)(nil),               // 23: cloudprovider.v1.KubernetesEffects
+	(*CallContext)(nil),                     // 24: cloudprovider.v1.CallContext
+	(*Service)(nil),                         // 25: cloudprovider.v1.Service
+	(*NodeTargets)(nil),                     // 26: cloudprovider.v1.NodeTargets
 	(*status.Status)(nil),                   // 27: google.rpc.Status
+	(*ServiceRef)(nil),                      // 28: cloudprovider.v1.ServiceRef
 }
 var file_cloudprovider_v1_load_balancers_proto_depIdxs = []int32{
 	0,  // 0: cloudprovider.v1.LoadBalancerAnswer.disposition:type_name -> cloudprovider.v1.LoadBalancerDisposition
-	20, // 1: cloudprovider.v1.LoadBalancerAnswer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
-	21, // 2: cloudprovider.v1.LoadBalancerAnswer.retry_after:type_name -> google.protobuf.Duration
+	21, // 1: cloudprovider.v1.LoadBalancerAnswer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
+	22, // 2: cloudprovider.v1.LoadBalancerAnswer.retry_after:type_name -> google.protobuf.Duration
 	3,  // 3: cloudprovider.v1.LoadBalancerAnswer.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
-	22, // 4: cloudprovider.v1.LoadBalancerAnswer.effects:type_name -> cloudprovider.v1.KubernetesEffects
-	23, // 5: cloudprovider.v1.GetLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	24, // 6: cloudprovider.v1.GetLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	25, // 7: cloudprovider.v1.GetLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	23, // 4: cloudprovider.v1.LoadBalancerAnswer.effects:type_name -> cloudprovider.v1.KubernetesEffects
+	24, // 5: cloudprovider.v1.GetLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	25, // 6: cloudprovider.v1.GetLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	26, // 7: cloudprovider.v1.GetLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
 	4,  // 8: cloudprovider.v1.GetLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	23, // 9: cloudprovider.v1.EnsureLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	24, // 10: cloudprovider.v1.EnsureLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	25, // 11: cloudprovider.v1.EnsureLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	24, // 9: cloudprovider.v1.EnsureLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	25, // 10: cloudprovider.v1.EnsureLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	26, // 11: cloudprovider.v1.EnsureLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
 	8,  // 12: cloudprovider.v1.EnsureLoadBalancerRequest.held_addresses:type_name -> cloudprovider.v1.HeldAddresses
 	4,  // 13: cloudprovider.v1.EnsureLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	23, // 14: cloudprovider.v1.UpdateLoadBalancerNodesRequest.context:type_name -> cloudprovider.v1.CallContext
-	24, // 15: cloudprovider.v1.UpdateLoadBalancerNodesRequest.services:type_name -> cloudprovider.v1.Service
-	25, // 16: cloudprovider.v1.UpdateLoadBalancerNodesRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	26, // 17: cloudprovider.v1.UpdateLoadBalancerNodesResponse.service:type_name -> cloudprovider.v1.ServiceRef
-	4,  // 18: cloudprovider.v1.UpdateLoadBalancerNodesResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	27, // 19: cloudprovider.v1.UpdateLoadBalancerNodesResponse.error:type_name -> google.rpc.Status
-	23, // 20: cloudprovider.v1.DeleteLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	24, // 21: cloudprovider.v1.DeleteLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	24, // 14: cloudprovider.v1.UpdateLoadBalancerNodesRequest.context:type_name -> cloudprovider.v1.CallContext
+	25, // 15: cloudprovider.v1.UpdateLoadBalancerNodesRequest.items:type_name -> cloudprovider.v1.Service
+	26, // 16: cloudprovider.v1.UpdateLoadBalancerNodesRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	12, // 17: cloudprovider.v1.UpdateLoadBalancerNodesResponse.results:type_name -> cloudprovider.v1.LoadBalancerResult
+	4,  // 18: cloudprovider.v1.LoadBalancerResult.found:type_name -> cloudprovider.v1.LoadBalancerAnswer
+	27, // 19: cloudprovider.v1.LoadBalancerResult.error:type_name -> google.rpc.Status
+	24, // 20: cloudprovider.v1.DeleteLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	25, // 21: cloudprovider.v1.DeleteLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
 	4,  // 22: cloudprovider.v1.DeleteLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	23, // 23: cloudprovider.v1.ListLoadBalancersRequest.context:type_name -> cloudprovider.v1.CallContext
-	16, // 24: cloudprovider.v1.ListLoadBalancersResponse.load_balancers:type_name -> cloudprovider.v1.OwnedLoadBalancer
+	24, // 23: cloudprovider.v1.ListLoadBalancersRequest.context:type_name -> cloudprovider.v1.CallContext
+	17, // 24: cloudprovider.v1.ListLoadBalancersResponse.items:type_name -> cloudprovider.v1.OwnedLoadBalancer
 	3,  // 25: cloudprovider.v1.OwnedLoadBalancer.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
-	26, // 26: cloudprovider.v1.OwnedLoadBalancer.service:type_name -> cloudprovider.v1.ServiceRef
-	20, // 27: cloudprovider.v1.OwnedLoadBalancer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
-	23, // 28: cloudprovider.v1.PlanLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	28, // 26: cloudprovider.v1.OwnedLoadBalancer.service:type_name -> cloudprovider.v1.ServiceRef
+	21, // 27: cloudprovider.v1.OwnedLoadBalancer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
+	24, // 28: cloudprovider.v1.PlanLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
 	1,  // 29: cloudprovider.v1.PlanLoadBalancerRequest.operation:type_name -> cloudprovider.v1.PlanOperation
-	24, // 30: cloudprovider.v1.PlanLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	25, // 31: cloudprovider.v1.PlanLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	19, // 32: cloudprovider.v1.PlanLoadBalancerResponse.changes:type_name -> cloudprovider.v1.PlannedChange
+	25, // 30: cloudprovider.v1.PlanLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	26, // 31: cloudprovider.v1.PlanLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	20, // 32: cloudprovider.v1.PlanLoadBalancerResponse.changes:type_name -> cloudprovider.v1.PlannedChange
 	2,  // 33: cloudprovider.v1.PlannedChange.action:type_name -> cloudprovider.v1.ChangeAction
 	5,  // 34: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:input_type -> cloudprovider.v1.GetLoadBalancerRequest
 	7,  // 35: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:input_type -> cloudprovider.v1.EnsureLoadBalancerRequest
 	10, // 36: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:input_type -> cloudprovider.v1.UpdateLoadBalancerNodesRequest
-	12, // 37: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:input_type -> cloudprovider.v1.DeleteLoadBalancerRequest
-	14, // 38: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:input_type -> cloudprovider.v1.ListLoadBalancersRequest
-	17, // 39: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:input_type -> cloudprovider.v1.PlanLoadBalancerRequest
+	13, // 37: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:input_type -> cloudprovider.v1.DeleteLoadBalancerRequest
+	15, // 38: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:input_type -> cloudprovider.v1.ListLoadBalancersRequest
+	18, // 39: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:input_type -> cloudprovider.v1.PlanLoadBalancerRequest
 	6,  // 40: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:output_type -> cloudprovider.v1.GetLoadBalancerResponse
 	9,  // 41: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:output_type -> cloudprovider.v1.EnsureLoadBalancerResponse
 	11, // 42: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:output_type -> cloudprovider.v1.UpdateLoadBalancerNodesResponse
-	13, // 43: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:output_type -> cloudprovider.v1.DeleteLoadBalancerResponse
-	15, // 44: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:output_type -> cloudprovider.v1.ListLoadBalancersResponse
-	18, // 45: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:output_type -> cloudprovider.v1.PlanLoadBalancerResponse
+	14, // 43: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:output_type -> cloudprovider.v1.DeleteLoadBalancerResponse
+	16, // 44: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:output_type -> cloudprovider.v1.ListLoadBalancersResponse
+	19, // 45: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:output_type -> cloudprovider.v1.PlanLoadBalancerResponse
 	40, // [40:46] is the sub-list for method output_type
 	34, // [34:40] is the sub-list for method input_type
 	34, // [34:34] is the sub-list for extension type_name
@@ -1482,9 +1537,10 @@ func file_cloudprovider_v1_load_balancers_proto_init() {
 	}
 	file_cloudprovider_v1_common_proto_init()
 	file_cloudprovider_v1_node_sets_proto_init()
-	file_cloudprovider_v1_load_balancers_proto_msgTypes[8].OneofWrappers = []any{
-		(*UpdateLoadBalancerNodesResponse_Answer)(nil),
-		(*UpdateLoadBalancerNodesResponse_Error)(nil),
+	file_cloudprovider_v1_options_proto_init()
+	file_cloudprovider_v1_load_balancers_proto_msgTypes[9].OneofWrappers = []any{
+		(*LoadBalancerResult_Found)(nil),
+		(*LoadBalancerResult_Error)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1492,7 +1548,7 @@ func file_cloudprovider_v1_load_balancers_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_load_balancers_proto_rawDesc), len(file_cloudprovider_v1_load_balancers_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,8 +36,8 @@ const (
 // Service UID, or a name made of them), written in the same cloud call as the
 // creation where the cloud allows it: a reply may be lost.
 //
-// A provider that needs minutes answers IN_PROGRESS and is asked again. Deadline
-// 2 min where an RPC does not name its own. MUST, SHOULD and MAY as in RFC 2119.
+// A provider that needs minutes answers IN_PROGRESS and is asked again. MUST, SHOULD
+// and MAY as in RFC 2119.
 //
 // Locks. A provider MUST survive two calls for one key: a repetition after a lost
 // reply, and around a change of leader a call of the other replica, which may
@@ -48,11 +48,11 @@ const (
 // Services share one load balancer of the cloud MUST also lock that load balancer,
 // for the controller knows of keys only.
 //
-// Cancellation. Work that takes several cloud calls stops between two of them once
+// Cancellation. Work that takes several cloud calls MAY stop between two of them once
 // the RPC was cancelled, its deadline passed or its connection was lost; the
-// running cloud call ends. The exception is a cloud call whose result cannot be
-// found from the key yet (created, not yet tagged): the provider SHOULD go on, for
-// up to 30 s, until it can. Whatever is half made is completed by the next Ensure,
+// running cloud call ends. While the result of a cloud call cannot be found from the
+// key yet (created, not yet tagged) the provider SHOULD go on, for up to 30 s, until it
+// can. Whatever is half made is completed by the next Ensure,
 // or removed by the next Delete.
 //
 // Answers. In the tables of the RPCs reasons are those of ErrorReason; "again" is with
@@ -107,9 +107,8 @@ type LoadBalancersServiceClient interface {
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Ensure on the next session; not shown
 	EnsureLoadBalancer(ctx context.Context, in *EnsureLoadBalancerRequest, opts ...grpc.CallOption) (*EnsureLoadBalancerResponse, error)
 	// New targets for many load balancers, nothing else; results stream back as
-	// they finish. Never creates a load balancer. Deadline 2 min for each Service of
-	// the request, at most 2 min until the first result and between two. The controller
-	// sends as many Services as take about 10 s at the pace of the last results.
+	// they finish. Never creates a load balancer. The controller sends as many Services as
+	// take about 10 s at the pace of the last results.
 	//
 	//	answer                              the controller
 	//	READY                               the targets are in step
@@ -147,8 +146,7 @@ type LoadBalancersServiceClient interface {
 	//	                                    calls pauses, after the pause
 	DeleteLoadBalancer(ctx context.Context, in *DeleteLoadBalancerRequest, opts ...grpc.CallOption) (*DeleteLoadBalancerResponse, error)
 	// OPTIONAL (LoadBalancersCapability.list). Everything this cluster owns in the
-	// cloud, for drift and orphans; the controller deletes nothing by it. Deadline
-	// 5 min, at most 60 s between two messages.
+	// cloud, for drift and orphans; the controller deletes nothing by it.
 	//
 	//	answer                              the controller
 	//	complete                            compares it with the Services: drift,
@@ -260,8 +258,8 @@ func (c *loadBalancersServiceClient) PlanLoadBalancer(ctx context.Context, in *P
 // Service UID, or a name made of them), written in the same cloud call as the
 // creation where the cloud allows it: a reply may be lost.
 //
-// A provider that needs minutes answers IN_PROGRESS and is asked again. Deadline
-// 2 min where an RPC does not name its own. MUST, SHOULD and MAY as in RFC 2119.
+// A provider that needs minutes answers IN_PROGRESS and is asked again. MUST, SHOULD
+// and MAY as in RFC 2119.
 //
 // Locks. A provider MUST survive two calls for one key: a repetition after a lost
 // reply, and around a change of leader a call of the other replica, which may
@@ -272,11 +270,11 @@ func (c *loadBalancersServiceClient) PlanLoadBalancer(ctx context.Context, in *P
 // Services share one load balancer of the cloud MUST also lock that load balancer,
 // for the controller knows of keys only.
 //
-// Cancellation. Work that takes several cloud calls stops between two of them once
+// Cancellation. Work that takes several cloud calls MAY stop between two of them once
 // the RPC was cancelled, its deadline passed or its connection was lost; the
-// running cloud call ends. The exception is a cloud call whose result cannot be
-// found from the key yet (created, not yet tagged): the provider SHOULD go on, for
-// up to 30 s, until it can. Whatever is half made is completed by the next Ensure,
+// running cloud call ends. While the result of a cloud call cannot be found from the
+// key yet (created, not yet tagged) the provider SHOULD go on, for up to 30 s, until it
+// can. Whatever is half made is completed by the next Ensure,
 // or removed by the next Delete.
 //
 // Answers. In the tables of the RPCs reasons are those of ErrorReason; "again" is with
@@ -331,9 +329,8 @@ type LoadBalancersServiceServer interface {
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Ensure on the next session; not shown
 	EnsureLoadBalancer(context.Context, *EnsureLoadBalancerRequest) (*EnsureLoadBalancerResponse, error)
 	// New targets for many load balancers, nothing else; results stream back as
-	// they finish. Never creates a load balancer. Deadline 2 min for each Service of
-	// the request, at most 2 min until the first result and between two. The controller
-	// sends as many Services as take about 10 s at the pace of the last results.
+	// they finish. Never creates a load balancer. The controller sends as many Services as
+	// take about 10 s at the pace of the last results.
 	//
 	//	answer                              the controller
 	//	READY                               the targets are in step
@@ -371,8 +368,7 @@ type LoadBalancersServiceServer interface {
 	//	                                    calls pauses, after the pause
 	DeleteLoadBalancer(context.Context, *DeleteLoadBalancerRequest) (*DeleteLoadBalancerResponse, error)
 	// OPTIONAL (LoadBalancersCapability.list). Everything this cluster owns in the
-	// cloud, for drift and orphans; the controller deletes nothing by it. Deadline
-	// 5 min, at most 60 s between two messages.
+	// cloud, for drift and orphans; the controller deletes nothing by it.
 	//
 	//	answer                              the controller
 	//	complete                            compares it with the Services: drift,

@@ -132,7 +132,7 @@ type NodeSetBegin struct {
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// Name of the set, at most 64 bytes.
 	SetId string `protobuf:"bytes,2,opt,name=set_id,json=setId,proto3" json:"set_id,omitempty"`
-	// Empty: a snapshot. Otherwise the revision that the chunks change.
+	// Empty: a snapshot. Otherwise, with deltas, the revision that the chunks change.
 	BaseRevision string `protobuf:"bytes,3,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
 	// Revision after this sync, at most 64 bytes. Made by the controller from the
 	// nodes' names, provider ids, addresses and Pod CIDRs, opaque to the provider:
@@ -553,7 +553,7 @@ var File_cloudprovider_v1_node_sets_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_node_sets_proto_rawDesc = "" +
 	"\n" +
-	" cloudprovider/v1/node_sets.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\"\xc7\x01\n" +
+	" cloudprovider/v1/node_sets.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\"\xc7\x01\n" +
 	"\x12SyncNodeSetRequest\x126\n" +
 	"\x05begin\x18\x01 \x01(\v2\x1e.cloudprovider.v1.NodeSetBeginH\x00R\x05begin\x126\n" +
 	"\x05chunk\x18\x02 \x01(\v2\x1e.cloudprovider.v1.NodeSetChunkH\x00R\x05chunk\x129\n" +
@@ -582,9 +582,11 @@ const file_cloudprovider_v1_node_sets_proto_rawDesc = "" +
 	"\vNodeTargets\x120\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1c.cloudprovider.v1.NodeSetRefH\x00R\x03ref\x127\n" +
 	"\x06inline\x18\x02 \x01(\v2\x1d.cloudprovider.v1.InlineNodesH\x00R\x06inlineB\t\n" +
-	"\atargets2o\n" +
-	"\x0fNodeSetsService\x12\\\n" +
-	"\vSyncNodeSet\x12$.cloudprovider.v1.SyncNodeSetRequest\x1a%.cloudprovider.v1.SyncNodeSetResponse(\x01B;Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1b\x06proto3"
+	"\atargets2y\n" +
+	"\x0fNodeSetsService\x12f\n" +
+	"\vSyncNodeSet\x12$.cloudprovider.v1.SyncNodeSetRequest\x1a%.cloudprovider.v1.SyncNodeSetResponse\"\b\x82\xa8\x19\x04\n" +
+	"\x02\b<(\x01B\xc5\x01\n" +
+	"\x1edev.outrigger.cloudprovider.v1B\rNodeSetsProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
 	file_cloudprovider_v1_node_sets_proto_rawDescOnce sync.Once
@@ -635,6 +637,7 @@ func file_cloudprovider_v1_node_sets_proto_init() {
 		return
 	}
 	file_cloudprovider_v1_common_proto_init()
+	file_cloudprovider_v1_options_proto_init()
 	file_cloudprovider_v1_node_sets_proto_msgTypes[0].OneofWrappers = []any{
 		(*SyncNodeSetRequest_Begin)(nil),
 		(*SyncNodeSetRequest_Chunk)(nil),

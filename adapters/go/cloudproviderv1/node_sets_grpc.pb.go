@@ -29,13 +29,12 @@ const (
 // Keeps one copy of the backend nodes in the provider, so that a load balancer
 // call names a revision instead of carrying every node.
 //
-// A provider holds, of each set_id, at least the two revisions synced last: calls
-// under way may name the one before the latest. The controller uses one
-// set_id; a provider holds 16 sets at least and MAY forget the one that was synced
-// longest ago beyond that. All of them MAY be forgotten when the process ends. A
-// call resolves its revision when it arrives: a later sync does not change the
-// nodes of a call under way. A call that names what is not held is answered
-// NODE_SET_UNKNOWN, never with an empty set.
+// A provider holds NodeSetsCapability.max_sets sets, and of each at least the two
+// revisions synced last: calls under way may name the one before the latest. It MAY
+// forget the set that was synced longest ago beyond that, and all of them when the
+// process ends. A call resolves its revision when it arrives: a later sync does not
+// change the nodes of a call under way. A call that names what is not held is answered
+// NODE_SET_UNKNOWN, never with an empty set. The controller uses one set.
 type NodeSetsServiceClient interface {
 	// begin, any number of chunks, commit, half-close. Applied as a whole when
 	// commit has arrived, or not at all. The half-close alone proves nothing:
@@ -43,11 +42,12 @@ type NodeSetsServiceClient interface {
 	// revision that is held already is a success, makes it the latest and applies
 	// the upserts: before a call the controller brings labels, annotations, taints,
 	// ready and unschedulable of the nodes up to date by a sync whose base_revision
-	// and revision are equal. A delta whose base is not held is NODE_SET_BASE_MISMATCH;
+	// and revision are equal, or by a snapshot where deltas are not declared. Deltas
+	// (NodeSetsCapability.deltas): one whose base is not held is NODE_SET_BASE_MISMATCH;
 	// where its revision is held, a provider MAY take it as a success that makes that
-	// revision the latest and applies nothing. Deadline 60 s. Errors:
-	// NODE_SET_BASE_MISMATCH; INVALID_REQUEST for parts out of order, no commit, a
-	// wrong count, a name that comes twice or a removal of a node that is not there.
+	// revision the latest and applies nothing. Errors: NODE_SET_BASE_MISMATCH;
+	// INVALID_REQUEST for no commit, a wrong count, a name that comes twice or a removal
+	// of a node that is not there.
 	//
 	//	answer                              the controller
 	//	OK with the revision that was sent  names it in calls
@@ -88,13 +88,12 @@ type NodeSetsService_SyncNodeSetClient = grpc.ClientStreamingClient[SyncNodeSetR
 // Keeps one copy of the backend nodes in the provider, so that a load balancer
 // call names a revision instead of carrying every node.
 //
-// A provider holds, of each set_id, at least the two revisions synced last: calls
-// under way may name the one before the latest. The controller uses one
-// set_id; a provider holds 16 sets at least and MAY forget the one that was synced
-// longest ago beyond that. All of them MAY be forgotten when the process ends. A
-// call resolves its revision when it arrives: a later sync does not change the
-// nodes of a call under way. A call that names what is not held is answered
-// NODE_SET_UNKNOWN, never with an empty set.
+// A provider holds NodeSetsCapability.max_sets sets, and of each at least the two
+// revisions synced last: calls under way may name the one before the latest. It MAY
+// forget the set that was synced longest ago beyond that, and all of them when the
+// process ends. A call resolves its revision when it arrives: a later sync does not
+// change the nodes of a call under way. A call that names what is not held is answered
+// NODE_SET_UNKNOWN, never with an empty set. The controller uses one set.
 type NodeSetsServiceServer interface {
 	// begin, any number of chunks, commit, half-close. Applied as a whole when
 	// commit has arrived, or not at all. The half-close alone proves nothing:
@@ -102,11 +101,12 @@ type NodeSetsServiceServer interface {
 	// revision that is held already is a success, makes it the latest and applies
 	// the upserts: before a call the controller brings labels, annotations, taints,
 	// ready and unschedulable of the nodes up to date by a sync whose base_revision
-	// and revision are equal. A delta whose base is not held is NODE_SET_BASE_MISMATCH;
+	// and revision are equal, or by a snapshot where deltas are not declared. Deltas
+	// (NodeSetsCapability.deltas): one whose base is not held is NODE_SET_BASE_MISMATCH;
 	// where its revision is held, a provider MAY take it as a success that makes that
-	// revision the latest and applies nothing. Deadline 60 s. Errors:
-	// NODE_SET_BASE_MISMATCH; INVALID_REQUEST for parts out of order, no commit, a
-	// wrong count, a name that comes twice or a removal of a node that is not there.
+	// revision the latest and applies nothing. Errors: NODE_SET_BASE_MISMATCH;
+	// INVALID_REQUEST for no commit, a wrong count, a name that comes twice or a removal
+	// of a node that is not there.
 	//
 	//	answer                              the controller
 	//	OK with the revision that was sent  names it in calls

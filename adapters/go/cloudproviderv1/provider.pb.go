@@ -81,71 +81,6 @@ func (LookupPreference) EnumDescriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_provider_proto_rawDescGZIP(), []int{0}
 }
 
-// Classes of calls that are limited and paused together.
-type CallClass int32
-
-const (
-	// Ignored.
-	CallClass_CALL_CLASS_UNSPECIFIED CallClass = 0
-	// All calls that reach the cloud, together.
-	CallClass_CALL_CLASS_ALL CallClass = 1
-	// InstancesService.
-	CallClass_CALL_CLASS_INSTANCES CallClass = 2
-	// LoadBalancersService.
-	CallClass_CALL_CLASS_LOAD_BALANCERS CallClass = 3
-	// RoutesService.
-	CallClass_CALL_CLASS_ROUTES CallClass = 4
-	// VolumesService.
-	CallClass_CALL_CLASS_VOLUMES CallClass = 5
-)
-
-// Enum value maps for CallClass.
-var (
-	CallClass_name = map[int32]string{
-		0: "CALL_CLASS_UNSPECIFIED",
-		1: "CALL_CLASS_ALL",
-		2: "CALL_CLASS_INSTANCES",
-		3: "CALL_CLASS_LOAD_BALANCERS",
-		4: "CALL_CLASS_ROUTES",
-		5: "CALL_CLASS_VOLUMES",
-	}
-	CallClass_value = map[string]int32{
-		"CALL_CLASS_UNSPECIFIED":    0,
-		"CALL_CLASS_ALL":            1,
-		"CALL_CLASS_INSTANCES":      2,
-		"CALL_CLASS_LOAD_BALANCERS": 3,
-		"CALL_CLASS_ROUTES":         4,
-		"CALL_CLASS_VOLUMES":        5,
-	}
-)
-
-func (x CallClass) Enum() *CallClass {
-	p := new(CallClass)
-	*p = x
-	return p
-}
-
-func (x CallClass) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (CallClass) Descriptor() protoreflect.EnumDescriptor {
-	return file_cloudprovider_v1_provider_proto_enumTypes[1].Descriptor()
-}
-
-func (CallClass) Type() protoreflect.EnumType {
-	return &file_cloudprovider_v1_provider_proto_enumTypes[1]
-}
-
-func (x CallClass) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use CallClass.Descriptor instead.
-func (CallClass) EnumDescriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_provider_proto_rawDescGZIP(), []int{1}
-}
-
 // How ready something is.
 type Readiness int32
 
@@ -192,11 +127,11 @@ func (x Readiness) String() string {
 }
 
 func (Readiness) Descriptor() protoreflect.EnumDescriptor {
-	return file_cloudprovider_v1_provider_proto_enumTypes[2].Descriptor()
+	return file_cloudprovider_v1_provider_proto_enumTypes[1].Descriptor()
 }
 
 func (Readiness) Type() protoreflect.EnumType {
-	return &file_cloudprovider_v1_provider_proto_enumTypes[2]
+	return &file_cloudprovider_v1_provider_proto_enumTypes[1]
 }
 
 func (x Readiness) Number() protoreflect.EnumNumber {
@@ -205,7 +140,7 @@ func (x Readiness) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Readiness.Descriptor instead.
 func (Readiness) EnumDescriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_provider_proto_rawDescGZIP(), []int{2}
+	return file_cloudprovider_v1_provider_proto_rawDescGZIP(), []int{1}
 }
 
 // The caller and its cluster.
@@ -536,7 +471,7 @@ type Capabilities struct {
 	Volumes *VolumesCapability `protobuf:"bytes,5,opt,name=volumes,proto3" json:"volumes,omitempty"`
 	// KubernetesEffects in answers; without it they are left out and counted, with a
 	// warning.
-	Effects       *EffectsCapability `protobuf:"bytes,7,opt,name=effects,proto3" json:"effects,omitempty"`
+	Effects       *EffectsCapability `protobuf:"bytes,6,opt,name=effects,proto3" json:"effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -991,7 +926,13 @@ func (x *VolumesCapability) GetMaxInFlight() uint32 {
 
 // Node sets are held: the two latest committed revisions of each set at least.
 type NodeSetsCapability struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sets that are held at one time; 0 means 1. The controller uses no more, and sends
+	// the nodes of a set beyond them inline.
+	MaxSets uint32 `protobuf:"varint,1,opt,name=max_sets,json=maxSets,proto3" json:"max_sets,omitempty"`
+	// A sync may change a revision that is held (NodeSetBegin.base_revision). False: each
+	// sync is a snapshot.
+	Deltas        bool `protobuf:"varint,2,opt,name=deltas,proto3" json:"deltas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1024,6 +965,20 @@ func (x *NodeSetsCapability) ProtoReflect() protoreflect.Message {
 // Deprecated: Use NodeSetsCapability.ProtoReflect.Descriptor instead.
 func (*NodeSetsCapability) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_provider_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *NodeSetsCapability) GetMaxSets() uint32 {
+	if x != nil {
+		return x.MaxSets
+	}
+	return 0
+}
+
+func (x *NodeSetsCapability) GetDeltas() bool {
+	if x != nil {
+		return x.Deltas
+	}
+	return false
 }
 
 // Bounds of KubernetesEffects. An empty list allows none of its kind.
@@ -1419,7 +1374,7 @@ var File_cloudprovider_v1_provider_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\n" +
-	"\x1fcloudprovider/v1/provider.proto\x12\x10cloudprovider.v1\x1a\x1ecloudprovider/v1/volumes.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc7\x02\n" +
+	"\x1fcloudprovider/v1/provider.proto\x12\x10cloudprovider.v1\x1a\x1ecloudprovider/v1/options.proto\x1a\x1ecloudprovider/v1/volumes.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc7\x02\n" +
 	"\x10HandshakeRequest\x12\x1b\n" +
 	"\tmin_minor\x18\x01 \x01(\rR\bminMinor\x12\x1b\n" +
 	"\tmax_minor\x18\x02 \x01(\rR\bmaxMinor\x12'\n" +
@@ -1452,7 +1407,7 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\x06routes\x18\x03 \x01(\v2\".cloudprovider.v1.RoutesCapabilityR\x06routes\x12A\n" +
 	"\tnode_sets\x18\x04 \x01(\v2$.cloudprovider.v1.NodeSetsCapabilityR\bnodeSets\x12=\n" +
 	"\avolumes\x18\x05 \x01(\v2#.cloudprovider.v1.VolumesCapabilityR\avolumes\x12=\n" +
-	"\aeffects\x18\a \x01(\v2#.cloudprovider.v1.EffectsCapabilityR\aeffects\"\xa6\x03\n" +
+	"\aeffects\x18\x06 \x01(\v2#.cloudprovider.v1.EffectsCapabilityR\aeffects\"\xa6\x03\n" +
 	"\x13InstancesCapability\x12$\n" +
 	"\x0emax_batch_size\x18\x01 \x01(\rR\fmaxBatchSize\x12\x12\n" +
 	"\x04list\x18\x02 \x01(\bR\x04list\x12O\n" +
@@ -1479,8 +1434,10 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"csiDrivers\x12E\n" +
 	"\fsource_kinds\x18\x02 \x03(\x0e2\".cloudprovider.v1.VolumeSourceKindR\vsourceKinds\x12$\n" +
 	"\x0emax_batch_size\x18\x03 \x01(\rR\fmaxBatchSize\x12\"\n" +
-	"\rmax_in_flight\x18\x04 \x01(\rR\vmaxInFlight\"\x14\n" +
-	"\x12NodeSetsCapability\"\xc5\x01\n" +
+	"\rmax_in_flight\x18\x04 \x01(\rR\vmaxInFlight\"G\n" +
+	"\x12NodeSetsCapability\x12\x19\n" +
+	"\bmax_sets\x18\x01 \x01(\rR\amaxSets\x12\x16\n" +
+	"\x06deltas\x18\x02 \x01(\bR\x06deltas\"\xc5\x01\n" +
 	"\x11EffectsCapability\x12>\n" +
 	"\x1bservice_annotation_prefixes\x18\x01 \x03(\tR\x19serviceAnnotationPrefixes\x128\n" +
 	"\x18node_annotation_prefixes\x18\x02 \x03(\tR\x16nodeAnnotationPrefixes\x126\n" +
@@ -1510,23 +1467,20 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\x1dLOOKUP_PREFERENCE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16LOOKUP_PREFERENCE_EACH\x10\x01\x12\x1b\n" +
 	"\x17LOOKUP_PREFERENCE_BATCH\x10\x02\x12\x1e\n" +
-	"\x1aLOOKUP_PREFERENCE_LIST_ALL\x10\x03*\xa3\x01\n" +
-	"\tCallClass\x12\x1a\n" +
-	"\x16CALL_CLASS_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eCALL_CLASS_ALL\x10\x01\x12\x18\n" +
-	"\x14CALL_CLASS_INSTANCES\x10\x02\x12\x1d\n" +
-	"\x19CALL_CLASS_LOAD_BALANCERS\x10\x03\x12\x15\n" +
-	"\x11CALL_CLASS_ROUTES\x10\x04\x12\x16\n" +
-	"\x12CALL_CLASS_VOLUMES\x10\x05*\x81\x01\n" +
+	"\x1aLOOKUP_PREFERENCE_LIST_ALL\x10\x03*\x81\x01\n" +
 	"\tReadiness\x12\x19\n" +
 	"\x15READINESS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12READINESS_STARTING\x10\x01\x12\x13\n" +
 	"\x0fREADINESS_READY\x10\x02\x12\x16\n" +
 	"\x12READINESS_DEGRADED\x10\x03\x12\x14\n" +
-	"\x10READINESS_BROKEN\x10\x042\xbd\x01\n" +
-	"\x0fProviderService\x12T\n" +
-	"\tHandshake\x12\".cloudprovider.v1.HandshakeRequest\x1a#.cloudprovider.v1.HandshakeResponse\x12T\n" +
-	"\tGetStatus\x12\".cloudprovider.v1.GetStatusRequest\x1a#.cloudprovider.v1.GetStatusResponseB;Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1b\x06proto3"
+	"\x10READINESS_BROKEN\x10\x042\xd1\x01\n" +
+	"\x0fProviderService\x12^\n" +
+	"\tHandshake\x12\".cloudprovider.v1.HandshakeRequest\x1a#.cloudprovider.v1.HandshakeResponse\"\b\x82\xa8\x19\x04\n" +
+	"\x02\b\n" +
+	"\x12^\n" +
+	"\tGetStatus\x12\".cloudprovider.v1.GetStatusRequest\x1a#.cloudprovider.v1.GetStatusResponse\"\b\x82\xa8\x19\x04\n" +
+	"\x02\b\x05B\xc5\x01\n" +
+	"\x1edev.outrigger.cloudprovider.v1B\rProviderProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
 	file_cloudprovider_v1_provider_proto_rawDescOnce sync.Once
@@ -1540,55 +1494,55 @@ func file_cloudprovider_v1_provider_proto_rawDescGZIP() []byte {
 	return file_cloudprovider_v1_provider_proto_rawDescData
 }
 
-var file_cloudprovider_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_cloudprovider_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_cloudprovider_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_cloudprovider_v1_provider_proto_goTypes = []any{
 	(LookupPreference)(0),           // 0: cloudprovider.v1.LookupPreference
-	(CallClass)(0),                  // 1: cloudprovider.v1.CallClass
-	(Readiness)(0),                  // 2: cloudprovider.v1.Readiness
-	(*HandshakeRequest)(nil),        // 3: cloudprovider.v1.HandshakeRequest
-	(*ClusterInfo)(nil),             // 4: cloudprovider.v1.ClusterInfo
-	(*HandshakeResponse)(nil),       // 5: cloudprovider.v1.HandshakeResponse
-	(*Capabilities)(nil),            // 6: cloudprovider.v1.Capabilities
-	(*InstancesCapability)(nil),     // 7: cloudprovider.v1.InstancesCapability
-	(*LoadBalancersCapability)(nil), // 8: cloudprovider.v1.LoadBalancersCapability
-	(*RoutesCapability)(nil),        // 9: cloudprovider.v1.RoutesCapability
-	(*VolumesCapability)(nil),       // 10: cloudprovider.v1.VolumesCapability
-	(*NodeSetsCapability)(nil),      // 11: cloudprovider.v1.NodeSetsCapability
-	(*EffectsCapability)(nil),       // 12: cloudprovider.v1.EffectsCapability
-	(*RateLimit)(nil),               // 13: cloudprovider.v1.RateLimit
-	(*GetStatusRequest)(nil),        // 14: cloudprovider.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),       // 15: cloudprovider.v1.GetStatusResponse
-	(*DependencyStatus)(nil),        // 16: cloudprovider.v1.DependencyStatus
-	(*QuotaStatus)(nil),             // 17: cloudprovider.v1.QuotaStatus
-	(*durationpb.Duration)(nil),     // 18: google.protobuf.Duration
-	(VolumeSourceKind)(0),           // 19: cloudprovider.v1.VolumeSourceKind
+	(Readiness)(0),                  // 1: cloudprovider.v1.Readiness
+	(*HandshakeRequest)(nil),        // 2: cloudprovider.v1.HandshakeRequest
+	(*ClusterInfo)(nil),             // 3: cloudprovider.v1.ClusterInfo
+	(*HandshakeResponse)(nil),       // 4: cloudprovider.v1.HandshakeResponse
+	(*Capabilities)(nil),            // 5: cloudprovider.v1.Capabilities
+	(*InstancesCapability)(nil),     // 6: cloudprovider.v1.InstancesCapability
+	(*LoadBalancersCapability)(nil), // 7: cloudprovider.v1.LoadBalancersCapability
+	(*RoutesCapability)(nil),        // 8: cloudprovider.v1.RoutesCapability
+	(*VolumesCapability)(nil),       // 9: cloudprovider.v1.VolumesCapability
+	(*NodeSetsCapability)(nil),      // 10: cloudprovider.v1.NodeSetsCapability
+	(*EffectsCapability)(nil),       // 11: cloudprovider.v1.EffectsCapability
+	(*RateLimit)(nil),               // 12: cloudprovider.v1.RateLimit
+	(*GetStatusRequest)(nil),        // 13: cloudprovider.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),       // 14: cloudprovider.v1.GetStatusResponse
+	(*DependencyStatus)(nil),        // 15: cloudprovider.v1.DependencyStatus
+	(*QuotaStatus)(nil),             // 16: cloudprovider.v1.QuotaStatus
+	(*durationpb.Duration)(nil),     // 17: google.protobuf.Duration
+	(VolumeSourceKind)(0),           // 18: cloudprovider.v1.VolumeSourceKind
+	(CallClass)(0),                  // 19: cloudprovider.v1.CallClass
 	(*timestamppb.Timestamp)(nil),   // 20: google.protobuf.Timestamp
 }
 var file_cloudprovider_v1_provider_proto_depIdxs = []int32{
-	4,  // 0: cloudprovider.v1.HandshakeRequest.cluster:type_name -> cloudprovider.v1.ClusterInfo
-	6,  // 1: cloudprovider.v1.HandshakeResponse.capabilities:type_name -> cloudprovider.v1.Capabilities
-	13, // 2: cloudprovider.v1.HandshakeResponse.rate_limits:type_name -> cloudprovider.v1.RateLimit
-	7,  // 3: cloudprovider.v1.Capabilities.instances:type_name -> cloudprovider.v1.InstancesCapability
-	8,  // 4: cloudprovider.v1.Capabilities.load_balancers:type_name -> cloudprovider.v1.LoadBalancersCapability
-	9,  // 5: cloudprovider.v1.Capabilities.routes:type_name -> cloudprovider.v1.RoutesCapability
-	11, // 6: cloudprovider.v1.Capabilities.node_sets:type_name -> cloudprovider.v1.NodeSetsCapability
-	10, // 7: cloudprovider.v1.Capabilities.volumes:type_name -> cloudprovider.v1.VolumesCapability
-	12, // 8: cloudprovider.v1.Capabilities.effects:type_name -> cloudprovider.v1.EffectsCapability
+	3,  // 0: cloudprovider.v1.HandshakeRequest.cluster:type_name -> cloudprovider.v1.ClusterInfo
+	5,  // 1: cloudprovider.v1.HandshakeResponse.capabilities:type_name -> cloudprovider.v1.Capabilities
+	12, // 2: cloudprovider.v1.HandshakeResponse.rate_limits:type_name -> cloudprovider.v1.RateLimit
+	6,  // 3: cloudprovider.v1.Capabilities.instances:type_name -> cloudprovider.v1.InstancesCapability
+	7,  // 4: cloudprovider.v1.Capabilities.load_balancers:type_name -> cloudprovider.v1.LoadBalancersCapability
+	8,  // 5: cloudprovider.v1.Capabilities.routes:type_name -> cloudprovider.v1.RoutesCapability
+	10, // 6: cloudprovider.v1.Capabilities.node_sets:type_name -> cloudprovider.v1.NodeSetsCapability
+	9,  // 7: cloudprovider.v1.Capabilities.volumes:type_name -> cloudprovider.v1.VolumesCapability
+	11, // 8: cloudprovider.v1.Capabilities.effects:type_name -> cloudprovider.v1.EffectsCapability
 	0,  // 9: cloudprovider.v1.InstancesCapability.lookup_preference:type_name -> cloudprovider.v1.LookupPreference
-	18, // 10: cloudprovider.v1.InstancesCapability.visibility_delay:type_name -> google.protobuf.Duration
-	19, // 11: cloudprovider.v1.VolumesCapability.source_kinds:type_name -> cloudprovider.v1.VolumeSourceKind
-	1,  // 12: cloudprovider.v1.RateLimit.call_class:type_name -> cloudprovider.v1.CallClass
-	2,  // 13: cloudprovider.v1.GetStatusResponse.readiness:type_name -> cloudprovider.v1.Readiness
-	16, // 14: cloudprovider.v1.GetStatusResponse.dependencies:type_name -> cloudprovider.v1.DependencyStatus
-	17, // 15: cloudprovider.v1.GetStatusResponse.quotas:type_name -> cloudprovider.v1.QuotaStatus
-	2,  // 16: cloudprovider.v1.DependencyStatus.readiness:type_name -> cloudprovider.v1.Readiness
+	17, // 10: cloudprovider.v1.InstancesCapability.visibility_delay:type_name -> google.protobuf.Duration
+	18, // 11: cloudprovider.v1.VolumesCapability.source_kinds:type_name -> cloudprovider.v1.VolumeSourceKind
+	19, // 12: cloudprovider.v1.RateLimit.call_class:type_name -> cloudprovider.v1.CallClass
+	1,  // 13: cloudprovider.v1.GetStatusResponse.readiness:type_name -> cloudprovider.v1.Readiness
+	15, // 14: cloudprovider.v1.GetStatusResponse.dependencies:type_name -> cloudprovider.v1.DependencyStatus
+	16, // 15: cloudprovider.v1.GetStatusResponse.quotas:type_name -> cloudprovider.v1.QuotaStatus
+	1,  // 16: cloudprovider.v1.DependencyStatus.readiness:type_name -> cloudprovider.v1.Readiness
 	20, // 17: cloudprovider.v1.DependencyStatus.last_success:type_name -> google.protobuf.Timestamp
 	20, // 18: cloudprovider.v1.QuotaStatus.resets_at:type_name -> google.protobuf.Timestamp
-	3,  // 19: cloudprovider.v1.ProviderService.Handshake:input_type -> cloudprovider.v1.HandshakeRequest
-	14, // 20: cloudprovider.v1.ProviderService.GetStatus:input_type -> cloudprovider.v1.GetStatusRequest
-	5,  // 21: cloudprovider.v1.ProviderService.Handshake:output_type -> cloudprovider.v1.HandshakeResponse
-	15, // 22: cloudprovider.v1.ProviderService.GetStatus:output_type -> cloudprovider.v1.GetStatusResponse
+	2,  // 19: cloudprovider.v1.ProviderService.Handshake:input_type -> cloudprovider.v1.HandshakeRequest
+	13, // 20: cloudprovider.v1.ProviderService.GetStatus:input_type -> cloudprovider.v1.GetStatusRequest
+	4,  // 21: cloudprovider.v1.ProviderService.Handshake:output_type -> cloudprovider.v1.HandshakeResponse
+	14, // 22: cloudprovider.v1.ProviderService.GetStatus:output_type -> cloudprovider.v1.GetStatusResponse
 	21, // [21:23] is the sub-list for method output_type
 	19, // [19:21] is the sub-list for method input_type
 	19, // [19:19] is the sub-list for extension type_name
@@ -1601,13 +1555,14 @@ func file_cloudprovider_v1_provider_proto_init() {
 	if File_cloudprovider_v1_provider_proto != nil {
 		return
 	}
+	file_cloudprovider_v1_options_proto_init()
 	file_cloudprovider_v1_volumes_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_provider_proto_rawDesc), len(file_cloudprovider_v1_provider_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      2,
 			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,

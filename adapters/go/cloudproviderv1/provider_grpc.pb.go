@@ -34,7 +34,7 @@ type ProviderServiceClient interface {
 	// First call on every new connection, including after a reconnect: the peer
 	// may be another binary. A provider keeps no state per connection. Makes no
 	// cloud call that can block: a provider whose cloud is away answers all the
-	// same. Deadline 10 s.
+	// same.
 	//
 	//	condition                    code and reason              the controller
 	//	no common minor              FAILED_PRECONDITION          is down, asks again
@@ -51,7 +51,7 @@ type ProviderServiceClient interface {
 	Handshake(ctx context.Context, in *HandshakeRequest, opts ...grpc.CallOption) (*HandshakeResponse, error)
 	// Cheap status and the heartbeat of the connection, polled every 10 s, or 60 s
 	// on a standby. No cloud call per poll; answered within 100 ms even while the
-	// cloud hangs. Deadline 5 s. May be called before Handshake.
+	// cloud hangs. May be called before Handshake.
 	//
 	//	condition                    code and reason              the controller
 	//	another boot_id than         (OK)                         shakes hands again;
@@ -103,7 +103,7 @@ type ProviderServiceServer interface {
 	// First call on every new connection, including after a reconnect: the peer
 	// may be another binary. A provider keeps no state per connection. Makes no
 	// cloud call that can block: a provider whose cloud is away answers all the
-	// same. Deadline 10 s.
+	// same.
 	//
 	//	condition                    code and reason              the controller
 	//	no common minor              FAILED_PRECONDITION          is down, asks again
@@ -120,7 +120,7 @@ type ProviderServiceServer interface {
 	Handshake(context.Context, *HandshakeRequest) (*HandshakeResponse, error)
 	// Cheap status and the heartbeat of the connection, polled every 10 s, or 60 s
 	// on a standby. No cloud call per poll; answered within 100 ms even while the
-	// cloud hangs. Deadline 5 s. May be called before Handshake.
+	// cloud hangs. May be called before Handshake.
 	//
 	//	condition                    code and reason              the controller
 	//	another boot_id than         (OK)                         shakes hands again;

@@ -25,7 +25,7 @@ const (
 // One route.
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name in the cloud, from a list or from RouteResult.route; empty on create. Sent back
+	// Name in the cloud, from a list or from RouteResult.found; empty on create. Sent back
 	// unchanged on delete; empty there, if none was given: the provider finds the route by
 	// its destination and target.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -199,7 +199,7 @@ func (x *ListRoutesRequest) GetContext() *CallContext {
 type ListRoutesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of this cluster only.
-	Routes []*Route `protobuf:"bytes,1,rep,name=routes,proto3" json:"routes,omitempty"`
+	Items []*Route `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	// Set on the last message only. A stream without it is discarded whole.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -236,9 +236,9 @@ func (*ListRoutesResponse) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_routes_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *ListRoutesResponse) GetRoutes() []*Route {
+func (x *ListRoutesResponse) GetItems() []*Route {
 	if x != nil {
-		return x.Routes
+		return x.Items
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ type BatchCreateRoutesRequest struct {
 	// 1 to RoutesCapability.max_batch_size, no destination CIDR twice; node_name,
 	// provider_id, node_addresses and node_uid are all filled (provider_id not with
 	// InstancesCapability.without_provider_id).
-	Routes        []*Route `protobuf:"bytes,2,rep,name=routes,proto3" json:"routes,omitempty"`
+	Items         []*Route `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -300,14 +300,14 @@ func (x *BatchCreateRoutesRequest) GetContext() *CallContext {
 	return nil
 }
 
-func (x *BatchCreateRoutesRequest) GetRoutes() []*Route {
+func (x *BatchCreateRoutesRequest) GetItems() []*Route {
 	if x != nil {
-		return x.Routes
+		return x.Items
 	}
 	return nil
 }
 
-// The results, one for each route.
+// The results.
 type BatchCreateRoutesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one per requested route, any order; one that is missing is unknown.
@@ -359,8 +359,8 @@ type BatchDeleteRoutesRequest struct {
 	// Of this attempt. Without cluster_uid only with --allow-untagged-cloud.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// 1 to RoutesCapability.max_batch_size, no destination CIDR twice. Each exactly as
-	// listed, or as RouteResult.route or else its create named it.
-	Routes        []*Route `protobuf:"bytes,2,rep,name=routes,proto3" json:"routes,omitempty"`
+	// listed, or as RouteResult.found or else its create named it.
+	Items         []*Route `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -402,14 +402,14 @@ func (x *BatchDeleteRoutesRequest) GetContext() *CallContext {
 	return nil
 }
 
-func (x *BatchDeleteRoutesRequest) GetRoutes() []*Route {
+func (x *BatchDeleteRoutesRequest) GetItems() []*Route {
 	if x != nil {
-		return x.Routes
+		return x.Items
 	}
 	return nil
 }
 
-// The results, one for each route.
+// The results.
 type BatchDeleteRoutesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one per requested route, any order; one that is missing is unknown.
@@ -458,18 +458,19 @@ func (x *BatchDeleteRoutesResponse) GetResults() []*RouteResult {
 // The answer for one route.
 type RouteResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Route.destination_cidr of the request, the same spelling: the key of the result.
-	DestinationCidr string `protobuf:"bytes,1,opt,name=destination_cidr,json=destinationCidr,proto3" json:"destination_cidr,omitempty"`
-	// Route.node_name of the request.
-	NodeName string `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
-	// REQUIRED: code OK, or the error of this one route. Absent is unknown.
-	Status *status.Status `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// About the Node; with any status.
-	Effects *KubernetesEffects `protobuf:"bytes,4,opt,name=effects,proto3" json:"effects,omitempty"`
-	// Create with OK: the route as ListRoutes would give it, so that it can be compared and
-	// deleted without another list. Absent: it is kept as it was sent, without a name. One
-	// that is malformed, or has another destination: unknown.
-	Route         *Route `protobuf:"bytes,5,opt,name=route,proto3" json:"route,omitempty"`
+	// Route.destination_cidr of the request, the same spelling.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// None set, and one that the RPC does not name as its success, is unknown.
+	//
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*RouteResult_Found
+	//	*RouteResult_Absent
+	//	*RouteResult_NotManaged
+	//	*RouteResult_Error
+	Outcome isRouteResult_Outcome `protobuf_oneof:"outcome"`
+	// About the Node; with any outcome.
+	Effects       *KubernetesEffects `protobuf:"bytes,6,opt,name=effects,proto3" json:"effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,23 +505,52 @@ func (*RouteResult) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_routes_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *RouteResult) GetDestinationCidr() string {
+func (x *RouteResult) GetKey() string {
 	if x != nil {
-		return x.DestinationCidr
+		return x.Key
 	}
 	return ""
 }
 
-func (x *RouteResult) GetNodeName() string {
+func (x *RouteResult) GetOutcome() isRouteResult_Outcome {
 	if x != nil {
-		return x.NodeName
+		return x.Outcome
 	}
-	return ""
+	return nil
 }
 
-func (x *RouteResult) GetStatus() *status.Status {
+func (x *RouteResult) GetFound() *Route {
 	if x != nil {
-		return x.Status
+		if x, ok := x.Outcome.(*RouteResult_Found); ok {
+			return x.Found
+		}
+	}
+	return nil
+}
+
+func (x *RouteResult) GetAbsent() *Absent {
+	if x != nil {
+		if x, ok := x.Outcome.(*RouteResult_Absent); ok {
+			return x.Absent
+		}
+	}
+	return nil
+}
+
+func (x *RouteResult) GetNotManaged() *NotManaged {
+	if x != nil {
+		if x, ok := x.Outcome.(*RouteResult_NotManaged); ok {
+			return x.NotManaged
+		}
+	}
+	return nil
+}
+
+func (x *RouteResult) GetError() *status.Status {
+	if x != nil {
+		if x, ok := x.Outcome.(*RouteResult_Error); ok {
+			return x.Error
+		}
 	}
 	return nil
 }
@@ -532,18 +562,45 @@ func (x *RouteResult) GetEffects() *KubernetesEffects {
 	return nil
 }
 
-func (x *RouteResult) GetRoute() *Route {
-	if x != nil {
-		return x.Route
-	}
-	return nil
+type isRouteResult_Outcome interface {
+	isRouteResult_Outcome()
 }
+
+type RouteResult_Found struct {
+	// Create: the route is there, as ListRoutes would give it, so that it can be compared and
+	// deleted without another list. An empty one is kept as it was sent, without a name. One
+	// that is malformed, or has another destination: unknown.
+	Found *Route `protobuf:"bytes,2,opt,name=found,proto3,oneof"`
+}
+
+type RouteResult_Absent struct {
+	// Delete: the route is gone.
+	Absent *Absent `protobuf:"bytes,3,opt,name=absent,proto3,oneof"`
+}
+
+type RouteResult_NotManaged struct {
+	// Read as unknown: no route of this cluster is another's.
+	NotManaged *NotManaged `protobuf:"bytes,4,opt,name=not_managed,json=notManaged,proto3,oneof"`
+}
+
+type RouteResult_Error struct {
+	// The error of this one route.
+	Error *status.Status `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
+}
+
+func (*RouteResult_Found) isRouteResult_Outcome() {}
+
+func (*RouteResult_Absent) isRouteResult_Outcome() {}
+
+func (*RouteResult_NotManaged) isRouteResult_Outcome() {}
+
+func (*RouteResult_Error) isRouteResult_Outcome() {}
 
 var File_cloudprovider_v1_routes_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_routes_proto_rawDesc = "" +
 	"\n" +
-	"\x1dcloudprovider/v1/routes.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x17google/rpc/status.proto\"\xd9\x02\n" +
+	"\x1dcloudprovider/v1/routes.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x17google/rpc/status.proto\"\xd9\x02\n" +
 	"\x05Route\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x10destination_cidr\x18\x02 \x01(\tR\x0fdestinationCidr\x12\x1b\n" +
@@ -556,31 +613,38 @@ const file_cloudprovider_v1_routes_proto_rawDesc = "" +
 	"\x16compare_node_addresses\x18\b \x01(\bR\x14compareNodeAddresses\x12\x19\n" +
 	"\bnode_uid\x18\t \x01(\tR\anodeUid\"L\n" +
 	"\x11ListRoutesRequest\x127\n" +
-	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\"a\n" +
-	"\x12ListRoutesResponse\x12/\n" +
-	"\x06routes\x18\x01 \x03(\v2\x17.cloudprovider.v1.RouteR\x06routes\x12\x1a\n" +
-	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\x84\x01\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\"_\n" +
+	"\x12ListRoutesResponse\x12-\n" +
+	"\x05items\x18\x01 \x03(\v2\x17.cloudprovider.v1.RouteR\x05items\x12\x1a\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\x82\x01\n" +
 	"\x18BatchCreateRoutesRequest\x127\n" +
-	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12/\n" +
-	"\x06routes\x18\x02 \x03(\v2\x17.cloudprovider.v1.RouteR\x06routes\"T\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12-\n" +
+	"\x05items\x18\x02 \x03(\v2\x17.cloudprovider.v1.RouteR\x05items\"T\n" +
 	"\x19BatchCreateRoutesResponse\x127\n" +
-	"\aresults\x18\x01 \x03(\v2\x1d.cloudprovider.v1.RouteResultR\aresults\"\x84\x01\n" +
+	"\aresults\x18\x01 \x03(\v2\x1d.cloudprovider.v1.RouteResultR\aresults\"\x82\x01\n" +
 	"\x18BatchDeleteRoutesRequest\x127\n" +
-	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12/\n" +
-	"\x06routes\x18\x02 \x03(\v2\x17.cloudprovider.v1.RouteR\x06routes\"T\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12-\n" +
+	"\x05items\x18\x02 \x03(\v2\x17.cloudprovider.v1.RouteR\x05items\"T\n" +
 	"\x19BatchDeleteRoutesResponse\x127\n" +
-	"\aresults\x18\x01 \x03(\v2\x1d.cloudprovider.v1.RouteResultR\aresults\"\xef\x01\n" +
-	"\vRouteResult\x12)\n" +
-	"\x10destination_cidr\x18\x01 \x01(\tR\x0fdestinationCidr\x12\x1b\n" +
-	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12*\n" +
-	"\x06status\x18\x03 \x01(\v2\x12.google.rpc.StatusR\x06status\x12=\n" +
-	"\aeffects\x18\x04 \x01(\v2#.cloudprovider.v1.KubernetesEffectsR\aeffects\x12-\n" +
-	"\x05route\x18\x05 \x01(\v2\x17.cloudprovider.v1.RouteR\x05route2\xc6\x02\n" +
-	"\rRoutesService\x12Y\n" +
+	"\aresults\x18\x01 \x03(\v2\x1d.cloudprovider.v1.RouteResultR\aresults\"\xbb\x02\n" +
+	"\vRouteResult\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
+	"\x05found\x18\x02 \x01(\v2\x17.cloudprovider.v1.RouteH\x00R\x05found\x122\n" +
+	"\x06absent\x18\x03 \x01(\v2\x18.cloudprovider.v1.AbsentH\x00R\x06absent\x12?\n" +
+	"\vnot_managed\x18\x04 \x01(\v2\x1c.cloudprovider.v1.NotManagedH\x00R\n" +
+	"notManaged\x12*\n" +
+	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusH\x00R\x05error\x12=\n" +
+	"\aeffects\x18\x06 \x01(\v2#.cloudprovider.v1.KubernetesEffectsR\aeffectsB\t\n" +
+	"\aoutcome2\x99\x03\n" +
+	"\rRoutesService\x12j\n" +
 	"\n" +
-	"ListRoutes\x12#.cloudprovider.v1.ListRoutesRequest\x1a$.cloudprovider.v1.ListRoutesResponse0\x01\x12l\n" +
-	"\x11BatchCreateRoutes\x12*.cloudprovider.v1.BatchCreateRoutesRequest\x1a+.cloudprovider.v1.BatchCreateRoutesResponse\x12l\n" +
-	"\x11BatchDeleteRoutes\x12*.cloudprovider.v1.BatchDeleteRoutesRequest\x1a+.cloudprovider.v1.BatchDeleteRoutesResponseB;Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1b\x06proto3"
+	"ListRoutes\x12#.cloudprovider.v1.ListRoutesRequest\x1a$.cloudprovider.v1.ListRoutesResponse\"\x0f\x82\xa8\x19\v\n" +
+	"\x03\b\xac\x02\x1a\x02\b<(\x040\x01\x12\x8c\x01\n" +
+	"\x11BatchCreateRoutes\x12*.cloudprovider.v1.BatchCreateRoutesRequest\x1a+.cloudprovider.v1.BatchCreateRoutesResponse\"\x1e\x82\xa8\x19\x1a\n" +
+	"\x02\bx \x01(\x042\x10destination_cidr\x12\x8c\x01\n" +
+	"\x11BatchDeleteRoutes\x12*.cloudprovider.v1.BatchDeleteRoutesRequest\x1a+.cloudprovider.v1.BatchDeleteRoutesResponse\"\x1e\x82\xa8\x19\x1a\n" +
+	"\x02\bx \x01(\x042\x10destination_cidrB\xc3\x01\n" +
+	"\x1edev.outrigger.cloudprovider.v1B\vRoutesProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
 	file_cloudprovider_v1_routes_proto_rawDescOnce sync.Once
@@ -606,33 +670,37 @@ var file_cloudprovider_v1_routes_proto_goTypes = []any{
 	(*RouteResult)(nil),               // 7: cloudprovider.v1.RouteResult
 	(*NodeAddress)(nil),               // 8: cloudprovider.v1.NodeAddress
 	(*CallContext)(nil),               // 9: cloudprovider.v1.CallContext
-	(*status.Status)(nil),             // 10: google.rpc.Status
-	(*KubernetesEffects)(nil),         // 11: cloudprovider.v1.KubernetesEffects
+	(*Absent)(nil),                    // 10: cloudprovider.v1.Absent
+	(*NotManaged)(nil),                // 11: cloudprovider.v1.NotManaged
+	(*status.Status)(nil),             // 12: google.rpc.Status
+	(*KubernetesEffects)(nil),         // 13: cloudprovider.v1.KubernetesEffects
 }
 var file_cloudprovider_v1_routes_proto_depIdxs = []int32{
 	8,  // 0: cloudprovider.v1.Route.node_addresses:type_name -> cloudprovider.v1.NodeAddress
 	9,  // 1: cloudprovider.v1.ListRoutesRequest.context:type_name -> cloudprovider.v1.CallContext
-	0,  // 2: cloudprovider.v1.ListRoutesResponse.routes:type_name -> cloudprovider.v1.Route
+	0,  // 2: cloudprovider.v1.ListRoutesResponse.items:type_name -> cloudprovider.v1.Route
 	9,  // 3: cloudprovider.v1.BatchCreateRoutesRequest.context:type_name -> cloudprovider.v1.CallContext
-	0,  // 4: cloudprovider.v1.BatchCreateRoutesRequest.routes:type_name -> cloudprovider.v1.Route
+	0,  // 4: cloudprovider.v1.BatchCreateRoutesRequest.items:type_name -> cloudprovider.v1.Route
 	7,  // 5: cloudprovider.v1.BatchCreateRoutesResponse.results:type_name -> cloudprovider.v1.RouteResult
 	9,  // 6: cloudprovider.v1.BatchDeleteRoutesRequest.context:type_name -> cloudprovider.v1.CallContext
-	0,  // 7: cloudprovider.v1.BatchDeleteRoutesRequest.routes:type_name -> cloudprovider.v1.Route
+	0,  // 7: cloudprovider.v1.BatchDeleteRoutesRequest.items:type_name -> cloudprovider.v1.Route
 	7,  // 8: cloudprovider.v1.BatchDeleteRoutesResponse.results:type_name -> cloudprovider.v1.RouteResult
-	10, // 9: cloudprovider.v1.RouteResult.status:type_name -> google.rpc.Status
-	11, // 10: cloudprovider.v1.RouteResult.effects:type_name -> cloudprovider.v1.KubernetesEffects
-	0,  // 11: cloudprovider.v1.RouteResult.route:type_name -> cloudprovider.v1.Route
-	1,  // 12: cloudprovider.v1.RoutesService.ListRoutes:input_type -> cloudprovider.v1.ListRoutesRequest
-	3,  // 13: cloudprovider.v1.RoutesService.BatchCreateRoutes:input_type -> cloudprovider.v1.BatchCreateRoutesRequest
-	5,  // 14: cloudprovider.v1.RoutesService.BatchDeleteRoutes:input_type -> cloudprovider.v1.BatchDeleteRoutesRequest
-	2,  // 15: cloudprovider.v1.RoutesService.ListRoutes:output_type -> cloudprovider.v1.ListRoutesResponse
-	4,  // 16: cloudprovider.v1.RoutesService.BatchCreateRoutes:output_type -> cloudprovider.v1.BatchCreateRoutesResponse
-	6,  // 17: cloudprovider.v1.RoutesService.BatchDeleteRoutes:output_type -> cloudprovider.v1.BatchDeleteRoutesResponse
-	15, // [15:18] is the sub-list for method output_type
-	12, // [12:15] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	0,  // 9: cloudprovider.v1.RouteResult.found:type_name -> cloudprovider.v1.Route
+	10, // 10: cloudprovider.v1.RouteResult.absent:type_name -> cloudprovider.v1.Absent
+	11, // 11: cloudprovider.v1.RouteResult.not_managed:type_name -> cloudprovider.v1.NotManaged
+	12, // 12: cloudprovider.v1.RouteResult.error:type_name -> google.rpc.Status
+	13, // 13: cloudprovider.v1.RouteResult.effects:type_name -> cloudprovider.v1.KubernetesEffects
+	1,  // 14: cloudprovider.v1.RoutesService.ListRoutes:input_type -> cloudprovider.v1.ListRoutesRequest
+	3,  // 15: cloudprovider.v1.RoutesService.BatchCreateRoutes:input_type -> cloudprovider.v1.BatchCreateRoutesRequest
+	5,  // 16: cloudprovider.v1.RoutesService.BatchDeleteRoutes:input_type -> cloudprovider.v1.BatchDeleteRoutesRequest
+	2,  // 17: cloudprovider.v1.RoutesService.ListRoutes:output_type -> cloudprovider.v1.ListRoutesResponse
+	4,  // 18: cloudprovider.v1.RoutesService.BatchCreateRoutes:output_type -> cloudprovider.v1.BatchCreateRoutesResponse
+	6,  // 19: cloudprovider.v1.RoutesService.BatchDeleteRoutes:output_type -> cloudprovider.v1.BatchDeleteRoutesResponse
+	17, // [17:20] is the sub-list for method output_type
+	14, // [14:17] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_routes_proto_init() }
@@ -641,6 +709,13 @@ func file_cloudprovider_v1_routes_proto_init() {
 		return
 	}
 	file_cloudprovider_v1_common_proto_init()
+	file_cloudprovider_v1_options_proto_init()
+	file_cloudprovider_v1_routes_proto_msgTypes[7].OneofWrappers = []any{
+		(*RouteResult_Found)(nil),
+		(*RouteResult_Absent)(nil),
+		(*RouteResult_NotManaged)(nil),
+		(*RouteResult_Error)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -41,7 +41,7 @@ const (
 // inside --cluster-cidr.
 //
 // Order. The controller keeps one call in flight per destination CIDR, and deletes
-// before it creates: a next hop that has changed is a delete, its OK, then a create. A
+// before it creates: a next hop that has changed is a delete, its absent, then a create. A
 // provider SHOULD serialise by destination CIDR too, whatever the node, so that a delete
 // that outlives its call does not meet the create that follows.
 //
@@ -60,19 +60,18 @@ const (
 // the loop off leaves routes as they are.
 //
 // Cancellation. Once the RPC was cancelled, its deadline passed or its connection was
-// lost, no further route of the batch is begun.
+// lost, the rest of the batch MAY be left.
 //
 // Answers. In the tables of the RPCs reasons are those of ErrorReason; "again" is with
 // back-off, each destination CIDR by itself. An error of the whole call is that of each of
 // its routes.
 type RoutesServiceClient interface {
 	// The routes of this cluster: at the start, after an unknown outcome, and every
-	// --route-reconciliation-period. Changes nothing. Deadline 5 min, at most 60 s between
-	// messages.
+	// --route-reconciliation-period. Changes nothing.
 	//
 	//	answer                              the controller
 	//	complete                            is the route table, together with each
-	//	                                    create and delete that is answered OK from
+	//	                                    create and delete that has succeeded from
 	//	                                    then on
 	//	no complete, too many entries or    discarded; List again, and no route is
 	//	  bytes, any error                  deleted before a list was complete
@@ -82,10 +81,10 @@ type RoutesServiceClient interface {
 	ListRoutes(ctx context.Context, in *ListRoutesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRoutesResponse], error)
 	// Makes routes; one that exists as wanted is a success. One that exists with another
 	// target is CONFLICTING_RESOURCE and stays. One result each, one bad route does not
-	// fail the others. Deadline 2 min.
+	// fail the others.
 	//
 	//	answer                              the controller
-	//	OK                                  the route is there; once all of a Node
+	//	found                               the route is there; once all of a Node
 	//	                                    are, NetworkUnavailable=False,
 	//	                                    RouteCreated
 	//	INVALID_REQUEST,                    shown; Create once the Node or the
@@ -103,19 +102,20 @@ type RoutesServiceClient interface {
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Create on the next session
 	//	CONFLICTING_RESOURCE                List too, the first time: it may be one of
 	//	                                    ours that came later
-	//	OK with another target (see Target) event and condition as above, with the field
-	//	                                    quoted; Create again
+	//	found with another target (see      event and condition as above, with the field
+	//	  Target)                           quoted; Create again
 	//	no ErrorInfo, no result, two        unknown: List, then again
-	//	  results, OK with another
-	//	  destination_cidr
+	//	  results, found with another
+	//	  destination_cidr, any other
+	//	  outcome
 	BatchCreateRoutes(ctx context.Context, in *BatchCreateRoutesRequest, opts ...grpc.CallOption) (*BatchCreateRoutesResponse, error)
-	// Removes routes; one that is gone is a success. One result each. Deadline 2 min.
+	// Removes routes; one that is gone is a success. One result each.
 	//
 	//	answer                              the controller
-	//	OK                                  the route is gone; a create of its CIDR
+	//	absent                              the route is gone; a create of its CIDR
 	//	                                    goes out
 	//	no ErrorInfo, no result, two        unknown: List, then again
-	//	  results
+	//	  results, any other outcome
 	//	any other error                     Delete as Create, but without event and
 	//	                                    condition, and again with slow back-off where
 	//	                                    Create would not be; nothing is created for
@@ -187,7 +187,7 @@ func (c *routesServiceClient) BatchDeleteRoutes(ctx context.Context, in *BatchDe
 // inside --cluster-cidr.
 //
 // Order. The controller keeps one call in flight per destination CIDR, and deletes
-// before it creates: a next hop that has changed is a delete, its OK, then a create. A
+// before it creates: a next hop that has changed is a delete, its absent, then a create. A
 // provider SHOULD serialise by destination CIDR too, whatever the node, so that a delete
 // that outlives its call does not meet the create that follows.
 //
@@ -206,19 +206,18 @@ func (c *routesServiceClient) BatchDeleteRoutes(ctx context.Context, in *BatchDe
 // the loop off leaves routes as they are.
 //
 // Cancellation. Once the RPC was cancelled, its deadline passed or its connection was
-// lost, no further route of the batch is begun.
+// lost, the rest of the batch MAY be left.
 //
 // Answers. In the tables of the RPCs reasons are those of ErrorReason; "again" is with
 // back-off, each destination CIDR by itself. An error of the whole call is that of each of
 // its routes.
 type RoutesServiceServer interface {
 	// The routes of this cluster: at the start, after an unknown outcome, and every
-	// --route-reconciliation-period. Changes nothing. Deadline 5 min, at most 60 s between
-	// messages.
+	// --route-reconciliation-period. Changes nothing.
 	//
 	//	answer                              the controller
 	//	complete                            is the route table, together with each
-	//	                                    create and delete that is answered OK from
+	//	                                    create and delete that has succeeded from
 	//	                                    then on
 	//	no complete, too many entries or    discarded; List again, and no route is
 	//	  bytes, any error                  deleted before a list was complete
@@ -228,10 +227,10 @@ type RoutesServiceServer interface {
 	ListRoutes(*ListRoutesRequest, grpc.ServerStreamingServer[ListRoutesResponse]) error
 	// Makes routes; one that exists as wanted is a success. One that exists with another
 	// target is CONFLICTING_RESOURCE and stays. One result each, one bad route does not
-	// fail the others. Deadline 2 min.
+	// fail the others.
 	//
 	//	answer                              the controller
-	//	OK                                  the route is there; once all of a Node
+	//	found                               the route is there; once all of a Node
 	//	                                    are, NetworkUnavailable=False,
 	//	                                    RouteCreated
 	//	INVALID_REQUEST,                    shown; Create once the Node or the
@@ -249,19 +248,20 @@ type RoutesServiceServer interface {
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Create on the next session
 	//	CONFLICTING_RESOURCE                List too, the first time: it may be one of
 	//	                                    ours that came later
-	//	OK with another target (see Target) event and condition as above, with the field
-	//	                                    quoted; Create again
+	//	found with another target (see      event and condition as above, with the field
+	//	  Target)                           quoted; Create again
 	//	no ErrorInfo, no result, two        unknown: List, then again
-	//	  results, OK with another
-	//	  destination_cidr
+	//	  results, found with another
+	//	  destination_cidr, any other
+	//	  outcome
 	BatchCreateRoutes(context.Context, *BatchCreateRoutesRequest) (*BatchCreateRoutesResponse, error)
-	// Removes routes; one that is gone is a success. One result each. Deadline 2 min.
+	// Removes routes; one that is gone is a success. One result each.
 	//
 	//	answer                              the controller
-	//	OK                                  the route is gone; a create of its CIDR
+	//	absent                              the route is gone; a create of its CIDR
 	//	                                    goes out
 	//	no ErrorInfo, no result, two        unknown: List, then again
-	//	  results
+	//	  results, any other outcome
 	//	any other error                     Delete as Create, but without event and
 	//	                                    condition, and again with slow back-off where
 	//	                                    Create would not be; nothing is created for

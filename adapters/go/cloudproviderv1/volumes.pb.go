@@ -94,7 +94,7 @@ type BatchGetVolumesRequest struct {
 	// Of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// 1 to VolumesCapability.max_batch_size, no key twice.
-	Volumes       []*Volume `protobuf:"bytes,2,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	Items         []*Volume `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -136,9 +136,9 @@ func (x *BatchGetVolumesRequest) GetContext() *CallContext {
 	return nil
 }
 
-func (x *BatchGetVolumesRequest) GetVolumes() []*Volume {
+func (x *BatchGetVolumesRequest) GetItems() []*Volume {
 	if x != nil {
-		return x.Volumes
+		return x.Items
 	}
 	return nil
 }
@@ -706,7 +706,7 @@ func (x *VsphereVolumeSource) GetStoragePolicyId() string {
 	return ""
 }
 
-// The results, one for each volume.
+// The results.
 type BatchGetVolumesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one per requested volume, any order. A volume without a result, or with two,
@@ -824,7 +824,7 @@ func (x *VolumeResult) GetFound() *VolumeTopology {
 	return nil
 }
 
-func (x *VolumeResult) GetAbsent() *VolumeAbsent {
+func (x *VolumeResult) GetAbsent() *Absent {
 	if x != nil {
 		if x, ok := x.Outcome.(*VolumeResult_Absent); ok {
 			return x.Absent
@@ -833,7 +833,7 @@ func (x *VolumeResult) GetAbsent() *VolumeAbsent {
 	return nil
 }
 
-func (x *VolumeResult) GetNotManaged() *VolumeNotManaged {
+func (x *VolumeResult) GetNotManaged() *NotManaged {
 	if x != nil {
 		if x, ok := x.Outcome.(*VolumeResult_NotManaged); ok {
 			return x.NotManaged
@@ -861,13 +861,14 @@ type VolumeResult_Found struct {
 }
 
 type VolumeResult_Absent struct {
-	// The provider looked and there is none.
-	Absent *VolumeAbsent `protobuf:"bytes,3,opt,name=absent,proto3,oneof"`
+	// The provider looked and there is none; only CONFIRMED is believed.
+	Absent *Absent `protobuf:"bytes,3,opt,name=absent,proto3,oneof"`
 }
 
 type VolumeResult_NotManaged struct {
-	// Not this provider's volume.
-	NotManaged *VolumeNotManaged `protobuf:"bytes,4,opt,name=not_managed,json=notManaged,proto3,oneof"`
+	// Another provider, or none, owns this volume. The controller leaves it alone and asks
+	// again only when its topology labels, its UID or the provider's process have changed.
+	NotManaged *NotManaged `protobuf:"bytes,4,opt,name=not_managed,json=notManaged,proto3,oneof"`
 }
 
 type VolumeResult_Error struct {
@@ -1043,108 +1044,14 @@ func (x *VolumeNodeRequirement) GetValues() []string {
 	return nil
 }
 
-// There is no such volume. A provider that cannot be certain, since a young volume may not
-// be visible, answers DEPENDENCY_NOT_READY instead.
-type VolumeAbsent struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// For people.
-	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *VolumeAbsent) Reset() {
-	*x = VolumeAbsent{}
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *VolumeAbsent) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*VolumeAbsent) ProtoMessage() {}
-
-func (x *VolumeAbsent) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use VolumeAbsent.ProtoReflect.Descriptor instead.
-func (*VolumeAbsent) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *VolumeAbsent) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-// Another provider, or none, owns this volume. The controller leaves it alone and asks
-// again only when its topology labels, its UID or the provider's process have changed.
-type VolumeNotManaged struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// For logs.
-	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *VolumeNotManaged) Reset() {
-	*x = VolumeNotManaged{}
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *VolumeNotManaged) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*VolumeNotManaged) ProtoMessage() {}
-
-func (x *VolumeNotManaged) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use VolumeNotManaged.ProtoReflect.Descriptor instead.
-func (*VolumeNotManaged) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *VolumeNotManaged) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
 var File_cloudprovider_v1_volumes_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_volumes_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecloudprovider/v1/volumes.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x17google/rpc/status.proto\"\x85\x01\n" +
+	"\x1ecloudprovider/v1/volumes.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x17google/rpc/status.proto\"\x81\x01\n" +
 	"\x16BatchGetVolumesRequest\x127\n" +
-	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x122\n" +
-	"\avolumes\x18\x02 \x03(\v2\x18.cloudprovider.v1.VolumeR\avolumes\"\xdf\x01\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12.\n" +
+	"\x05items\x18\x02 \x03(\v2\x18.cloudprovider.v1.VolumeR\x05items\"\xdf\x01\n" +
 	"\x06Volume\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x126\n" +
@@ -1185,12 +1092,12 @@ const file_cloudprovider_v1_volumes_proto_rawDesc = "" +
 	"\x13storage_policy_name\x18\x02 \x01(\tR\x11storagePolicyName\x12*\n" +
 	"\x11storage_policy_id\x18\x03 \x01(\tR\x0fstoragePolicyId\"S\n" +
 	"\x17BatchGetVolumesResponse\x128\n" +
-	"\aresults\x18\x01 \x03(\v2\x1e.cloudprovider.v1.VolumeResultR\aresults\"\x92\x02\n" +
+	"\aresults\x18\x01 \x03(\v2\x1e.cloudprovider.v1.VolumeResultR\aresults\"\x86\x02\n" +
 	"\fVolumeResult\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x128\n" +
-	"\x05found\x18\x02 \x01(\v2 .cloudprovider.v1.VolumeTopologyH\x00R\x05found\x128\n" +
-	"\x06absent\x18\x03 \x01(\v2\x1e.cloudprovider.v1.VolumeAbsentH\x00R\x06absent\x12E\n" +
-	"\vnot_managed\x18\x04 \x01(\v2\".cloudprovider.v1.VolumeNotManagedH\x00R\n" +
+	"\x05found\x18\x02 \x01(\v2 .cloudprovider.v1.VolumeTopologyH\x00R\x05found\x122\n" +
+	"\x06absent\x18\x03 \x01(\v2\x18.cloudprovider.v1.AbsentH\x00R\x06absent\x12?\n" +
+	"\vnot_managed\x18\x04 \x01(\v2\x1c.cloudprovider.v1.NotManagedH\x00R\n" +
 	"notManaged\x12*\n" +
 	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\t\n" +
 	"\aoutcome\"\xd2\x01\n" +
@@ -1205,20 +1112,18 @@ const file_cloudprovider_v1_volumes_proto_rawDesc = "" +
 	"\frequirements\x18\x01 \x03(\v2'.cloudprovider.v1.VolumeNodeRequirementR\frequirements\"A\n" +
 	"\x15VolumeNodeRequirement\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06values\"&\n" +
-	"\fVolumeAbsent\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"*\n" +
-	"\x10VolumeNotManaged\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason*\xfb\x01\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values*\xfb\x01\n" +
 	"\x10VolumeSourceKind\x12\"\n" +
 	"\x1eVOLUME_SOURCE_KIND_UNSPECIFIED\x10\x00\x12.\n" +
 	"*VOLUME_SOURCE_KIND_AWS_ELASTIC_BLOCK_STORE\x10\x01\x12*\n" +
 	"&VOLUME_SOURCE_KIND_GCE_PERSISTENT_DISK\x10\x02\x12!\n" +
 	"\x1dVOLUME_SOURCE_KIND_AZURE_DISK\x10\x03\x12\x1d\n" +
 	"\x19VOLUME_SOURCE_KIND_CINDER\x10\x04\x12%\n" +
-	"!VOLUME_SOURCE_KIND_VSPHERE_VOLUME\x10\x052x\n" +
-	"\x0eVolumesService\x12f\n" +
-	"\x0fBatchGetVolumes\x12(.cloudprovider.v1.BatchGetVolumesRequest\x1a).cloudprovider.v1.BatchGetVolumesResponseB;Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1b\x06proto3"
+	"!VOLUME_SOURCE_KIND_VSPHERE_VOLUME\x10\x052\x89\x01\n" +
+	"\x0eVolumesService\x12w\n" +
+	"\x0fBatchGetVolumes\x12(.cloudprovider.v1.BatchGetVolumesRequest\x1a).cloudprovider.v1.BatchGetVolumesResponse\"\x0f\x82\xa8\x19\v\n" +
+	"\x02\b\x1e(\x052\x03keyB\xc4\x01\n" +
+	"\x1edev.outrigger.cloudprovider.v1B\fVolumesProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
 	file_cloudprovider_v1_volumes_proto_rawDescOnce sync.Once
@@ -1233,7 +1138,7 @@ func file_cloudprovider_v1_volumes_proto_rawDescGZIP() []byte {
 }
 
 var file_cloudprovider_v1_volumes_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cloudprovider_v1_volumes_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_cloudprovider_v1_volumes_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_cloudprovider_v1_volumes_proto_goTypes = []any{
 	(VolumeSourceKind)(0),                    // 0: cloudprovider.v1.VolumeSourceKind
 	(*BatchGetVolumesRequest)(nil),           // 1: cloudprovider.v1.BatchGetVolumesRequest
@@ -1250,32 +1155,32 @@ var file_cloudprovider_v1_volumes_proto_goTypes = []any{
 	(*VolumeTopology)(nil),                   // 12: cloudprovider.v1.VolumeTopology
 	(*VolumeNodeTerm)(nil),                   // 13: cloudprovider.v1.VolumeNodeTerm
 	(*VolumeNodeRequirement)(nil),            // 14: cloudprovider.v1.VolumeNodeRequirement
-	(*VolumeAbsent)(nil),                     // 15: cloudprovider.v1.VolumeAbsent
-	(*VolumeNotManaged)(nil),                 // 16: cloudprovider.v1.VolumeNotManaged
-	nil,                                      // 17: cloudprovider.v1.Volume.LabelsEntry
-	nil,                                      // 18: cloudprovider.v1.CsiVolumeSource.VolumeAttributesEntry
-	nil,                                      // 19: cloudprovider.v1.VolumeTopology.LabelsEntry
-	(*CallContext)(nil),                      // 20: cloudprovider.v1.CallContext
+	nil,                                      // 15: cloudprovider.v1.Volume.LabelsEntry
+	nil,                                      // 16: cloudprovider.v1.CsiVolumeSource.VolumeAttributesEntry
+	nil,                                      // 17: cloudprovider.v1.VolumeTopology.LabelsEntry
+	(*CallContext)(nil),                      // 18: cloudprovider.v1.CallContext
+	(*Absent)(nil),                           // 19: cloudprovider.v1.Absent
+	(*NotManaged)(nil),                       // 20: cloudprovider.v1.NotManaged
 	(*status.Status)(nil),                    // 21: google.rpc.Status
 }
 var file_cloudprovider_v1_volumes_proto_depIdxs = []int32{
-	20, // 0: cloudprovider.v1.BatchGetVolumesRequest.context:type_name -> cloudprovider.v1.CallContext
-	2,  // 1: cloudprovider.v1.BatchGetVolumesRequest.volumes:type_name -> cloudprovider.v1.Volume
+	18, // 0: cloudprovider.v1.BatchGetVolumesRequest.context:type_name -> cloudprovider.v1.CallContext
+	2,  // 1: cloudprovider.v1.BatchGetVolumesRequest.items:type_name -> cloudprovider.v1.Volume
 	3,  // 2: cloudprovider.v1.Volume.source:type_name -> cloudprovider.v1.VolumeSource
-	17, // 3: cloudprovider.v1.Volume.labels:type_name -> cloudprovider.v1.Volume.LabelsEntry
+	15, // 3: cloudprovider.v1.Volume.labels:type_name -> cloudprovider.v1.Volume.LabelsEntry
 	4,  // 4: cloudprovider.v1.VolumeSource.csi:type_name -> cloudprovider.v1.CsiVolumeSource
 	5,  // 5: cloudprovider.v1.VolumeSource.aws_elastic_block_store:type_name -> cloudprovider.v1.AwsElasticBlockStoreVolumeSource
 	6,  // 6: cloudprovider.v1.VolumeSource.gce_persistent_disk:type_name -> cloudprovider.v1.GcePersistentDiskVolumeSource
 	7,  // 7: cloudprovider.v1.VolumeSource.azure_disk:type_name -> cloudprovider.v1.AzureDiskVolumeSource
 	8,  // 8: cloudprovider.v1.VolumeSource.cinder:type_name -> cloudprovider.v1.CinderVolumeSource
 	9,  // 9: cloudprovider.v1.VolumeSource.vsphere_volume:type_name -> cloudprovider.v1.VsphereVolumeSource
-	18, // 10: cloudprovider.v1.CsiVolumeSource.volume_attributes:type_name -> cloudprovider.v1.CsiVolumeSource.VolumeAttributesEntry
+	16, // 10: cloudprovider.v1.CsiVolumeSource.volume_attributes:type_name -> cloudprovider.v1.CsiVolumeSource.VolumeAttributesEntry
 	11, // 11: cloudprovider.v1.BatchGetVolumesResponse.results:type_name -> cloudprovider.v1.VolumeResult
 	12, // 12: cloudprovider.v1.VolumeResult.found:type_name -> cloudprovider.v1.VolumeTopology
-	15, // 13: cloudprovider.v1.VolumeResult.absent:type_name -> cloudprovider.v1.VolumeAbsent
-	16, // 14: cloudprovider.v1.VolumeResult.not_managed:type_name -> cloudprovider.v1.VolumeNotManaged
+	19, // 13: cloudprovider.v1.VolumeResult.absent:type_name -> cloudprovider.v1.Absent
+	20, // 14: cloudprovider.v1.VolumeResult.not_managed:type_name -> cloudprovider.v1.NotManaged
 	21, // 15: cloudprovider.v1.VolumeResult.error:type_name -> google.rpc.Status
-	19, // 16: cloudprovider.v1.VolumeTopology.labels:type_name -> cloudprovider.v1.VolumeTopology.LabelsEntry
+	17, // 16: cloudprovider.v1.VolumeTopology.labels:type_name -> cloudprovider.v1.VolumeTopology.LabelsEntry
 	13, // 17: cloudprovider.v1.VolumeTopology.node_terms:type_name -> cloudprovider.v1.VolumeNodeTerm
 	14, // 18: cloudprovider.v1.VolumeNodeTerm.requirements:type_name -> cloudprovider.v1.VolumeNodeRequirement
 	1,  // 19: cloudprovider.v1.VolumesService.BatchGetVolumes:input_type -> cloudprovider.v1.BatchGetVolumesRequest
@@ -1293,6 +1198,7 @@ func file_cloudprovider_v1_volumes_proto_init() {
 		return
 	}
 	file_cloudprovider_v1_common_proto_init()
+	file_cloudprovider_v1_options_proto_init()
 	file_cloudprovider_v1_volumes_proto_msgTypes[2].OneofWrappers = []any{
 		(*VolumeSource_Csi)(nil),
 		(*VolumeSource_AwsElasticBlockStore)(nil),
@@ -1313,7 +1219,7 @@ func file_cloudprovider_v1_volumes_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_volumes_proto_rawDesc), len(file_cloudprovider_v1_volumes_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -42,17 +42,16 @@ const (
 // volume's own already; it can never be changed once the volume exists.
 type VolumesServiceClient interface {
 	// Labels and node affinity of many volumes together. An error of one volume is its own
-	// result; an error of the call is that of each. Changes nothing. Deadline 30 s, from the
-	// webhook what is left of its own.
+	// result; an error of the call is that of each. Changes nothing. From the webhook the
+	// deadline is what is left of its own.
 	//
 	//	condition (of one volume)    outcome                      the controller
 	//	exists                       found                        writes what is missing
-	//	does not exist               absent                       event on the volume, asks
+	//	does not exist               absent, CONFIRMED            event on the volume, asks
 	//	                                                          after a change of it or
 	//	                                                          of the provider's process;
 	//	                                                          the webhook refuses it
-	//	may exist, not visible yet   FAILED_PRECONDITION          back-off
-	//	                             DEPENDENCY_NOT_READY
+	//	may exist                    absent, NOT_VISIBLE_YET      back-off
 	//	another provider's           not_managed                  leaves it alone, likewise;
 	//	                                                          the webhook lets it pass
 	//	no handle of this cloud      INVALID_ARGUMENT             event, asks after a change
@@ -110,17 +109,16 @@ func (c *volumesServiceClient) BatchGetVolumes(ctx context.Context, in *BatchGet
 // volume's own already; it can never be changed once the volume exists.
 type VolumesServiceServer interface {
 	// Labels and node affinity of many volumes together. An error of one volume is its own
-	// result; an error of the call is that of each. Changes nothing. Deadline 30 s, from the
-	// webhook what is left of its own.
+	// result; an error of the call is that of each. Changes nothing. From the webhook the
+	// deadline is what is left of its own.
 	//
 	//	condition (of one volume)    outcome                      the controller
 	//	exists                       found                        writes what is missing
-	//	does not exist               absent                       event on the volume, asks
+	//	does not exist               absent, CONFIRMED            event on the volume, asks
 	//	                                                          after a change of it or
 	//	                                                          of the provider's process;
 	//	                                                          the webhook refuses it
-	//	may exist, not visible yet   FAILED_PRECONDITION          back-off
-	//	                             DEPENDENCY_NOT_READY
+	//	may exist                    absent, NOT_VISIBLE_YET      back-off
 	//	another provider's           not_managed                  leaves it alone, likewise;
 	//	                                                          the webhook lets it pass
 	//	no handle of this cloud      INVALID_ARGUMENT             event, asks after a change

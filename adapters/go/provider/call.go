@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
 // Cluster is the cluster that calls are about.
@@ -37,8 +39,10 @@ type Call struct {
 	// Log names the call in each line.
 	Log *slog.Logger
 
-	callerGone <-chan struct{}
-	hold       func() (release func())
+	method       *v1.Method
+	maxSendBytes int
+	callerGone   <-chan struct{}
+	hold         func() (release func())
 }
 
 type callKey struct{}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // answerMargin is how long before its deadline a batch of lookups is answered, at most: enough to send the answer.
@@ -19,41 +21,40 @@ var (
 	errNotAsked    = fmt.Errorf("not asked about, other objects took the time: %w", context.DeadlineExceeded)
 )
 
-// lookupEach is each for lookups. It returns shortly before the deadline of ctx with the results that are there, and an
-// error for each other item: one that hangs must not take the answers about the others with it. The order changes from
-// call to call, so that no item is for ever behind those that hang.
-func lookupEach[T any, R interface{ failure() error }](ctx context.Context, concurrency int, items []T, key func(T) string,
-	lookup func(context.Context, T) (R, error), failed func(error) R,
-) (map[string]R, error) {
+// Each works on each item of a batch by itself, at most concurrency at a time. An error or a panic concerns
+// its item only. Once the cloud limits the rate, refuses the credentials or is away, the items that were not
+// begun yet get that error too; once the caller is gone, what runs ends and no other item is begun.
+//
+// Shortly before the deadline of ctx, which lookups have and changes do not, it returns the results that are there,
+// and an error for each other item: one that hangs must not take the answers about the others with it. The order
+// changes from call to call, so that no item is for ever behind those that hang.
+func Each[I item, T proto.Message](ctx context.Context, concurrency int, items []I,
+	work func(ctx context.Context, item I) (Result[T], error),
+) (Results[T], error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	order := make([]T, len(items))
+	order := make([]I, len(items))
 	for to, from := range rand.Perm(len(items)) {
 		order[to] = items[from]
 	}
 	var mu sync.Mutex
-	found := make(map[string]R, len(items))
-	note := func(item T, result R) {
+	results := make(Results[T], len(items))
+	note := func(item I, result Result[T]) {
 		mu.Lock()
 		defer mu.Unlock()
-		if found != nil { // else it is answered
-			found[key(item)] = result
+		if results != nil { // else it is answered
+			results[item.ItemKey()] = result
 		}
 	}
 	for _, item := range items {
-		note(item, failed(errNotAsked))
+		note(item, Result[T]{Err: errNotAsked})
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- each(ctx, concurrency, order, func(item T) error {
-			note(item, failed(errNotAnswered))
-			result, err := recovered(ctx, func() (R, error) { return lookup(ctx, item) })
-			if err != nil {
-				result = failed(err)
-			}
-			note(item, result)
-			return result.failure()
-		}, func(item T, err error) { note(item, failed(err)) })
+		ended <- each(ctx, concurrency, order, func(ctx context.Context, item I) (Result[T], error) {
+			note(item, Result[T]{Err: errNotAnswered})
+			return work(ctx, item)
+		}, note)
 	}()
 	var err error
 	select {
@@ -62,8 +63,8 @@ func lookupEach[T any, R interface{ failure() error }](ctx context.Context, conc
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	answered := found
-	found = nil
+	answered := results
+	results = nil
 	return answered, err
 }
 
@@ -77,17 +78,18 @@ func beforeDeadline(ctx context.Context) <-chan time.Time {
 	return time.After(left - min(answerMargin, left/10))
 }
 
-// each works on items, at most concurrency at a time. Once the caller is gone, what runs ends and no
-// other item is begun. Once an error stops the class of calls, the rest is skipped with it: asking on
-// would only meet the same wall, and a cloud that limits the rate counts each try.
-func each[T any](ctx context.Context, concurrency int, items []T, work func(T) error, skipped func(T, error)) error {
+// each hands the result of each item to done. The rest is skipped after an error that stops the class of calls:
+// asking on would only meet the same wall, and a cloud that limits the rate counts each try.
+func each[I item, T proto.Message](ctx context.Context, concurrency int, items []I,
+	work func(context.Context, I) (Result[T], error), done func(I, Result[T]),
+) error {
 	var (
 		mu      sync.Mutex
 		next    int
 		wall    error
 		workers sync.WaitGroup
 	)
-	take := func() (item T, ok bool) {
+	take := func() (item I, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		if next == len(items) || wall != nil || Check(ctx) != nil {
@@ -99,9 +101,14 @@ func each[T any](ctx context.Context, concurrency int, items []T, work func(T) e
 	for range min(max(concurrency, 1), len(items)) {
 		workers.Go(func() {
 			for item, ok := take(); ok; item, ok = take() {
-				if err := work(item); stopsTheClass(err) {
+				result, err := recovered(ctx, func() (Result[T], error) { return work(ctx, item) })
+				if err != nil {
+					result.Err = err
+				}
+				done(item, result)
+				if stopsTheClass(result.Err) {
 					mu.Lock()
-					wall = err
+					wall = result.Err
 					mu.Unlock()
 				}
 			}
@@ -110,7 +117,7 @@ func each[T any](ctx context.Context, concurrency int, items []T, work func(T) e
 	workers.Wait()
 	if wall != nil {
 		for _, item := range items[next:] {
-			skipped(item, again(wall))
+			done(item, Result[T]{Err: again(wall)})
 		}
 	}
 	return Check(ctx)

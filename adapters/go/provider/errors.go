@@ -138,35 +138,6 @@ func reasonName(reason Reason) string {
 	return strings.TrimPrefix(reason.String(), "ERROR_REASON_")
 }
 
-// codeOf is the gRPC code that goes with a reason, as proto/reasons.txt has it.
-func codeOf(reason Reason) codes.Code {
-	switch reason {
-	case InvalidRequest, InvalidAnnotation, UnsupportedProtocol, UnsupportedFeature, MalformedProviderID,
-		MalformedVolumeHandle:
-		return codes.InvalidArgument
-	case DependencyNotReady, ConflictingResource, v1.ErrorReason_ERROR_REASON_NODE_SET_UNKNOWN,
-		v1.ErrorReason_ERROR_REASON_NODE_SET_BASE_MISMATCH, v1.ErrorReason_ERROR_REASON_NOT_HANDSHAKED,
-		v1.ErrorReason_ERROR_REASON_VERSION_UNSUPPORTED:
-		return codes.FailedPrecondition
-	case OperationInProgress, Conflict:
-		return codes.Aborted
-	case RateLimited, QuotaExceeded, Overloaded:
-		return codes.ResourceExhausted
-	case CredentialsInvalid:
-		return codes.Unauthenticated
-	case PermissionMissing:
-		return codes.PermissionDenied
-	case CloudUnavailable, v1.ErrorReason_ERROR_REASON_SHUTTING_DOWN:
-		return codes.Unavailable
-	case CapabilityDisabled:
-		return codes.Unimplemented
-	case CloudError:
-		return codes.Internal
-	default:
-		return codes.Unknown
-	}
-}
-
 // stopsTheClass tells whether other calls of the class would fail alike, so that the controller
 // pauses them.
 func stopsTheClass(err error) bool {
@@ -184,7 +155,7 @@ func itemStatus(err error) (*rpcstatus.Status, *v1.KubernetesEffects) {
 		return &rpcstatus.Status{Code: int32(plainCode(err)), Message: cut(err.Error(), maxMessageBytes)}, nil
 	}
 	sent := &rpcstatus.Status{
-		Code:    int32(codeOf(named.Reason)),
+		Code:    int32(named.Reason.Code()),
 		Message: cut(err.Error(), maxMessageBytes),
 		Details: []*anypb.Any{packed(&errdetails.ErrorInfo{Reason: reasonName(named.Reason), Domain: errorDomain})},
 	}

@@ -1,11 +1,8 @@
 package provider
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,34 +12,6 @@ import (
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
-
-// The contract's own table decides which code goes with which reason.
-func TestCodesAreThoseOfTheContract(t *testing.T) {
-	file, err := os.Open("../../../proto/reasons.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	lines, seen := bufio.NewScanner(file), 0
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) != 3 || strings.HasPrefix(fields[0], "#") {
-			continue
-		}
-		number, err := strconv.Atoi(fields[2])
-		if err != nil {
-			continue
-		}
-		seen++
-		reason, known := v1.ErrorReason_value["ERROR_REASON_"+fields[0]]
-		if code := codeOf(Reason(reason)); !known || int(code) != number || reasonName(Reason(reason)) != fields[0] {
-			t.Errorf("%s: %v", fields[0], code)
-		}
-	}
-	if seen != len(v1.ErrorReason_name)-1 {
-		t.Errorf("reasons.txt has %d reasons, the generated code %d", seen, len(v1.ErrorReason_name)-1)
-	}
-}
 
 func TestAStatusStaysWithinItsLimits(t *testing.T) {
 	long := Errorf(CloudError, "%s", strings.Repeat("é", 4000)).WithRetryAfter(time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
@@ -14,9 +15,9 @@ import (
 type Instances interface {
 	// GetInstances looks up 1 to InstancesCapability.max_batch_size nodes with distinct names: by
 	// provider ID, and only where that is empty by name, system UUID or labels. An error of the whole is
-	// the error of each. A node without a result is reported as failed.
+	// the error of each.
 	//
-	// A cloud that is asked about one machine at a time uses LookupEach.
+	// A cloud that is asked about one machine at a time uses Each.
 	GetInstances(ctx context.Context, nodes []*v1.Node, query Query) (Lookups, error)
 }
 
@@ -36,68 +37,68 @@ type Query struct {
 	MaxStaleness time.Duration
 }
 
-// Lookups are the results of a batch by the name of the Node.
-type Lookups map[string]Lookup
-
 // Lookup is the answer about one Node: Found, Absent, NotVisibleYet, NotManaged or Failed.
-type Lookup struct {
-	outcome *v1.InstanceResult
-	err     error
-}
+type Lookup = Result[*v1.Instance]
 
-// Found says that the instance exists, running or not.
-func Found(instance *v1.Instance) Lookup {
-	return Lookup{outcome: &v1.InstanceResult{Outcome: &v1.InstanceResult_Found{Found: instance}}}
-}
+// Lookups are the results of a batch by the name of the Node.
+type Lookups = Results[*v1.Instance]
 
 // Absent says that the cloud was asked during this call, with the permission to see every instance of
 // the cluster, answered in full, and has no such instance. THE NODE MAY BE DELETED.
-func Absent() Lookup {
-	return absent(&v1.InstanceAbsent{Certainty: v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED})
-}
+func Absent() Lookup { return Lookup{Absent: Confirmed("")} }
 
 // AbsentSince is Absent by an answer of the cloud that is age old. One that is older than this call is
 // sent as NotVisibleYet.
 func AbsentSince(age time.Duration) Lookup {
-	return absent(&v1.InstanceAbsent{
-		Certainty: v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED, Age: durationpb.New(age),
-	})
+	absent := Confirmed("")
+	absent.Age = durationpb.New(age)
+	return Lookup{Absent: absent}
 }
 
 // NotVisibleYet says that no instance is there, but that may be a cache or eventual consistency.
 // Deletes nothing.
 func NotVisibleYet() Lookup {
-	return absent(&v1.InstanceAbsent{Certainty: v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET})
+	return Lookup{Absent: &v1.Absent{Certainty: v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET}}
 }
 
 // NotManaged says that another provider, or none, owns the Node: why, for logs.
-func NotManaged(reason string) Lookup {
-	return Lookup{outcome: &v1.InstanceResult{
-		Outcome: &v1.InstanceResult_NotManaged{NotManaged: &v1.InstanceNotManaged{Reason: reason}},
-	}}
-}
+func NotManaged(reason string) Lookup { return Lookup{NotManaged: &v1.NotManaged{Reason: reason}} }
 
 // Failed is the error of one lookup; the Node stays as it is.
-func Failed(err error) Lookup { return Lookup{err: err} }
+func Failed(err error) Lookup { return Lookup{Err: err} }
 
-// WithEffects adds events, annotations and conditions of the Node.
-func (l Lookup) WithEffects(effects *v1.KubernetesEffects) Lookup {
-	with := &v1.InstanceResult{Outcome: l.outcome.GetOutcome(), Effects: effects}
-	return Lookup{outcome: with, err: l.err}
+type instancesRPC struct {
+	v1.UnimplementedInstancesServiceServer
+	core      *core
+	instances Instances
 }
 
-func (l Lookup) failure() error { return l.err }
-
-func absent(absent *v1.InstanceAbsent) Lookup {
-	return Lookup{outcome: &v1.InstanceResult{Outcome: &v1.InstanceResult_Absent{Absent: absent}}}
+func (s *instancesRPC) BatchGetInstances(ctx context.Context, request *v1.BatchGetInstancesRequest) (*v1.BatchGetInstancesResponse, error) {
+	return batch[v1.BatchGetInstancesResponse](s.core, ctx, request, func(ctx context.Context) (Lookups, error) {
+		return s.instances.GetInstances(ctx, request.Items, queryOf(request))
+	})
 }
 
-// LookupEach looks up each node by itself, at most concurrency at a time. An error or a panic concerns
-// its node only. Once the cloud limits the rate, refuses the credentials or is away, the nodes that were
-// not asked about yet get that error too. Shortly before the deadline of ctx it returns the results that
-// are there, and an error for each other node; ctx ends then for lookups that still run.
-func LookupEach(ctx context.Context, concurrency int, nodes []*v1.Node,
-	lookup func(ctx context.Context, node *v1.Node) (Lookup, error),
-) (Lookups, error) {
-	return lookupEach(ctx, concurrency, nodes, (*v1.Node).GetName, lookup, Failed)
+func (s *instancesRPC) ListInstances(request *v1.ListInstancesRequest, out grpc.ServerStreamingServer[v1.ListInstancesResponse]) error {
+	lister, ok := s.instances.(InstanceLister)
+	if !ok {
+		return Errorf(CapabilityDisabled, "this provider does not list instances")
+	}
+	return list(s.core, request, out, func(ctx context.Context, send func(*v1.Instance) error) error {
+		return lister.ListInstances(ctx, queryOf(request), send)
+	})
+}
+
+// queryOf reads a view of a later minor as everything.
+func queryOf(request interface {
+	GetView() v1.InstanceView
+	GetMaxStaleness() *durationpb.Duration
+}) Query {
+	query := Query{View: request.GetView(), MaxStaleness: max(request.GetMaxStaleness().AsDuration(), 0)}
+	switch query.View {
+	case v1.InstanceView_INSTANCE_VIEW_METADATA, v1.InstanceView_INSTANCE_VIEW_STATE:
+	default:
+		query.View = v1.InstanceView_INSTANCE_VIEW_FULL
+	}
+	return query
 }

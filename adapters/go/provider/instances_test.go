@@ -24,7 +24,7 @@ func TestALookupAnswersForEachNode(t *testing.T) {
 		"young":   func() (provider.Lookup, error) { return provider.NotVisibleYet(), nil },
 		"foreign": func() (provider.Lookup, error) { return provider.NotManaged("no"), nil },
 		"none":    func() (provider.Lookup, error) { return provider.Lookup{}, nil },
-		"nil":     func() (provider.Lookup, error) { return provider.Found(nil), nil },
+		"nil":     func() (provider.Lookup, error) { return provider.Found[*v1.Instance](nil), nil },
 		"panics":  func() (provider.Lookup, error) { panic("secret") },
 		"text":    func() (provider.Lookup, error) { return provider.Found(&v1.Instance{ProviderId: "\xff"}), nil },
 		"wrapped": func() (provider.Lookup, error) {
@@ -37,7 +37,7 @@ func TestALookupAnswersForEachNode(t *testing.T) {
 	s.handshake()
 	request := &v1.BatchGetInstancesRequest{Context: attempt()}
 	for name := range answers {
-		request.Nodes = append(request.Nodes, &v1.Node{Name: name})
+		request.Items = append(request.Items, &v1.Node{Name: name})
 	}
 	response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), request)
 	if err != nil || len(response.Results) != len(answers) {
@@ -47,7 +47,7 @@ func TestALookupAnswersForEachNode(t *testing.T) {
 	for _, result := range response.Results {
 		failed := result.GetError()
 		ok := false
-		switch result.NodeName {
+		switch result.Key {
 		case "found":
 			ok = result.GetFound().GetProviderId() == "test://1"
 		case "absent":
@@ -64,7 +64,7 @@ func TestALookupAnswersForEachNode(t *testing.T) {
 			ok = reasonIn(t, failed) == "CLOUD_ERROR" && failed.Message == "here: no" && failed.Code == int32(codes.Internal)
 		}
 		if !ok {
-			t.Errorf("%s: %v", result.NodeName, result)
+			t.Errorf("%s: %v", result.Key, result)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestARateLimitEndsTheRestOfABatch(t *testing.T) {
 	s.handshake()
 	request := &v1.BatchGetInstancesRequest{Context: attempt()}
 	for index := range 50 {
-		request.Nodes = append(request.Nodes, &v1.Node{Name: fmt.Sprint(index)})
+		request.Items = append(request.Items, &v1.Node{Name: fmt.Sprint(index)})
 	}
 	response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), request)
 	if err != nil {
@@ -151,18 +151,18 @@ func TestABatchAnswersWhatItHasBeforeTheDeadline(t *testing.T) {
 		},
 	}})
 	s.handshake()
-	request := &v1.BatchGetInstancesRequest{Context: attempt(), Nodes: []*v1.Node{{Name: "deaf"}, {Name: "hangs-1"}}}
+	request := &v1.BatchGetInstancesRequest{Context: attempt(), Items: []*v1.Node{{Name: "deaf"}, {Name: "hangs-1"}}}
 	for index := range 30 {
-		request.Nodes = append(request.Nodes, &v1.Node{Name: fmt.Sprint(index)})
+		request.Items = append(request.Items, &v1.Node{Name: fmt.Sprint(index)})
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(ctx, request)
-	if err != nil || len(response.Results) != len(request.Nodes) {
+	if err != nil || len(response.Results) != len(request.Items) {
 		t.Fatal(response, err)
 	}
 	for _, result := range response.Results {
-		if result.NodeName != "deaf" && result.NodeName != "hangs-1" {
+		if result.Key != "deaf" && result.Key != "hangs-1" {
 			if result.GetFound() == nil {
 				t.Error(result)
 			}
@@ -190,9 +190,9 @@ func TestNodesBehindThoseThatHangAreReachedInTheEnd(t *testing.T) {
 	s.handshake()
 	request := &v1.BatchGetInstancesRequest{Context: attempt()}
 	for index := range 8 {
-		request.Nodes = append(request.Nodes, &v1.Node{Name: fmt.Sprint("hangs-", index)})
+		request.Items = append(request.Items, &v1.Node{Name: fmt.Sprint("hangs-", index)})
 	}
-	request.Nodes = append(request.Nodes, &v1.Node{Name: "last"})
+	request.Items = append(request.Items, &v1.Node{Name: "last"})
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(ctx, request)
@@ -202,7 +202,7 @@ func TestNodesBehindThoseThatHangAreReachedInTheEnd(t *testing.T) {
 		}
 		for _, result := range response.Results {
 			switch {
-			case result.NodeName != "last":
+			case result.Key != "last":
 			case result.GetFound() != nil:
 				return
 			case !strings.Contains(result.GetError().GetMessage(), "not asked"):

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// keyPatience is how long a call waits for another of its key. A batch must not fall silent for 60 s
-// because of one.
-const keyPatience = 10 * time.Second
-
-// keys lets one changing call per key run at a time, and of all keys no more than the provider declared.
+// keys lets one changing call per key run at a time.
 type keys struct {
+	// patience is how long a call waits for another of its key.
+	patience time.Duration
+	// retryAfter is when the controller repeats a call that did not get its key; 0: not named.
+	retryAfter time.Duration
+
 	mu    sync.Mutex
 	locks map[string]*keyLock
-	// slots has room for each key that may be worked on at a time; nil: all of them.
-	slots chan struct{}
 }
 
 type keyLock struct {
@@ -23,15 +22,8 @@ type keyLock struct {
 	claimed int
 }
 
-// newKeys makes keys of which at most `most` are worked on at a time; 0: any number. The controller
-// keeps to that number of calls, but a handler outlives a call whose caller is gone, and one update is
-// about many Services.
-func newKeys(most uint32) *keys {
-	made := &keys{locks: map[string]*keyLock{}}
-	if most > 0 {
-		made.slots = make(chan struct{}, most)
-	}
-	return made
+func newKeys(patience, retryAfter time.Duration) *keys {
+	return &keys{patience: patience, retryAfter: retryAfter, locks: map[string]*keyLock{}}
 }
 
 func (k *keys) claim(key string) *keyLock {
@@ -54,51 +46,50 @@ func (k *keys) unclaim(key string, lock *keyLock) {
 	}
 }
 
-// tryHold has the key if no other call has it now; release is nil if one has. For keys without a limit
-// of their number.
-func (k *keys) tryHold(key string) (release func()) {
+// hold waits for its turn, in the order of arrival.
+func (k *keys) hold(ctx context.Context, key string) (release func(), err error) {
 	lock := k.claim(key)
+	release = func() { <-lock.turn; k.unclaim(key, lock) }
 	select {
 	case lock.turn <- struct{}{}:
-		return func() { <-lock.turn; k.unclaim(key, lock) }
+		return release, nil
 	default:
-		k.unclaim(key, lock)
-		return nil
 	}
+	select {
+	case lock.turn <- struct{}{}:
+		return release, nil
+	case <-CallOf(ctx).callerGone:
+		err = errCallerGone
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-time.After(k.patience):
+		err = Errorf(OperationInProgress, "another call about %s is running", key).WithRetryAfter(k.retryAfter)
+	}
+	k.unclaim(key, lock)
+	return nil, err
 }
 
-// hold waits for its turn, in the order of arrival.
-func (k *keys) hold(ctx context.Context, what, key string) (release func(), err error) {
-	lock := k.claim(key)
-	gone := CallOf(ctx).callerGone
-	patience := time.NewTimer(keyPatience)
-	defer patience.Stop()
-	select {
-	case lock.turn <- struct{}{}:
-	case <-gone:
-		k.unclaim(key, lock)
-		return nil, errCallerGone
-	case <-ctx.Done():
-		k.unclaim(key, lock)
-		return nil, ctx.Err()
-	case <-patience.C:
-		k.unclaim(key, lock)
-		return nil, Errorf(OperationInProgress, "another call about %s %s has been running for %v", what, key,
-			keyPatience)
+// room is for so many calls, or keys, as may be worked on at a time; nil: any number. The controller keeps to that
+// number of calls, but a handler outlives a call whose caller is gone, and one update is about many Services.
+type room chan struct{}
+
+func newRoom(most uint32) room {
+	if most == 0 {
+		return nil
 	}
-	release = func() { <-lock.turn; k.unclaim(key, lock) }
-	if k.slots == nil {
-		return release, nil
+	return make(room, most)
+}
+
+func (r room) enter(ctx context.Context) (leave func(), err error) {
+	if r == nil {
+		return func() {}, nil
 	}
 	select {
-	case k.slots <- struct{}{}:
-		free := release
-		return func() { <-k.slots; free() }, nil
-	case <-gone:
-		release()
+	case r <- struct{}{}:
+		return func() { <-r }, nil
+	case <-CallOf(ctx).callerGone:
 		return nil, errCallerGone
 	case <-ctx.Done():
-		release()
 		return nil, ctx.Err()
 	}
 }

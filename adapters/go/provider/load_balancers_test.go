@@ -93,16 +93,17 @@ func TestAnswersThatAreNoneAreErrorsOfTheService(t *testing.T) {
 	}
 	stream, err := client.UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{
 		Context: attempt(), Targets: none,
-		Services: []*v1.Service{service, {Namespace: "n", Name: "panics", Uid: "2"}},
+		Items: []*v1.Service{service, {Namespace: "n", Name: "panics", Uid: "2"}},
 	})
-	results := map[string]*v1.UpdateLoadBalancerNodesResponse{}
+	results := map[string]*v1.LoadBalancerResult{}
 	for err == nil {
-		var result *v1.UpdateLoadBalancerNodesResponse
-		if result, err = stream.Recv(); err == nil {
-			results[result.Service.Uid] = result
+		var response *v1.UpdateLoadBalancerNodesResponse
+		response, err = stream.Recv()
+		for _, result := range response.GetResults() {
+			results[result.Key] = result
 		}
 	}
-	if !errors.Is(err, io.EOF) || len(results) != 2 || results["1"].GetAnswer() == nil || results["2"].GetError() == nil {
+	if !errors.Is(err, io.EOF) || len(results) != 2 || results["1"].GetFound() == nil || results["2"].GetError() == nil {
 		t.Fatal(results, err)
 	}
 }

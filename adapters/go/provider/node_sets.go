@@ -1,36 +1,44 @@
 package provider
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"sync"
+
+	"google.golang.org/grpc"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
-const (
-	// keptRevisions of a set: calls under way still name the one before the latest.
-	keptRevisions = 2
-	// keptSets bounds the memory; controllers use one.
-	keptSets = 16
-)
+// keptRevisions of the set: calls under way still name the one before the latest.
+const keptRevisions = 2
 
-// nodeSets holds the node sets of one server. The set, and the revision of a set, that was synced last
-// comes last.
+// nodeSets holds one node set. The revision that was synced last comes last.
 type nodeSets struct {
-	mu   sync.Mutex
-	sets []nodeSet
-}
-
-type nodeSet struct {
+	mu        sync.Mutex
 	id        string
 	revisions []*Targets
 }
 
-// resolve finds the nodes that a call names or brings along.
+// required has a call without targets refused.
+func required(targets *v1.NodeTargets) *v1.NodeTargets {
+	if targets == nil {
+		return &v1.NodeTargets{}
+	}
+	return targets
+}
+
+// resolve finds the nodes that a call names or brings along; nil: it is not about any.
 func (s *nodeSets) resolve(targets *v1.NodeTargets) (*Targets, error) {
-	switch named := targets.GetTargets().(type) {
+	if targets == nil {
+		return nil, nil
+	}
+	switch named := targets.Targets.(type) {
 	case *v1.NodeTargets_Inline:
-		return inlineTargets(named.Inline.GetNodes())
+		return NewTargets(named.Inline.GetNodes()...), nil
 	case *v1.NodeTargets_Ref:
 		set, revision := named.Ref.GetSetId(), named.Ref.GetRevision()
 		if held := s.held(set, revision); held != nil {
@@ -47,11 +55,8 @@ func (s *nodeSets) resolve(targets *v1.NodeTargets) (*Targets, error) {
 func (s *nodeSets) held(set, revision string) *Targets {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, known := range s.sets {
-		if known.id != set {
-			continue
-		}
-		for _, held := range known.revisions {
+	if set == s.id {
+		for _, held := range s.revisions {
 			if held.revision == revision {
 				return held
 			}
@@ -60,83 +65,109 @@ func (s *nodeSets) held(set, revision string) *Targets {
 	return nil
 }
 
-// commit makes this the latest revision of a set, in the place of an equal one.
+// commit makes this the latest revision of the set, in the place of an equal one.
 func (s *nodeSets) commit(set string, targets *Targets) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	latest := nodeSet{id: set}
-	if index := slices.IndexFunc(s.sets, func(known nodeSet) bool { return known.id == set }); index >= 0 {
-		latest = s.sets[index]
-		s.sets = slices.Delete(s.sets, index, index+1)
+	if set != s.id {
+		s.id, s.revisions = set, nil
 	}
-	latest.revisions = slices.DeleteFunc(latest.revisions, func(held *Targets) bool {
-		return held.revision == targets.revision
+	s.revisions = slices.DeleteFunc(s.revisions, func(held *Targets) bool { return held.revision == targets.revision })
+	s.revisions = append(s.revisions, targets)
+	s.revisions = s.revisions[max(len(s.revisions)-keptRevisions, 0):]
+}
+
+// nodeSetsRPC applies uploads as a whole or not at all.
+type nodeSetsRPC struct {
+	v1.UnimplementedNodeSetsServiceServer
+	core     *core
+	nodeSets *nodeSets
+}
+
+type uploadStream = grpc.ClientStreamingServer[v1.SyncNodeSetRequest, v1.SyncNodeSetResponse]
+
+// firstPart of an upload has the context of the call.
+type firstPart struct{ *v1.SyncNodeSetRequest }
+
+func (p firstPart) GetContext() *v1.CallContext { return p.GetBegin().GetContext() }
+
+func (s *nodeSetsRPC) SyncNodeSet(in uploadStream) error {
+	first, err := received(in)
+	if err != nil {
+		return err
+	}
+	begin := first.GetBegin()
+	if begin == nil {
+		return Errorf(InvalidRequest, "the upload does not start with begin")
+	}
+	response, err := run(s.core, in.Context(), firstPart{first}, func(context.Context) (*v1.SyncNodeSetResponse, error) {
+		up, err := s.nodeSets.begin(begin)
+		for err == nil {
+			var part *v1.SyncNodeSetRequest
+			if part, err = received(in); err != nil {
+				break
+			}
+			if commit := part.GetCommit(); commit != nil {
+				return up.commit(commit)
+			}
+			err = up.chunk(part.GetChunk())
+		}
+		return nil, err
 	})
-	latest.revisions = append(latest.revisions, targets)
-	if excess := len(latest.revisions) - keptRevisions; excess > 0 {
-		latest.revisions = slices.Delete(latest.revisions, 0, excess)
+	if err != nil {
+		return err
 	}
-	s.sets = append(s.sets, latest)
-	if excess := len(s.sets) - keptSets; excess > 0 {
-		s.sets = slices.Delete(s.sets, 0, excess)
+	return in.SendAndClose(response)
+}
+
+// received is the next message. The end of the stream is an error: a cancelled upload looks like one too.
+func received(in uploadStream) (*v1.SyncNodeSetRequest, error) {
+	message, err := in.Recv()
+	var named *Error
+	switch {
+	case err == nil:
+		return message, nil
+	case errors.Is(err, io.EOF):
+		return nil, Errorf(InvalidRequest, "the upload ended without commit; nothing was applied")
+	case in.Context().Err() != nil:
+		return nil, in.Context().Err()
+	case errors.As(err, &named):
+		return nil, named
+	default:
+		return nil, fmt.Errorf("the upload broke: %w", err)
 	}
 }
 
 // upload is one sync of a node set. Nothing is applied before its commit.
 type upload struct {
-	sets     *nodeSets
-	set      string
-	revision string
-	count    int
-	base     *Targets
-	// result: the base is gone, but what the upload would make of it is held.
-	result bool
+	*v1.NodeSetBegin
+	sets *nodeSets
+	base *Targets
 	// changes by name; nil: the node left.
 	changes map[string]*v1.Node
-	upserts int
 }
 
-func beginUpload(sets *nodeSets, begin *v1.NodeSetBegin) (*upload, error) {
-	for _, field := range []struct {
-		name, text string
-		least      int
-	}{{"set_id", begin.SetId, 1}, {"revision", begin.Revision, 1}, {"base_revision", begin.BaseRevision, 0}} {
-		if len(field.text) < field.least || len(field.text) > 64 {
-			return nil, Errorf(InvalidRequest, "begin.%s has %d bytes; send %d to 64",
-				field.name, len(field.text), field.least)
-		}
-	}
-	up := &upload{
-		sets: sets, set: begin.SetId, revision: begin.Revision, count: int(begin.NodeCount),
-		changes: map[string]*v1.Node{},
-	}
+func (s *nodeSets) begin(begin *v1.NodeSetBegin) (*upload, error) {
+	up := &upload{NodeSetBegin: begin, sets: s, base: &Targets{}, changes: map[string]*v1.Node{}}
 	if begin.BaseRevision == "" {
 		return up, nil
 	}
-	if up.base = sets.held(begin.SetId, begin.BaseRevision); up.base != nil {
-		return up, nil
+	if up.base = s.held(begin.SetId, begin.BaseRevision); up.base == nil {
+		return nil, Errorf(v1.ErrorReason_ERROR_REASON_NODE_SET_BASE_MISMATCH,
+			"revision %q of node set %q, which the upload changes, is not known here; sync a snapshot",
+			begin.BaseRevision, begin.SetId)
 	}
-	if up.base = sets.held(begin.SetId, begin.Revision); up.base != nil {
-		up.result = true
-		return up, nil
-	}
-	return nil, Errorf(v1.ErrorReason_ERROR_REASON_NODE_SET_BASE_MISMATCH,
-		"revision %q of node set %q, which the upload changes, is not known here; sync a snapshot",
-		begin.BaseRevision, begin.SetId)
+	return up, nil
 }
 
 func (u *upload) chunk(chunk *v1.NodeSetChunk) error {
-	for _, node := range chunk.Upserts {
-		// A sender that never ends must not fill the memory.
-		if u.upserts++; u.upserts > u.count {
-			return Errorf(InvalidRequest, "the chunks have more nodes than begin.node_count, %d", u.count)
-		}
+	for _, node := range chunk.GetUpserts() {
 		if err := u.change(node.GetName(), node); err != nil {
 			return err
 		}
 	}
-	for _, name := range chunk.Removals {
-		if !u.result && (u.base == nil || u.base.Get(name) == nil) {
+	for _, name := range chunk.GetRemovals() {
+		if u.base.Get(name) == nil {
 			return Errorf(InvalidRequest, "the upload removes node %q, which its base does not have", name)
 		}
 		if err := u.change(name, nil); err != nil {
@@ -147,12 +178,8 @@ func (u *upload) chunk(chunk *v1.NodeSetChunk) error {
 }
 
 func (u *upload) change(name string, node *v1.Node) error {
-	wrong := wrongName(name)
-	if _, twice := u.changes[name]; wrong == "" && twice {
-		wrong = cameBefore(name)
-	}
-	if wrong != "" {
-		return Errorf(InvalidRequest, "a node of the upload %s", wrong)
+	if _, twice := u.changes[name]; twice {
+		return Errorf(InvalidRequest, "the upload has node %q twice", name)
 	}
 	u.changes[name] = node
 	return nil
@@ -160,38 +187,22 @@ func (u *upload) change(name string, node *v1.Node) error {
 
 // commit applies the whole upload, or nothing of it.
 func (u *upload) commit(commit *v1.NodeSetCommit) (*v1.SyncNodeSetResponse, error) {
-	unequal := func(field string, named, found int) error {
-		return Errorf(InvalidRequest, "%s is %d, but the upload makes it %d; nothing was applied",
-			field, named, found)
-	}
-	if named := int(commit.ChangeCount); named != len(u.changes) {
-		return nil, unequal("commit.change_count", named, len(u.changes))
-	}
-	targets := u.base
-	if !u.result {
-		targets = u.changed()
-	}
-	if len(targets.nodes) != u.count {
-		return nil, unequal("begin.node_count", u.count, len(targets.nodes))
-	}
-	u.sets.commit(u.set, targets)
-	return &v1.SyncNodeSetResponse{Revision: u.revision}, nil
-}
-
-func (u *upload) changed() *Targets {
-	targets := &Targets{revision: u.revision, nodes: make([]*v1.Node, 0, u.count)}
-	if u.base != nil {
-		for _, node := range u.base.nodes {
-			if _, changed := u.changes[node.Name]; !changed {
-				targets.nodes = append(targets.nodes, node)
-			}
+	var nodes []*v1.Node
+	for _, node := range u.base.nodes {
+		if _, changed := u.changes[node.Name]; !changed {
+			nodes = append(nodes, node)
 		}
 	}
 	for _, node := range u.changes {
 		if node != nil {
-			targets.nodes = append(targets.nodes, node)
+			nodes = append(nodes, node)
 		}
 	}
-	slices.SortFunc(targets.nodes, byName)
-	return targets
+	if int(commit.ChangeCount) != len(u.changes) || int(u.NodeCount) != len(nodes) {
+		return nil, Errorf(InvalidRequest, "commit.change_count is %d and begin.node_count %d, but the upload makes them "+
+			"%d and %d; nothing was applied", commit.ChangeCount, u.NodeCount, len(u.changes), len(nodes))
+	}
+	slices.SortFunc(nodes, byName)
+	u.sets.commit(u.SetId, &Targets{revision: u.Revision, nodes: nodes})
+	return &v1.SyncNodeSetResponse{Revision: u.Revision}, nil
 }

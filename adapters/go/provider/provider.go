@@ -1,5 +1,5 @@
 // Package provider serves a cloud to Outrigger's controller over a Unix socket: the contract
-// cloudprovider.v1. It has the socket, handshake, health, checks of requests, deadlines, panics, error
+// cloudprovider.v1. It has the socket, handshake, health, deadlines, panics, error
 // details, node sets, logs, the probe and the graceful end; a vendor's code answers about its cloud.
 //
 //	func main() {
@@ -83,7 +83,7 @@ func (p *Provider) capabilities() *v1.Capabilities {
 		orDefault(&offered.Instances.MaxBatchSize, 100)
 	}
 	if p.LoadBalancers != nil {
-		offered.NodeSets = &v1.NodeSetsCapability{}
+		offered.NodeSets = &v1.NodeSetsCapability{Deltas: true}
 		offered.LoadBalancers = copied(p.LoadBalancersCapability)
 		_, offered.LoadBalancers.List = p.LoadBalancers.(LoadBalancerLister)
 		_, offered.LoadBalancers.Plan = p.LoadBalancers.(LoadBalancerPlanner)

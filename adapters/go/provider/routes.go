@@ -2,7 +2,11 @@ package provider
 
 import (
 	"context"
-	"sync"
+	"maps"
+	"net/netip"
+	"time"
+
+	"google.golang.org/grpc"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
@@ -18,7 +22,7 @@ type Routes interface {
 	// that the list is whole.
 	ListRoutes(ctx context.Context, send func(*v1.Route) error) error
 	// CreateRoutes makes routes; one that is there as wanted is a success, one to another target is
-	// ConflictingResource and stays. An error of the whole is that of each. ChangeEach makes them one
+	// ConflictingResource and stays. An error of the whole is that of each. Each makes them one
 	// by one.
 	CreateRoutes(ctx context.Context, routes []*v1.Route) (RouteChanges, error)
 	// DeleteRoutes removes routes; one that is gone is a success. Each is as it was listed, or as its
@@ -26,39 +30,92 @@ type Routes interface {
 	DeleteRoutes(ctx context.Context, routes []*v1.Route) (RouteChanges, error)
 }
 
-// RouteChanges are the results of a batch by destination CIDR, as the batch spells it.
-type RouteChanges map[string]RouteChange
+// RouteChange is a route that was made or removed, or the error of it. Found is the route that was made, as a list shows
+// it. Without an error and without Found the controller keeps it as it asked for it, and deletes it without a name.
+type RouteChange = Result[*v1.Route]
 
-// RouteChange is a route that was made or removed, or the error of it.
-type RouteChange struct {
-	// Route that was made, as a list shows it. Nil: the controller keeps it as it asked for it, and
-	// deletes it without a name.
-	Route *v1.Route
-	// Effects are events, annotations and conditions of the Node.
-	Effects *v1.KubernetesEffects
-	// Err is why not.
-	Err error
+// RouteChanges are the results of a batch by destination CIDR, as the batch spells it.
+type RouteChanges = Results[*v1.Route]
+
+// busyRetry is when a route is asked for again that another call changes: soon, since that call is
+// mostly one which its caller has cancelled.
+const busyRetry = time.Second
+
+// routesRPC serialises changes of one destination.
+type routesRPC struct {
+	v1.UnimplementedRoutesServiceServer
+	core   *core
+	routes Routes
+	keys   *keys
+	// batches that may run at a time.
+	batches room
 }
 
-// ChangeEach changes each route by itself, at most concurrency at a time. An error or a panic concerns
-// its route only. Once the caller is gone, changes in flight end and no other begins.
-func ChangeEach(ctx context.Context, concurrency int, routes []*v1.Route,
-	change func(ctx context.Context, route *v1.Route) (RouteChange, error),
+func (s *routesRPC) ListRoutes(request *v1.ListRoutesRequest, out grpc.ServerStreamingServer[v1.ListRoutesResponse]) error {
+	return list(s.core, request, out, s.routes.ListRoutes)
+}
+
+func (s *routesRPC) BatchCreateRoutes(ctx context.Context, request *v1.BatchCreateRoutesRequest) (*v1.BatchCreateRoutesResponse, error) {
+	return batch[v1.BatchCreateRoutesResponse](s.core, ctx, request, func(ctx context.Context) (RouteChanges, error) {
+		return s.change(ctx, request.Items, s.routes.CreateRoutes, func(made RouteChange) RouteChange {
+			if made.Found == nil {
+				made.Found = &v1.Route{}
+			}
+			return made
+		})
+	})
+}
+
+func (s *routesRPC) BatchDeleteRoutes(ctx context.Context, request *v1.BatchDeleteRoutesRequest) (*v1.BatchDeleteRoutesResponse, error) {
+	return batch[v1.BatchDeleteRoutesResponse](s.core, ctx, request, func(ctx context.Context) (RouteChanges, error) {
+		return s.change(ctx, request.Items, s.routes.DeleteRoutes, func(removed RouteChange) RouteChange {
+			return RouteChange{Absent: Confirmed(""), Effects: removed.Effects}
+		})
+	})
+}
+
+// change works on the routes that no other call changes. The others are not waited for: the batch
+// would wait with them.
+func (s *routesRPC) change(ctx context.Context, routes []*v1.Route,
+	work func(context.Context, []*v1.Route) (RouteChanges, error), succeeded func(RouteChange) RouteChange,
 ) (RouteChanges, error) {
-	var mu sync.Mutex
-	changed := make(RouteChanges, len(routes))
-	note := func(route *v1.Route, result RouteChange) {
-		mu.Lock()
-		defer mu.Unlock()
-		changed[route.DestinationCidr] = result
+	leave, err := s.batches.enter(ctx)
+	if err != nil {
+		return nil, err
 	}
-	err := each(ctx, concurrency, routes, func(route *v1.Route) error {
-		result, err := recovered(ctx, func() (RouteChange, error) { return change(ctx, route) })
+	defer leave()
+	busy := RouteChanges{}
+	var free []*v1.Route
+	for _, route := range routes {
+		release, err := s.keys.hold(ctx, routeKey(route.DestinationCidr))
 		if err != nil {
-			result.Err = err
+			busy[route.DestinationCidr] = RouteChange{Err: err}
+			continue
 		}
-		note(route, result)
-		return result.Err
-	}, func(route *v1.Route, err error) { note(route, RouteChange{Err: err}) })
-	return changed, err
+		defer release()
+		free = append(free, route)
+	}
+	if len(free) == 0 {
+		return busy, nil
+	}
+	changed, err := work(ctx, free)
+	if err != nil {
+		return nil, err
+	}
+	for destination, change := range changed {
+		if change.Err == nil {
+			changed[destination] = succeeded(change)
+		}
+	}
+	maps.Copy(busy, changed)
+	return busy, nil
+}
+
+// routeKey is one for all spellings. A listed route may have a destination that is none.
+func routeKey(destination string) string {
+	prefix, err := netip.ParsePrefix(destination)
+	if err != nil {
+		return destination
+	}
+	return prefix.Masked().String()
 }

@@ -16,7 +16,7 @@ func TestARouteIsChangedOnceAtATime(t *testing.T) {
 				entered <- struct{}{}
 				<-leave
 			}
-			return provider.RouteChange{Route: route}, nil
+			return provider.Found(route), nil
 		},
 	}})
 	s.handshake()
@@ -24,15 +24,10 @@ func TestARouteIsChangedOnceAtATime(t *testing.T) {
 	create := func(cidrs ...string) ([]*v1.RouteResult, error) {
 		request := &v1.BatchCreateRoutesRequest{Context: attempt()}
 		for _, cidr := range cidrs {
-			request.Routes = append(request.Routes, &v1.Route{DestinationCidr: cidr, NodeName: "a"})
+			request.Items = append(request.Items, &v1.Route{DestinationCidr: cidr, NodeName: "a"})
 		}
 		response, err := client.BatchCreateRoutes(t.Context(), request)
 		return response.GetResults(), err
-	}
-	for _, cidr := range []string{"", "x", "10.0.0.1/24"} {
-		if _, err := create(cidr); reasonOf(t, err) != "INVALID_REQUEST" {
-			t.Errorf("%q: %v", cidr, err)
-		}
 	}
 	ended := make(chan error, 1)
 	go func() { _, err := create("10.0.0.0/24"); ended <- err }()
@@ -42,9 +37,16 @@ func TestARouteIsChangedOnceAtATime(t *testing.T) {
 		t.Fatal(results, err)
 	}
 	for _, result := range results {
-		if busy := reasonIn(t, result.Status) == "OPERATION_IN_PROGRESS"; busy != (result.DestinationCidr == "10.0.0.0/24") {
+		isBusy := reasonIn(t, result.GetError()) == "OPERATION_IN_PROGRESS"
+		if isBusy != (result.Key == "10.0.0.0/24") || isBusy == (result.GetFound() != nil) {
 			t.Error(result)
 		}
+	}
+	removed, err := client.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{
+		Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.1.0/24"}},
+	})
+	if err != nil || len(removed.Results) != 1 || removed.Results[0].GetAbsent() == nil {
+		t.Error(removed, err)
 	}
 	leave <- struct{}{}
 	if err := <-ended; err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/proto"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
@@ -40,13 +39,11 @@ type session struct {
 	maxSendBytes int
 }
 
-// effect says whether a handler changes the cloud: its context then outlives its caller.
-type effect bool
-
-const (
-	reads   effect = false
-	changes effect = true
-)
+// request is one with a context, which all but Handshake and GetStatus have.
+type request interface {
+	Method() *v1.Method
+	GetContext() *v1.CallContext
+}
 
 func (c *core) shakeHands(cluster Cluster, maxReceiveBytes uint64) {
 	maxSendBytes := DefaultMaxMessageBytes
@@ -79,38 +76,28 @@ func (c *core) sessionOf(cluster string) (*session, error) {
 	}
 }
 
-// admitted is one call that passed the checks which all calls share.
-type admitted struct {
-	core    *core
-	session *session
-	call    Call
-	kind    effect
-}
-
-// admit checks what every request but Handshake and GetStatus carries.
-func (c *core) admit(ctx context.Context, rpc string, kind effect, context *v1.CallContext) (*admitted, error) {
+// admit has the facts of a call, if it may run.
+func (c *core) admit(ctx context.Context, request request) (Call, error) {
 	if c.running.isDraining() {
-		return nil, shuttingDown()
+		return Call{}, shuttingDown()
 	}
-	if context == nil {
-		return nil, Errorf(InvalidRequest, "the request has no context; send request_id and cluster_name")
-	}
-	if bytes := len(context.RequestId); bytes < 1 || bytes > 64 {
-		return nil, Errorf(InvalidRequest, "context.request_id has %d bytes; send 1 to 64", bytes)
-	}
-	session, err := c.sessionOf(context.ClusterName)
+	sent := request.GetContext()
+	session, err := c.sessionOf(sent.GetClusterName())
 	if err != nil {
-		return nil, err
+		return Call{}, err
 	}
-	call := Call{RPC: rpc, RequestID: context.RequestId, Cluster: session.cluster, Traceparent: traceparent(ctx)}
-	if context.ClusterUid != "" {
-		call.Cluster.UID = context.ClusterUid // it may have become known since
+	call := Call{
+		RPC: request.Method().Name, RequestID: sent.GetRequestId(), Cluster: session.cluster, Traceparent: traceparent(ctx),
+		method: request.Method(), maxSendBytes: session.maxSendBytes, hold: c.running.hold,
 	}
-	call.Log = c.log.With("rpc", rpc, "request_id", call.RequestID)
+	if sent.GetClusterUid() != "" {
+		call.Cluster.UID = sent.GetClusterUid() // it may have become known since
+	}
+	call.Log = c.log.With("rpc", call.RPC, "request_id", call.RequestID)
 	if call.Traceparent != "" {
 		call.Log = call.Log.With("traceparent", call.Traceparent)
 	}
-	return &admitted{core: c, session: session, call: call, kind: kind}, nil
+	return call, nil
 }
 
 func traceparent(ctx context.Context) string {
@@ -123,20 +110,24 @@ func traceparent(ctx context.Context) string {
 }
 
 // start runs a handler in a goroutine of its own, so that its end does not depend on its caller.
-// ended gets its result once, when it has ended.
-func start[T any](a *admitted, ctx context.Context, handler func(context.Context) (T, error)) (ended <-chan outcome[T], err error) {
-	release, ok := a.core.running.begin()
+// ended gets its result once, when it has ended. The context of one that changes the cloud outlives its caller.
+func start[T any](c *core, ctx context.Context, request request, handler func(context.Context) (T, error)) (ended <-chan outcome[T], err error) {
+	call, err := c.admit(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	release, ok := c.running.begin()
 	if !ok {
 		return nil, shuttingDown()
 	}
 	gone, leave := context.WithCancel(ctx)
-	unhook := context.AfterFunc(a.core.running.stop, leave)
+	unhook := context.AfterFunc(c.running.stop, leave)
 	handlerCtx, end := context.WithCancel(ctx)
-	if a.kind == changes {
+	if call.method.ChangesCloud {
 		handlerCtx, end = outliving(gone, ctx)
 	}
-	a.call.callerGone, a.call.hold = gone.Done(), a.core.running.hold
-	handlerCtx = WithCall(handlerCtx, a.call)
+	call.callerGone = gone.Done()
+	handlerCtx = WithCall(handlerCtx, call)
 	result := make(chan outcome[T], 1)
 	go func() {
 		began := time.Now()
@@ -145,7 +136,7 @@ func start[T any](a *admitted, ctx context.Context, handler func(context.Context
 		end()
 		unhook()
 		leave()
-		logEnd(a.call.Log, time.Since(began), err)
+		logEnd(call.Log, time.Since(began), err)
 		result <- outcome[T]{value, err}
 	}()
 	return result, nil
@@ -165,8 +156,8 @@ func outliving(gone, values context.Context) (context.Context, context.CancelFun
 }
 
 // run waits for a handler, at most until its caller is gone; the handler goes on by itself then.
-func run[T any](a *admitted, ctx context.Context, handler func(context.Context) (T, error)) (T, error) {
-	ended, err := start(a, ctx, handler)
+func run[T any](c *core, ctx context.Context, request request, handler func(context.Context) (T, error)) (T, error) {
+	ended, err := start(c, ctx, request, handler)
 	if err == nil {
 		select {
 		case result := <-ended:
@@ -180,10 +171,10 @@ func run[T any](a *admitted, ctx context.Context, handler func(context.Context) 
 }
 
 // stream runs a handler that sends messages. Its send fails once the caller is gone.
-func stream[M any](a *admitted, out grpc.ServerStreamingServer[M], handler func(ctx context.Context, send func(*M) error) error) error {
+func stream[M any](c *core, request request, out grpc.ServerStreamingServer[M], handler func(ctx context.Context, send func(*M) error) error) error {
 	ctx := out.Context()
 	messages := make(chan *M)
-	ended, err := start(a, ctx, func(ctx context.Context) (struct{}, error) {
+	ended, err := start(c, ctx, request, func(ctx context.Context) (struct{}, error) {
 		gone := CallOf(ctx).callerGone
 		return struct{}{}, handler(ctx, func(message *M) error {
 			select {
@@ -232,17 +223,6 @@ func logEnd(log *slog.Logger, took time.Duration, err error) {
 	status, _ := itemStatus(err)
 	log.Info("call failed", "duration_ms", milliseconds, "code", codeName(status.Code), "reason", reasonOf(err),
 		"error", err.Error())
-}
-
-// within refuses a response that the caller would refuse: that is an error with a reason then, not a
-// broken call. lower names the setting that makes responses smaller.
-func within[M proto.Message](maxBytes int, response M, lower string) (M, error) {
-	if bytes := proto.Size(response); bytes > maxBytes {
-		var none M
-		return none, fmt.Errorf("the answer has %d bytes, more than the %d that the controller accepts; lower %s",
-			bytes, maxBytes, lower)
-	}
-	return response, nil
 }
 
 // running counts the handlers that run, and says whether more may start.

@@ -124,10 +124,8 @@ func (c *core) server() *grpc.Server {
 	)
 	v1.RegisterProviderServiceServer(server, &identityRPC{core: c})
 	p := c.provider
-	if offered := c.capabilities.Instances; offered != nil {
-		v1.RegisterInstancesServiceServer(server, &instancesRPC{
-			core: c, instances: p.Instances, maxBatch: int(offered.MaxBatchSize),
-		})
+	if c.capabilities.Instances != nil {
+		v1.RegisterInstancesServiceServer(server, &instancesRPC{core: c, instances: p.Instances})
 	}
 	if offered := c.capabilities.LoadBalancers; offered != nil {
 		concurrency := p.UpdateConcurrency
@@ -141,20 +139,16 @@ func (c *core) server() *grpc.Server {
 		v1.RegisterNodeSetsServiceServer(server, &nodeSetsRPC{core: c, nodeSets: sets})
 		v1.RegisterLoadBalancersServiceServer(server, &loadBalancersRPC{
 			core: c, loadBalancers: p.LoadBalancers, capability: offered, concurrency: concurrency,
-			nodeSets: sets, keys: newKeys(offered.MaxInFlight),
+			nodeSets: sets, keys: newKeys(keyPatience, 0), services: newRoom(offered.MaxInFlight),
 		})
 	}
 	if offered := c.capabilities.Routes; offered != nil {
-		served := &routesRPC{core: c, routes: p.Routes, maxBatch: int(offered.MaxBatchSize), keys: newKeys(0)}
-		if offered.MaxInFlight > 0 {
-			served.batches = make(chan struct{}, offered.MaxInFlight)
-		}
-		v1.RegisterRoutesServiceServer(server, served)
-	}
-	if offered := c.capabilities.Volumes; offered != nil {
-		v1.RegisterVolumesServiceServer(server, &volumesRPC{
-			core: c, volumes: p.Volumes, maxBatch: int(offered.MaxBatchSize),
+		v1.RegisterRoutesServiceServer(server, &routesRPC{
+			core: c, routes: p.Routes, keys: newKeys(0, busyRetry), batches: newRoom(offered.MaxInFlight),
 		})
+	}
+	if c.capabilities.Volumes != nil {
+		v1.RegisterVolumesServiceServer(server, &volumesRPC{core: c, volumes: p.Volumes})
 	}
 	health := &healthRPC{core: c, served: map[string]struct{}{}}
 	for service := range server.GetServiceInfo() {

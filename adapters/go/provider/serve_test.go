@@ -23,7 +23,7 @@ func TestRequestsBeyondTheLimitAreInvalid(t *testing.T) {
 	if told := s.handshake(); told.MaxReceiveMessageBytes != 1<<20 {
 		t.Fatal(told.MaxReceiveMessageBytes)
 	}
-	request := &v1.BatchGetInstancesRequest{Context: attempt(), Nodes: []*v1.Node{{Name: strings.Repeat("x", 1<<20)}}}
+	request := &v1.BatchGetInstancesRequest{Context: attempt(), Items: []*v1.Node{{Name: strings.Repeat("x", 1<<20)}}}
 	_, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), request)
 	if reasonOf(t, err) != "INVALID_REQUEST" || !strings.Contains(err.Error(), "larger") {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestADrainLetsCallsEndAndRefusesNewOnes(t *testing.T) {
 	}})
 	s.handshake()
 	client := v1.NewInstancesServiceClient(s.client)
-	request := &v1.BatchGetInstancesRequest{Context: attempt(), Nodes: []*v1.Node{{Name: "a"}}}
+	request := &v1.BatchGetInstancesRequest{Context: attempt(), Items: []*v1.Node{{Name: "a"}}}
 	ended := make(chan error, 1)
 	go func() { _, err := client.BatchGetInstances(context.Background(), request); ended <- err }()
 	<-entered

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -44,36 +43,3 @@ func (t *Targets) Get(name string) *v1.Node {
 func (t *Targets) Revision() string { return t.revision }
 
 func byName(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) }
-
-// inlineTargets are the nodes of a request; nodes without a name, or with one that came before, are
-// refused.
-func inlineTargets(nodes []*v1.Node) (*Targets, error) {
-	names := make(map[string]struct{}, len(nodes))
-	for index, node := range nodes {
-		wrong := wrongName(node.GetName())
-		if _, twice := names[node.GetName()]; wrong == "" && twice {
-			wrong = cameBefore(node.Name)
-		}
-		if wrong != "" {
-			return nil, Errorf(InvalidRequest, "targets.inline.nodes[%d] %s", index, wrong)
-		}
-		names[node.Name] = struct{}{}
-	}
-	return NewTargets(nodes...), nil
-}
-
-// wrongName is the mistake in the name of a node, if there is one.
-func wrongName(name string) string {
-	switch {
-	case name == "":
-		return "has no name"
-	case len(name) > 253:
-		return fmt.Sprintf("has a name of %d bytes; send at most 253", len(name))
-	default:
-		return ""
-	}
-}
-
-func cameBefore(name string) string {
-	return fmt.Sprintf("is %q, which came before; send each name once", name)
-}

@@ -35,7 +35,7 @@ type instances struct {
 }
 
 func (i *instances) GetInstances(ctx context.Context, nodes []*v1.Node, query provider.Query) (provider.Lookups, error) {
-	return provider.LookupEach(ctx, cap(i.room), nodes, func(ctx context.Context, sent *v1.Node) (provider.Lookup, error) {
+	return provider.Each(ctx, cap(i.room), nodes, func(ctx context.Context, sent *v1.Node) (provider.Lookup, error) {
 		leave, err := i.enter(ctx, sent.Name)
 		if err != nil {
 			return provider.Lookup{}, err

@@ -93,7 +93,7 @@ func TestLookupsOfInstancesV2(t *testing.T) {
 	} {
 		client, _ := serving(t, Options{}, &cloud{machines: &test.machine})
 		request := &v1.BatchGetInstancesRequest{
-			Context: attempt(), View: test.view, Nodes: []*v1.Node{{Name: "node", ProviderId: "test://node", SystemUuid: "s"}},
+			Context: attempt(), View: test.view, Items: []*v1.Node{{Name: "node", ProviderId: "test://node", SystemUuid: "s"}},
 		}
 		if test.staleness > 0 {
 			request.MaxStaleness = durationpb.New(test.staleness)
@@ -172,14 +172,14 @@ func TestALookupThatHangsTakesNoRoomFromOthers(t *testing.T) {
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		response, err := instances.BatchGetInstances(ctx, &v1.BatchGetInstancesRequest{
-			Context: attempt(), Nodes: []*v1.Node{{Name: "hangs"}, {Name: "other"}},
+			Context: attempt(), Items: []*v1.Node{{Name: "hangs"}, {Name: "other"}},
 		})
 		cancel()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, result := range response.Results {
-			if (result.GetFound() != nil) != (result.NodeName == "other") {
+			if (result.GetFound() != nil) != (result.Key == "other") {
 				t.Error(result)
 			}
 		}
@@ -237,19 +237,19 @@ func TestInstancesAndZonesAreFoldedIn(t *testing.T) {
 	client, _ := serving(t, Options{}, &cloud{old: oldCloud{}, zones: oldCloud{}})
 	ask := func(view v1.InstanceView) map[string]*v1.InstanceResult {
 		response, err := v1.NewInstancesServiceClient(client).BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{
-			Context: attempt(), View: view, Nodes: []*v1.Node{{Name: "known"}, {Name: "gone"}},
+			Context: attempt(), View: view, Items: []*v1.Node{{Name: "known"}, {Name: "gone"}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		results := map[string]*v1.InstanceResult{}
 		for _, result := range response.Results {
-			results[result.NodeName] = result
+			results[result.Key] = result
 		}
 		return results
 	}
 	foreign, err := v1.NewInstancesServiceClient(client).BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{
-		Context: attempt(), Nodes: []*v1.Node{{Name: "known", ProviderId: "other://1"}},
+		Context: attempt(), Items: []*v1.Node{{Name: "known", ProviderId: "other://1"}},
 	})
 	if err != nil || foreign.Results[0].GetNotManaged() == nil {
 		t.Error(foreign, err)

@@ -53,7 +53,7 @@ func newWithoutRights() *withoutRights {
 
 func lookUp(t *testing.T, client v1.InstancesServiceClient, nodes ...*v1.Node) *v1.BatchGetInstancesResponse {
 	t.Helper()
-	response, err := client.BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{Context: attempt(), Nodes: nodes})
+	response, err := client.BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{Context: attempt(), Items: nodes})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,15 +145,19 @@ func TestAFailedUpdateAsksWhetherThereIsAnything(t *testing.T) {
 			get:    func() (*corev1.LoadBalancerStatus, bool, error) { return nil, test.exists, test.getErr },
 		}})
 		stream, err := v1.NewLoadBalancersServiceClient(client).UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{
-			Context: attempt(), Services: []*v1.Service{service()}, Targets: inline(),
+			Context: attempt(), Items: []*v1.Service{service()}, Targets: inline(),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := stream.Recv()
-		if err != nil || result.GetAnswer().GetDisposition() != test.is ||
+		response, err := stream.Recv()
+		if err != nil || len(response.Results) != 1 {
+			t.Fatal(response, err)
+		}
+		result := response.Results[0]
+		if result.Key != service().Uid || result.GetFound().GetDisposition() != test.is ||
 			(result.GetError() != nil && result.GetError().Message != "not updated") {
-			t.Errorf("%s: %v %v", name, result, err)
+			t.Errorf("%s: %v", name, result)
 		}
 	}
 }

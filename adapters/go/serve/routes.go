@@ -45,7 +45,7 @@ func (r *routes) CreateRoutes(ctx context.Context, wanted []*v1.Route) (provider
 	if err != nil {
 		return nil, err
 	}
-	return provider.ChangeEach(ctx, r.concurrency, wanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
+	return provider.Each(ctx, r.concurrency, wanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
 		for _, known := range table[cidrOf(route.DestinationCidr)] {
 			if known.Blackhole {
 				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
@@ -55,7 +55,7 @@ func (r *routes) CreateRoutes(ctx context.Context, wanted []*v1.Route) (provider
 				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
 					"route %q to %s leads to %q", known.Name, known.DestinationCIDR, known.TargetNode)
 			}
-			return provider.RouteChange{Route: r.sent(known)}, nil
+			return provider.RouteChange{Found: r.sent(known)}, nil
 		}
 		return r.change(ctx, "CreateRoute", route, func(ctx context.Context) error {
 			return r.cloud.CreateRoute(ctx, clusterName(ctx), nameHint(route), routeOf(route))
@@ -70,7 +70,7 @@ func (r *routes) DeleteRoutes(ctx context.Context, unwanted []*v1.Route) (provid
 	if err != nil {
 		return nil, err
 	}
-	return provider.ChangeEach(ctx, r.concurrency, unwanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
+	return provider.Each(ctx, r.concurrency, unwanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
 		for _, known := range table[cidrOf(route.DestinationCidr)] {
 			isNamed := route.Name == "" || route.Name == known.Name
 			if !isNamed || !r.leadsTo(known, route) {

@@ -39,8 +39,8 @@ func TestRoutesAreMadeAndDeletedAsTheyAreListed(t *testing.T) {
 	client, _ := serving(t, Options{}, &cloud{table: known})
 	routing := v1.NewRoutesServiceClient(client)
 	route := &v1.Route{DestinationCidr: "10.0.1.0/24", NodeName: "a", NodeUid: "uid"}
-	made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Routes: []*v1.Route{route}})
-	if err != nil || made.Results[0].Status.Code != 0 || known.routes[0].Name != "c-uid" {
+	made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
+	if err != nil || made.Results[0].GetFound() == nil || known.routes[0].Name != "c-uid" {
 		t.Fatal(made, err)
 	}
 	stream, err := routing.ListRoutes(t.Context(), &v1.ListRoutesRequest{Context: attempt()})
@@ -48,22 +48,22 @@ func TestRoutesAreMadeAndDeletedAsTheyAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed, err := stream.Recv()
-	if err != nil || !listed.Complete || listed.Routes[0].NodeName != "a" || listed.Routes[0].Name != "c-uid" {
+	if err != nil || !listed.Complete || listed.Items[0].NodeName != "a" || listed.Items[0].Name != "c-uid" {
 		t.Fatal(listed, err)
 	}
-	again, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Routes: []*v1.Route{route}})
-	if err != nil || again.Results[0].Status.Code != 0 || again.Results[0].Route.Name != "c-uid" || len(known.routes) != 1 {
+	again, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
+	if err != nil || again.Results[0].GetFound() == nil || again.Results[0].GetFound().Name != "c-uid" || len(known.routes) != 1 {
 		t.Fatal(again, err)
 	}
 	other, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
-		Context: attempt(), Routes: []*v1.Route{{DestinationCidr: "10.0.1.0/24", NodeName: "b"}},
+		Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.1.0/24", NodeName: "b"}},
 	})
-	if err != nil || reasonIn(t, other.Results[0].Status) != "CONFLICTING_RESOURCE" || len(known.routes) != 1 {
+	if err != nil || reasonIn(t, other.Results[0].GetError()) != "CONFLICTING_RESOURCE" || len(known.routes) != 1 {
 		t.Fatal(other, err)
 	}
 	for range 2 { // without a name, and again when it is gone
-		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Routes: []*v1.Route{route}})
-		if err != nil || gone.Results[0].Status.Code != 0 || len(known.routes) != 0 {
+		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
+		if err != nil || gone.Results[0].GetAbsent() == nil || len(known.routes) != 0 {
 			t.Fatal(gone, err)
 		}
 	}
@@ -76,17 +76,17 @@ func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
 	create := func(id string) *v1.RouteResult {
 		t.Helper()
 		made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
-			Context: attempt(), Routes: []*v1.Route{{DestinationCidr: "10.0.1.0/24", NodeName: "a", ProviderId: id}},
+			Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.1.0/24", NodeName: "a", ProviderId: id}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return made.Results[0]
 	}
-	if made := create("test://a"); made.Status.Code != 0 || made.Route.ProviderId != "test://a" || len(known.routes) != 1 {
+	if made := create("test://a"); made.GetFound() == nil || made.GetFound().ProviderId != "test://a" || len(known.routes) != 1 {
 		t.Fatal(made)
 	}
-	if made := create("test://b"); reasonIn(t, made.Status) != "CONFLICTING_RESOURCE" {
+	if made := create("test://b"); reasonIn(t, made.GetError()) != "CONFLICTING_RESOURCE" {
 		t.Fatal(made)
 	}
 	stream, err := routing.ListRoutes(t.Context(), &v1.ListRoutesRequest{Context: attempt()})
@@ -94,11 +94,11 @@ func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed, err := stream.Recv()
-	if err != nil || listed.Routes[0].ProviderId != "test://a" || listed.Routes[0].NodeName != "" {
+	if err != nil || listed.Items[0].ProviderId != "test://a" || listed.Items[0].NodeName != "" {
 		t.Fatal(listed, err)
 	}
-	gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Routes: listed.Routes})
-	if err != nil || gone.Results[0].Status.Code != 0 || len(known.routes) != 0 {
+	gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: listed.Items})
+	if err != nil || gone.Results[0].GetAbsent() == nil || len(known.routes) != 0 {
 		t.Fatal(gone, err)
 	}
 }
@@ -113,12 +113,12 @@ func TestARouteThatLeadsNowhereIsDeletedByItsDestination(t *testing.T) {
 		known := &table{routes: []*cloudprovider.Route{nowhere}}
 		client, _ := serving(t, Options{}, &cloud{table: known})
 		routing := v1.NewRoutesServiceClient(client)
-		made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Routes: []*v1.Route{route}})
-		if err != nil || reasonIn(t, made.Results[0].Status) != "CONFLICTING_RESOURCE" || len(known.routes) != 1 {
+		made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
+		if err != nil || reasonIn(t, made.Results[0].GetError()) != "CONFLICTING_RESOURCE" || len(known.routes) != 1 {
 			t.Fatal(name, made, err)
 		}
-		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Routes: []*v1.Route{asked}})
-		if err != nil || gone.Results[0].Status.Code != 0 || len(known.routes) != 0 {
+		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{asked}})
+		if err != nil || gone.Results[0].GetAbsent() == nil || len(known.routes) != 0 {
 			t.Fatal(name, gone, err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestARouteThatLeadsNowhereIsDeletedByItsDestination(t *testing.T) {
 	other := &table{routes: []*cloudprovider.Route{{Name: "r", DestinationCIDR: "10.0.1.0/24", TargetNode: "b", Blackhole: true}}}
 	client, _ := serving(t, Options{}, &cloud{table: other})
 	_, err := v1.NewRoutesServiceClient(client).BatchDeleteRoutes(t.Context(),
-		&v1.BatchDeleteRoutesRequest{Context: attempt(), Routes: []*v1.Route{route}})
+		&v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
 	if err != nil || len(other.routes) != 1 {
 		t.Fatal(other.routes, err)
 	}

@@ -28,14 +28,14 @@ type volumes struct {
 }
 
 func (v *volumes) GetVolumes(ctx context.Context, asked []*v1.Volume) (provider.VolumeLookups, error) {
-	return provider.LookupVolumes(ctx, v.concurrency, asked, func(ctx context.Context, volume *v1.Volume) (provider.VolumeLookup, error) {
+	return provider.Each(ctx, v.concurrency, asked, func(ctx context.Context, volume *v1.Volume) (provider.VolumeLookup, error) {
 		labels, err := v.cloud.GetLabelsForVolume(ctx, volumeOf(volume))
 		named := v.outcomes.saw(err)
 		switch {
 		case errors.Is(err, cloudprovider.DiskNotFound):
-			return provider.VolumeLookup{Absent: err.Error()}, nil
+			return provider.VolumeLookup{Absent: provider.Confirmed(err.Error())}, nil
 		case errors.Is(err, cloudprovider.NotImplemented), errors.Is(err, cloudprovider.ImplementedElsewhere):
-			return provider.VolumeLookup{NotManaged: err.Error()}, nil
+			return provider.VolumeLookup{NotManaged: &v1.NotManaged{Reason: err.Error()}}, nil
 		case err != nil:
 			return provider.VolumeLookup{}, named
 		}

@@ -28,7 +28,7 @@ func TestVolumesAreLabelledWithWhatAVolumeMayHave(t *testing.T) {
 	})
 	request := &v1.BatchGetVolumesRequest{Context: attempt()}
 	for _, handle := range []string{"there", "gone", "foreign", "broken"} {
-		request.Volumes = append(request.Volumes, &v1.Volume{Key: handle, Source: &v1.VolumeSource{
+		request.Items = append(request.Items, &v1.Volume{Key: handle, Source: &v1.VolumeSource{
 			Source: &v1.VolumeSource_Csi{Csi: &v1.CsiVolumeSource{Driver: "csi.test", VolumeHandle: handle}},
 		}})
 	}
@@ -40,7 +40,7 @@ func TestVolumesAreLabelledWithWhatAVolumeMayHave(t *testing.T) {
 	if labels := results[0].GetFound().GetLabels(); len(labels) != 2 || labels[corev1.LabelTopologyZone] != "z" || labels["a"] != "b" {
 		t.Error(results[0])
 	}
-	if results[1].GetAbsent() == nil || results[2].GetNotManaged() == nil || reasonIn(t, results[3].GetError()) != "CLOUD_ERROR" {
+	if results[1].GetAbsent().GetCertainty() != v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED || results[2].GetNotManaged() == nil || reasonIn(t, results[3].GetError()) != "CLOUD_ERROR" {
 		t.Error(results)
 	}
 }

@@ -3,11 +3,8 @@
 //! Those with a rule of errors judge them in each run, also in one that leaves them out.
 
 use outrigger_api::{
-    code_name, code_of,
-    v1::{
-        BatchGetInstancesRequest, ErrorReason, GetLoadBalancerRequest, GetStatusRequest,
-        KubernetesEffects, Node,
-    },
+    MethodRequest as _, code_name, code_of,
+    v1::{BatchGetInstancesRequest, ErrorReason, GetStatusRequest, KubernetesEffects, Node},
 };
 use tonic::Code;
 
@@ -16,8 +13,8 @@ use crate::{
         Capability::{Instances, LoadBalancers},
         Case, ErrorRule, Input, must, should,
     },
-    client::{CallError, Client},
-    subject::{Subject, declares},
+    client::CallError,
+    subject::{Subject, describe},
     verdict::{Verdict, expect, failed, skipped},
 };
 
@@ -54,13 +51,9 @@ pub(super) fn cases() -> Vec<Case> {
             .of(Instances)
             .clause(FILE, "", "The message MUST be <= 1 KiB, all details together <= 4 KiB:")
             .check(|subject| Box::pin(long_text(subject))),
-        should("ERR-07", "a request without a context is INVALID_REQUEST")
-            .of(Instances)
-            .clause(FILE, "CallContext", "Present on every request but Handshake and GetStatus.")
-            .check(|subject| Box::pin(no_context(subject))),
         should("ERR-08", "a Service without a UID is INVALID_REQUEST")
             .of(LoadBalancers)
-            .clause(FILE, "ERROR_REASON_INVALID_REQUEST", "INVALID_ARGUMENT: the request breaks this contract (empty key, batch too large, no commit, wrong node_count).")
+            .clause(FILE, "ERROR_REASON_INVALID_REQUEST", "The request breaks this contract (no targets, no commit, wrong node_count).")
             .check(|subject| Box::pin(no_key(subject))),
         must("ERR-09", "a provider serves on after malformed requests")
             .clause(FILE, "", "An unknown value concerns the key of the call only.")
@@ -74,28 +67,14 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Makes the provider err in a few ways, so that there is something to judge in a run of one case.
+/// Calls each method without a key, so that there is something to judge in a run of one case.
 async fn provoke(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
-    // The errors are in the record; an answer is no fault here.
-    let _ = ask(subject, &client, Vec::new()).await;
-    if declares(subject.handshake(), LoadBalancers) {
-        let request = GetLoadBalancerRequest {
-            context: subject.context(),
-            ..GetLoadBalancerRequest::default()
-        };
-        let _ = client.get_load_balancer(request).await;
+    for method in subject.declared_methods() {
+        // The errors are in the record; an answer is no fault here.
+        let _ = client.probe(method).await;
     }
     Ok(())
-}
-
-async fn ask(subject: &Subject, client: &Client, nodes: Vec<Node>) -> Result<(), CallError> {
-    let request = BatchGetInstancesRequest {
-        context: subject.context(),
-        nodes,
-        ..BatchGetInstancesRequest::default()
-    };
-    client.batch_get_instances(request).await.map(drop)
 }
 
 async fn each(subject: &Subject, rule: ErrorRule) -> Verdict {
@@ -170,19 +149,12 @@ fn says_how_long(error: &CallError) -> Verdict {
 
 async fn secrets(subject: &Subject) -> Verdict {
     provoke(subject).await?;
-    let seen = subject.seen();
-    let errors = seen.errors.iter().map(|error| &error.message);
-    let events = seen.node_effects.iter().chain(&seen.service_effects);
-    let events = events.flat_map(|effects| &effects.events);
-    let events = events.map(|event| &event.message);
-    let mut texts = errors.chain(&seen.texts).chain(events);
-    let secrets = &subject.inputs().secrets;
-    let found = texts.find(|text| secrets.iter().any(|secret| text.contains(secret)));
+    let found = subject.seen().with_secrets;
     // The text is not shown: it holds the secret.
     expect(
-        found.is_none(),
-        "texts without the secrets of the inputs",
-        format!("a text of {} bytes with one", found.map_or(0, String::len)),
+        found.is_empty(),
+        "answers and errors without the secrets of the inputs",
+        format!("one in {found:?}"),
     )
 }
 
@@ -203,49 +175,26 @@ async fn long_text(subject: &Subject) -> Verdict {
     let mut provider_id = prefix;
     provider_id.push_str(&"x".repeat(1024 - provider_id.len().min(1024)));
     let node = Node {
-        name: subject.name(),
-        uid: "u".to_owned(),
         provider_id,
-        ..Node::default()
+        ..subject.unknown_node()
     };
-    // An answer, an error of the item and an error of the call are all within the contract.
-    let _ = ask(subject, &client, vec![node]).await;
-    subject.seen().errors.iter().try_for_each(sizes)
-}
-
-async fn no_context(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let request = BatchGetInstancesRequest {
-        nodes: vec![Node {
-            name: subject.name(),
-            uid: "u".to_owned(),
-            ..Node::default()
-        }],
+        items: vec![node],
         ..BatchGetInstancesRequest::default()
     };
-    invalid(client.batch_get_instances(request).await.map(drop))
+    // An answer, an error of the item and an error of the call are all within the contract.
+    let _ = client.results(request).await;
+    subject.seen().errors.iter().try_for_each(sizes)
 }
 
 async fn no_key(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let mut service = subject.service();
     service.uid.clear();
-    let request = GetLoadBalancerRequest {
-        context: subject.context(),
-        service: Some(service),
-        targets: None,
-    };
-    invalid(client.get_load_balancer(request).await.map(drop))
-}
-
-fn invalid(answered: Result<(), CallError>) -> Verdict {
-    match answered {
-        Ok(()) => Err(failed("INVALID_REQUEST", "it is answered")),
-        Err(error) => expect(
-            error.is(ErrorReason::InvalidRequest),
-            "INVALID_REQUEST",
-            error,
-        ),
+    let expected = "INVALID_REQUEST";
+    match subject.get(&client, &service, None).await {
+        Ok(answer) => Err(failed(expected, describe(&answer))),
+        Err(error) => expect(error.is(ErrorReason::InvalidRequest), expected, error),
     }
 }
 
@@ -253,9 +202,9 @@ async fn survives(subject: &Subject) -> Verdict {
     provoke(subject).await?;
     let client = subject.connect().await?;
     let garbage = vec![0xff; 40];
-    let path = "/cloudprovider.v1.InstancesService/BatchGetInstances";
-    let _ = client.send_bytes("BatchGetInstances", path, garbage).await;
-    let answered = client.get_status(GetStatusRequest {}).await;
+    let method = BatchGetInstancesRequest::METHOD;
+    let _ = client.send_bytes(method, garbage).await;
+    let answered = client.call(GetStatusRequest {}).await;
     answered.map_err(|error| failed("GetStatus is answered after malformed requests", error))?;
     Ok(())
 }

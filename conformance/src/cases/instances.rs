@@ -9,16 +9,15 @@ mod lookups;
 use std::time::Duration;
 
 use outrigger_api::v1::{
-    AbsenceCertainty, BatchGetInstancesRequest, Instance, InstanceResult, InstanceView, Node,
-    instance_result::Outcome,
+    BatchGetInstancesRequest, Instance, InstanceView, Node, instance_result::Outcome,
 };
 
 use crate::{
     case::Case,
-    client::{CallError, Client},
+    client::{Answered, CallError, Client},
     inputs::Machine,
     subject::Subject,
-    verdict::{Verdict, expect, failed},
+    verdict::{Verdict, failed},
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -30,11 +29,15 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
+/// An ID of another provider, where the inputs name none.
+const FOREIGN: &str = "conformance-other-cloud://zone/i-1";
+
 /// A lookup of nodes.
 #[derive(Clone, Debug)]
 struct Query {
     nodes: Vec<Node>,
-    view: InstanceView,
+    /// An `InstanceView`, or a number that is none.
+    view: i32,
     max_staleness: Duration,
 }
 
@@ -43,44 +46,42 @@ impl Query {
     fn now(nodes: Vec<Node>) -> Self {
         Self {
             nodes,
-            view: InstanceView::Metadata,
+            view: InstanceView::Metadata.into(),
             max_staleness: Duration::ZERO,
         }
     }
 }
 
+/// The outcome of a node, or its error.
+type Answer = Answered<BatchGetInstancesRequest>;
+
 impl Subject {
-    /// The results of a lookup, exactly one for each node, in the order of the request.
-    async fn look_up(&self, client: &Client, query: Query) -> Verdict<Vec<InstanceResult>> {
-        let names: Vec<_> = query.nodes.iter().map(|node| node.name.clone()).collect();
-        let results = self.ask(client, query).await?;
-        one_each(&names, &results)
+    /// The outcomes of a lookup in the order of its nodes; fails if the call does.
+    async fn look_up(&self, client: &Client, query: Query) -> Verdict<Vec<Answer>> {
+        Ok(self.ask(client, query).await??)
     }
 
-    /// The results as they came.
-    async fn ask(&self, client: &Client, query: Query) -> Result<Vec<InstanceResult>, CallError> {
+    /// The same, or the error of the call.
+    async fn ask(&self, client: &Client, query: Query) -> Verdict<Result<Vec<Answer>, CallError>> {
         let request = BatchGetInstancesRequest {
-            context: self.context(),
-            nodes: query.nodes,
+            items: query.nodes,
             max_staleness: query.max_staleness.try_into().ok(),
-            view: query.view.into(),
+            view: query.view,
+            ..BatchGetInstancesRequest::default()
         };
-        Ok(client.batch_get_instances(request).await?.results)
+        client.batch(request).await
     }
 
     /// The instance of a machine that exists.
-    async fn found(&self, client: &Client, node: Node, view: InstanceView) -> Verdict<Instance> {
+    async fn found(&self, client: &Client, node: Node, view: impl Into<i32>) -> Verdict<Instance> {
+        let expected = format!("{:?} ({:?}) is found", node.name, node.provider_id);
         let query = Query {
-            view,
-            ..Query::now(vec![node.clone()])
+            view: view.into(),
+            ..Query::now(vec![node])
         };
-        let result = self.look_up(client, query).await?.remove(0);
-        match result.outcome {
-            Some(Outcome::Found(instance)) => Ok(instance),
-            other => Err(failed(
-                format!("{:?} ({:?}) is found", node.name, node.provider_id),
-                outcome(other.as_ref()),
-            )),
+        match self.look_up(client, query).await?.remove(0) {
+            Ok(Outcome::Found(instance)) => Ok(instance),
+            other => Err(failed(expected, outcome(&other))),
         }
     }
 
@@ -106,39 +107,12 @@ impl Subject {
     }
 }
 
-/// Holds results against "exactly one per requested node".
-fn one_each(names: &[String], results: &[InstanceResult]) -> Verdict<Vec<InstanceResult>> {
-    let mut ordered = Vec::with_capacity(names.len());
-    for name in names {
-        let of_it = results.iter().filter(|result| result.node_name == *name);
-        let of_it: Vec<_> = of_it.collect();
-        expect(
-            of_it.len() == 1,
-            format!("one result for the node {name:?}"),
-            format!("{}", of_it.len()),
-        )?;
-        ordered.extend(of_it.into_iter().cloned());
-    }
-    let foreign = results.iter().find(|one| !names.contains(&one.node_name));
-    expect(
-        foreign.is_none(),
-        "no result for a node that was not asked about",
-        format!("one for {:?}", foreign.map(|one| &one.node_name)),
-    )?;
-    Ok(ordered)
-}
-
 /// An outcome, for people.
-fn outcome(outcome: Option<&Outcome>) -> String {
-    match outcome {
-        None => "a result without an outcome".to_owned(),
-        Some(Outcome::Found(instance)) => format!("found {:?}", instance.provider_id),
-        Some(Outcome::Absent(absent)) => match absent.certainty() {
-            AbsenceCertainty::Unspecified => "absent, without certainty".to_owned(),
-            AbsenceCertainty::Confirmed => "absent, CONFIRMED".to_owned(),
-            AbsenceCertainty::NotVisibleYet => "absent, NOT_VISIBLE_YET".to_owned(),
-        },
-        Some(Outcome::Error(status)) => CallError::of_item("BatchGetInstances", status).to_string(),
-        Some(Outcome::NotManaged(of_another)) => format!("not_managed: {:?}", of_another.reason),
+fn outcome(answer: &Answer) -> String {
+    match answer {
+        Ok(Outcome::Found(instance)) => format!("found {:?}", instance.provider_id),
+        Ok(Outcome::Absent(absent)) => format!("absent, {}", absent.certainty().as_str_name()),
+        Ok(other) => format!("{other:?}"),
+        Err(error) => error.to_string(),
     }
 }

@@ -6,17 +6,15 @@ mod process;
 
 use std::time::Duration;
 
-use outrigger_api::v1::{
-    BatchGetInstancesRequest, GetStatusRequest, ListInstancesRequest, ListLoadBalancersRequest,
-    Node,
-};
+use outrigger_api::v1::{BatchGetInstancesRequest, GetStatusRequest, ListInstancesRequest};
+use tokio::time::sleep;
 
 use crate::{
     case::{Capability, Case, must},
     client::{CallError, Client},
-    proxy::{Fault, Proxy},
+    connection::Manner,
     subject::{NAMESPACE, Subject},
-    verdict::{Verdict, expect, failed},
+    verdict::{Verdict, expect},
 };
 
 const FILE: &str = "common.proto";
@@ -25,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
         must("RES-02", "a deadline of 1 ms leaves the provider healthy")
             .of(Capability::Instances)
-            .clause(FILE, "", "After cancel, deadline or loss of the connection a provider starts no further cloud change for that call, lets a running one end, and leaves a state from which the next call converges")
+            .clause(FILE, "", "it lets a running one end, and leaves a state from which the next call converges")
             .check(|subject| Box::pin(short_deadline(subject))),
         must("RES-11", "a connection that is cut in a call leaves the provider healthy")
             .of(Capability::Instances)
@@ -67,27 +65,17 @@ pub(super) fn of_the_run() -> Vec<Case> {
 
 async fn look_up(subject: &Subject, client: &Client) -> Result<(), CallError> {
     let request = BatchGetInstancesRequest {
-        context: subject.context(),
-        nodes: vec![Node {
-            name: subject.name(),
-            uid: "u".to_owned(),
-            ..Node::default()
-        }],
+        items: vec![subject.unknown_node()],
         ..BatchGetInstancesRequest::default()
     };
-    client.batch_get_instances(request).await.map(drop)
+    client.results(request).await.map(drop)
 }
 
 async fn is_healthy(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
-    client.get_status(GetStatusRequest {}).await?;
+    client.call(GetStatusRequest {}).await?;
     look_up(subject, &client).await?;
     Ok(())
-}
-
-fn proxied(subject: &Subject) -> Verdict<Proxy> {
-    let started = Proxy::start(subject.endpoint());
-    started.map_err(|error| failed("the suite's proxy starts", error))
 }
 
 async fn short_deadline(subject: &Subject) -> Verdict {
@@ -104,31 +92,31 @@ async fn short_deadline(subject: &Subject) -> Verdict {
 
 async fn cut(subject: &Subject) -> Verdict {
     for wait in [0, 1, 5, 20] {
-        let proxy = proxied(subject)?;
-        let client = subject.connect_to(&proxy.socket()).await?;
-        proxy.set(Fault::Cut(Duration::from_millis(wait)));
-        // It may have ended before.
-        let _ = look_up(subject, &client).await;
+        let client = subject.connect().await?;
+        let cut = async {
+            sleep(Duration::from_millis(wait)).await;
+            client.cut();
+        };
+        // The lookup is first: its request is on the way. It may have ended before.
+        let _ = tokio::join!(look_up(subject, &client), cut);
     }
     is_healthy(subject).await
 }
 
 async fn lost_reply(subject: &Subject) -> Verdict {
-    let proxy = proxied(subject)?;
-    let client = subject.connect_to(&proxy.socket()).await?;
-    proxy.set(Fault::DropReply);
-    let (lost, ()) = tokio::join!(look_up(subject, &client), proxy.dropped());
-    expect(lost.is_err(), "the proxy drops the reply", "it came")?;
+    let look_up = async |client: &Client| Ok(look_up(subject, client).await?);
+    subject.lose_reply(look_up).await?;
     is_healthy(subject).await
 }
 
 async fn late_replies(subject: &Subject) -> Verdict {
-    let proxy = proxied(subject)?;
-    let client = subject.connect_to(&proxy.socket()).await?;
-    proxy.set(Fault::Delay(Duration::from_millis(300)));
+    let manner = Manner {
+        late: Duration::from_millis(300),
+        ..Manner::default()
+    };
+    let client = subject.connect_with(manner).await?;
     look_up(subject, &client).await?;
-    proxy.set(Fault::None);
-    client.get_status(GetStatusRequest {}).await?;
+    client.call(GetStatusRequest {}).await?;
     Ok(())
 }
 
@@ -139,12 +127,9 @@ async fn nothing_left(subject: &Subject) -> Verdict {
         return Ok(());
     }
     let client = subject.connect().await?;
-    let request = ListLoadBalancersRequest {
-        context: subject.context(),
-    };
-    let listed = client.list_load_balancers(request).await?;
-    let tags = listed.entries.iter().filter_map(|one| one.service.as_ref());
-    let ours = tags.filter(|tag| tag.namespace == NAMESPACE && subject.is_of_this_run(&tag.name));
+    let listed = subject.listed_services(&client, None).await?;
+    let ours = listed.iter();
+    let ours = ours.filter(|tag| tag.namespace == NAMESPACE && subject.is_of_this_run(&tag.name));
     let ours: Vec<_> = ours.map(|tag| &tag.name).collect();
     expect(
         ours.is_empty(),
@@ -156,11 +141,7 @@ async fn nothing_left(subject: &Subject) -> Verdict {
 async fn abandoned_list(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     for wait in [0, 1, 5] {
-        let request = ListInstancesRequest {
-            context: subject.context(),
-            ..ListInstancesRequest::default()
-        };
-        let listed = client.list_instances(request);
+        let listed = client.list(ListInstancesRequest::default());
         // It may have ended before.
         let _ = tokio::time::timeout(Duration::from_millis(wait), listed).await;
     }

@@ -33,19 +33,18 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(other_target(subject))),
         changing(should("RTE-06", "a create beyond the room of the table is QUOTA_EXCEEDED, and the others are made"))
             .needs(Input::RouteLimit)
-            .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED: an account or object limit. Concerns this key only.")
+            .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "An account or object limit. Concerns this key only.")
             .check(|subject| Box::pin(full_table(subject))),
         changing(must("RTE-10", "a route is deleted as it was listed, as its create answered it, and as it was sent"))
-            .clause(FILE, "BatchDeleteRoutesRequest.routes", "Each exactly as listed, or as RouteResult.route or else its create named it.")
+            .clause(FILE, "BatchDeleteRoutesRequest.items", "Each exactly as listed, or as RouteResult.found or else its create named it.")
             .check(|subject| Box::pin(deleted_by(subject))),
         changing(must("RTE-15", "a delete that names another Node leaves the route"))
             .needs(Input::TwoExistingInstances)
             .clause(FILE, "Route.name", "the provider finds the route by its destination and target.")
             .check(|subject| Box::pin(other_node(subject))),
-        should("RTE-16", "a batch without routes, or with one CIDR twice, is INVALID_REQUEST")
-            .of(Routes)
-            .clause(FILE, "BatchDeleteRoutesRequest.routes", "1 to RoutesCapability.max_batch_size, no destination CIDR twice.")
-            .check(|subject| Box::pin(malformed_batches(subject))),
+        changing(must("RTE-18", "a create is answered found, a delete absent"))
+            .clause(FILE, "RouteResult.outcome", "None set, and one that the RPC does not name as its success, is unknown.")
+            .check(|subject| Box::pin(successes(subject))),
     ];
     cases.extend(lists::cases());
     cases.extend(broken::cases());
@@ -135,9 +134,8 @@ async fn one_bad(subject: &Subject) -> Verdict {
     subject
         .create_routes(&client, &[subject.route(cidr, &nodes[1])])
         .await?;
-    let context = subject.context();
     let changed = subject
-        .change_routes_once(&client, Change::Create, context, &routes)
+        .change_routes_once(&client, Change::Create, None, &routes)
         .await?;
     refused(&changed[1], ErrorReason::ConflictingResource)?;
     routes.remove(1);
@@ -187,9 +185,8 @@ async fn other_target(subject: &Subject) -> Verdict {
     let first = subject.new_routes(&client, &nodes[0], 1).await?;
     subject.create_routes(&client, &first).await?;
     let second = [subject.route(read(&first[0])?, &nodes[1])];
-    let context = subject.context();
     let changed = subject
-        .change_routes_once(&client, Change::Create, context, &second)
+        .change_routes_once(&client, Change::Create, None, &second)
         .await?;
     refused(&changed[0], ErrorReason::ConflictingResource)?;
     listed(subject, &client, &first, &nodes[0]).await?;
@@ -209,9 +206,8 @@ async fn full_table(subject: &Subject) -> Verdict {
     let routes = subject.new_routes(&client, node, count).await?;
     let (mut made, mut refusals) = (Vec::new(), Vec::new());
     for batch in routes.chunks(subject.route_batch()) {
-        let context = subject.context();
         let changed = subject
-            .change_routes_once(&client, Change::Create, context, batch)
+            .change_routes_once(&client, Change::Create, None, batch)
             .await?;
         for (route, changed) in batch.iter().zip(changed) {
             if changed.is_ok() {
@@ -265,37 +261,19 @@ async fn other_node(subject: &Subject) -> Verdict {
     let routes = subject.new_routes(&client, &nodes[0], 1).await?;
     subject.create_routes(&client, &routes).await?;
     let other = [subject.route(read(&routes[0])?, &nodes[1])];
-    let context = subject.context();
     // OK and an error are both answers: the route that is named does not exist.
     subject
-        .change_routes_once(&client, Change::Delete, context, &other)
+        .change_routes_once(&client, Change::Delete, None, &other)
         .await?;
     listed(subject, &client, &routes, &nodes[0]).await?;
     Ok(())
 }
 
-/// Deletes of routes that do not exist: a provider that accepts them changes nothing either.
-async fn malformed_batches(subject: &Subject) -> Verdict {
+async fn successes(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
-    let node = Node {
-        name: subject.name(),
-        uid: "u".to_owned(),
-        ..Node::default()
-    };
-    let one = subject.new_routes(&client, &node, 1).await?.remove(0);
-    for (batch, text) in [
-        (Vec::new(), "without routes"),
-        (vec![one.clone(), one], "with one CIDR twice"),
-    ] {
-        let request = outrigger_api::v1::BatchDeleteRoutesRequest {
-            context: subject.context(),
-            routes: batch,
-        };
-        let expected = format!("a batch {text} is INVALID_REQUEST");
-        match client.batch_delete_routes(request).await {
-            Ok(_) => return Err(failed(expected, "it is answered")),
-            Err(error) => expect(error.is(ErrorReason::InvalidRequest), expected, error)?,
-        }
-    }
-    Ok(())
+    let node = &subject.route_targets(&client).await?[0];
+    let routes = subject.new_routes(&client, node, 1).await?;
+    // Both are held against the outcome that is their success.
+    subject.create_routes(&client, &routes).await?;
+    subject.delete_routes(&client, &routes).await
 }

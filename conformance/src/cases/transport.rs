@@ -6,8 +6,8 @@ use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use futures::future::try_join_all;
 use outrigger_api::{
-    DEFAULT_MAX_MESSAGE_BYTES, code_name,
-    v1::{BatchGetInstancesRequest, GetStatusRequest, Node},
+    DEFAULT_MAX_MESSAGE_BYTES, Method, MethodRequest, code_name,
+    v1::{BatchGetInstancesRequest, GetStatusRequest, HandshakeRequest},
 };
 use prost::{
     Message as _,
@@ -27,9 +27,7 @@ use crate::{
     verdict::{Verdict, expect, failed},
 };
 
-const HANDSHAKE: &str = "/cloudprovider.v1.ProviderService/Handshake";
-const GET_STATUS: &str = "/cloudprovider.v1.ProviderService/GetStatus";
-const BATCH_GET_INSTANCES: &str = "/cloudprovider.v1.InstancesService/BatchGetInstances";
+const GET_STATUS: &Method = GetStatusRequest::METHOD;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -65,7 +63,7 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(idle(subject))),
         must("TRN-12", "a call that was cancelled leaves the connection usable")
             .of(Capability::Core)
-            .clause("common.proto", "", "After cancel, deadline or loss of the connection a provider starts no further cloud change for that call")
+            .clause("common.proto", "", "leaves a state from which the next call converges")
             .check(|subject| Box::pin(cancelled(subject))),
         must("TRN-13", "metadata that the provider does not know is ignored, such as traceparent")
             .clause("common.proto", "", "Metadata that the provider does not know is ignored; a caller MAY send traceparent (W3C Trace Context).")
@@ -95,7 +93,7 @@ async fn authorities(subject: &Subject) -> Verdict {
             ..Manner::default()
         };
         let client = subject.dial_with(manner).await?;
-        let answered = client.get_status(GetStatusRequest {}).await;
+        let answered = client.call(GetStatusRequest {}).await;
         answered.map_err(|error| {
             failed(
                 format!("GetStatus with the authority {authority:?} is answered"),
@@ -109,14 +107,14 @@ async fn authorities(subject: &Subject) -> Verdict {
 async fn two_connections(subject: &Subject) -> Verdict {
     let (old, new) = (subject.connect().await?, subject.connect().await?);
     for client in [&old, &new, &old] {
-        client.get_status(GetStatusRequest {}).await?;
+        client.call(GetStatusRequest {}).await?;
     }
     Ok(())
 }
 
 async fn many_at_once(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
-    let calls = (0..60).map(|_| client.get_status(GetStatusRequest {}));
+    let calls = (0..60).map(|_| client.call(GetStatusRequest {}));
     try_join_all(calls).await?;
     Ok(())
 }
@@ -148,8 +146,7 @@ const MOST: usize = 16 << 20;
 async fn largest_message(subject: &Subject) -> Verdict {
     let bytes = limit_of(subject).clamp(SMALLEST, MOST) - 8;
     let client = subject.connect().await?;
-    let answered = client.send_bytes("GetStatus", GET_STATUS, padding(bytes));
-    let answered = answered.await;
+    let answered = client.send_bytes(GET_STATUS, padding(bytes)).await;
     answered.map_err(|error| failed(format!("a request of {bytes} bytes is answered"), error))?;
     Ok(())
 }
@@ -161,15 +158,13 @@ async fn too_large_message(subject: &Subject) -> Verdict {
     }
     let client = subject.connect().await?;
     let bytes = limit + (1 << 10);
-    let answered = client
-        .send_bytes("GetStatus", GET_STATUS, padding(bytes))
-        .await;
+    let answered = client.send_bytes(GET_STATUS, padding(bytes)).await;
     expect(
         answered.is_err(),
         format!("a request of {bytes} bytes is an error, since the limit is {limit}"),
         "it is answered",
     )?;
-    let after = client.get_status(GetStatusRequest {}).await;
+    let after = client.call(GetStatusRequest {}).await;
     after.map_err(|error| failed("the next call on the same connection is answered", error))?;
     Ok(())
 }
@@ -179,55 +174,50 @@ async fn unknown_field(subject: &Subject) -> Verdict {
     // Of a controller of a later minor, from its first call on.
     let mut calls = vec![
         (
-            "Handshake",
-            HANDSHAKE,
+            HandshakeRequest::METHOD,
             subject.handshake_request().encode_to_vec(),
         ),
-        ("GetStatus", GET_STATUS, Vec::new()),
+        (GET_STATUS, Vec::new()),
     ];
     if declares(subject.handshake(), Capability::Instances) {
         let request = BatchGetInstancesRequest {
-            context: subject.context(),
-            nodes: vec![Node {
-                name: subject.name(),
-                uid: "u".to_owned(),
-                ..Node::default()
-            }],
+            context: Some(client.context()),
+            items: vec![subject.unknown_node()],
             ..BatchGetInstancesRequest::default()
         };
-        calls.push((
-            "BatchGetInstances",
-            BATCH_GET_INSTANCES,
-            request.encode_to_vec(),
-        ));
+        calls.push((BatchGetInstancesRequest::METHOD, request.encode_to_vec()));
     }
-    for (rpc, path, mut request) in calls {
+    for (method, mut request) in calls {
         request.extend(padding(100));
-        let answered = client.send_bytes(rpc, path, request).await;
-        answered
-            .map_err(|error| failed(format!("{rpc} with an unknown field is answered"), error))?;
+        let answered = client.send_bytes(method, request).await;
+        let expected = format!("{} with an unknown field is answered", method.name);
+        answered.map_err(|error| failed(expected, error))?;
     }
     Ok(())
 }
 
 async fn unknown_method(subject: &Subject) -> Verdict {
-    let path = "/cloudprovider.v1.ProviderService/ConformanceCheck";
-    unimplemented(subject, path).await
+    unimplemented(
+        subject,
+        "/cloudprovider.v1.ProviderService/ConformanceCheck",
+    )
+    .await
 }
 
 async fn unknown_service(subject: &Subject) -> Verdict {
-    let path = "/cloudprovider.v1.ConformanceService/Check";
-    unimplemented(subject, path).await
+    unimplemented(subject, "/cloudprovider.v1.ConformanceService/Check").await
 }
 
 async fn unimplemented(subject: &Subject, path: &'static str) -> Verdict {
     let client = subject.connect().await?;
     let expected = format!("{path} is {}", code_name(Code::Unimplemented));
-    match client
-        .send_bytes("an unknown method", path, Vec::new())
-        .await
-    {
-        Ok(_) => Err(failed(expected, "it is answered")),
+    let method = Method {
+        name: "an unknown method",
+        path,
+        ..*GET_STATUS
+    };
+    match client.send_bytes(&method, Vec::new()).await {
+        Ok(()) => Err(failed(expected, "it is answered")),
         Err(error) => expect(error.code == Code::Unimplemented, expected, error),
     }
 }
@@ -235,7 +225,7 @@ async fn unimplemented(subject: &Subject, path: &'static str) -> Verdict {
 async fn idle(subject: &Subject) -> Verdict {
     let waited = limit(subject.inputs().limits.idle);
     tokio::time::sleep(waited).await;
-    let answered = subject.idle().get_status(GetStatusRequest {}).await;
+    let answered = subject.idle().call(GetStatusRequest {}).await;
     answered.map_err(|error| {
         let expected = format!("a connection that was idle for {waited:?} and longer is open");
         failed(expected, error)
@@ -246,11 +236,11 @@ async fn idle(subject: &Subject) -> Verdict {
 async fn cancelled(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     for wait in [0, 1, 5] {
-        let call = client.get_status(GetStatusRequest {});
+        let call = client.call(GetStatusRequest {});
         // Dropping the call resets its stream.
         let _ = tokio::time::timeout(Duration::from_millis(wait), call).await;
     }
-    let answered = client.get_status(GetStatusRequest {}).await;
+    let answered = client.call(GetStatusRequest {}).await;
     answered.map_err(|error| failed("the call after cancelled ones is answered", error))?;
     Ok(())
 }
@@ -272,9 +262,9 @@ async fn unknown_metadata(subject: &Subject) -> Verdict {
     let expected = |rpc: &'static str| {
         move |error: CallError| failed(format!("{rpc} with further metadata is answered"), error)
     };
-    let shaken = client.handshake(subject.handshake_request()).await;
+    let shaken = client.call(subject.handshake_request()).await;
     shaken.map_err(expected("Handshake"))?;
-    let status = client.get_status(GetStatusRequest {}).await;
+    let status = client.call(GetStatusRequest {}).await;
     status.map_err(expected("GetStatus"))?;
     Ok(())
 }

@@ -3,15 +3,15 @@
 mod content;
 
 use outrigger_api::v1::{
-    BatchGetVolumesRequest, CsiVolumeSource, ErrorReason, Volume, VolumeResult, VolumeSource,
+    AbsenceCertainty, BatchGetVolumesRequest, CsiVolumeSource, ErrorReason, Volume, VolumeSource,
     VolumeTopology, volume_result::Outcome, volume_source::Source,
 };
 
 use crate::{
     case::{Capability::Volumes, Case, Input, must, should},
-    client::{CallError, Client},
+    client::{Answered, CallError, Client},
     inputs,
-    subject::Subject,
+    subject::{Subject, batch_size},
     verdict::{Verdict, expect, failed},
 };
 
@@ -28,28 +28,29 @@ pub(super) fn cases() -> Vec<Case> {
         must("VOL-03", "a volume that does not exist is absent, and no error")
             .of(Volumes)
             .needs(Input::AbsentVolume)
-            .clause(FILE, "VolumeResult.absent", "The provider looked and there is none.")
+            .clause(FILE, "VolumeResult.absent", "The provider looked and there is none;")
             .check(|subject| Box::pin(absent(subject))),
+        must("VOL-11", "the absence of a volume that does not exist is CONFIRMED")
+            .of(Volumes)
+            .needs(Input::AbsentVolume)
+            .clause(FILE, "VolumeResult.absent", "only CONFIRMED is believed.")
+            .check(|subject| Box::pin(absent_is_confirmed(subject))),
         must("VOL-07", "a volume of another account or project is not_managed, and no error")
             .of(Volumes)
             .needs(Input::ForeignVolume)
-            .clause(FILE, "VolumeResult.not_managed", "Not this provider's volume.")
+            .clause(FILE, "VolumeResult.not_managed", "Another provider, or none, owns this volume.")
             .check(|subject| Box::pin(foreign(subject))),
         must("VOL-08", "while the cloud fails no volume is absent")
             .of(Volumes)
             .needs(Input::ExistingVolume)
             .needs(Input::CloudSwitch)
-            .clause(FILE, "VolumeAbsent", "There is no such volume. A provider that cannot be certain, since a young volume may not be visible, answers DEPENDENCY_NOT_READY instead.")
+            .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "answered in full, and has no such object.")
             .check(|subject| Box::pin(failing_cloud(subject))),
-        should("VOL-06", "a volume that was made a moment ago is found or DEPENDENCY_NOT_READY, not absent")
+        should("VOL-06", "a volume that was made a moment ago is found or NOT_VISIBLE_YET, not absent for certain")
             .of(Volumes)
             .needs(Input::YoungVolume)
-            .clause(FILE, "VolumeAbsent", "A provider that cannot be certain, since a young volume may not be visible, answers DEPENDENCY_NOT_READY instead.")
+            .clause("common.proto", "ABSENCE_CERTAINTY_NOT_VISIBLE_YET", "May be a cache, or eventual consistency of a young object.")
             .check(|subject| Box::pin(young(subject))),
-        should("VOL-09", "a batch without volumes, or with one key twice, is INVALID_REQUEST")
-            .of(Volumes)
-            .clause(FILE, "BatchGetVolumesRequest.volumes", "1 to VolumesCapability.max_batch_size, no key twice.")
-            .check(|subject| Box::pin(malformed_batches(subject))),
     ];
     cases.extend(content::cases());
     cases
@@ -71,42 +72,16 @@ fn volume(key: &str, input: &inputs::Volume) -> Volume {
     }
 }
 
-/// The results as they came.
-async fn ask(
-    subject: &Subject,
-    client: &Client,
-    volumes: Vec<Volume>,
-) -> Result<Vec<VolumeResult>, CallError> {
-    let request = BatchGetVolumesRequest {
-        context: subject.context(),
-        volumes,
-    };
-    Ok(client.batch_get_volumes(request).await?.results)
-}
+/// The outcome of a volume, or its error.
+type Answer = Answered<BatchGetVolumesRequest>;
 
-/// The outcomes in the order of the volumes; fails unless there is one result for each.
-fn one_each(volumes: &[Volume], results: &[VolumeResult]) -> Verdict<Vec<Outcome>> {
-    let keys: Vec<_> = results.iter().map(|result| &result.key).collect();
-    expect(
-        results.len() == volumes.len(),
-        format!(
-            "BatchGetVolumes has exactly one result for each of {}",
-            volumes.len()
-        ),
-        format!("results for {keys:?}"),
-    )?;
-    let outcome = |volume: &Volume| {
-        let of_key: Vec<_> = results.iter().filter(|one| one.key == volume.key).collect();
-        let expected = format!("one result for {:?}, with an outcome", volume.key);
-        match of_key.as_slice() {
-            [result] => match &result.outcome {
-                Some(outcome) => Ok(outcome.clone()),
-                None => Err(failed(expected, "no outcome")),
-            },
-            _ => Err(failed(expected, format!("results for {keys:?}"))),
-        }
+/// The outcomes in the order of the volumes, or the error of the call.
+async fn ask(client: &Client, volumes: Vec<Volume>) -> Verdict<Result<Vec<Answer>, CallError>> {
+    let request = BatchGetVolumesRequest {
+        items: volumes,
+        ..BatchGetVolumesRequest::default()
     };
-    volumes.iter().map(outcome).collect()
+    client.batch(request).await
 }
 
 /// Batches of volumes of the inputs, each under a key of its own.
@@ -114,36 +89,27 @@ async fn look_up(
     subject: &Subject,
     client: &Client,
     inputs: &[inputs::Volume],
-) -> Verdict<Vec<Outcome>> {
+) -> Verdict<Vec<Answer>> {
     let declared = subject.capabilities().volumes.unwrap_or_default();
-    let size = match declared.max_batch_size {
-        0 => 100,
-        size => size.min(500) as usize,
-    };
-    let mut outcomes = Vec::with_capacity(inputs.len());
-    for batch in inputs.chunks(size) {
-        let volumes: Vec<_> = (0..)
-            .zip(batch)
-            .map(|(key, input)| volume(&key.to_string(), input))
-            .collect();
-        let results = ask(subject, client, volumes.clone()).await?;
-        outcomes.extend(one_each(&volumes, &results)?);
+    let mut answers = Vec::with_capacity(inputs.len());
+    for batch in inputs.chunks(batch_size(declared.max_batch_size)) {
+        let volumes = batch.iter().zip(0..);
+        let volumes = volumes.map(|(input, key)| volume(&i32::to_string(&key), input));
+        answers.extend(ask(client, volumes.collect()).await??);
     }
-    Ok(outcomes)
+    Ok(answers)
 }
 
-fn describe(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Found(topology) => format!("found, {topology:?}"),
-        Outcome::Absent(absent) => format!("absent: {:?}", absent.reason),
-        Outcome::NotManaged(of_another) => format!("not_managed: {:?}", of_another.reason),
-        Outcome::Error(status) => CallError::of_item("BatchGetVolumes", status).to_string(),
+fn describe(answer: &Answer) -> String {
+    match answer {
+        Ok(outcome) => format!("{outcome:?}"),
+        Err(error) => error.to_string(),
     }
 }
 
-fn found(input: &inputs::Volume, outcome: &Outcome) -> Verdict<VolumeTopology> {
-    match outcome {
-        Outcome::Found(topology) => Ok(topology.clone()),
+fn found(input: &inputs::Volume, answer: &Answer) -> Verdict<VolumeTopology> {
+    match answer {
+        Ok(Outcome::Found(topology)) => Ok(topology.clone()),
         other => Err(failed(
             format!("{} of {} is found", input.handle, input.driver),
             describe(other),
@@ -163,14 +129,9 @@ async fn malformed(subject: &Subject) -> Verdict {
             found(input, outcome)?;
             continue;
         }
-        let is_malformed = match outcome {
-            Outcome::Error(status) => {
-                CallError::of_item("BatchGetVolumes", status).is(ErrorReason::MalformedVolumeHandle)
-            }
-            _ => false,
-        };
+        let error = outcome.as_ref().err();
         expect(
-            is_malformed,
+            error.is_some_and(|error| error.is(ErrorReason::MalformedVolumeHandle)),
             format!("{:?} is MALFORMED_VOLUME_HANDLE", input.handle),
             describe(outcome),
         )?;
@@ -180,11 +141,25 @@ async fn malformed(subject: &Subject) -> Verdict {
 
 async fn absent(subject: &Subject) -> Verdict {
     let input = subject.inputs().volumes.absent.clone().unwrap_or_default();
-    let outcome = alone(subject, &input).await?;
+    let answer = alone(subject, &input).await?;
     expect(
-        matches!(outcome, Outcome::Absent(_)),
+        matches!(answer, Ok(Outcome::Absent(_))),
         format!("{} of {} is absent", input.handle, input.driver),
-        describe(&outcome),
+        describe(&answer),
+    )
+}
+
+async fn absent_is_confirmed(subject: &Subject) -> Verdict {
+    let input = subject.inputs().volumes.absent.clone().unwrap_or_default();
+    let answer = alone(subject, &input).await?;
+    let confirmed = match &answer {
+        Ok(Outcome::Absent(absent)) => absent.certainty() == AbsenceCertainty::Confirmed,
+        _ => false,
+    };
+    expect(
+        confirmed,
+        format!("{} of {} is absent, CONFIRMED", input.handle, input.driver),
+        describe(&answer),
     )
 }
 
@@ -192,7 +167,7 @@ async fn foreign(subject: &Subject) -> Verdict {
     let input = subject.inputs().volumes.foreign.clone().unwrap_or_default();
     let outcome = alone(subject, &input).await?;
     expect(
-        matches!(outcome, Outcome::NotManaged(_)),
+        matches!(outcome, Ok(Outcome::NotManaged(_))),
         format!("{} of {} is not_managed", input.handle, input.driver),
         describe(&outcome),
     )
@@ -200,25 +175,24 @@ async fn foreign(subject: &Subject) -> Verdict {
 
 async fn young(subject: &Subject) -> Verdict {
     let input = subject.inputs().volumes.young.clone().unwrap_or_default();
-    let outcome = alone(subject, &input).await?;
-    let right = match &outcome {
-        Outcome::Found(_) => true,
-        Outcome::Error(status) => {
-            CallError::of_item("BatchGetVolumes", status).is(ErrorReason::DependencyNotReady)
-        }
-        Outcome::Absent(_) | Outcome::NotManaged(_) => false,
+    let answer = alone(subject, &input).await?;
+    let right = match &answer {
+        Ok(Outcome::Found(_)) => true,
+        Ok(Outcome::Absent(absent)) => absent.certainty() == AbsenceCertainty::NotVisibleYet,
+        Ok(_) => false,
+        Err(error) => error.is(ErrorReason::DependencyNotReady),
     };
     expect(
         right,
         format!(
-            "{} of {} is found or DEPENDENCY_NOT_READY",
+            "{} of {} is found, or absent with NOT_VISIBLE_YET",
             input.handle, input.driver
         ),
-        describe(&outcome),
+        describe(&answer),
     )
 }
 
-async fn alone(subject: &Subject, input: &inputs::Volume) -> Verdict<Outcome> {
+async fn alone(subject: &Subject, input: &inputs::Volume) -> Verdict<Answer> {
     let client = subject.connect().await?;
     let only = std::slice::from_ref(input);
     Ok(look_up(subject, &client, only).await?.remove(0))
@@ -227,53 +201,29 @@ async fn alone(subject: &Subject, input: &inputs::Volume) -> Verdict<Outcome> {
 async fn failing_cloud(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let input = &subject.inputs().volumes.existing[0];
-    let volumes = vec![volume("0", input)];
     let asked = async {
         // An error of the whole call says nothing about any volume.
-        let Ok(results) = ask(subject, &client, volumes.clone()).await else {
-            return Ok(());
-        };
-        let outcome = one_each(&volumes, &results)?.remove(0);
-        expect(
-            !matches!(outcome, Outcome::Absent(_) | Outcome::NotManaged(_)),
-            format!(
-                "{} is found or an error while the cloud fails",
-                input.handle
-            ),
-            describe(&outcome),
-        )
+        let answers = ask(&client, vec![volume("0", input)]).await?;
+        answers.unwrap_or_default().iter().try_for_each(|answer| {
+            expect(
+                !matches!(answer, Ok(Outcome::Absent(_) | Outcome::NotManaged(_))),
+                format!(
+                    "{} is found or an error while the cloud fails",
+                    input.handle
+                ),
+                describe(answer),
+            )
+        })
     };
     subject.without_cloud(asked).await?;
     let look = async || {
-        let outcome = alone(subject, input).await;
-        let seen = outcome.and_then(|outcome| found(input, &outcome));
+        let answer = alone(subject, input).await;
+        let seen = answer.and_then(|answer| found(input, &answer));
         seen.map_err(|stop| format!("{stop:?}"))
     };
     let limit = std::time::Duration::from_mins(1);
     subject
         .wait_for("lookups work again with the cloud", limit, look)
         .await?;
-    Ok(())
-}
-
-async fn malformed_batches(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let declared = subject.capabilities().volumes.unwrap_or_default();
-    let input = inputs::Volume {
-        driver: declared.csi_drivers.first().cloned().unwrap_or_default(),
-        handle: subject.name(),
-        ..inputs::Volume::default()
-    };
-    let one = volume("0", &input);
-    for (batch, text) in [
-        (Vec::new(), "without volumes"),
-        (vec![one.clone(), one], "with one key twice"),
-    ] {
-        let expected = format!("a batch {text} is INVALID_REQUEST");
-        match ask(subject, &client, batch).await {
-            Ok(_) => return Err(failed(expected, "it is answered")),
-            Err(error) => expect(error.is(ErrorReason::InvalidRequest), expected, error)?,
-        }
-    }
     Ok(())
 }

@@ -1,13 +1,8 @@
-//! The calls whose answer is a stream.
+//! Lists, which stream their items.
 
-use std::time::Duration;
-
-use outrigger_api::v1::{
-    self, instances_service_client::InstancesServiceClient,
-    load_balancers_service_client::LoadBalancersServiceClient,
-    routes_service_client::RoutesServiceClient,
-};
-use tonic::Streaming;
+use futures::stream;
+use outrigger_api::{ListPage, MethodRequest};
+use prost::Message;
 
 use super::{CallError, Client};
 
@@ -32,75 +27,25 @@ impl<T> Listed<T> {
     }
 }
 
-/// The deadline of a list, and the longest time between two of its messages.
-const LIST: Duration = Duration::from_mins(5);
-const BETWEEN: Duration = Duration::from_mins(1);
-
-macro_rules! lists {
-    ($($(#[$docs:meta])* $method:ident: $rpc:literal, $client:ident, $request:ty => $message:ty, $entries:ident: $entry:ty;)*) => {
-        impl Client {
-            $(
-                $(#[$docs])*
-                pub async fn $method(&self, request: $request) -> Result<Listed<$entry>, CallError> {
-                    let (deadline, request) = self.timed(LIST, request);
-                    let mut client = $client::new(self.channel.clone());
-                    let stream = self.awaited($rpc, deadline, client.$method(request)).await?;
-                    let messages = self.messages($rpc, stream.into_inner()).await?;
-                    let sizes = messages.iter().map(prost::Message::encoded_len);
-                    let largest_message = sizes.max().unwrap_or_default();
-                    let completes = messages.iter().map(|message: &$message| message.complete).collect();
-                    let entries = messages.into_iter().flat_map(|message| message.$entries).collect();
-                    Ok(Listed { entries, completes, largest_message })
-                }
-            )*
-        }
-    };
-}
-
-lists! {
-    /// `InstancesService.ListInstances`.
-    list_instances: "ListInstances", InstancesServiceClient, v1::ListInstancesRequest => v1::ListInstancesResponse, instances: v1::Instance;
-    /// `LoadBalancersService.ListLoadBalancers`.
-    list_load_balancers: "ListLoadBalancers", LoadBalancersServiceClient, v1::ListLoadBalancersRequest => v1::ListLoadBalancersResponse, load_balancers: v1::OwnedLoadBalancer;
-    /// `RoutesService.ListRoutes`.
-    list_routes: "ListRoutes", RoutesServiceClient, v1::ListRoutesRequest => v1::ListRoutesResponse, routes: v1::Route;
-}
-
 impl Client {
-    /// `LoadBalancersService.UpdateLoadBalancerNodes`: all results of the stream.
-    pub async fn update_load_balancer_nodes(
+    /// A call whose answer is a list.
+    pub async fn list<R>(
         &self,
-        request: v1::UpdateLoadBalancerNodesRequest,
-    ) -> Result<Vec<v1::UpdateLoadBalancerNodesResponse>, CallError> {
-        const RPC: &str = "UpdateLoadBalancerNodes";
-        let (deadline, request) = self.timed(LIST, request);
-        let mut client = LoadBalancersServiceClient::new(self.channel.clone());
-        let stream = client.update_load_balancer_nodes(request);
-        let stream = self.awaited(RPC, deadline, stream).await?;
-        let results = self.messages(RPC, stream.into_inner()).await?;
-        for result in &results {
-            self.ledger.see(result);
-        }
-        Ok(results)
-    }
-
-    /// All messages of a stream up to its end, which must not be an error.
-    pub(super) async fn messages<M>(
-        &self,
-        rpc: &'static str,
-        mut stream: Streaming<M>,
-    ) -> Result<Vec<M>, CallError>
+        request: R,
+    ) -> Result<Listed<<R::Response as ListPage>::Item>, CallError>
     where
-        M: Send,
+        R: MethodRequest<Response: ListPage>,
     {
-        if let Some(reads) = &self.reads {
-            // Where its other end is gone, the stream is read.
-            let _ = reads.clone().wait_for(|reads| *reads).await;
-        }
-        let mut messages = Vec::new();
-        while let Some(message) = self.awaited(rpc, BETWEEN, stream.message()).await? {
-            messages.push(message);
-        }
-        Ok(messages)
+        let request = stream::iter([self.in_cluster(request)]);
+        let deadline = R::METHOD.deadline;
+        let pages: Vec<R::Response> = self.exchange(R::METHOD, deadline, request).await?;
+        let largest_message = pages.iter().map(Message::encoded_len).max();
+        let parts = pages.into_iter().map(ListPage::into_parts);
+        let (entries, completes): (Vec<_>, Vec<_>) = parts.unzip();
+        Ok(Listed {
+            entries: entries.into_iter().flatten().collect(),
+            completes,
+            largest_message: largest_message.unwrap_or_default(),
+        })
     }
 }

@@ -1,72 +1,58 @@
 //! Requests that no generated client sends: other methods, other fields, other sizes.
 
-use std::time::Duration;
-
-use http::uri::PathAndQuery;
-use prost::bytes::{Buf as _, BufMut as _};
-use tonic::{
-    Status,
-    client::Grpc,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+use futures::stream;
+use outrigger_api::{Method, Streams, v1::ListRoutesRequest};
+use prost::{
+    DecodeError, Message,
+    bytes::{Buf, BufMut},
+    encoding::{DecodeContext, WireType, skip_field},
 };
 
 use super::{CallError, Client};
 
-/// Bytes on both sides.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bytes;
+/// A message that is sent as these bytes. Of one that comes nothing is kept.
+#[derive(Debug, Default)]
+struct Raw(Vec<u8>);
 
-impl Codec for Bytes {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
+impl Message for Raw {
+    fn encode_raw(&self, into: &mut impl BufMut) {
+        into.put_slice(&self.0);
     }
 
-    fn decoder(&mut self) -> Self {
-        Self
+    fn merge_field(
+        &mut self,
+        number: u32,
+        wire_type: WireType,
+        from: &mut impl Buf,
+        context: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        skip_field(wire_type, number, from, context)
     }
-}
 
-impl Encoder for Bytes {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, item: Vec<u8>, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        into.put_slice(&item);
-        Ok(())
+    fn encoded_len(&self) -> usize {
+        self.0.len()
     }
-}
 
-impl Decoder for Bytes {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
-        Ok(Some(from.copy_to_bytes(from.remaining()).to_vec()))
+    fn clear(&mut self) {
+        self.0.clear();
     }
 }
 
 impl Client {
-    /// Sends an encoded message to any path, such as `/cloudprovider.v1.ProviderService/GetStatus`.
-    pub async fn send_bytes(
-        &self,
-        rpc: &'static str,
-        path: &'static str,
-        message: Vec<u8>,
-    ) -> Result<Vec<u8>, CallError> {
-        let deadline = Duration::from_secs(30);
-        self.unary(rpc, deadline, message, |channel, request| async move {
-            let mut grpc = Grpc::new(channel);
-            grpc.ready()
-                .await
-                .map_err(|error| Status::unavailable(error.to_string()))?;
-            grpc.unary(request, PathAndQuery::from_static(path), Bytes)
-                .await
-        })
-        .await
+    /// Sends an encoded message to a method, which need not be one of the contract.
+    pub async fn send_bytes(&self, method: &Method, message: Vec<u8>) -> Result<(), CallError> {
+        let request = stream::iter([Raw(message)]);
+        let answer = self.exchange::<_, Raw>(method, method.deadline, request);
+        answer.await.map(drop)
+    }
+
+    /// Calls a method with its context alone, so that it cannot change the cloud: without a key and without items.
+    pub async fn probe(&self, method: &Method) -> Result<(), CallError> {
+        let context = Some(self.context());
+        // The context has the same number in each request that has one.
+        let request = Raw(ListRoutesRequest { context }.encode_to_vec());
+        let request = (method.streams != Streams::Request).then_some(request);
+        let answer = self.exchange::<_, Raw>(method, method.deadline, stream::iter(request));
+        answer.await.map(drop)
     }
 }

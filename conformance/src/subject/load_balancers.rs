@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
-use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason, GetLoadBalancerRequest,
-    LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Node, NodeTargets, Service,
-    ServicePort,
+use outrigger_api::{
+    MethodRequest as _,
+    v1::{
+        CallContext, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason,
+        GetLoadBalancerRequest, ListLoadBalancersRequest, LoadBalancerAnswer,
+        LoadBalancerDisposition as Disposition, Node, NodeTargets, Service, ServicePort,
+        ServiceRef,
+    },
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Subject;
 use crate::{
     client::{CallError, Client},
     inputs::limit,
-    verdict::{Verdict, failed},
+    verdict::{Verdict, expect, failed},
 };
 
 /// The namespace of all Services of the suite.
@@ -63,11 +67,11 @@ impl Subject {
         targets: Option<NodeTargets>,
     ) -> Result<LoadBalancerAnswer, CallError> {
         let request = GetLoadBalancerRequest {
-            context: self.context(),
             service: Some(service.clone()),
             targets,
+            ..GetLoadBalancerRequest::default()
         };
-        let answered = client.get_load_balancer(request).await?;
+        let answered = client.call(request).await?;
         Ok(answered.answer.unwrap_or_default())
     }
 
@@ -78,24 +82,13 @@ impl Subject {
         service: &Service,
         targets: Option<NodeTargets>,
     ) -> Result<LoadBalancerAnswer, CallError> {
-        let answered = client
-            .ensure_load_balancer(self.ensure_request(service, targets))
-            .await?;
-        Ok(answered.answer.unwrap_or_default())
-    }
-
-    /// The request of an Ensure.
-    pub fn ensure_request(
-        &self,
-        service: &Service,
-        targets: Option<NodeTargets>,
-    ) -> EnsureLoadBalancerRequest {
-        EnsureLoadBalancerRequest {
-            context: self.context(),
+        let request = EnsureLoadBalancerRequest {
             service: Some(service.clone()),
             targets,
-            held_addresses: None,
-        }
+            ..EnsureLoadBalancerRequest::default()
+        };
+        let answered = client.call(request).await?;
+        Ok(answered.answer.unwrap_or_default())
     }
 
     /// Ensures with these targets until READY, as the controller does.
@@ -118,7 +111,8 @@ impl Subject {
     ) -> Verdict<LoadBalancerAnswer> {
         let within = limit(self.inputs().limits.ready);
         let call = async || self.ensure_once(client, service, targets.clone()).await;
-        until("EnsureLoadBalancer", within, &[Disposition::Ready], call).await
+        let rpc = EnsureLoadBalancerRequest::METHOD.name;
+        until(rpc, within, &[Disposition::Ready], call).await
     }
 
     /// Deletes until nothing is left.
@@ -130,7 +124,7 @@ impl Subject {
             Disposition::Retained,
             Disposition::NotManaged,
         ];
-        until("DeleteLoadBalancer", within, &ended, call).await
+        until(DeleteLoadBalancerRequest::METHOD.name, within, &ended, call).await
     }
 
     /// One `DeleteLoadBalancer`.
@@ -140,11 +134,41 @@ impl Subject {
         service: &Service,
     ) -> Result<LoadBalancerAnswer, CallError> {
         let request = DeleteLoadBalancerRequest {
-            context: self.context(),
             service: Some(service.clone()),
+            ..DeleteLoadBalancerRequest::default()
         };
-        let answered = client.delete_load_balancer(request).await?;
+        let answered = client.call(request).await?;
         Ok(answered.answer.unwrap_or_default())
+    }
+
+    /// The Services of all load balancers that a list has for this cluster, or for that of a context.
+    pub(crate) async fn listed_services(
+        &self,
+        client: &Client,
+        context: Option<CallContext>,
+    ) -> Result<Vec<ServiceRef>, CallError> {
+        let listed = client.list(ListLoadBalancersRequest { context }).await?;
+        let tags = listed.entries.into_iter();
+        Ok(tags.filter_map(|one| one.service).collect())
+    }
+
+    /// Holds a list, where there is one, against "one load balancer of this Service".
+    pub(crate) async fn is_listed_once(&self, client: &Client, service: &Service) -> Verdict {
+        if !self.load_balancers().list {
+            return Ok(());
+        }
+        let listed = self.listed_services(client, None).await?;
+        let count = listed.iter().filter(|tag| tag.uid == service.uid).count();
+        let expected = format!("the list has one load balancer of {}", service.name);
+        expect(count == 1, expected, count)
+    }
+
+    /// An Ensure whose caller goes away after so many milliseconds. It may have ended before.
+    pub(crate) async fn cut_off(&self, client: &Client, service: &Service, moment: u64) -> Verdict {
+        let targets = self.targets(client, &self.target_nodes()).await?;
+        let ensure = self.ensure_once(client, service, targets);
+        let _ = timeout(Duration::from_millis(moment), ensure).await;
+        Ok(())
     }
 }
 

@@ -28,6 +28,14 @@ impl Subject {
         }
     }
 
+    /// A Node that no machine has.
+    pub fn unknown_node(&self) -> Node {
+        self.node(&Machine {
+            node_name: self.name(),
+            ..Machine::default()
+        })
+    }
+
     /// The Nodes of all machines that exist, with one address each: possible targets.
     pub fn target_nodes(&self) -> Vec<Node> {
         let machines = self.inputs().instances.existing.iter();
@@ -78,7 +86,7 @@ impl Subject {
         removals: &[&str],
     ) -> Vec<SyncNodeSetRequest> {
         let begin = Part::Begin(NodeSetBegin {
-            context: self.context(),
+            context: Some(self.inputs().cluster.context()),
             set_id: set.to_owned(),
             base_revision: base.to_owned(),
             revision: revision.to_owned(),
@@ -98,15 +106,17 @@ impl Subject {
             })
         });
         let changes = chunks.iter().map(|chunk| chunk.len()).sum::<usize>() + removals.len();
-        let commit = Part::Commit(NodeSetCommit {
-            change_count: changes as u32,
-        });
-        std::iter::once(begin)
-            .chain(upserts)
-            .chain(removed)
-            .chain([commit])
-            .map(|part| SyncNodeSetRequest { part: Some(part) })
-            .collect()
+        let parts = std::iter::once(begin).chain(upserts).chain(removed);
+        let parts = parts.map(|part| SyncNodeSetRequest { part: Some(part) });
+        parts.chain([commit(changes)]).collect()
+    }
+}
+
+/// The end of an upload with so many changes.
+pub(crate) fn commit(changes: usize) -> SyncNodeSetRequest {
+    let change_count = changes as u32;
+    SyncNodeSetRequest {
+        part: Some(Part::Commit(NodeSetCommit { change_count })),
     }
 }
 

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use outrigger_api::v1::{
-    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, BatchGetInstancesRequest, CallContext,
-    InstanceView, ListRoutesRequest, Node, Route, RouteResult, instance_result::Outcome,
+use outrigger_api::{
+    MethodRequest as _,
+    v1::{
+        BatchCreateRoutesRequest, BatchDeleteRoutesRequest, BatchGetInstancesRequest, CallContext,
+        InstanceView, ListRoutesRequest, Node, Route, instance_result, route_result::Outcome,
+    },
 };
 use tokio::time::{Instant, sleep};
 
-use super::{Subject, is_passing};
+use super::{Subject, batch_size, is_passing};
 use crate::{
     client::{CallError, Client},
     inputs::limit,
@@ -35,8 +38,38 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 impl Change {
     const fn rpc(self) -> &'static str {
         match self {
-            Self::Create => "BatchCreateRoutes",
-            Self::Delete => "BatchDeleteRoutes",
+            Self::Create => BatchCreateRoutesRequest::METHOD.name,
+            Self::Delete => BatchDeleteRoutesRequest::METHOD.name,
+        }
+    }
+
+    /// The route that a success means; fails where the outcome is none that the method may have.
+    fn judge(self, route: &Route, answered: Result<Outcome, CallError>) -> Verdict<Changed> {
+        let rpc = self.rpc();
+        match (self, answered) {
+            (_, Err(error)) => Ok(Err(error)),
+            // Kept as it was sent.
+            (Self::Create, Ok(Outcome::Found(made))) if made == Route::default() => {
+                Ok(Ok(route.clone()))
+            }
+            (Self::Create, Ok(Outcome::Found(made))) => {
+                expect(
+                    destination(&made) == destination(route),
+                    format!("{rpc} answers the route that was asked for"),
+                    format!("{made:?}"),
+                )?;
+                Ok(Ok(made))
+            }
+            (Self::Delete, Ok(Outcome::Absent(_))) => Ok(Ok(route.clone())),
+            (_, Ok(other)) => {
+                let success = if self == Self::Create {
+                    "found"
+                } else {
+                    "absent"
+                };
+                let expected = format!("the success of {rpc} is {success}");
+                Err(failed(expected, format!("{other:?}")))
+            }
         }
     }
 }
@@ -45,10 +78,7 @@ impl Subject {
     /// Most routes of one batch.
     pub(crate) fn route_batch(&self) -> usize {
         let declared = self.capabilities().routes.unwrap_or_default();
-        match declared.max_batch_size {
-            0 => 100,
-            size => size.min(500) as usize,
-        }
+        batch_size(declared.max_batch_size)
     }
 
     /// The Nodes of all machines that exist, with the addresses that a lookup names.
@@ -58,18 +88,15 @@ impl Subject {
             return Ok(nodes);
         }
         let request = BatchGetInstancesRequest {
-            context: self.context(),
-            nodes: nodes.clone(),
-            max_staleness: None,
+            items: nodes.clone(),
             view: InstanceView::Metadata.into(),
+            ..BatchGetInstancesRequest::default()
         };
-        for result in client.batch_get_instances(request).await?.results {
-            let named = |node: &&mut Node| node.name == result.node_name;
-            if let (Some(node), Some(Outcome::Found(instance))) =
-                (nodes.iter_mut().find(named), &result.outcome)
+        for (node, answered) in nodes.iter_mut().zip(client.batch(request).await??) {
+            if let Ok(instance_result::Outcome::Found(instance)) = answered
                 && !instance.addresses.is_empty()
             {
-                node.addresses.clone_from(&instance.addresses);
+                node.addresses = instance.addresses;
             }
         }
         Ok(nodes)
@@ -127,7 +154,7 @@ impl Subject {
 
     /// All routes of this cluster; the list must be complete.
     pub(crate) async fn list_routes(&self, client: &Client) -> Verdict<Vec<Route>> {
-        self.list_routes_of(client, self.context()).await
+        self.list_routes_of(client, None).await
     }
 
     /// The same for the cluster of a context.
@@ -136,7 +163,7 @@ impl Subject {
         client: &Client,
         context: Option<CallContext>,
     ) -> Verdict<Vec<Route>> {
-        let listed = client.list_routes(ListRoutesRequest { context }).await?;
+        let listed = client.list(ListRoutesRequest { context }).await?;
         expect(
             listed.is_complete(),
             "ListRoutes ends with a message that has complete",
@@ -153,27 +180,22 @@ impl Subject {
         context: Option<CallContext>,
         routes: &[Route],
     ) -> Verdict<Vec<Changed>> {
-        let routes_of_call = routes.to_vec();
+        let items = routes.to_vec();
         let answered = match change {
             Change::Create => {
-                let request = BatchCreateRoutesRequest {
-                    context,
-                    routes: routes_of_call,
-                };
-                let answered = client.batch_create_routes(request).await;
-                answered.map(|answer| answer.results)
+                let request = BatchCreateRoutesRequest { context, items };
+                client.batch(request).await?
             }
             Change::Delete => {
-                let request = BatchDeleteRoutesRequest {
-                    context,
-                    routes: routes_of_call,
-                };
-                let answered = client.batch_delete_routes(request).await;
-                answered.map(|answer| answer.results)
+                let request = BatchDeleteRoutesRequest { context, items };
+                client.batch(request).await?
             }
         };
         match answered {
-            Ok(results) => one_each(change, routes, &results),
+            Ok(answered) => {
+                let both = routes.iter().zip(answered);
+                both.map(|(route, one)| change.judge(route, one)).collect()
+            }
             Err(error) => Ok(vec![Err(error); routes.len()]),
         }
     }
@@ -194,10 +216,7 @@ impl Subject {
         for batch in routes.chunks(self.route_batch()) {
             let started = Instant::now();
             loop {
-                let context = self.context();
-                let changed = self
-                    .change_routes_once(client, change, context, batch)
-                    .await?;
+                let changed = self.change_routes_once(client, change, None, batch).await?;
                 let error = changed.iter().find_map(|one| one.as_ref().err()).cloned();
                 let Some(error) = error else {
                     ended.extend(changed.into_iter().flatten());
@@ -262,43 +281,4 @@ pub(crate) fn leads_to(route: &Route, node: &Node) -> bool {
     (!route.node_name.is_empty() && route.node_name == node.name)
         || (!route.provider_id.is_empty() && route.provider_id == node.provider_id)
         || node.addresses.iter().any(|one| is_hop(&one.address))
-}
-
-/// The outcomes in the order of the routes; fails unless there is one result for each.
-fn one_each(change: Change, routes: &[Route], results: &[RouteResult]) -> Verdict<Vec<Changed>> {
-    let rpc = change.rpc();
-    let outcome = |route: &Route| {
-        let key = (&route.destination_cidr, &route.node_name);
-        let of_route = |one: &&RouteResult| (&one.destination_cidr, &one.node_name) == key;
-        let found: Vec<_> = results.iter().filter(of_route).collect();
-        let expected = format!("{rpc} has one result for {} to {:?}", key.0, key.1);
-        let [result] = found.as_slice() else {
-            let keys = results.iter().map(|one| {
-                let (cidr, node) = (&one.destination_cidr, &one.node_name);
-                format!("{cidr} to {node:?}")
-            });
-            let keys: Vec<_> = keys.collect();
-            return Err(failed(expected, format!("results for {keys:?}")));
-        };
-        let Some(status) = &result.status else {
-            return Err(failed(format!("{expected}, with a status"), "no status"));
-        };
-        if status.code != 0 {
-            return Ok(Err(CallError::of_item(rpc, status)));
-        }
-        let answered = result.route.as_ref().unwrap_or(route);
-        expect(
-            destination(answered) == destination(route),
-            format!("{rpc} answers the route that was asked for"),
-            format!("{answered:?}"),
-        )?;
-        Ok(Ok(answered.clone()))
-    };
-    let outcomes = routes.iter().map(outcome).collect::<Verdict<Vec<_>>>()?;
-    expect(
-        results.len() == routes.len(),
-        format!("{rpc} has exactly one result for each of {}", routes.len()),
-        format!("{} results", results.len()),
-    )?;
-    Ok(outcomes)
 }

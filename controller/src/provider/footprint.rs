@@ -190,7 +190,7 @@ mod tests {
             ..v1::Instance::default()
         };
         let list = v1::ListInstancesResponse {
-            instances: vec![instance; 1_000],
+            items: vec![instance; 1_000],
             complete: true,
         };
         let (bytes, _) = memory("ListInstancesResponse", &list);

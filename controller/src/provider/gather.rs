@@ -259,7 +259,7 @@ mod tests {
             ..v1::Instance::default()
         };
         let part = v1::ListInstancesResponse {
-            instances: vec![instance; 1_000],
+            items: vec![instance; 1_000],
             complete: false,
         };
         let message = part.encode_to_vec();

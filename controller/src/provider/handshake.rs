@@ -190,7 +190,7 @@ pub(super) fn accept(
             .volumes
             .map(|offered| accept_volumes(&name, offered))
             .transpose()?,
-        node_sets: offered.node_sets.is_some(),
+        node_sets: offered.node_sets,
         node_effects: effects.map(|effects| effects.on_nodes),
         effects_not_granted: not_granted,
         node_annotation_prefixes: entries(

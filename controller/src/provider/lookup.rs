@@ -196,7 +196,7 @@ async fn call_batch(
     let began = Instant::now();
     let request = |session: &Session, context| v1::BatchGetInstancesRequest {
         context: Some(context),
-        nodes: items
+        items: items
             .iter()
             .map(|item| wire::asked_node(&item.node, session))
             .collect(),

@@ -221,7 +221,8 @@ impl Shared {
         base: Option<Arc<Targets>>,
         targets: &Targets,
     ) -> Result<(), Error> {
-        if let Some(base) = base
+        let deltas = session.node_sets.is_some_and(|declared| declared.deltas);
+        if let Some(base) = base.filter(|_| deltas)
             && let Some(delta) = Upload::delta(session, &base, targets)?
         {
             let result = self.send_upload(preconditions, session, delta).await;
@@ -281,7 +282,7 @@ fn is_newer(targets: &Targets, held: &Targets) -> bool {
 impl Session {
     /// Whether node sets are declared and served.
     pub(super) fn has_node_sets(&self) -> bool {
-        self.node_sets && !self.lacks(SyncNodeSet::NAME)
+        self.node_sets.is_some() && !self.lacks(SyncNodeSet::NAME)
     }
 }
 

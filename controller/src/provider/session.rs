@@ -81,8 +81,8 @@ pub struct HandshakeResult {
     pub routes: Option<RoutesCapability>,
     /// Which volumes are looked up; `None` when the provider serves none.
     pub volumes: Option<VolumesCapability>,
-    /// Whether node sets are declared.
-    pub node_sets: bool,
+    /// How node sets are held; `None` when the provider serves none. One of them is used.
+    pub node_sets: Option<v1::NodeSetsCapability>,
     /// Writes to Nodes that the provider may ask for; `None` when it declares no effects at all.
     pub node_effects: Option<AllowedEffects>,
     /// Prefixes of effects that the provider declares and under which the operator grants nothing.

@@ -1,8 +1,10 @@
 //! Nodes and Services as the provider may see them, and what it wants written to them.
 
+use std::time::Duration;
+
 use ipnet::IpNet;
 use jiff::Timestamp;
-use outrigger_api::v1;
+use outrigger_api::v1::{self, AbsenceCertainty};
 use outrigger_core::{
     annotations::ALL,
     effects::RawEffects,
@@ -27,6 +29,25 @@ pub(super) fn effects(effects: v1::KubernetesEffects) -> RawEffects {
             .map(|c| (c.r#type, c.status, c.reason, c.message))
             .collect(),
         remove_conditions: effects.remove_conditions,
+    }
+}
+
+/// Why an absence that a call of `took` names is not believed, though nothing is said of a cache or a young object.
+pub(super) fn doubt(absent: &v1::Absent, took: Duration) -> Option<String> {
+    match absent.certainty() {
+        AbsenceCertainty::NotVisibleYet => None,
+        AbsenceCertainty::Unspecified => Some("it has no certainty; CONFIRMED is required".into()),
+        AbsenceCertainty::Confirmed => {
+            // Without an age the cloud was asked for this call.
+            match absent.age.map(Duration::try_from)? {
+                Ok(age) if age <= took => None,
+                Ok(age) => Some(format!(
+                    "it is CONFIRMED with an age of {age:?}, but the call took {took:?}: the cloud was \
+                     asked before the call"
+                )),
+                Err(_) => Some("it is CONFIRMED with a negative age".into()),
+            }
+        }
     }
 }
 

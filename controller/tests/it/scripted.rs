@@ -157,9 +157,9 @@ impl InstancesService for Service {
         &self,
         request: Request<v1::BatchGetInstancesRequest>,
     ) -> Result<Response<v1::BatchGetInstancesResponse>, Status> {
-        let nodes = request.into_inner().nodes;
+        let nodes = request.into_inner().items;
         let result = |node: &v1::Node| v1::InstanceResult {
-            node_name: node.name.clone(),
+            key: node.name.clone(),
             outcome: Some((self.answer)(node)),
             effects: None,
         };

@@ -18,19 +18,13 @@ export function clusterUid(context: CallContext | undefined): string {
   return context.clusterUid;
 }
 
-/** The request, unless its type has a context and it has none. */
-function withContext<Q extends object>(request: Q): Q {
-  if ("context" in request && !request.context) throw new ProviderError("INVALID_REQUEST", "the request has no context");
-  return request;
-}
-
 /** Handlers for a server. The signal that they pass on is aborted by a cancel, a deadline and a lost connection. */
 export class Calls {
   /** Set at SIGTERM: calls that arrive from then on are refused. */
   ending = false;
 
-  unary<Q extends object, S>(work: (request: Q, signal: AbortSignal) => S | Promise<S>): grpc.handleUnaryCall<Q, S> {
-    return (call, reply) => void this.run(call, (signal) => work(withContext(call.request), signal)).then(
+  unary<Q, S>(work: (request: Q, signal: AbortSignal) => S | Promise<S>): grpc.handleUnaryCall<Q, S> {
+    return (call, reply) => void this.run(call, (signal) => work(call.request, signal)).then(
       (answer) => { reply(null, answer); }, reply);
   }
 
@@ -39,7 +33,7 @@ export class Calls {
   }
 
   /** The work writes its answers with `send`, which resolves once the reader has room for another. */
-  stream<Q extends object, S>(
+  stream<Q, S>(
     work: (request: Q, send: (answer: S) => Promise<void>, signal: AbortSignal) => Promise<void>,
   ): grpc.handleServerStreamingCall<Q, S> {
     return (call) => {
@@ -48,7 +42,7 @@ export class Calls {
         if (!call.write(answer)) await once(call, "drain", { signal });
       };
       const begin = (signal: AbortSignal) =>
-        work(withContext(call.request), (answer) => sent = sent.then(() => write(answer, signal)), signal);
+        work(call.request, (answer) => sent = sent.then(() => write(answer, signal)), signal);
       this.run(call, begin)
         .then(() => call.end(), (error: unknown) => call.emit("error", error));
     };

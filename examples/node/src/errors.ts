@@ -1,25 +1,9 @@
-/** Errors of the contract: a reason, its gRPC code, and the details in which both travel. */
-import { Metadata, status } from "@grpc/grpc-js";
+/** Errors of the contract: a reason, and the details in which it travels. */
+import { Metadata, type status } from "@grpc/grpc-js";
 import { ErrorInfo, RetryInfo } from "../gen/google/rpc/error_details.js";
 import { Status } from "../gen/google/rpc/status.js";
+import { CODES } from "./contract.js";
 
-/** The reasons that a provider gives, as in proto/reasons.txt. */
-const CODES = {
-  INVALID_REQUEST: status.INVALID_ARGUMENT,
-  INVALID_ANNOTATION: status.INVALID_ARGUMENT,
-  UNSUPPORTED_PROTOCOL: status.INVALID_ARGUMENT,
-  UNSUPPORTED_FEATURE: status.INVALID_ARGUMENT,
-  MALFORMED_PROVIDER_ID: status.INVALID_ARGUMENT,
-  NODE_SET_UNKNOWN: status.FAILED_PRECONDITION,
-  NODE_SET_BASE_MISMATCH: status.FAILED_PRECONDITION,
-  VERSION_UNSUPPORTED: status.FAILED_PRECONDITION,
-  QUOTA_EXCEEDED: status.RESOURCE_EXHAUSTED,
-  RATE_LIMITED: status.RESOURCE_EXHAUSTED,
-  CREDENTIALS_INVALID: status.UNAUTHENTICATED,
-  CLOUD_UNAVAILABLE: status.UNAVAILABLE,
-  SHUTTING_DOWN: status.UNAVAILABLE,
-  CLOUD_ERROR: status.INTERNAL,
-} as const;
 type Reason = keyof typeof CODES;
 
 /** Reasons about the whole cloud, whichever item met them. */

@@ -1,5 +1,5 @@
 /** InstancesService: the machines of the cloud. */
-import type { Node } from "../gen/cloudprovider/v1/common.js";
+import { AbsenceCertainty, type Node } from "../gen/cloudprovider/v1/common.js";
 import * as api from "../gen/cloudprovider/v1/instances.js";
 import type { Calls } from "./calls.js";
 import type { Cloud, Machine } from "./cloud.js";
@@ -8,20 +8,12 @@ import { ProviderError } from "./errors.js";
 const SCHEME = "memory://";
 export const MAX_BATCH = 100;
 
-/** Refuses a batch that breaks the contract. */
-export function checkKeys(keys: string[], most: number): void {
-  if (keys.length < 1 || keys.length > most || keys.includes("") || new Set(keys).size < keys.length) {
-    throw new ProviderError("INVALID_REQUEST", `the batch is not 1 to ${String(most)} items, each with its own key`);
-  }
-}
-
 export function instances(cloud: Cloud, calls: Calls) {
   return {
-    batchGetInstances: calls.unary(async ({ nodes }: api.BatchGetInstancesRequest, signal) => {
-      checkKeys(nodes.map(({ name }) => name), MAX_BATCH);
+    batchGetInstances: calls.unary(async ({ items }: api.BatchGetInstancesRequest, signal) => {
       // One cloud call for all of them, without a cache: an absence is CONFIRMED.
       const machines = await cloud.read(signal, ({ machines }) => [...machines.values()]);
-      const results = nodes.map((node) => ({ nodeName: node.name, outcome: outcome(node, machines) }));
+      const results = items.map((node) => ({ key: node.name, outcome: outcome(node, machines) }));
       return api.BatchGetInstancesResponse.fromPartial({ results });
     }),
   } satisfies Partial<api.InstancesServiceServer>;
@@ -36,7 +28,7 @@ function outcome({ name, providerId }: Node, machines: Machine[]): api.InstanceR
   }
   const machine = machines.find((one) => (providerId ? SCHEME + one.id === providerId : one.name === name));
   if (machine) return { $case: "found", value: instance(machine) };
-  return { $case: "absent", value: { certainty: api.AbsenceCertainty.CONFIRMED, age: undefined } };
+  return { $case: "absent", value: { certainty: AbsenceCertainty.CONFIRMED, age: undefined, reason: "" } };
 }
 
 function instance({ id, name, address, running }: Machine): api.Instance {

@@ -5,7 +5,6 @@ import * as api from "../gen/cloudprovider/v1/load_balancers.js";
 import { type Calls, clusterUid, type Locks } from "./calls.js";
 import type { Balancer, Cloud, Wanted } from "./cloud.js";
 import { errorOfItem, ProviderError } from "./errors.js";
-import { checkKeys } from "./instances.js";
 import type { NodeSets } from "./nodeSets.js";
 
 const { READY, DIFFERS, IN_PROGRESS, NOT_MANAGED, ABSENT } = api.LoadBalancerDisposition;
@@ -40,16 +39,15 @@ export function loadBalancers(cloud: Cloud, calls: Calls, locks: Locks, sets: No
     updateLoadBalancerNodes: calls.stream(async (request: api.UpdateLoadBalancerNodesRequest, send, signal) => {
       const cluster = clusterUid(request.context);
       const targets = addressesOf(sets.resolve(request.targets));
-      checkKeys(request.services.map(({ uid }) => uid), MAX_SERVICES);
-      await Promise.all(request.services.map(async (service) => {
+      await Promise.all(request.items.map(async (service) => {
         const outcome = await locks.hold(service.uid, signal, async () => {
           if (service.loadBalancerClass) return response(NOT_MANAGED);
           const known = await cloud.find(signal, cluster, service.uid);
           if (!known) return response(ABSENT);
           return { answer: answer(await cloud.put(signal, { ...known, wanted: { ...known.wanted, targets } }), READY) };
-        }).then(({ answer: value }) => ({ $case: "answer" as const, value }),
+        }).then(({ answer: value }) => ({ $case: "found" as const, value }),
           (error: unknown) => ({ $case: "error" as const, value: errorOfItem(error) }));
-        await send({ service: refOf(service), outcome });
+        await send({ results: [{ key: service.uid, outcome }] });
       }));
     }),
     deleteLoadBalancer: calls.unary(async (request: api.DeleteLoadBalancerRequest, signal) => {
@@ -64,9 +62,9 @@ export function loadBalancers(cloud: Cloud, calls: Calls, locks: Locks, sets: No
       const cluster = clusterUid(context);
       const all = await cloud.read(signal, ({ balancers }) => [...balancers.values()]);
       for (const one of all.filter((one) => one.cluster === cluster)) {
-        await send({ loadBalancers: [{ ...answer(one, READY), service: one.service }], complete: false });
+        await send({ items: [{ ...answer(one, READY), service: one.service }], complete: false });
       }
-      await send({ loadBalancers: [], complete: true });
+      await send({ items: [], complete: true });
     }),
   } satisfies Partial<api.LoadBalancersServiceServer>;
 }

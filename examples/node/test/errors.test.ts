@@ -29,19 +29,21 @@ async function updateWith(failure: ProviderError, scope: TestContext): Promise<s
     server.forceShutdown();
   });
   const targets = { targets: { $case: "inline" as const, value: { nodes: [] } } };
-  const request = { context, services: [service("bad"), service("good")], targets };
+  const request = { context, items: [service("bad"), service("good")], targets };
   const results: string[] = [];
   const stream = all.loadBalancers.updateLoadBalancerNodes(request, { deadline: Date.now() + 10_000 });
-  for await (const { service: of, outcome } of stream as AsyncIterable<UpdateLoadBalancerNodesResponse>) {
-    const text = outcome?.$case === "error" ? reasonOf(outcome.value) : String(outcome?.$case);
-    results.push(`${of?.name ?? ""}: ${text}`);
+  for await (const part of stream as AsyncIterable<UpdateLoadBalancerNodesResponse>) {
+    for (const { key, outcome } of part.results) {
+      const text = outcome?.$case === "error" ? reasonOf(outcome.value) : String(outcome?.$case);
+      results.push(`${key}: ${text}`);
+    }
   }
   return results.sort();
 }
 
 test("an update answers for the other Services where the cloud fails for one", async (scope) => {
   const results = await updateWith(new ProviderError("CLOUD_ERROR", "422"), scope);
-  assert.deepEqual(results, ["bad: 13 cloudprovider.v1 CLOUD_ERROR", "good: answer"]);
+  assert.deepEqual(results, ["uid-bad: 13 cloudprovider.v1 CLOUD_ERROR", "uid-good: found"]);
 });
 
 test("an error that concerns the whole cloud is that of the update", async (scope) => {

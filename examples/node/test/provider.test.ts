@@ -3,7 +3,8 @@ import type { ChildProcess } from "node:child_process";
 import { after, before, test } from "node:test";
 import type { NodeTargets, SyncNodeSetRequest } from "../gen/cloudprovider/v1/node_sets.js";
 import { LoadBalancerDisposition as D, type UpdateLoadBalancerNodesResponse } from "../gen/cloudprovider/v1/load_balancers.js";
-import { PowerState, AbsenceCertainty } from "../gen/cloudprovider/v1/instances.js";
+import { AbsenceCertainty } from "../gen/cloudprovider/v1/common.js";
+import { PowerState } from "../gen/cloudprovider/v1/instances.js";
 import { ask, type Clients, clients, close, context, eventually, node, nodeAt, reasonOf, refusal, service, start, stop, temporarySocket } from "./harness.js";
 
 let child: ChildProcess;
@@ -21,8 +22,8 @@ after(async () => {
 
 const inline = (...nodes: ReturnType<typeof node>[]): NodeTargets => ({ targets: { $case: "inline", value: { nodes } } });
 const named = (revision: string): NodeTargets => ({ targets: { $case: "ref", value: { setId: "set", revision } } });
-const lookup = (...nodes: ReturnType<typeof node>[]) =>
-  ask(all.instances.batchGetInstances.bind(all.instances), { context, nodes, maxStaleness: undefined, view: 1 });
+const lookup = (...items: ReturnType<typeof node>[]) =>
+  ask(all.instances.batchGetInstances.bind(all.instances), { context, items, maxStaleness: undefined, view: 1 });
 const balancers = () => all.loadBalancers;
 const get = (of: ReturnType<typeof service>, targets?: NodeTargets) =>
   ask(balancers().getLoadBalancer.bind(balancers()), { context, service: of, targets });
@@ -40,11 +41,11 @@ async function ready(of: ReturnType<typeof service>, targets?: NodeTargets, held
   });
 }
 
-async function update(services: ReturnType<typeof service>[], targets: NodeTargets): Promise<Map<string, D | undefined>> {
+async function update(items: ReturnType<typeof service>[], targets: NodeTargets): Promise<Map<string, D | undefined>> {
   const found = new Map<string, D | undefined>();
-  const stream = balancers().updateLoadBalancerNodes({ context, services, targets }) as AsyncIterable<UpdateLoadBalancerNodesResponse>;
-  for await (const { service: of, outcome } of stream) {
-    found.set(of?.name ?? "", outcome?.$case === "answer" ? outcome.value.disposition : undefined);
+  const stream = balancers().updateLoadBalancerNodes({ context, items, targets }) as AsyncIterable<UpdateLoadBalancerNodesResponse>;
+  for await (const { results } of stream) {
+    for (const { key, outcome } of results) found.set(key, outcome?.$case === "found" ? outcome.value.disposition : undefined);
   }
   return found;
 }
@@ -52,20 +53,14 @@ async function update(services: ReturnType<typeof service>[], targets: NodeTarge
 async function owned(): Promise<string[]> {
   const names: string[] = [];
   let complete = false;
-  for await (const part of balancers().listLoadBalancers({ context }) as AsyncIterable<{ loadBalancers: { service: { name: string } | undefined }[]; complete: boolean }>) {
+  for await (const part of balancers().listLoadBalancers({ context }) as AsyncIterable<{ items: { service: { name: string } | undefined }[]; complete: boolean }>) {
     assert.ok(!complete);
-    names.push(...part.loadBalancers.map((one) => one.service?.name ?? ""));
+    names.push(...part.items.map((one) => one.service?.name ?? ""));
     complete = part.complete;
   }
   assert.ok(complete);
   return names;
 }
-
-test("a request without a context breaks the contract", async () => {
-  const call = ask(all.instances.batchGetInstances.bind(all.instances),
-    { context: undefined, nodes: [node("worker-1")], maxStaleness: undefined, view: 1 });
-  assert.equal(await refusal(call), "3 cloudprovider.v1 INVALID_REQUEST");
-});
 
 test("a handshake takes the highest common minor and refuses a range without one", async () => {
   const shake = (minMinor: number, maxMinor: number) => ask(all.provider.handshake.bind(all.provider), {
@@ -83,25 +78,18 @@ test("instances: found by id and name, stopped, absent, another provider's, malf
     node("renamed", { providerId }), node("stopped"), node("gone"), node("gone-id", { providerId: "memory://i-000000000000" }),
     node("foreign", { providerId: "aws:///eu/i-1" }), node("odd", { providerId: "memory://x" }),
   );
-  const outcomes = results.map(({ nodeName, outcome }) => {
+  const outcomes = results.map(({ key, outcome }) => {
     switch (outcome?.$case) {
-      case "found": return `${nodeName} ${outcome.value.nodeName} ${PowerState[outcome.value.powerState]}`;
-      case "absent": return `${nodeName} ${AbsenceCertainty[outcome.value.certainty]}`;
-      case "error": return `${nodeName} ${reasonOf(outcome.value)}`;
-      default: return `${nodeName} ${String(outcome?.$case)}`;
+      case "found": return `${key} ${outcome.value.nodeName} ${PowerState[outcome.value.powerState]}`;
+      case "absent": return `${key} ${AbsenceCertainty[outcome.value.certainty]}`;
+      case "error": return `${key} ${reasonOf(outcome.value)}`;
+      default: return `${key} ${String(outcome?.$case)}`;
     }
   });
   assert.deepEqual(outcomes, [
     "renamed worker-1 RUNNING", "stopped stopped SHUTDOWN", "gone CONFIRMED", "gone-id CONFIRMED",
     "foreign notManaged", "odd 3 cloudprovider.v1 MALFORMED_PROVIDER_ID",
   ]);
-});
-
-test("instances: a batch that breaks the contract is INVALID_REQUEST", async () => {
-  const many = Array.from({ length: 101 }, (_, i) => node(`n-${String(i)}`));
-  for (const batch of [[], [node("a"), node("a")], many]) {
-    assert.equal(await refusal(lookup(...batch)), "3 cloudprovider.v1 INVALID_REQUEST");
-  }
 });
 
 test("a load balancer is made once, found, changed, and removed twice", async () => {
@@ -155,18 +143,17 @@ test("an update answers for each Service, changes targets and makes nothing", as
   await ready(here);
   const targets = inline(nodeAt("a", "10.0.0.2"), nodeAt("b", "10.0.0.1"));
   const found = await update([here, service("none"), service("other", { loadBalancerClass: "other" })], targets);
-  assert.deepEqual(found, new Map([["here", D.READY], ["none", D.ABSENT], ["other", D.NOT_MANAGED]]));
+  assert.deepEqual(found, new Map([["uid-here", D.READY], ["uid-none", D.ABSENT], ["uid-other", D.NOT_MANAGED]]));
   assert.equal((await get(here, targets)).answer?.disposition, D.READY);
   assert.deepEqual(await owned(), ["here"]);
   const many = Array.from({ length: 100 }, (_, i) => service(`none-${String(i)}`));
   assert.equal((await update(many, targets)).size, 100);
-  await assert.rejects(update([...many, here], targets), /batch/);
   await remove(here);
 });
 
 type Part = NonNullable<SyncNodeSetRequest["part"]>;
-const begin = (revision: string, nodeCount: number, baseRevision = ""): Part => ({ $case: "begin", value: { context, setId: "set", baseRevision, revision, nodeCount } });
-const chunk = (names: string[], removals: string[] = []): Part => ({ $case: "chunk", value: { upserts: names.map((name) => nodeAt(name, `10.9.0.${name}`)), removals } });
+const begin = (revision: string, nodeCount: number): Part => ({ $case: "begin", value: { context, setId: "set", baseRevision: "", revision, nodeCount } });
+const chunk = (...names: string[]): Part => ({ $case: "chunk", value: { upserts: names.map((name) => nodeAt(name, `10.9.0.${name}`)), removals: [] } });
 const commit = (changeCount: number): Part => ({ $case: "commit", value: { changeCount } });
 const sync = (...parts: Part[]) => new Promise((resolve, reject) => {
   const call = all.nodeSets.syncNodeSet((error, answer) => { if (error) reject(error); else resolve(answer.revision); });
@@ -177,28 +164,25 @@ const sync = (...parts: Part[]) => new Promise((resolve, reject) => {
 test("a node set is applied whole or not at all; the two latest revisions are held", async () => {
   const held = service("held");
   assert.equal(await refusal(ensure(held, named("1"))), "9 cloudprovider.v1 NODE_SET_UNKNOWN");
-  assert.equal(await sync(begin("1", 2), chunk(["1"]), chunk(["2"]), commit(2)), "1");
+  assert.equal(await sync(begin("1", 2), chunk("1"), chunk("2"), commit(2)), "1");
   await ready(held, named("1"));
   assert.equal((await get(held, inline(nodeAt("x", "10.9.0.1"), nodeAt("y", "10.9.0.2")))).answer?.disposition, D.READY);
-  for (const [parts, reason] of [
-    [[begin("bad", 1, "0"), chunk(["1"]), commit(1)], "9 cloudprovider.v1 NODE_SET_BASE_MISMATCH"],
-    [[begin("bad", 1), chunk(["1"])], "3 cloudprovider.v1 INVALID_REQUEST"],
-    [[begin("bad", 2), chunk(["1"]), commit(1)], "3 cloudprovider.v1 INVALID_REQUEST"],
-    [[begin("bad", 1), chunk(["1"]), commit(2)], "3 cloudprovider.v1 INVALID_REQUEST"],
-    [[begin("bad", 1), chunk(["1", "1"]), commit(2)], "3 cloudprovider.v1 INVALID_REQUEST"],
-    [[begin("bad", 0), chunk([], ["1"]), commit(1)], "3 cloudprovider.v1 INVALID_REQUEST"],
-    [[chunk(["1"]), begin("bad", 1), commit(1)], "3 cloudprovider.v1 INVALID_REQUEST"],
-    [[begin("bad", 0), commit(0), commit(0)], "3 cloudprovider.v1 INVALID_REQUEST"],
-    [[], "3 cloudprovider.v1 INVALID_REQUEST"],
-  ] as const) {
-    assert.equal(await refusal(sync(...parts)), reason);
+  for (const parts of [
+    [],
+    [chunk("1"), commit(1)],
+    [begin("bad", 1), chunk("1")],
+    [begin("bad", 2), chunk("1"), commit(1)],
+    [begin("bad", 1), chunk("1"), commit(2)],
+    [begin("bad", 1), chunk("1", "1"), commit(1)],
+  ]) {
+    assert.equal(await refusal(sync(...parts)), "3 cloudprovider.v1 INVALID_REQUEST");
   }
   assert.equal(await refusal(ensure(held, named("bad"))), "9 cloudprovider.v1 NODE_SET_UNKNOWN");
-  assert.equal(await sync(begin("2", 2, "1"), chunk(["3"], ["1"]), commit(2)), "2");
+  assert.equal(await sync(begin("2", 1), chunk("3"), commit(1)), "2");
   assert.equal((await get(held, named("1"))).answer?.disposition, D.READY);
   assert.equal((await get(held, named("2"))).answer?.disposition, D.DIFFERS);
-  assert.equal(await sync(begin("1", 2, "1"), commit(0)), "1");
-  assert.equal(await sync(begin("3", 0, "1"), chunk([], ["1", "2"]), commit(2)), "3");
+  assert.equal(await sync(begin("1", 2), chunk("1", "2"), commit(2)), "1");
+  assert.equal(await sync(begin("3", 0), commit(0)), "3");
   assert.equal(await refusal(ensure(held, named("2"))), "9 cloudprovider.v1 NODE_SET_UNKNOWN");
   assert.equal((await get(held, named("1"))).answer?.disposition, D.READY);
   await remove(held);
@@ -207,7 +191,7 @@ test("a node set is applied whole or not at all; the two latest revisions are he
 test("an upload that is cancelled before its commit applies nothing", async () => {
   const call = all.nodeSets.syncNodeSet(() => undefined);
   call.write({ part: begin("cancelled", 1) });
-  call.write({ part: chunk(["1"]) });
+  call.write({ part: chunk("1") });
   await lookup(node("worker-1"));
   call.cancel();
   await lookup(node("worker-1"));

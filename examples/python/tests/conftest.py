@@ -67,9 +67,9 @@ class Client:
         cluster = ClusterInfo(name=CONTEXT.cluster_name, uid=CONTEXT.cluster_uid)
         await self.provider.Handshake(HandshakeRequest(min_minor=1, max_minor=1, cluster=cluster))
 
-    async def sync(self, revision: str, nodes: list[Node], base: str = "") -> NodeTargets:
+    async def sync(self, revision: str, nodes: list[Node]) -> NodeTargets:
         parts = [
-            SyncNodeSetRequest(begin=begin(revision, len(nodes), base)),
+            SyncNodeSetRequest(begin=begin(revision, len(nodes))),
             SyncNodeSetRequest(chunk=NodeSetChunk(upserts=nodes)),
             SyncNodeSetRequest(commit=NodeSetCommit(change_count=len(nodes))),
         ]
@@ -91,8 +91,8 @@ class Provider(Client):
         await asyncio.wait_for(self.served, 30)
 
 
-def begin(revision: str, count: int, base: str = "") -> NodeSetBegin:
-    return NodeSetBegin(context=CONTEXT, set_id="nodes", revision=revision, base_revision=base, node_count=count)
+def begin(revision: str, count: int) -> NodeSetBegin:
+    return NodeSetBegin(context=CONTEXT, set_id="nodes", revision=revision, node_count=count)
 
 
 def node(name: str, ip: str) -> Node:

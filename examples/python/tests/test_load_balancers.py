@@ -148,8 +148,9 @@ async def test_work_ends_with_its_deadline_or_connection(provider: Provider, cal
 
 
 async def update(provider: Provider, of: list[Service], targets: NodeTargets) -> dict[str, Any]:
-    request = UpdateLoadBalancerNodesRequest(context=CONTEXT, services=of, targets=targets)
-    return {each.service.uid: each async for each in provider.load_balancers.UpdateLoadBalancerNodes(request)}
+    request = UpdateLoadBalancerNodesRequest(context=CONTEXT, items=of, targets=targets)
+    parts = provider.load_balancers.UpdateLoadBalancerNodes(request)
+    return {each.key: each async for part in parts for each in part.results}
 
 
 async def test_an_update_answers_each_service(provider: Provider) -> None:
@@ -163,9 +164,9 @@ async def test_an_update_answers_each_service(provider: Provider) -> None:
     for _ in range(10):
         provider.cloud.steps.release()
     results = await updating
-    assert results["uid-1"].answer == made
+    assert results["uid-1"].found == made
     assert details(results["uid-2"].error) == ("OPERATION_IN_PROGRESS", 1)
-    assert disposition(results["uid-3"].answer) == "ABSENT"
+    assert disposition(results["uid-3"].found) == "ABSENT"
     assert provider.cloud.load_balancers[TAGS].spec.targets == {"10.0.0.1", "10.0.0.2"}
     await busy
 
@@ -174,14 +175,8 @@ async def test_a_revision_is_held_until_two_later_ones_have_come(provider: Provi
     first = await provider.sync("1", [node("a", "10.0.0.1")])
     await provider.sync("2", [node("a", "10.0.0.1"), node("b", "10.0.0.2")])
     assert disposition(await ensure(provider, service(), first)) == "READY"
-    delta = [
-        Part(begin=begin("3", 1, base="2")),
-        Part(chunk=NodeSetChunk(removals=["a"])),
-        Part(commit=NodeSetCommit(change_count=1)),
-    ]
     for _ in range(2):
-        await provider.node_sets.SyncNodeSet(iter(delta))
-    third = NodeTargets(ref=NodeSetRef(set_id="nodes", revision="3"))
+        third = await provider.sync("3", [node("b", "10.0.0.2")])
     await ensure(provider, service(), third)
     assert provider.cloud.load_balancers[TAGS].spec.targets == {"10.0.0.2"}
     call = provider.load_balancers.EnsureLoadBalancer(ensuring(service(), first))
@@ -193,20 +188,17 @@ COMMIT = Part(commit=NodeSetCommit(change_count=1))
 
 
 @pytest.mark.parametrize(
-    ("parts", "reason"),
+    "parts",
     [
-        ([], "INVALID_REQUEST"),
-        ([CHUNK, COMMIT], "INVALID_REQUEST"),
-        ([Part(begin=begin("1", 1)), CHUNK], "INVALID_REQUEST"),
-        ([Part(begin=begin("1", 2)), CHUNK, COMMIT], "INVALID_REQUEST"),
-        ([Part(begin=begin("1", 1)), CHUNK, CHUNK, COMMIT], "INVALID_REQUEST"),
-        ([Part(begin=begin("1", 1)), CHUNK, Part(), COMMIT], "INVALID_REQUEST"),
-        ([Part(begin=begin("1", 1)), Part(chunk=NodeSetChunk(removals=["b"])), COMMIT], "INVALID_REQUEST"),
-        ([Part(begin=begin("1", 1, base="0")), CHUNK, COMMIT], "NODE_SET_BASE_MISMATCH"),
+        [],
+        [CHUNK, COMMIT],
+        [Part(begin=begin("1", 1)), CHUNK],
+        [Part(begin=begin("1", 2)), CHUNK, COMMIT],
+        [Part(begin=begin("1", 1)), CHUNK, CHUNK, COMMIT],
     ],
 )
-async def test_an_upload_is_applied_whole_or_not_at_all(provider: Provider, parts: list[Part], reason: str) -> None:
-    assert (await reason_of(provider.node_sets.SyncNodeSet(iter(parts)))).reason == reason
+async def test_an_upload_is_applied_whole_or_not_at_all(provider: Provider, parts: list[Part]) -> None:
+    assert (await reason_of(provider.node_sets.SyncNodeSet(iter(parts)))).reason == "INVALID_REQUEST"
     named = NodeTargets(ref=NodeSetRef(set_id="nodes", revision="1"))
     call = provider.load_balancers.EnsureLoadBalancer(ensuring(service(), named))
     assert (await reason_of(call)).reason == "NODE_SET_UNKNOWN"

@@ -7,7 +7,6 @@ mod volumes;
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,7 +14,8 @@ use clap::{Args, ValueEnum};
 use outrigger_provider_mock::cidr::Cidr;
 use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Jitter, Preference, Quota};
 use outrigger_provider_mock::control::{self, About};
-use outrigger_provider_mock::defects::{self, DEFECT_ENV, Defect};
+#[cfg(feature = "defects")]
+use outrigger_provider_mock::defects;
 use outrigger_provider_mock::instances::{
     LabelKey, LabelValue, Placement, PodCidrRange, ProviderName,
 };
@@ -117,8 +117,9 @@ pub(crate) struct ServeCommand {
     journal: Option<PathBuf>,
 
     /// Make a mistake on purpose, as the provider of another author may; `provider-mock defects` lists them
-    #[arg(long, env = DEFECT_ENV, value_parser = defects::named, value_name = "NAME")]
-    defect: Option<Arc<Defect>>,
+    #[cfg(feature = "defects")]
+    #[arg(long, env = defects::DEFECT_ENV, value_parser = defects::named, value_name = "NAME")]
+    defect: Option<std::sync::Arc<defects::Defect>>,
 
     #[command(flatten)]
     load_balancers: LoadBalancerArgs,
@@ -295,11 +296,13 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
 
     // The sockets before the state: who finds another mock there must not write its file. The
     // provider's own socket appears last, so that whoever sees it finds everything in place.
+    #[cfg(feature = "defects")]
     if let Some(defect) = &args.defect {
         defect.begins(endpoint.path())?;
     }
     let control_socket = Listener::bind(&control_endpoint).await?;
     let socket = Listener::bind(&endpoint).await?;
+    #[cfg(feature = "defects")]
     if let Some(defect) = &args.defect {
         defect.made(endpoint.path())?;
     }
@@ -332,16 +335,20 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
     };
     let serving = async {
         let incoming = Box::pin(cloud.connections().incoming(socket));
-        let server = provider.into_server_with(args.defect.clone());
+        let server = provider.into_server();
+        #[cfg(feature = "defects")]
         let served = match &args.defect {
             None => server.serve_with_connected(incoming, stopping).await,
             Some(defect) => {
-                let guarded = defect.guard(incoming);
+                let (server, guarded) = (defect.stand_before(server), defect.guard(incoming));
                 server.serve_with_connected(guarded, stopping).await
             }
         };
+        #[cfg(not(feature = "defects"))]
+        let served = server.serve_with_connected(incoming, stopping).await;
         // Only now: calls that were drained may still have changed the cloud.
         ended.cancel();
+        #[cfg(feature = "defects")]
         if let Some(defect) = &args.defect {
             defect.ended(endpoint.path())?;
         }

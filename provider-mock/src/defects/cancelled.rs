@@ -2,7 +2,7 @@
 
 use tonic::Status;
 
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 /// Serves a call, also when its caller goes away.
 #[expect(

@@ -9,8 +9,7 @@ use tonic::{Code, Status};
 
 use super::exchange::{Call, Next};
 use super::{Defect, refusal};
-use crate::faults::Method::{BatchGetInstances, EnsureLoadBalancer, GetStatus};
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -19,14 +18,14 @@ pub(super) fn defects() -> Vec<Defect> {
             "A lookup of many nodes is one call to the cloud for each of them.",
             &["INS-16"],
         )
-        .around(BatchGetInstances, one_by_one),
+        .call::<BatchGetInstancesRequest, _>(one_by_one),
         Defect::new(
             "rate-limit-is-an-outage",
             "A lookup that the rate limit refuses is CLOUD_UNAVAILABLE.",
             &["INS-33"],
         )
         .error(
-            BatchGetInstances,
+            On::of::<BatchGetInstancesRequest>(),
             instead_of(Code::ResourceExhausted, ErrorReason::CloudUnavailable),
         ),
         Defect::new(
@@ -35,7 +34,7 @@ pub(super) fn defects() -> Vec<Defect> {
             &["INS-34"],
         )
         .error(
-            BatchGetInstances,
+            On::of::<BatchGetInstancesRequest>(),
             instead_of(Code::Unauthenticated, ErrorReason::PermissionMissing),
         ),
         Defect::new(
@@ -43,7 +42,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "GetStatus is READY as long as the process runs.",
             &["IDN-15"],
         )
-        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+        .answer::<GetStatusRequest>(|_, answer| {
             answer.set_readiness(Readiness::Ready);
         }),
         Defect::new(
@@ -52,7 +51,7 @@ pub(super) fn defects() -> Vec<Defect> {
             &["LBS-45"],
         )
         .error(
-            EnsureLoadBalancer,
+            On::of::<EnsureLoadBalancerRequest>(),
             instead_of(Code::ResourceExhausted, ErrorReason::RateLimited),
         ),
     ]
@@ -71,13 +70,13 @@ fn instead_of(code: Code, reason: ErrorReason) -> impl Fn(Status) -> Status + Se
 
 async fn one_by_one(call: Call, next: Next) -> Answer {
     let request: BatchGetInstancesRequest = call.message();
-    let names: BTreeSet<_> = request.nodes.iter().map(|node| &node.name).collect();
+    let names: BTreeSet<_> = request.items.iter().map(|node| &node.name).collect();
     // A batch that breaks the contract is refused as one.
-    if names.len() < request.nodes.len() || !(2..=500).contains(&names.len()) {
+    if names.len() < request.items.len() || !(2..=500).contains(&names.len()) {
         return next.serve(call).await;
     }
     let mut all = BatchGetInstancesResponse::default();
-    for node in &request.nodes {
+    for node in &request.items {
         let one = BatchGetInstancesRequest {
             nodes: vec![node.clone()],
             ..request.clone()

@@ -12,19 +12,19 @@ use tonic::body::Body;
 use tower::{Service, ServiceExt as _};
 
 use super::Defect;
-use super::exchange::{Around, Call, Next, Serve};
+use super::exchange::{Around, Next, Serve};
 use super::listening::Peer;
-use crate::wire::frames::Answer;
+use crate::wire::{Answer, Call};
 
 /// A gRPC service with a defect in front.
 #[derive(Debug, Clone)]
-pub(crate) struct Defective<S> {
+pub(super) struct Defective<S> {
     inner: S,
     defect: Arc<Defect>,
 }
 
 impl<S> Defective<S> {
-    pub(crate) fn new(inner: S, defect: Arc<Defect>) -> Self {
+    pub(super) fn new(inner: S, defect: Arc<Defect>) -> Self {
         Self { inner, defect }
     }
 }

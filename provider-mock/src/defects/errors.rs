@@ -4,18 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use outrigger_api::v1::{
-    BatchDeleteRoutesResponse, BatchGetInstancesRequest, BatchGetInstancesResponse,
-    GetLoadBalancerRequest, KubernetesEffects, instance_result::Outcome,
+    BatchDeleteRoutesRequest, BatchGetInstancesRequest, ErrorReason, GetLoadBalancerRequest,
+    HandshakeRequest, KubernetesEffects, Node, instance_result::Outcome, route_result,
 };
 use parking_lot::Mutex;
 use prost::Message as _;
 use tonic::{Code, Status};
 
-use super::Defect;
 use super::exchange::On;
-use super::handshake::remembering;
+use super::{Defect, item};
 use crate::faults::InjectedError;
-use crate::faults::Method::{BatchDeleteRoutes, BatchGetInstances, GetLoadBalancer, Handshake};
 
 /// A secret of the cloud, which the inputs of the suite name.
 const TOKEN: &str = "a-token-that-no-text-may-have";
@@ -37,7 +35,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A Get without a Service is NOT_FOUND.",
             &["ERR-03"],
         )
-        .refuses(GetLoadBalancer, |request: &GetLoadBalancerRequest| {
+        .refuses(|request: &GetLoadBalancerRequest| {
             let is_missing = request.service.is_none();
             is_missing.then(|| Status::not_found("there is no such Service"))
         }),
@@ -55,7 +53,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider logs its token once the controller has connected.",
             &["ERR-12"],
         )
-        .around(Handshake, |call, next| {
+        .call::<HandshakeRequest, _>(|call, next| {
             eprintln!("provider-mock: the cloud accepts Authorization: Bearer {TOKEN}");
             next.serve(call)
         }),
@@ -73,14 +71,13 @@ pub(super) fn defects() -> Vec<Defect> {
             "An error repeats the provider ID twice, of whatever length.",
             &["ERR-06"],
         )
-        .answer_to(BatchGetInstances, echo),
-        context_of_the_handshake(),
+        .outcomes(echo),
         Defect::new(
             "name-as-key",
             "A Service without a UID is looked for by its name.",
             &["ERR-08"],
         )
-        .request(GetLoadBalancer, |request: &mut GetLoadBalancerRequest| {
+        .request(|request: &mut GetLoadBalancerRequest| {
             if let Some(service) = &mut request.service
                 && service.uid.is_empty()
             {
@@ -92,10 +89,8 @@ pub(super) fn defects() -> Vec<Defect> {
             "A request that is no message ends the process.",
             &["ERR-09"],
         )
-        .around(BatchGetInstances, |call, next| {
-            let first = call.messages.first();
-            let read = first.map(|bytes| BatchGetInstancesRequest::decode(bytes.as_slice()));
-            if let Some(Err(error)) = read {
+        .call::<BatchGetInstancesRequest, _>(|call, next| {
+            if let Err(error) = BatchGetInstancesRequest::decode(call.first()) {
                 eprintln!("provider-mock: {error}");
                 std::process::exit(1);
             }
@@ -129,20 +124,11 @@ fn with(code: Code, message: &str, of: &Status) -> Status {
 }
 
 /// For nodes with a long provider ID.
-fn echo(request: &BatchGetInstancesRequest, answer: &mut BatchGetInstancesResponse) {
-    for result in &mut answer.results {
-        let named = |node: &&outrigger_api::v1::Node| node.name == result.node_name;
-        let Some(node) = request.nodes.iter().find(named) else {
-            continue;
-        };
-        let id = &node.provider_id;
-        if id.len() > 256 {
-            let text = format!("the provider ID {id} is malformed: {id}");
-            let error = InjectedError::new(Code::InvalidArgument)
-                .with_reason("MALFORMED_PROVIDER_ID")
-                .with_message(&text);
-            result.outcome = Some(Outcome::Error(error.to_item()));
-        }
+fn echo(_: &BatchGetInstancesRequest, node: &Node, outcome: &mut Outcome) {
+    let id = &node.provider_id;
+    if id.len() > 256 {
+        let text = format!("the provider ID {id} is malformed: {id}");
+        *outcome = Outcome::Error(item(ErrorReason::MalformedProviderId, &text));
     }
 }
 
@@ -152,43 +138,24 @@ fn effects(
     cases: &'static [&'static str],
     change: fn(&mut KubernetesEffects),
 ) -> Defect {
-    let each = move |answer: &mut BatchGetInstancesResponse| {
-        let results = answer.results.iter_mut();
-        let seen = results.filter_map(|result| result.effects.as_mut());
-        seen.for_each(change);
-    };
-    Defect::new(name, sentence, cases).answer(BatchGetInstances, each)
+    Defect::new(name, sentence, cases).results(move |_: &BatchGetInstancesRequest, results| {
+        let effects = results.iter_mut().filter_map(|one| one.effects.as_mut());
+        effects.for_each(change);
+    })
 }
 
 /// Each route is deleted at the second try.
 fn rate_limited_without_wait() -> Defect {
     let tried: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-    let change = move |answer: &mut BatchDeleteRoutesResponse| {
-        for result in &mut answer.results {
-            if tried.lock().insert(result.destination_cidr.clone()) {
-                let limited = InjectedError::new(Code::ResourceExhausted).without_retry_info();
-                result.status = Some(limited.to_item());
-            }
-        }
-    };
     Defect::new(
         "rate-limited-without-wait",
         "RATE_LIMITED does not say how long to wait.",
         &["ERR-02"],
     )
-    .answer(BatchDeleteRoutes, change)
-}
-
-fn context_of_the_handshake() -> Defect {
-    let (defect, known) = remembering(Defect::new(
-        "context-of-the-handshake",
-        "A request without a context is about the cluster of the handshake.",
-        &["ERR-07"],
-    ));
-    defect.request(
-        BatchGetInstances,
-        move |request: &mut BatchGetInstancesRequest| {
-            request.context.get_or_insert_with(|| known.lock().clone());
-        },
-    )
+    .outcomes(move |_: &BatchDeleteRoutesRequest, route, outcome| {
+        if tried.lock().insert(route.destination_cidr.clone()) {
+            let limited = InjectedError::new(Code::ResourceExhausted).without_retry_info();
+            *outcome = route_result::Outcome::Error(limited.to_item());
+        }
+    })
 }

@@ -1,17 +1,15 @@
-//! A call as a mistake sees it: its messages, and the way to the correct provider.
+//! A call as a mistake sees it, and the way to the correct provider.
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use http::request::Parts;
-use http::{HeaderValue, Request, Uri};
-use http_body_util::BodyExt as _;
-use hyper::body::{Body as HttpBody, Bytes};
+use http::{HeaderValue, Uri};
+use outrigger_api::{METHODS, MethodRequest};
 use prost::Message;
 
 use super::listening::Peer;
 use crate::faults::Method;
-use crate::wire::frames::{Answer, framed, messages};
+use crate::wire::{Answer, Call};
 
 /// The work of a mistake on a call.
 pub(super) type Around = Arc<dyn Fn(Call, Next) -> BoxFuture<'static, Answer> + Send + Sync>;
@@ -34,22 +32,17 @@ pub(super) enum On {
     Every,
 }
 
-impl From<Method> for On {
-    fn from(method: Method) -> Self {
-        Self::Method(method)
-    }
-}
-
 impl On {
+    /// The method of a request.
+    pub(super) fn of<Q: MethodRequest>() -> Self {
+        Self::Method(Method::of::<Q>())
+    }
+
     pub(super) fn is_about(self, path: &str) -> bool {
         let method = Method::of_path(path);
+        let service = |path: &'_ str| path.rsplit_once('/').map(|(service, _)| service.to_owned());
+        let known_service = METHODS.iter().any(|one| service(one.path) == service(path));
         let is_health = path.starts_with("/grpc.health.v1.Health/");
-        let of_service = |method: &Method| {
-            let service = method.path();
-            let service = service.strip_suffix(method.as_str());
-            service.is_some_and(|service| path.starts_with(service))
-        };
-        let known_service = Method::ALL.iter().any(of_service);
         match self {
             Self::Method(wanted) => method == Some(wanted),
             Self::Every => method.is_some(),
@@ -60,35 +53,10 @@ impl On {
     }
 }
 
-/// A call.
-#[derive(Debug, Clone)]
-pub(super) struct Call {
-    pub(super) head: Parts,
-    /// Of a call that was cancelled those that came before.
-    pub(super) messages: Vec<Vec<u8>>,
-}
-
 impl Call {
-    pub(super) async fn read<Q: HttpBody<Data = Bytes>>(request: Request<Q>) -> Self {
-        let (head, body) = request.into_parts();
-        let mut body = std::pin::pin!(body);
-        let mut bytes = Vec::new();
-        while let Some(Ok(frame)) = body.frame().await {
-            bytes.extend(frame.data_ref().into_iter().flatten());
-        }
-        let messages = messages(&bytes).map(<[u8]>::to_vec).collect();
-        Self { head, messages }
-    }
-
-    pub(super) fn into_request<Q: From<Bytes>>(self) -> Request<Q> {
-        Request::from_parts(self.head, Q::from(framed(&self.messages)))
-    }
-
     /// The request of a call that has one.
     pub(super) fn message<M: Message + Default>(&self) -> M {
-        let first = self.messages.first();
-        let read = first.and_then(|bytes| M::decode(bytes.as_slice()).ok());
-        read.unwrap_or_default()
+        M::decode(self.first()).unwrap_or_default()
     }
 
     /// The same call with another request.
@@ -98,26 +66,25 @@ impl Call {
     }
 
     /// Another call of the same caller.
-    pub(super) fn other(&self, method: Method, message: &impl Message) -> Self {
-        let mut call = self.clone().with(message);
-        // A path of the contract is one of a URI.
-        call.head.uri = Uri::try_from(method.path()).unwrap_or_default();
+    pub(super) fn other<Q: MethodRequest>(&self, request: &Q) -> Self {
+        let mut call = self.clone().with(request);
+        call.head.uri = Uri::from_static(Q::METHOD.path);
         // The patience of the caller is for its own call.
-        let none = HeaderValue::from_static("30S");
-        call.head.headers.insert("grpc-timeout", none);
+        let long = HeaderValue::from_static("30S");
+        call.head.headers.insert("grpc-timeout", long);
         call
-    }
-
-    /// The number of its connection.
-    pub(super) fn connection(&self) -> u64 {
-        let peer = self.head.extensions.get::<Peer>();
-        peer.map_or(0, |peer| peer.number)
     }
 
     /// The bytes of its largest message.
     pub(super) fn largest(&self) -> usize {
         let sizes = self.messages.iter().map(Vec::len);
         sizes.max().unwrap_or_default()
+    }
+
+    /// The number of its connection.
+    pub(super) fn connection(&self) -> u64 {
+        let peer = self.head.extensions.get::<Peer>();
+        peer.map_or(0, |peer| peer.number)
     }
 }
 
@@ -149,8 +116,17 @@ impl Next {
         }
     }
 
-    /// Serves a call of the mistake's own, of any method.
+    /// Serves a call without the mistake.
     pub(super) fn correct(&self, call: Call) -> BoxFuture<'static, Answer> {
         (self.serve)(call)
+    }
+
+    /// The responses to a request of the mistake's own, in the name of a caller; none, if it fails.
+    pub(super) async fn ask<Q: MethodRequest>(
+        &self,
+        caller: &Call,
+        request: &Q,
+    ) -> Vec<Q::Response> {
+        self.correct(caller.other(request)).await.messages()
     }
 }

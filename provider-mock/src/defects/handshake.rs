@@ -7,21 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use outrigger_api::MINOR;
 use outrigger_api::v1::{
-    BatchGetInstancesRequest, CallContext, ErrorReason, GetStatusResponse, HandshakeRequest,
-    HandshakeResponse, Node, Readiness,
+    BatchGetInstancesRequest, CallContext, ErrorReason, GetStatusRequest, HandshakeRequest, Node,
+    Readiness, UpdateLoadBalancerNodesRequest,
 };
+use outrigger_api::{MINOR, MethodRequest};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 use tonic::Status;
 
 use super::exchange::On;
 use super::{Defect, refusal};
-use crate::faults::Method::{
-    self, BatchGetInstances, GetStatus, Handshake, UpdateLoadBalancerNodes,
-};
-use crate::wire::frames::Answer;
+use crate::wire::{Answer, Call};
 
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![
@@ -30,7 +27,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider answers the minor that it was built with, whatever the controller speaks.",
             &["IDN-01"],
         )
-        .answer(Handshake, |answer: &mut HandshakeResponse| {
+        .answer::<HandshakeRequest>(|_, answer| {
             answer.minor = 1_000_000;
         }),
         Defect::new(
@@ -38,7 +35,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider shakes hands for every range of minors.",
             &["IDN-02"],
         )
-        .request(Handshake, |request: &mut HandshakeRequest| {
+        .request(|request: &mut HandshakeRequest| {
             if request.min_minor > MINOR {
                 request.min_minor = MINOR;
             }
@@ -48,7 +45,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider takes a range of minors from 0 to 0 for one without limits.",
             &["IDN-14"],
         )
-        .request(Handshake, |request: &mut HandshakeRequest| {
+        .request(|request: &mut HandshakeRequest| {
             if request.max_minor == 0 {
                 (request.min_minor, request.max_minor) = (1, MINOR);
             }
@@ -58,7 +55,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider's name is one for people, with capitals and a space.",
             &["IDN-03"],
         )
-        .answer(Handshake, |answer: &mut HandshakeResponse| {
+        .answer::<HandshakeRequest>(|_, answer| {
             let prefix = format!("{}://", answer.provider_name);
             "Mock Cloud".clone_into(&mut answer.provider_name);
             let declared = answer.capabilities.get_or_insert_default();
@@ -70,10 +67,10 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider's boot_id is longer than 64 bytes.",
             &["IDN-04"],
         )
-        .answer(Handshake, |answer: &mut HandshakeResponse| {
+        .answer::<HandshakeRequest>(|_, answer| {
             answer.boot_id.push_str(&"x".repeat(64));
         })
-        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+        .answer::<GetStatusRequest>(|_, answer| {
             answer.boot_id.push_str(&"x".repeat(64));
         }),
         Defect::new(
@@ -81,23 +78,22 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider makes a boot_id of its own for GetStatus.",
             &["IDN-05"],
         )
-        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+        .answer::<GetStatusRequest>(|_, answer| {
             answer.boot_id.push_str("-status");
         }),
         boot_id_of_each_handshake(),
-        needs_handshake(
+        needs_handshake::<GetStatusRequest>(
             "status-after-handshake",
             "The provider refuses GetStatus on a connection before the handshake.",
             // The calls to other authorities are such.
             &["IDN-07", "TRN-02"],
-            GetStatus,
         ),
         Defect::new(
             "handshake-needs-uid",
             "The provider refuses a handshake as long as the cluster's UID is not known.",
             &["IDN-08"],
         )
-        .refuses(Handshake, |request: &HandshakeRequest| {
+        .refuses(|request: &HandshakeRequest| {
             let uid = request.cluster.as_ref().map(|cluster| &cluster.uid);
             let text = "cluster.uid is required";
             let unknown = uid.is_none_or(String::is_empty);
@@ -108,7 +104,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "GetStatus takes 150 ms, since it asks the cloud.",
             &["IDN-09", "IDN-10"],
         )
-        .around(GetStatus, |call, next| async move {
+        .call::<GetStatusRequest, _>(|call, next| async move {
             sleep(Duration::from_millis(150)).await;
             next.serve(call).await
         }),
@@ -118,10 +114,10 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider says BROKEN though a restart would not help it.",
             &["IDN-11", "IDN-15", "INS-34"],
         )
-        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+        .answer::<GetStatusRequest>(|_, answer| {
             answer.set_readiness(Readiness::Broken);
         })
-        .answer(On::Health, not_serving),
+        .answered(On::Health, not_serving),
         Defect::new(
             "no-health",
             "The provider does not serve grpc.health.v1.",
@@ -135,28 +131,28 @@ pub(super) fn defects() -> Vec<Defect> {
             "grpc.health.v1 stays NOT_SERVING, since the library begins so.",
             &["IDN-13"],
         )
-        .answer(On::Health, not_serving),
+        .answered(On::Health, not_serving),
         Defect::new(
             "update-is-missing",
             "The provider declares load balancers, and has no UpdateLoadBalancerNodes.",
             &["IDN-30", "LBS-15", "LBS-16", "LBS-17", "LBS-34", "LBS-46"],
         )
-        .around(UpdateLoadBalancerNodes, |_, _| async {
+        .call::<UpdateLoadBalancerNodesRequest, _>(|_, _| async {
             Answer::failed(Status::unimplemented(""))
         }),
-        needs_handshake(
+        needs_handshake::<BatchGetInstancesRequest>(
             "session-of-each-connection",
             "The provider keeps the handshake with the connection, and serves no other one.",
             &["IDN-32"],
-            BatchGetInstances,
         ),
     ];
     defects.extend(declarations::defects());
     defects
 }
 
-fn not_serving(answer: &mut HealthCheck) {
-    answer.status = NOT_SERVING;
+fn not_serving(_: &Call, mut answer: Answer) -> Answer {
+    answer.each(|message: &mut HealthCheck| message.status = NOT_SERVING);
+    answer
 }
 
 /// `grpc.health.v1.HealthCheckResponse`.
@@ -177,10 +173,10 @@ fn boot_id_of_each_handshake() -> Defect {
         "The provider makes a boot_id for each handshake.",
         &["IDN-06"],
     )
-    .answer(Handshake, move |answer: &mut HandshakeResponse| {
+    .answer::<HandshakeRequest>(move |_, answer| {
         answer.boot_id = boot_id(latest.fetch_add(1, Ordering::Relaxed) + 1);
     })
-    .answer(GetStatus, move |answer: &mut GetStatusResponse| {
+    .answer::<GetStatusRequest>(move |_, answer| {
         answer.boot_id = boot_id(known.load(Ordering::Relaxed));
     })
 }
@@ -189,20 +185,19 @@ fn boot_id_of_each_handshake() -> Defect {
 type Shaken = Arc<Mutex<BTreeSet<u64>>>;
 
 /// A method is refused on each connection without a handshake.
-fn needs_handshake(
+fn needs_handshake<Q: MethodRequest>(
     name: &'static str,
     sentence: &'static str,
     cases: &'static [&'static str],
-    method: Method,
 ) -> Defect {
     let shaken = Shaken::default();
     let known = Arc::clone(&shaken);
     Defect::new(name, sentence, cases)
-        .around(Handshake, move |call, next| {
+        .call::<HandshakeRequest, _>(move |call, next| {
             shaken.lock().insert(call.connection());
             next.serve(call)
         })
-        .around(method, move |call, next| {
+        .call::<Q, _>(move |call, next| {
             let is_shaken = known.lock().contains(&call.connection());
             async move {
                 if is_shaken {
@@ -218,7 +213,7 @@ fn needs_handshake(
 pub(super) fn remembering(defect: Defect) -> (Defect, Arc<Mutex<CallContext>>) {
     let cluster: Arc<Mutex<CallContext>> = Arc::default();
     let known = Arc::clone(&cluster);
-    let defect = defect.around(Handshake, move |call, next| {
+    let defect = defect.call::<HandshakeRequest, _>(move |call, next| {
         let shaken: HandshakeRequest = call.message();
         let named = shaken.cluster.unwrap_or_default();
         *cluster.lock() = CallContext {
@@ -238,10 +233,10 @@ fn status_of_the_cloud() -> Defect {
         "GetStatus fails while the cloud does.",
         &["IDN-10"],
     ));
-    defect.around(GetStatus, move |call, next| {
+    defect.call::<GetStatusRequest, _>(move |call, next| {
         let check = BatchGetInstancesRequest {
             context: Some(known.lock().clone()),
-            nodes: vec![Node {
+            items: vec![Node {
                 name: "status".to_owned(),
                 uid: "status".to_owned(),
                 ..Node::default()
@@ -249,11 +244,9 @@ fn status_of_the_cloud() -> Defect {
             ..BatchGetInstancesRequest::default()
         };
         async move {
-            let checked = next.correct(call.other(BatchGetInstances, &check)).await;
-            if checked.error().is_some_and(|error| {
-                // Before the first handshake the cloud is not asked.
-                error.code() == tonic::Code::Unavailable
-            }) {
+            let checked = next.correct(call.other(&check)).await;
+            // Before the first handshake the cloud is not asked.
+            if checked.code() == tonic::Code::Unavailable {
                 return checked;
             }
             next.serve(call).await

@@ -3,17 +3,14 @@
 mod content;
 mod lists;
 
-use std::sync::Arc;
-
 use outrigger_api::v1::{
-    AbsenceCertainty, BatchGetInstancesRequest, BatchGetInstancesResponse, ErrorReason,
-    InstanceAbsent, InstanceResult, Node, PowerState, instance_result::Outcome,
+    AbsenceCertainty, Absent, BatchGetInstancesRequest, ErrorReason, InstanceResult, Node,
+    PowerState, instance_result::Outcome,
 };
 
-use super::exchange::{Call, Next};
+use super::exchange::Next;
 use super::{Defect, item};
-use crate::faults::Method::BatchGetInstances;
-use crate::wire::frames::Answer;
+use crate::wire::{Answer, Call};
 
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![
@@ -22,7 +19,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider ID of an answer has the zone in it, that of the Node has not.",
             &["INS-01", "INS-02", "INS-17"],
             |_, _, outcome| {
-                if let Some(Outcome::Found(instance)) = outcome {
+                if let Outcome::Found(instance) = outcome {
                     let zonal = format!("://{}/", instance.zone);
                     instance.provider_id = instance.provider_id.replacen("://", &zonal, 1);
                 }
@@ -34,7 +31,7 @@ pub(super) fn defects() -> Vec<Defect> {
             &["INS-02"],
             |_, node, outcome| {
                 if node.provider_id.is_empty() {
-                    *outcome = Some(absent());
+                    *outcome = absent();
                 }
             },
         ),
@@ -43,8 +40,8 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider does not say how certain an absence is.",
             &["INS-03"],
             |_, _, outcome| {
-                if let Some(Outcome::Absent(absent)) = outcome {
-                    *absent = InstanceAbsent::default();
+                if let Outcome::Absent(absent) = outcome {
+                    *absent = Absent::default();
                 }
             },
         ),
@@ -54,20 +51,25 @@ pub(super) fn defects() -> Vec<Defect> {
             &["INS-04"],
             |request, _, outcome| {
                 let stale = request.max_staleness.unwrap_or_default();
-                if stale.seconds > 0 && matches!(outcome, Some(Outcome::Absent(_))) {
+                if stale.seconds > 0 && matches!(outcome, Outcome::Absent(_)) {
                     let error = item(ErrorReason::DependencyNotReady, "not in the cache");
-                    *outcome = Some(Outcome::Error(error));
+                    *outcome = Outcome::Error(error);
                 }
             },
         ),
-        absent_while_the_cloud_fails(),
+        Defect::new(
+            "absent-while-the-cloud-fails",
+            "A lookup that fails in the cloud has no instances.",
+            &["INS-05"],
+        )
+        .while_the_cloud_fails::<BatchGetInstancesRequest>(absent),
         outcomes(
             "foreign-is-absent",
             "A node of another provider is absent.",
             &["INS-06", "INS-20"],
             |_, _, outcome| {
-                if let Some(Outcome::NotManaged(_)) = outcome {
-                    *outcome = Some(absent());
+                if let Outcome::NotManaged(_) = outcome {
+                    *outcome = absent();
                 }
             },
         ),
@@ -76,10 +78,10 @@ pub(super) fn defects() -> Vec<Defect> {
             "A stopped instance is absent.",
             &["INS-11"],
             |_, _, outcome| {
-                if let Some(Outcome::Found(instance)) = outcome
+                if let Outcome::Found(instance) = outcome
                     && instance.power_state() == PowerState::Shutdown
                 {
-                    *outcome = Some(absent());
+                    *outcome = absent();
                 }
             },
         ),
@@ -88,7 +90,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "An absence of an hour ago is CONFIRMED.",
             &["INS-13"],
             |_, _, outcome| {
-                if let Some(Outcome::Absent(absent)) = outcome {
+                if let Outcome::Absent(absent) = outcome {
                     absent.age = Some(prost_types::Duration {
                         seconds: 3600,
                         nanos: 0,
@@ -103,9 +105,9 @@ pub(super) fn defects() -> Vec<Defect> {
             "A name that no instance has is an error, as in the cloud's API.",
             &["INS-19"],
             |_, node, outcome| {
-                if node.provider_id.is_empty() && matches!(outcome, Some(Outcome::Absent(_))) {
+                if node.provider_id.is_empty() && matches!(outcome, Outcome::Absent(_)) {
                     let error = item(ErrorReason::CloudError, "404: no such server");
-                    *outcome = Some(Outcome::Error(error));
+                    *outcome = Outcome::Error(error);
                 }
             },
         ),
@@ -146,19 +148,6 @@ pub(super) fn defects() -> Vec<Defect> {
                 None
             },
         ),
-        any_size(),
-        Defect::new(
-            "empty-batch",
-            "A batch without nodes is answered without results.",
-            &["INS-10"],
-        )
-        .around(BatchGetInstances, |call, next| async move {
-            let request: BatchGetInstancesRequest = call.message();
-            if request.nodes.is_empty() {
-                return Answer::ok(&BatchGetInstancesResponse::default());
-            }
-            next.serve(call).await
-        }),
     ];
     defects.extend(content::defects());
     defects.extend(lists::defects());
@@ -166,9 +155,9 @@ pub(super) fn defects() -> Vec<Defect> {
 }
 
 fn absent() -> Outcome {
-    Outcome::Absent(InstanceAbsent {
+    Outcome::Absent(Absent {
         certainty: AbsenceCertainty::Confirmed.into(),
-        age: None,
+        ..Absent::default()
     })
 }
 
@@ -177,17 +166,9 @@ fn outcomes(
     name: &'static str,
     sentence: &'static str,
     cases: &'static [&'static str],
-    change: fn(&BatchGetInstancesRequest, &Node, &mut Option<Outcome>),
+    change: fn(&BatchGetInstancesRequest, &Node, &mut Outcome),
 ) -> Defect {
-    let each = move |request: &BatchGetInstancesRequest, answer: &mut BatchGetInstancesResponse| {
-        for result in &mut answer.results {
-            let named = |node: &&Node| node.name == result.node_name;
-            if let Some(node) = request.nodes.iter().find(named) {
-                change(request, node, &mut result.outcome);
-            }
-        }
-    };
-    Defect::new(name, sentence, cases).answer_to(BatchGetInstances, each)
+    Defect::new(name, sentence, cases).outcomes(change)
 }
 
 /// Changes the results of a call together, or makes an error of them.
@@ -197,48 +178,23 @@ fn results(
     cases: &'static [&'static str],
     change: fn(&mut Vec<InstanceResult>) -> Option<tonic::Status>,
 ) -> Defect {
-    Defect::new(name, sentence, cases).around(BatchGetInstances, move |call, next| async move {
-        let mut answer = next.serve(call).await;
-        let mut error = None;
-        answer.each(|message: &mut BatchGetInstancesResponse| {
-            error = change(&mut message.results);
-        });
-        error.map_or(answer, Answer::failed)
-    })
-}
-
-fn absent_while_the_cloud_fails() -> Defect {
-    Defect::new(
-        "absent-while-the-cloud-fails",
-        "A lookup that fails in the cloud has no instances.",
-        &["INS-05"],
+    Defect::new(name, sentence, cases).call::<BatchGetInstancesRequest, _>(
+        move |call, next| async move {
+            let mut answer = next.serve(call).await;
+            let mut error = None;
+            answer.results::<BatchGetInstancesRequest>(|results| error = change(results));
+            error.map_or(answer, Answer::failed)
+        },
     )
-    .around(BatchGetInstances, |call, next| async move {
-        let request: BatchGetInstancesRequest = call.message();
-        let answer = next.serve(call).await;
-        let error = answer.error();
-        if error.is_none_or(|error| error.code() != tonic::Code::Unavailable) {
-            return answer;
-        }
-        let result = |node: Node| InstanceResult {
-            node_name: node.name,
-            outcome: Some(absent()),
-            ..InstanceResult::default()
-        };
-        Answer::ok(&BatchGetInstancesResponse {
-            results: request.nodes.into_iter().map(result).collect(),
-        })
-    })
 }
 
 /// The results of the same lookup by the names of its nodes alone.
 async fn by_name(call: &Call, next: &Next) -> Vec<InstanceResult> {
     let mut request: BatchGetInstancesRequest = call.message();
-    for node in &mut request.nodes {
+    for node in &mut request.items {
         node.provider_id.clear();
     }
-    let answer = next.correct(call.clone().with(&request)).await;
-    let answers: Vec<BatchGetInstancesResponse> = answer.messages();
+    let answers = next.ask(call, &request).await;
     answers.into_iter().flat_map(|one| one.results).collect()
 }
 
@@ -249,12 +205,12 @@ fn named(
     cases: &'static [&'static str],
     prefers: fn(&Outcome) -> bool,
 ) -> Defect {
-    Defect::new(name, sentence, cases).around(BatchGetInstances, move |call, next| async move {
-        let by_name = Arc::new(by_name(&call, &next).await);
+    let around = move |call: Call, next: Next| async move {
+        let by_name = by_name(&call, &next).await;
         let mut answer = next.serve(call).await;
-        answer.each(|message: &mut BatchGetInstancesResponse| {
-            for result in &mut message.results {
-                let same = |one: &&InstanceResult| one.node_name == result.node_name;
+        answer.results::<BatchGetInstancesRequest>(|results| {
+            for result in results {
+                let same = |one: &&InstanceResult| one.key == result.key;
                 let other = by_name.iter().find(same);
                 let other = other.and_then(|one| one.outcome.clone());
                 let is_found = matches!(other, Some(Outcome::Found(_)));
@@ -264,7 +220,8 @@ fn named(
             }
         });
         answer
-    })
+    };
+    Defect::new(name, sentence, cases).call::<BatchGetInstancesRequest, _>(around)
 }
 
 fn name_before_provider_id() -> Defect {
@@ -283,31 +240,4 @@ fn falls_back_to_the_name() -> Defect {
         &["INS-18", "INS-16"],
         |outcome| matches!(outcome, Outcome::Absent(_)),
     )
-}
-
-/// Two calls for a batch that is too large.
-fn any_size() -> Defect {
-    Defect::new(
-        "any-batch-size",
-        "A batch beyond the declared size is answered.",
-        &["INS-09"],
-    )
-    .around(BatchGetInstances, |call, next| async move {
-        let mut request: BatchGetInstancesRequest = call.message();
-        if request.nodes.len() <= 500 {
-            return next.serve(call).await;
-        }
-        let rest = BatchGetInstancesRequest {
-            nodes: request.nodes.split_off(500),
-            ..request.clone()
-        };
-        let second = next.correct(call.clone().with(&rest)).await;
-        let second: Vec<BatchGetInstancesResponse> = second.messages();
-        let mut answer = next.serve(call.with(&request)).await;
-        answer.each(|message: &mut BatchGetInstancesResponse| {
-            let further = second.iter().flat_map(|one| one.results.clone());
-            message.results.extend(further);
-        });
-        answer
-    })
 }

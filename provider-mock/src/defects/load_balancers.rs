@@ -16,9 +16,6 @@ use outrigger_api::v1::{
 
 use super::Defect;
 use super::exchange::{Call, Next};
-use crate::faults::Method::{
-    DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer, ListLoadBalancers,
-};
 
 pub(super) fn defects() -> Vec<Defect> {
     let areas = [
@@ -52,32 +49,23 @@ pub(super) fn context_of(call: &Call) -> CallContext {
 impl Defect {
     /// Changes the Service of each Ensure.
     pub(super) fn ensured(self, change: impl Fn(&mut Service) + Send + Sync + 'static) -> Self {
-        self.request(
-            EnsureLoadBalancer,
-            move |request: &mut EnsureLoadBalancerRequest| {
-                request.service.iter_mut().for_each(&change);
-            },
-        )
+        self.request(move |request: &mut EnsureLoadBalancerRequest| {
+            request.service.iter_mut().for_each(&change);
+        })
     }
 
     /// Changes the Service of each Get.
     pub(super) fn got(self, change: impl Fn(&mut Service) + Send + Sync + 'static) -> Self {
-        self.request(
-            GetLoadBalancer,
-            move |request: &mut GetLoadBalancerRequest| {
-                request.service.iter_mut().for_each(&change);
-            },
-        )
+        self.request(move |request: &mut GetLoadBalancerRequest| {
+            request.service.iter_mut().for_each(&change);
+        })
     }
 
     /// Changes the Service of each Delete.
     pub(super) fn deleted(self, change: impl Fn(&mut Service) + Send + Sync + 'static) -> Self {
-        self.request(
-            DeleteLoadBalancer,
-            move |request: &mut DeleteLoadBalancerRequest| {
-                request.service.iter_mut().for_each(&change);
-            },
-        )
+        self.request(move |request: &mut DeleteLoadBalancerRequest| {
+            request.service.iter_mut().for_each(&change);
+        })
     }
 
     /// Changes the answer to each Get.
@@ -85,13 +73,10 @@ impl Defect {
         self,
         change: impl Fn(&Service, &mut LoadBalancerAnswer) + Send + Sync + 'static,
     ) -> Self {
-        self.answer_to(
-            GetLoadBalancer,
-            move |request: &GetLoadBalancerRequest, message: &mut GetLoadBalancerResponse| {
-                let service = request.service.clone().unwrap_or_default();
-                change(&service, message.answer.get_or_insert_default());
-            },
-        )
+        self.answer::<GetLoadBalancerRequest>(move |request, message| {
+            let service = request.service.clone().unwrap_or_default();
+            change(&service, message.answer.get_or_insert_default());
+        })
     }
 
     /// Changes the answer to each Ensure.
@@ -99,13 +84,10 @@ impl Defect {
         self,
         change: impl Fn(&Service, &mut LoadBalancerAnswer) + Send + Sync + 'static,
     ) -> Self {
-        self.answer_to(
-            EnsureLoadBalancer,
-            move |request: &EnsureLoadBalancerRequest, message: &mut EnsureLoadBalancerResponse| {
-                let service = request.service.clone().unwrap_or_default();
-                change(&service, message.answer.get_or_insert_default());
-            },
-        )
+        self.answer::<EnsureLoadBalancerRequest>(move |request, message| {
+            let service = request.service.clone().unwrap_or_default();
+            change(&service, message.answer.get_or_insert_default());
+        })
     }
 
     /// Changes the entries of a list.
@@ -113,10 +95,7 @@ impl Defect {
         self,
         change: impl Fn(&mut Vec<OwnedLoadBalancer>) + Send + Sync + 'static,
     ) -> Self {
-        self.answer(
-            ListLoadBalancers,
-            move |message: &mut ListLoadBalancersResponse| change(&mut message.load_balancers),
-        )
+        self.answer::<ListLoadBalancersRequest>(move |_, message| change(&mut message.items))
     }
 }
 
@@ -127,7 +106,7 @@ pub(super) async fn seen(call: &Call, next: &Next) -> LoadBalancerAnswer {
         service: Some(service_of(call)),
         targets: None,
     };
-    let answer = next.correct(call.other(GetLoadBalancer, &request)).await;
+    let answer = next.correct(call.other(&request)).await;
     let mut answers: Vec<GetLoadBalancerResponse> = answer.messages();
     answers.pop().and_then(|one| one.answer).unwrap_or_default()
 }
@@ -138,8 +117,5 @@ pub(super) async fn delete(call: &Call, next: &Next, service: Service) {
         context: Some(context_of(call)),
         service: Some(service),
     };
-    let _: Vec<DeleteLoadBalancerResponse> = next
-        .correct(call.other(DeleteLoadBalancer, &request))
-        .await
-        .messages();
+    let _: Vec<DeleteLoadBalancerResponse> = next.correct(call.other(&request)).await.messages();
 }

@@ -17,8 +17,7 @@ use tonic::Status;
 use super::cancelled::to_the_end;
 use super::exchange::{Call, Next};
 use super::{Defect, reason, refusal};
-use crate::faults::Method::{EnsureLoadBalancer, SyncNodeSet};
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 use upload::Upload;
 
 /// Serves another upload than the one that came.
@@ -28,7 +27,7 @@ fn uploads(
     cases: &'static [&'static str],
     change: fn(&mut Upload),
 ) -> Defect {
-    Defect::new(name, sentence, cases).around(SyncNodeSet, move |call, next| {
+    Defect::new(name, sentence, cases).call::<SyncNodeSetRequest, _>(move |call, next| {
         let mut upload = Upload::of(&call);
         change(&mut upload);
         next.serve(upload.of_call(call))
@@ -42,7 +41,7 @@ fn answers(
     cases: &'static [&'static str],
     answer: fn(&Upload) -> Option<Answer>,
 ) -> Defect {
-    Defect::new(name, sentence, cases).around(SyncNodeSet, move |call, next| async move {
+    Defect::new(name, sentence, cases).call::<SyncNodeSetRequest, _>(move |call, next| async move {
         match answer(&Upload::of(&call)) {
             Some(answer) => answer,
             None => next.serve(call).await,
@@ -99,7 +98,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "An upload of many nodes waits for the cloud.",
             &["NDS-09"],
         )
-        .around(SyncNodeSet, |call, next| async move {
+        .call::<SyncNodeSetRequest, _>(|call, next| async move {
             if Upload::of(&call).changes() > 1_000 {
                 tokio::time::sleep(Duration::from_secs(2)).await;
             }
@@ -136,7 +135,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The answer names a revision of the provider's own.",
             &["NDS-13"],
         )
-        .answer(SyncNodeSet, |answer: &mut SyncNodeSetResponse| {
+        .answer::<SyncNodeSetRequest>(|_, answer| {
             "1".clone_into(&mut answer.revision);
         }),
         one_space_of_revisions(),
@@ -215,7 +214,7 @@ fn base_unchecked() -> Defect {
             "NDS-02", "NDS-03", "NDS-04", "NDS-07", "NDS-14", "NDS-20", "NDS-21", "NDS-22",
         ],
     )
-    .around(SyncNodeSet, |call, next| async move {
+    .call::<SyncNodeSetRequest, _>(|call, next| async move {
         let begin = Upload::of(&call).begin();
         let answer = next.serve(call).await;
         match reason(&answer) {
@@ -231,7 +230,7 @@ fn half_close_commits() -> Defect {
         "The end of the stream is the end of the upload, with a commit or without.",
         &["NDS-03", "NDS-04"],
     )
-    .around(SyncNodeSet, |call, next| async move {
+    .call::<SyncNodeSetRequest, _>(|call, next| async move {
         let mut upload = Upload::of(&call);
         if upload.begin.is_some() && upload.committed.is_none() {
             upload.counted();
@@ -246,7 +245,7 @@ fn unknown_is_empty() -> Defect {
         "An Ensure that names a revision that is not held has no targets.",
         &["NDS-05"],
     )
-    .around(EnsureLoadBalancer, |call, next| async move {
+    .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
         let mut request: EnsureLoadBalancerRequest = call.message();
         let answer = next.correct(call.clone()).await;
         if reason(&answer) != Some(ErrorReason::NodeSetUnknown) {
@@ -281,7 +280,7 @@ fn remembering<T: Default + Send + 'static>(
             answer
         })
     };
-    defect.around(SyncNodeSet, around)
+    defect.call::<SyncNodeSetRequest, _>(around)
 }
 
 fn latest_only() -> Defect {
@@ -373,7 +372,7 @@ fn removal_of_none() -> Defect {
         "A removal of a node that is not there is passed over.",
         &["NDS-22"],
     )
-    .around(SyncNodeSet, |call, next| async move {
+    .call::<SyncNodeSetRequest, _>(|call, next| async move {
         let mut upload = Upload::of(&call);
         if upload.chunks.iter().all(|chunk| chunk.removals.is_empty()) {
             return next.serve(call).await;

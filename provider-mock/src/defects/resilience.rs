@@ -18,10 +18,8 @@ use tonic::Status;
 use super::cancelled::Cancelled;
 use super::load_balancers::{delete, key_of, service_of};
 use super::{Defect, refusal};
-use crate::faults::Method::{
-    self, BatchGetInstances, DeleteLoadBalancer, EnsureLoadBalancer, ListInstances,
-};
-use crate::wire::frames::Answer;
+use crate::faults::Method;
+use crate::wire::Answer;
 
 /// How long a cloud may take, so that calls meet.
 const A_WHILE: Duration = Duration::from_millis(20);
@@ -62,7 +60,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider fails the ninth Ensure of as many at once.",
             &["RES-05"],
         )
-        .around(EnsureLoadBalancer, {
+        .call::<EnsureLoadBalancerRequest, _>({
             let free = Arc::new(Semaphore::new(8));
             move |call, next| {
                 let free = Arc::clone(&free);
@@ -95,7 +93,7 @@ fn leaves_a_lock(
     let taken: Arc<AtomicBool> = Arc::default();
     let known = Arc::clone(&taken);
     Defect::new(name, sentence, cases)
-        .around(BatchGetInstances, move |call, next| {
+        .call::<BatchGetInstancesRequest, _>(move |call, next| {
             let is_taken = known.load(Ordering::Relaxed);
             async move {
                 if is_taken {
@@ -128,22 +126,24 @@ fn acts_after_cancel(
     later: Duration,
     carries_out: bool,
 ) -> Defect {
-    Defect::new(name, sentence, cases).around(EnsureLoadBalancer, move |call, next| async move {
-        let (cancelled_call, behind) = (call.clone(), next.clone());
-        let cancelled = Cancelled::new(move || {
-            tokio::spawn(async move {
-                sleep(later).await;
-                if carries_out {
-                    behind.correct(cancelled_call.clone()).await;
-                }
-                delete(&cancelled_call, &behind, service_of(&cancelled_call)).await;
+    Defect::new(name, sentence, cases).call::<EnsureLoadBalancerRequest, _>(
+        move |call, next| async move {
+            let (cancelled_call, behind) = (call.clone(), next.clone());
+            let cancelled = Cancelled::new(move || {
+                tokio::spawn(async move {
+                    sleep(later).await;
+                    if carries_out {
+                        behind.correct(cancelled_call.clone()).await;
+                    }
+                    delete(&cancelled_call, &behind, service_of(&cancelled_call)).await;
+                });
             });
-        });
-        sleep(A_WHILE / 2).await;
-        let answer = next.serve(call).await;
-        cancelled.done();
-        answer
-    })
+            sleep(A_WHILE / 2).await;
+            let answer = next.serve(call).await;
+            cancelled.done();
+            answer
+        },
+    )
 }
 
 /// Counts the calls of a key that run.
@@ -156,7 +156,7 @@ fn second_delete_fails() -> Defect {
         "A Delete that finds the load balancer in deletion is an error of the cloud.",
         &["RES-16"],
     )
-    .around(DeleteLoadBalancer, move |call, next| {
+    .call::<DeleteLoadBalancerRequest, _>(move |call, next| {
         let running = Arc::clone(&running);
         async move {
             let key = key_of(&call);
@@ -189,7 +189,7 @@ fn delete_meets_ensure() -> Defect {
         &["RES-17"],
     )
     .by_chance(&["LBS-13"])
-    .around(EnsureLoadBalancer, move |call, next| {
+    .call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         let ensuring = Arc::clone(&ensuring);
         async move {
             let key = key_of(&call);
@@ -201,7 +201,7 @@ fn delete_meets_ensure() -> Defect {
             next.serve(call).await
         }
     })
-    .around(DeleteLoadBalancer, move |call, next| {
+    .call::<DeleteLoadBalancerRequest, _>(move |call, next| {
         let key = key_of(&call);
         let (running, met) = (Arc::clone(&running), Arc::clone(&met));
         async move {

@@ -15,8 +15,7 @@ use parking_lot::Mutex;
 
 use super::exchange::{Call, Next};
 use super::{Defect, item};
-use crate::faults::Method::{BatchCreateRoutes, BatchDeleteRoutes, ListRoutes};
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 /// Beginning of a name that no Delete knows.
 const OPERATION: &str = "operation-";
@@ -75,9 +74,9 @@ pub(super) fn defects() -> Vec<Defect> {
             "A batch without routes is answered without results.",
             &["RTE-16"],
         )
-        .around(BatchDeleteRoutes, |call, next| async move {
+        .call::<BatchDeleteRoutesRequest, _>(|call, next| async move {
             let request: BatchDeleteRoutesRequest = call.message();
-            if request.routes.is_empty() {
+            if request.items.is_empty() {
                 return Answer::ok(&BatchDeleteRoutesResponse::default());
             }
             next.serve(call).await
@@ -126,15 +125,12 @@ fn second_create_is_an_error() -> Defect {
         },
     )
     .by_chance(&["RTE-09"])
-    .request(
-        BatchDeleteRoutes,
-        move |request: &mut BatchDeleteRoutesRequest| {
-            for route in &request.routes {
-                let mut known = known.lock();
-                known.retain(|(destination, _)| *destination != route.destination_cidr);
-            }
-        },
-    )
+    .request(move |request: &mut BatchDeleteRoutesRequest| {
+        for route in &request.items {
+            let mut known = known.lock();
+            known.retain(|(destination, _)| *destination != route.destination_cidr);
+        }
+    })
 }
 
 /// The routes of the cluster of a call.
@@ -143,9 +139,9 @@ async fn list(call: &Call, next: &Next) -> Vec<Route> {
     let list = ListRoutesRequest {
         context: request.context,
     };
-    let answer = next.correct(call.other(ListRoutes, &list)).await;
+    let answer = next.correct(call.other(&list)).await;
     let listed: Vec<ListRoutesResponse> = answer.messages();
-    listed.into_iter().flat_map(|one| one.routes).collect()
+    listed.into_iter().flat_map(|one| one.items).collect()
 }
 
 fn overwrites() -> Defect {
@@ -154,10 +150,10 @@ fn overwrites() -> Defect {
         "A create for the CIDR of another target takes it over.",
         &["RTE-02", "RTE-05"],
     )
-    .around(BatchCreateRoutes, |call, next| async move {
+    .call::<BatchCreateRoutesRequest, _>(|call, next| async move {
         let request: BatchCreateRoutesRequest = call.message();
         let is_other = |old: &Route| {
-            request.routes.iter().any(|new| {
+            request.items.iter().any(|new| {
                 new.destination_cidr == old.destination_cidr && new.node_name != old.node_name
             })
         };
@@ -168,7 +164,7 @@ fn overwrites() -> Defect {
                 context: request.context,
                 routes: others,
             };
-            next.correct(call.other(BatchDeleteRoutes, &delete)).await;
+            next.correct(call.other(&delete)).await;
         }
         next.serve(call).await
     })
@@ -186,10 +182,10 @@ fn answers_the_operation() -> Defect {
             }
         },
     )
-    .around(BatchDeleteRoutes, |call, next| async move {
+    .call::<BatchDeleteRoutesRequest, _>(|call, next| async move {
         let mut request: BatchDeleteRoutesRequest = call.message();
         let is_unknown = |route: &Route| route.name.starts_with(OPERATION);
-        let (unknown, known): (Vec<_>, Vec<_>) = request.routes.into_iter().partition(is_unknown);
+        let (unknown, known): (Vec<_>, Vec<_>) = request.items.into_iter().partition(is_unknown);
         let gone = unknown.into_iter().map(|route| RouteResult {
             destination_cidr: route.destination_cidr,
             node_name: route.node_name,
@@ -200,7 +196,7 @@ fn answers_the_operation() -> Defect {
         if known.is_empty() && !gone.is_empty() {
             return Answer::ok(&BatchDeleteRoutesResponse { results: gone });
         }
-        request.routes = known;
+        request.items = known;
         let mut answer = next.serve(call.with(&request)).await;
         answer.each(|message: &mut BatchDeleteRoutesResponse| {
             message.results.extend(gone.clone());
@@ -215,11 +211,11 @@ fn deletes_by_destination() -> Defect {
         "A Delete removes the route to a destination, whichever its target.",
         &["RTE-15"],
     )
-    .around(BatchDeleteRoutes, |call, next| async move {
+    .call::<BatchDeleteRoutesRequest, _>(|call, next| async move {
         let mut request: BatchDeleteRoutesRequest = call.message();
         let listed = list(&call, &next).await;
         let mut nodes = Vec::new();
-        for route in &mut request.routes {
+        for route in &mut request.items {
             let same = |one: &&Route| one.destination_cidr == route.destination_cidr;
             let asked = route.node_name.clone();
             if let Some(known) = listed.iter().find(same) {
@@ -232,7 +228,7 @@ fn deletes_by_destination() -> Defect {
             for result in &mut message.results {
                 let same = |one: &&(String, String)| one.0 == result.destination_cidr;
                 if let Some((_, asked)) = nodes.iter().find(same) {
-                    result.node_name.clone_from(asked);
+                    result.key.clone_from(asked);
                 }
             }
         });
@@ -246,11 +242,8 @@ fn delete_of_the_handshake() -> Defect {
         "A Delete of routes is about the cluster of the handshake, whichever it names.",
         &["RTE-14"],
     ));
-    defect.request(
-        BatchDeleteRoutes,
-        move |request: &mut BatchDeleteRoutesRequest| {
-            let context = request.context.iter_mut();
-            context.for_each(|context| context.cluster_uid.clone_from(&cluster.lock()));
-        },
-    )
+    defect.request(move |request: &mut BatchDeleteRoutesRequest| {
+        let context = request.context.iter_mut();
+        context.for_each(|context| context.cluster_uid.clone_from(&cluster.lock()));
+    })
 }

@@ -14,8 +14,7 @@ use super::cancelled::Cancelled;
 use super::exchange::On;
 use super::listening::Listening;
 use super::{Defect, refusal};
-use crate::faults::Method::{GetStatus, Handshake, ListInstances};
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 /// How long a heartbeat of a slow provider takes: less than the contract allows.
 const A_MOMENT: Duration = Duration::from_millis(20);
@@ -38,7 +37,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider serves 32 calls at a time, and refuses more.",
             &["TRN-05"],
         )
-        .around(GetStatus, {
+        .call::<GetStatusRequest, _>({
             let free = Arc::new(Semaphore::new(32));
             move |call, next| {
                 let free = Arc::clone(&free);
@@ -69,16 +68,14 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider reads a message of any size into memory.",
             &["TRN-07"],
         )
-        .around(GetStatus, |call, next| {
-            next.serve(call.with(&GetStatusRequest {}))
-        }),
+        .call::<GetStatusRequest, _>(|call, next| next.serve(call.with(&GetStatusRequest {}))),
         Defect::new(
             "strict-fields",
             "The provider refuses a message with a field that it does not know.",
             // The large message of TRN-06 is one of such a field.
             &["TRN-06", "TRN-08"],
         )
-        .around(GetStatus, |call, next| async move {
+        .call::<GetStatusRequest, _>(|call, next| async move {
             if call.largest() > 0 {
                 let text = "unknown field 1000";
                 return Answer::failed(refusal(ErrorReason::InvalidRequest, text));
@@ -118,7 +115,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The provider refuses a call with a traceparent.",
             &["TRN-13"],
         )
-        .around(GetStatus, |call, next| async move {
+        .call::<GetStatusRequest, _>(|call, next| async move {
             if call.head.headers.contains_key("traceparent") {
                 let text = "unknown metadata traceparent";
                 return Answer::failed(refusal(ErrorReason::InvalidRequest, text));
@@ -137,14 +134,14 @@ fn lock_while_sent() -> Defect {
         "The provider holds the lock of its cache until a list is sent.",
         &["TRN-14"],
     )
-    .around(ListInstances, move |call, next| {
+    .call::<ListInstancesRequest, _>(move |call, next| {
         let cache = Arc::clone(&cache);
         async move {
             let held = cache.lock_owned().await;
             next.serve(call).await.holding(held)
         }
     })
-    .around(GetStatus, move |call, next| {
+    .call::<GetStatusRequest, _>(move |call, next| {
         let lock = Arc::clone(&lock);
         async move {
             let _held = lock.lock_owned().await;
@@ -173,11 +170,11 @@ fn newest_connection() -> Defect {
         "The provider takes a handshake on another connection for the end of the older ones.",
         &["TRN-04", "TRN-11"],
     )
-    .around(Handshake, move |call, next| {
+    .call::<HandshakeRequest, _>(move |call, next| {
         *newest.lock() = call.connection();
         next.serve(call)
     })
-    .around(GetStatus, move |call, next| {
+    .call::<GetStatusRequest, _>(move |call, next| {
         let is_old = call.connection() < *known.lock();
         async move {
             if is_old {
@@ -196,7 +193,7 @@ fn cancelled_lock() -> Defect {
         "A call that is cancelled leaves the lock of its connection taken.",
         &["TRN-12"],
     )
-    .around(GetStatus, move |call, next| {
+    .call::<GetStatusRequest, _>(move |call, next| {
         let (locked, connection) = (Arc::clone(&locked), call.connection());
         async move {
             if locked.lock().contains(&connection) {

@@ -3,14 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outrigger_api::v1::{
-    BatchGetVolumesRequest, BatchGetVolumesResponse, ErrorReason, VolumeAbsent, VolumeNodeTerm,
-    VolumeResult, VolumeTopology, volume_result::Outcome,
+    AbsenceCertainty, Absent, BatchGetVolumesRequest, ErrorReason, VolumeNodeTerm, VolumeTopology,
+    volume_result::Outcome,
 };
 use tonic::Code;
 
 use super::{Defect, item};
-use crate::faults::Method::BatchGetVolumes;
-use crate::wire::frames::Answer;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -42,8 +40,8 @@ pub(super) fn defects() -> Vec<Defect> {
             "A volume that the cloud does not show yet is absent.",
             &["VOL-06"],
             |outcome| {
-                if is_error(outcome, Code::FailedPrecondition) {
-                    *outcome = absent();
+                if let Outcome::Absent(absent) = outcome {
+                    absent.set_certainty(AbsenceCertainty::Confirmed);
                 }
             },
         ),
@@ -52,7 +50,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A volume that does not exist is an error, as in the cloud's API.",
             &["VOL-03"],
             |outcome| {
-                if let Outcome::Absent(_) = outcome {
+                if is_certain(outcome) {
                     let error = item(ErrorReason::CloudError, "404: no such volume");
                     *outcome = Outcome::Error(error);
                 }
@@ -87,8 +85,12 @@ pub(super) fn defects() -> Vec<Defect> {
                 }
             },
         ),
-        volumes_absent_while_the_cloud_fails(),
-        any_batch_of_volumes(),
+        Defect::new(
+            "volumes-absent-while-the-cloud-fails",
+            "A lookup that fails in the cloud has no volumes.",
+            &["VOL-08"],
+        )
+        .while_the_cloud_fails::<BatchGetVolumesRequest>(absent),
         found(
             "term-without-requirements",
             "A volume that can be used everywhere has a term without requirements.",
@@ -102,9 +104,16 @@ fn is_error(outcome: &Outcome, code: Code) -> bool {
     matches!(outcome, Outcome::Error(status) if Code::from(status.code) == code)
 }
 
+fn is_certain(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Absent(absent) if absent.certainty() == AbsenceCertainty::Confirmed)
+}
+
 fn absent() -> Outcome {
-    let reason = "404: no such volume".to_owned();
-    Outcome::Absent(VolumeAbsent { reason })
+    Outcome::Absent(Absent {
+        certainty: AbsenceCertainty::Confirmed.into(),
+        reason: "404: no such volume".to_owned(),
+        age: None,
+    })
 }
 
 /// Changes the outcome of each volume.
@@ -114,12 +123,8 @@ fn outcomes(
     cases: &'static [&'static str],
     change: impl Fn(&mut Outcome) + Send + Sync + 'static,
 ) -> Defect {
-    let each = move |answer: &mut BatchGetVolumesResponse| {
-        let outcomes = answer.results.iter_mut();
-        let outcomes = outcomes.filter_map(|result| result.outcome.as_mut());
-        outcomes.for_each(&change);
-    };
-    Defect::new(name, sentence, cases).answer(BatchGetVolumes, each)
+    let each = move |_: &BatchGetVolumesRequest, _: &_, outcome: &mut Outcome| change(outcome);
+    Defect::new(name, sentence, cases).outcomes(each)
 }
 
 /// Changes each volume that is found.
@@ -133,43 +138,5 @@ fn found(
         if let Outcome::Found(topology) = outcome {
             change(topology);
         }
-    })
-}
-
-fn volumes_absent_while_the_cloud_fails() -> Defect {
-    Defect::new(
-        "volumes-absent-while-the-cloud-fails",
-        "A lookup that fails in the cloud has no volumes.",
-        &["VOL-08"],
-    )
-    .around(BatchGetVolumes, |call, next| async move {
-        let request: BatchGetVolumesRequest = call.message();
-        let answer = next.serve(call).await;
-        let error = answer.error();
-        if error.is_none_or(|error| error.code() != Code::Unavailable) {
-            return answer;
-        }
-        let result = |key| VolumeResult {
-            key,
-            outcome: Some(absent()),
-        };
-        let keys = request.volumes.into_iter().map(|volume| volume.key);
-        Answer::ok(&BatchGetVolumesResponse {
-            results: keys.map(result).collect(),
-        })
-    })
-}
-
-fn any_batch_of_volumes() -> Defect {
-    Defect::new(
-        "key-of-a-volume-twice",
-        "Of two volumes with one key the last one counts.",
-        &["VOL-09"],
-    )
-    .request(BatchGetVolumes, |request: &mut BatchGetVolumesRequest| {
-        let mut keys = std::collections::BTreeSet::new();
-        request.volumes.reverse();
-        let is_last = |volume: &outrigger_api::v1::Volume| keys.insert(volume.key.clone());
-        request.volumes.retain(is_last);
     })
 }

@@ -1,161 +1,106 @@
-//! Methods that faults and counters know.
+//! The methods that faults and counters name: those of the contract.
 
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
 
+use outrigger_api::v1::{self, CallClass};
+use outrigger_api::{METHODS, MethodRequest};
 use serde::{Deserialize, Serialize};
 
-/// A method of the contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Method {
-    /// `ProviderService.Handshake`.
-    Handshake,
-    /// `ProviderService.GetStatus`.
-    GetStatus,
-    /// `InstancesService.BatchGetInstances`.
-    BatchGetInstances,
-    /// `InstancesService.ListInstances`.
-    ListInstances,
-    /// `NodeSetsService.SyncNodeSet`.
-    SyncNodeSet,
-    /// `LoadBalancersService.GetLoadBalancer`.
-    GetLoadBalancer,
-    /// `LoadBalancersService.EnsureLoadBalancer`.
-    EnsureLoadBalancer,
-    /// `LoadBalancersService.UpdateLoadBalancerNodes`.
-    UpdateLoadBalancerNodes,
-    /// `LoadBalancersService.DeleteLoadBalancer`.
-    DeleteLoadBalancer,
-    /// `LoadBalancersService.ListLoadBalancers`.
-    ListLoadBalancers,
-    /// `LoadBalancersService.PlanLoadBalancer`.
-    PlanLoadBalancer,
-    /// `RoutesService.ListRoutes`.
-    ListRoutes,
-    /// `RoutesService.BatchCreateRoutes`.
-    BatchCreateRoutes,
-    /// `RoutesService.BatchDeleteRoutes`.
-    BatchDeleteRoutes,
-    /// `VolumesService.BatchGetVolumes`.
-    BatchGetVolumes,
+/// A method of the contract, written as its name.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "&'static str")]
+pub struct Method(&'static outrigger_api::Method);
+
+#[expect(
+    missing_docs,
+    non_upper_case_globals,
+    reason = "they are spelled as in the contract, which documents them"
+)]
+impl Method {
+    pub const Handshake: Self = Self::of::<v1::HandshakeRequest>();
+    pub const GetStatus: Self = Self::of::<v1::GetStatusRequest>();
+    pub const BatchGetInstances: Self = Self::of::<v1::BatchGetInstancesRequest>();
+    pub const ListInstances: Self = Self::of::<v1::ListInstancesRequest>();
+    pub const GetLoadBalancer: Self = Self::of::<v1::GetLoadBalancerRequest>();
+    pub const EnsureLoadBalancer: Self = Self::of::<v1::EnsureLoadBalancerRequest>();
+    pub const UpdateLoadBalancerNodes: Self = Self::of::<v1::UpdateLoadBalancerNodesRequest>();
+    pub const DeleteLoadBalancer: Self = Self::of::<v1::DeleteLoadBalancerRequest>();
+    pub const ListLoadBalancers: Self = Self::of::<v1::ListLoadBalancersRequest>();
+    pub const PlanLoadBalancer: Self = Self::of::<v1::PlanLoadBalancerRequest>();
+    pub const SyncNodeSet: Self = Self::of::<v1::SyncNodeSetRequest>();
+    pub const ListRoutes: Self = Self::of::<v1::ListRoutesRequest>();
+    pub const BatchCreateRoutes: Self = Self::of::<v1::BatchCreateRoutesRequest>();
+    pub const BatchDeleteRoutes: Self = Self::of::<v1::BatchDeleteRoutesRequest>();
+    pub const BatchGetVolumes: Self = Self::of::<v1::BatchGetVolumesRequest>();
 }
 
 impl Method {
-    /// All of them.
-    pub const ALL: [Self; 15] = [
-        Self::Handshake,
-        Self::GetStatus,
-        Self::BatchGetInstances,
-        Self::ListInstances,
-        Self::SyncNodeSet,
-        Self::GetLoadBalancer,
-        Self::EnsureLoadBalancer,
-        Self::UpdateLoadBalancerNodes,
-        Self::DeleteLoadBalancer,
-        Self::ListLoadBalancers,
-        Self::PlanLoadBalancer,
-        Self::ListRoutes,
-        Self::BatchCreateRoutes,
-        Self::BatchDeleteRoutes,
-        Self::BatchGetVolumes,
-    ];
+    /// The one of a request.
+    pub const fn of<Q: MethodRequest>() -> Self {
+        Self(Q::METHOD)
+    }
 
     /// As in the contract.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Handshake => "Handshake",
-            Self::GetStatus => "GetStatus",
-            Self::BatchGetInstances => "BatchGetInstances",
-            Self::ListInstances => "ListInstances",
-            Self::SyncNodeSet => "SyncNodeSet",
-            Self::GetLoadBalancer => "GetLoadBalancer",
-            Self::EnsureLoadBalancer => "EnsureLoadBalancer",
-            Self::UpdateLoadBalancerNodes => "UpdateLoadBalancerNodes",
-            Self::DeleteLoadBalancer => "DeleteLoadBalancer",
-            Self::ListLoadBalancers => "ListLoadBalancers",
-            Self::PlanLoadBalancer => "PlanLoadBalancer",
-            Self::ListRoutes => "ListRoutes",
-            Self::BatchCreateRoutes => "BatchCreateRoutes",
-            Self::BatchDeleteRoutes => "BatchDeleteRoutes",
-            Self::BatchGetVolumes => "BatchGetVolumes",
-        }
+        self.0.name
     }
 
     /// From the path of a gRPC request.
     pub(crate) fn of_path(path: &str) -> Option<Self> {
-        let (service, method) = path.strip_prefix("/cloudprovider.v1.")?.split_once('/')?;
-        let found = Self::ALL
-            .into_iter()
-            .find(|known| known.as_str() == method)?;
-        (service == found.service()).then_some(found)
+        METHODS.iter().find(|one| one.path == path).map(Self)
     }
 
-    /// The path of its gRPC requests.
-    pub(crate) fn path(self) -> String {
-        format!("/cloudprovider.v1.{}/{self}", self.service())
+    /// Whether its requests have items, whose results can be errors.
+    pub(crate) fn is_batch(self) -> bool {
+        self.item_key.is_some()
     }
 
-    fn service(self) -> &'static str {
-        match self {
-            Self::Handshake | Self::GetStatus => "ProviderService",
-            Self::BatchGetInstances | Self::ListInstances => "InstancesService",
-            Self::SyncNodeSet => "NodeSetsService",
-            Self::GetLoadBalancer
-            | Self::EnsureLoadBalancer
-            | Self::UpdateLoadBalancerNodes
-            | Self::DeleteLoadBalancer
-            | Self::ListLoadBalancers
-            | Self::PlanLoadBalancer => "LoadBalancersService",
-            Self::ListRoutes | Self::BatchCreateRoutes | Self::BatchDeleteRoutes => "RoutesService",
-            Self::BatchGetVolumes => "VolumesService",
-        }
+    pub(crate) fn is_of(self, class: CallClass) -> bool {
+        self.class == class
     }
+}
 
-    /// Whether single items of its answers can be errors.
-    pub(crate) fn has_items(self) -> bool {
-        matches!(
-            self,
-            Self::BatchGetInstances
-                | Self::UpdateLoadBalancerNodes
-                | Self::BatchCreateRoutes
-                | Self::BatchDeleteRoutes
-                | Self::BatchGetVolumes
-        )
+impl Deref for Method {
+    type Target = outrigger_api::Method;
+
+    fn deref(&self) -> &outrigger_api::Method {
+        self.0
     }
+}
 
-    /// Whether an answer, or a result of it, is about the load balancer of one Service.
-    pub(crate) fn is_about_one_service(self) -> bool {
-        matches!(
-            self,
-            Self::GetLoadBalancer
-                | Self::EnsureLoadBalancer
-                | Self::UpdateLoadBalancerNodes
-                | Self::DeleteLoadBalancer
-        )
+impl PartialEq for Method {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
     }
+}
 
-    pub(crate) fn is_about_services(self) -> bool {
-        self.service() == "LoadBalancersService"
-    }
+impl Eq for Method {}
 
-    /// Whether its requests name Services or routes.
-    pub(crate) fn has_subjects(self) -> bool {
-        self.is_about_services()
-            || matches!(self, Self::BatchCreateRoutes | Self::BatchDeleteRoutes)
-    }
-
-    pub(crate) fn is_about_routes(self) -> bool {
-        self.service() == "RoutesService"
-    }
-
-    pub(crate) fn is_about_volumes(self) -> bool {
-        self.service() == "VolumesService"
+impl fmt::Debug for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        f.pad(self.name)
+    }
+}
+
+impl From<Method> for &'static str {
+    fn from(method: Method) -> Self {
+        method.as_str()
+    }
+}
+
+impl TryFrom<String> for Method {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 
@@ -163,12 +108,11 @@ impl FromStr for Method {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|method| method.as_str() == text)
-            .ok_or_else(|| {
-                let known = Self::ALL.map(Self::as_str).join(", ");
-                format!("{text:?} is no method of the contract that the mock serves; use {known}")
-            })
+        let found = METHODS.iter().find(|one| one.name == text).map(Self);
+        found.ok_or_else(|| {
+            let known: Vec<_> = METHODS.iter().map(|one| one.name).collect();
+            let known = known.join(", ");
+            format!("{text:?} is no method of the contract; use {known}")
+        })
     }
 }

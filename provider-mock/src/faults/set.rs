@@ -3,7 +3,8 @@
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{About, BadAnswer, Budget, Effect, Fault, InjectedError, Method};
+use super::{Asked, Budget, Effect, Fault, InjectedError, Method};
+use crate::wire::Answer;
 
 /// Faults that are set, and those who wait because of one.
 #[derive(Debug)]
@@ -70,18 +71,17 @@ impl Faults {
         })
     }
 
-    /// Hangs the call, which is about so many items, then fails it, as the faults are set.
+    /// Hangs the call, then fails it, as the faults are set.
     pub(crate) async fn interfere(
         &self,
         method: Method,
-        about: &About,
-        items: usize,
+        asked: &Asked,
     ) -> Result<(), InjectedError> {
         // Subscribed before the faults are read, so that no clear() is missed.
         let mut cleared = self.cleared.subscribe();
-        let hang = self.take(method, about, |effect| match effect {
+        let hang = self.take(method, asked, |effect| match effect {
             Effect::Hang { duration } => Some(*duration),
-            Effect::OneAfterTheOther { each } => Some(Some(*each * items as u32)),
+            Effect::OneAfterTheOther { each } => Some(Some(*each * asked.len() as u32)),
             _ => None,
         });
         if let Some(duration) = hang {
@@ -95,7 +95,7 @@ impl Faults {
                 }
             }
         }
-        let error = self.take(method, about, |effect| match effect {
+        let error = self.take(method, asked, |effect| match effect {
             Effect::Error(error) => Some(error.clone()),
             _ => None,
         });
@@ -103,65 +103,80 @@ impl Faults {
     }
 
     /// Whether the answer is lost after the call was served.
-    pub(crate) fn loses_reply(&self, method: Method, about: &About) -> bool {
-        let lost = self.take(method, about, |effect| {
+    pub(crate) fn loses_reply(&self, method: Method, asked: &Asked) -> bool {
+        let lost = self.take(method, asked, |effect| {
             matches!(effect, Effect::LoseReply).then_some(())
         });
         lost.is_some()
     }
 
-    /// The error of one item, if it fails.
-    pub(crate) fn item_error(&self, method: Method, about: &About) -> Option<InjectedError> {
-        self.take(method, about, |effect| match effect {
-            Effect::ItemError(error) => Some(error.clone()),
-            _ => None,
-        })
-    }
-
-    /// How the answer is spoilt, and for which of its items (all that the fault concerns), if it is.
-    pub(crate) fn bad_answer(&self, method: Method, items: &[About]) -> Option<(BadAnswer, Fault)> {
-        self.set.lock().take(|fault| match fault.effect {
+    /// Fails items of an answer, and spoils it, as the faults are set.
+    pub(crate) fn spoil(&self, method: Method, asked: &Asked, answer: &mut Answer) {
+        let Some(shape) = method.shape() else { return };
+        let items = shape.answered(asked, answer);
+        shape.fail(asked, answer, &mut |about| {
+            let error = self.first(|fault| match &fault.effect {
+                Effect::ItemError(error) if fault.concerns(method) && fault.is_about(about) => {
+                    Some(error.clone())
+                }
+                _ => None,
+            });
+            error.map(|error| error.to_item())
+        });
+        // One fault spoils one answer; two would hide each other.
+        let bad = self.first(|fault| match fault.effect {
             Effect::BadAnswer(bad)
-                if concerns(fault, method)
-                    && bad.fits(method)
+                if fault.concerns(method)
+                    && method.can_be(bad)
                     && items.iter().any(|item| fault.is_about(item)) =>
             {
                 Some((bad, fault.clone()))
             }
             _ => None,
-        })
+        });
+        if let Some((bad, fault)) = bad {
+            shape.spoil_answer(bad, asked, answer, &|about| fault.is_about(about));
+        }
     }
 
-    /// Whether a fault of this method depends on the objects that the request names.
-    pub(crate) fn need_subjects(&self, method: Method) -> bool {
-        let set = self.set.lock();
-        let mut faults = set.faults.iter();
-        faults.any(|fault| concerns(fault, method) && fault.needs_subjects(method))
+    /// Whether one is set for calls of this method.
+    pub(crate) fn concern(&self, method: Method) -> bool {
+        self.set
+            .lock()
+            .faults
+            .iter()
+            .any(|fault| fault.concerns(method))
     }
 
     /// Whether an answer of this method may have to be changed.
     pub(crate) fn may_spoil(&self, method: Method) -> bool {
         let set = self.set.lock();
-        set.faults
-            .iter()
-            .any(|fault| concerns(fault, method) && fault.effect.is_about_items())
+        let mut faults = set.faults.iter();
+        faults.any(|fault| fault.concerns(method) && fault.effect.is_about_items())
     }
 
+    /// Of a whole call.
     fn take<T>(
         &self,
         method: Method,
-        about: &About,
+        asked: &Asked,
         pick: impl Fn(&Effect) -> Option<T>,
     ) -> Option<T> {
-        self.set.lock().take(|fault| {
-            let here = concerns(fault, method) && fault.is_about(about);
+        self.first(|fault| {
+            let here = fault.concerns(method) && fault.is_about_call(method, asked);
             if here { pick(&fault.effect) } else { None }
         })
     }
+
+    fn first<T>(&self, pick: impl Fn(&Fault) -> Option<T>) -> Option<T> {
+        self.set.lock().take(pick)
+    }
 }
 
-fn concerns(fault: &Fault, method: Method) -> bool {
-    fault.method.is_none_or(|wanted| wanted == method)
+impl Fault {
+    fn concerns(&self, method: Method) -> bool {
+        self.method.is_none_or(|wanted| wanted == method)
+    }
 }
 
 impl Set {

@@ -9,10 +9,9 @@ use prost::Message as _;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
-use super::frames::messages;
-use super::peek::Subjects;
+use super::answer::messages;
 use crate::cloud::Cloud;
-use crate::faults::{self, Method};
+use crate::faults::{self, Asked, Method};
 use crate::journal::Event;
 
 /// Counts a call when dropped.
@@ -37,16 +36,17 @@ impl Ended {
     }
 
     /// Writes into the journal, if there is one, that the call has begun, and later that it has ended.
-    pub(super) fn began(&mut self, caller: Option<i32>, subjects: Subjects) {
+    pub(super) fn began(&mut self, caller: Option<i32>, asked: &Asked) {
         if let Some(journal) = self.cloud.journal() {
             let call = journal.next_call();
             self.call = Some(call);
+            let named = || asked.iter().map(|(_, about)| about);
             journal.record(Event::CallBegan {
                 call,
                 method: self.method,
                 caller,
-                services: subjects.services,
-                routes: subjects.routes,
+                services: named().filter_map(|one| one.service.clone()).collect(),
+                routes: named().filter_map(|one| one.route).collect(),
             });
         }
     }
@@ -61,9 +61,9 @@ impl Ended {
             return;
         }
         for message in messages(part) {
-            let result = UpdateLoadBalancerNodesResponse::decode(message).unwrap_or_default();
-            if let Some(service) = result.service {
-                let uid = service.uid;
+            let part = UpdateLoadBalancerNodesResponse::decode(message).unwrap_or_default();
+            for result in part.results {
+                let uid = result.key;
                 journal.record(Event::ServiceAnswered { call, uid });
             }
         }
@@ -158,7 +158,7 @@ mod tests {
         let path = folder.path().join("journal");
         cloud.keep_journal(crate::journal::Journal::open(&path).unwrap());
         let mut ended = Ended::cancelled_unless_said(cloud, Method::BatchDeleteRoutes);
-        ended.began(None, Subjects::default());
+        ended.began(None, &Asked::new());
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", "0".parse().unwrap());
         let frames = futures::stream::iter([Ok::<_, Status>(Frame::trailers(trailers))]);

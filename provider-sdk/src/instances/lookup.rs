@@ -167,7 +167,7 @@ impl From<Instance> for Lookup {
 
 /// The wire form of one result. `asked_at` is when the call began.
 pub(crate) fn into_wire(
-    node_name: String,
+    key: String,
     result: Result<Lookup, Error>,
     asked_at: Instant,
 ) -> v1::InstanceResult {
@@ -179,7 +179,7 @@ pub(crate) fn into_wire(
                 Outcome::Absent { certainty, age } => {
                     Wire::Absent(absent(certainty, age, asked_at))
                 }
-                Outcome::NotManaged(reason) => Wire::NotManaged(v1::InstanceNotManaged { reason }),
+                Outcome::NotManaged(reason) => Wire::NotManaged(v1::NotManaged { reason }),
             };
             (outcome, effects)
         }
@@ -189,13 +189,13 @@ pub(crate) fn into_wire(
         }
     };
     v1::InstanceResult {
-        node_name,
+        key,
         outcome: Some(outcome),
         effects: effects.map(Effects::into_wire),
     }
 }
 
-fn absent(certainty: Certainty, age: Option<Duration>, asked_at: Instant) -> v1::InstanceAbsent {
+fn absent(certainty: Certainty, age: Option<Duration>, asked_at: Instant) -> v1::Absent {
     let certainty = match certainty {
         // An observation from before the call is a cache, whatever the vendor calls it.
         Certainty::Confirmed if age.is_none_or(|age| age <= asked_at.elapsed()) => {
@@ -203,8 +203,9 @@ fn absent(certainty: Certainty, age: Option<Duration>, asked_at: Instant) -> v1:
         }
         Certainty::Confirmed | Certainty::NotVisibleYet => v1::AbsenceCertainty::NotVisibleYet,
     };
-    v1::InstanceAbsent {
+    v1::Absent {
         certainty: certainty.into(),
         age: age.map(duration),
+        reason: String::new(),
     }
 }

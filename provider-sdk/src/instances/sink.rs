@@ -16,11 +16,8 @@ pub struct InstanceSink {
 impl Gathered for v1::Instance {
     type Message = v1::ListInstancesResponse;
 
-    fn message(instances: Vec<Self>, complete: bool) -> Self::Message {
-        v1::ListInstancesResponse {
-            instances,
-            complete,
-        }
+    fn message(items: Vec<Self>, complete: bool) -> Self::Message {
+        v1::ListInstancesResponse { items, complete }
     }
 
     fn described(&self) -> String {

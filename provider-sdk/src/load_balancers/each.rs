@@ -1,7 +1,7 @@
 use std::future::Future;
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use outrigger_api::v1;
+use outrigger_api::{ItemResult, v1};
 use tokio::sync::mpsc;
 use tonic::Status;
 
@@ -54,18 +54,13 @@ async fn send(
     service: &Service,
     result: Result<Answer<Updated>, Error>,
 ) {
-    use v1::update_load_balancer_nodes_response::Outcome;
+    use v1::load_balancer_result::Outcome;
     let outcome = match result {
-        Ok(answer) => Outcome::Answer(answer.into_wire()),
+        Ok(answer) => Outcome::Found(answer.into_wire()),
         Err(error) => Outcome::Error(error.into_rpc_status()),
     };
     let message = v1::UpdateLoadBalancerNodesResponse {
-        service: Some(v1::ServiceRef {
-            namespace: service.namespace.clone(),
-            name: service.name.clone(),
-            uid: service.uid.clone(),
-        }),
-        outcome: Some(outcome),
+        results: vec![v1::LoadBalancerResult::new(service.uid.clone(), outcome)],
     };
     tokio::select! {
         biased;

@@ -13,11 +13,8 @@ pub struct LoadBalancerSink(Gather<v1::OwnedLoadBalancer>);
 impl Gathered for v1::OwnedLoadBalancer {
     type Message = v1::ListLoadBalancersResponse;
 
-    fn message(load_balancers: Vec<Self>, complete: bool) -> Self::Message {
-        v1::ListLoadBalancersResponse {
-            load_balancers,
-            complete,
-        }
+    fn message(items: Vec<Self>, complete: bool) -> Self::Message {
+        v1::ListLoadBalancersResponse { items, complete }
     }
 
     fn described(&self) -> String {

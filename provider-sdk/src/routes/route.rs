@@ -1,6 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use outrigger_api::{RpcStatus, v1};
+use outrigger_api::v1::{self, route_result::Outcome};
 
 use crate::setters::setters;
 use crate::{Address, Effects, Error};
@@ -121,21 +121,27 @@ setters! { plain Route {
     with_compare_node_addresses => compare_node_addresses: bool,
 } }
 
-/// The wire form of one result. `asked` is the route of the request.
-pub(crate) fn into_wire(asked: Route, result: Result<RouteChange, Error>) -> v1::RouteResult {
-    let (status, route, effects) = match result {
-        Ok(RouteChange { route, effects }) => (RpcStatus::default(), route, effects),
+/// The wire form of one result: of a creation the route, of a deletion its absence.
+pub(crate) fn into_wire(
+    key: String,
+    result: Result<RouteChange, Error>,
+    is_creation: bool,
+) -> v1::RouteResult {
+    let (outcome, effects) = match result {
+        Ok(RouteChange { route, effects }) if is_creation => {
+            let route = route.map(Route::into_wire).unwrap_or_default();
+            (Outcome::Found(route), effects)
+        }
+        Ok(RouteChange { effects, .. }) => (Outcome::Absent(v1::Absent::default()), effects),
         Err(error) => {
             let (status, effects) = error.into_item();
-            (status, None, effects)
+            (Outcome::Error(status), effects)
         }
     };
     v1::RouteResult {
-        destination_cidr: asked.destination_cidr,
-        node_name: asked.node_name,
-        status: Some(status),
+        key,
+        outcome: Some(outcome),
         effects: effects.map(Effects::into_wire),
-        route: route.map(Route::into_wire),
     }
 }
 

@@ -13,8 +13,8 @@ pub struct RouteSink(Gather<v1::Route>);
 impl Gathered for v1::Route {
     type Message = v1::ListRoutesResponse;
 
-    fn message(routes: Vec<Self>, complete: bool) -> Self::Message {
-        v1::ListRoutesResponse { routes, complete }
+    fn message(items: Vec<Self>, complete: bool) -> Self::Message {
+        v1::ListRoutesResponse { items, complete }
     }
 
     fn described(&self) -> String {

@@ -63,7 +63,7 @@ mod tests {
             ..KubernetesEvent::default()
         };
         InstanceResult {
-            node_name: name.to_owned(),
+            key: name.to_owned(),
             effects: Some(KubernetesEffects {
                 events: vec![event],
                 ..KubernetesEffects::default()

@@ -48,8 +48,8 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
             })?;
             let request = request.into_inner();
             let query = Query::from_wire(request.view(), request.max_staleness)?;
-            check_nodes(&request.nodes, self.max_batch_size)?;
-            let nodes: Vec<_> = request.nodes.into_iter().map(Node::from_wire).collect();
+            check_nodes(&request.items, self.max_batch_size)?;
+            let nodes: Vec<_> = request.items.into_iter().map(Node::from_wire).collect();
 
             let max_bytes = call.session.max_send_bytes;
             let instances = Arc::clone(&self.instances);

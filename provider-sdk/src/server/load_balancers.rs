@@ -115,7 +115,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
                 request.context.as_ref()
             })?;
             let request = request.into_inner();
-            let services = request.services;
+            let services = request.items;
             check_services(&services, self.capability.max_services_per_update as usize)?;
             let services: Vec<_> = services.into_iter().map(Service::from_wire).collect();
             let targets = self.node_sets.resolve(request.targets)?;

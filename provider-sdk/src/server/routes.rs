@@ -72,7 +72,7 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
             let call = Call::admit(&self.core, "BatchCreateRoutes", &request, |request| {
                 request.context.as_ref()
             })?;
-            let wanted = request.into_inner().routes;
+            let wanted = request.into_inner().items;
             check_routes(&wanted, self.max_batch_size, wrong_to_create)?;
             let max_bytes = call.session.max_send_bytes;
             let (routes, keys) = (Arc::clone(&self.routes), Arc::clone(&self.keys));
@@ -83,7 +83,7 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
                     [] => RouteChanges::new(),
                     free => routes.create_routes(&ctx, free).await?,
                 };
-                let results = fit_effects(batch.results(changed), max_bytes);
+                let results = fit_effects(batch.results(changed, true), max_bytes);
                 let response = v1::BatchCreateRoutesResponse { results };
                 within(max_bytes, response, "RoutesCapability.max_batch_size")
             });
@@ -100,7 +100,7 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
             let call = Call::admit(&self.core, "BatchDeleteRoutes", &request, |request| {
                 request.context.as_ref()
             })?;
-            let unwanted = request.into_inner().routes;
+            let unwanted = request.into_inner().items;
             check_routes(&unwanted, self.max_batch_size, |_| None)?;
             let max_bytes = call.session.max_send_bytes;
             let (routes, keys) = (Arc::clone(&self.routes), Arc::clone(&self.keys));
@@ -111,7 +111,7 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
                     [] => RouteChanges::new(),
                     free => routes.delete_routes(&ctx, free).await?,
                 };
-                let results = fit_effects(batch.results(changed), max_bytes);
+                let results = fit_effects(batch.results(changed, false), max_bytes);
                 let response = v1::BatchDeleteRoutesResponse { results };
                 within(max_bytes, response, "RoutesCapability.max_batch_size")
             });
@@ -164,14 +164,14 @@ impl Batch {
     }
 
     /// Exactly one result for each route.
-    fn results(self, mut changed: RouteChanges) -> Vec<v1::RouteResult> {
+    fn results(self, mut changed: RouteChanges, is_creation: bool) -> Vec<v1::RouteResult> {
         let busy = self.busy.into_iter().map(|route| {
             let text = format!(
                 "another call changes the route to {}",
                 route.destination_cidr
             );
             let busy = Error::operation_in_progress(text).with_retry_after(BUSY_RETRY);
-            into_wire(route, Err(busy))
+            into_wire(route.destination_cidr, Err(busy), is_creation)
         });
         let free = self.routes.into_iter().map(|route| {
             let result = changed.remove(&route.destination_cidr).unwrap_or_else(|| {
@@ -183,7 +183,7 @@ impl Batch {
                     "the provider returned no result for this route",
                 ))
             });
-            into_wire(route, result)
+            into_wire(route.destination_cidr, result, is_creation)
         });
         let results = free.chain(busy).collect();
         for route in changed.keys() {

@@ -37,7 +37,7 @@ impl<V: Volumes> VolumesService for VolumesRpc<V> {
             let call = Call::admit(&self.core, "BatchGetVolumes", &request, |request| {
                 request.context.as_ref()
             })?;
-            let asked = check(request.into_inner().volumes, self.max_batch_size)?;
+            let asked = check(request.into_inner().items, self.max_batch_size)?;
 
             let max_bytes = call.session.max_send_bytes;
             let volumes = Arc::clone(&self.volumes);

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use outrigger_api::v1::{self, volume_result::Outcome};
+use outrigger_api::v1::{self, AbsenceCertainty, volume_result::Outcome};
 
 use crate::Error;
 use crate::setters::setters;
@@ -13,6 +13,8 @@ pub enum VolumeLookup {
     Found(VolumeTopology),
     /// The provider looked and there is none: why, for people.
     Absent(String),
+    /// Not there, but that may be a cache or eventual consistency of a young volume: why, for people.
+    NotVisibleYet(String),
     /// Another provider, or none, owns it: why, for logs.
     NotManaged(String),
 }
@@ -79,16 +81,23 @@ setters! { VolumeTopology {
 pub(crate) fn into_wire(key: String, result: Result<VolumeLookup, Error>) -> v1::VolumeResult {
     let outcome = match result {
         Ok(VolumeLookup::Found(topology)) => Outcome::Found(topology_into_wire(topology)),
-        Ok(VolumeLookup::Absent(reason)) => Outcome::Absent(v1::VolumeAbsent { reason }),
-        Ok(VolumeLookup::NotManaged(reason)) => {
-            Outcome::NotManaged(v1::VolumeNotManaged { reason })
-        }
+        Ok(VolumeLookup::Absent(reason)) => absent(AbsenceCertainty::Confirmed, reason),
+        Ok(VolumeLookup::NotVisibleYet(reason)) => absent(AbsenceCertainty::NotVisibleYet, reason),
+        Ok(VolumeLookup::NotManaged(reason)) => Outcome::NotManaged(v1::NotManaged { reason }),
         Err(error) => Outcome::Error(error.into_item().0),
     };
     v1::VolumeResult {
         key,
         outcome: Some(outcome),
     }
+}
+
+fn absent(certainty: AbsenceCertainty, reason: String) -> Outcome {
+    Outcome::Absent(v1::Absent {
+        certainty: certainty.into(),
+        age: None,
+        reason,
+    })
 }
 
 fn topology_into_wire(topology: VolumeTopology) -> v1::VolumeTopology {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use outrigger_api::v1::load_balancer_result::Outcome;
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
-use outrigger_api::v1::update_load_balancer_nodes_response::Outcome;
 use outrigger_api::v1::{
     self, EnsureLoadBalancerRequest, InlineNodes, LoadBalancerAnswer, NodeTargets,
     UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse, node_targets,
@@ -216,7 +216,7 @@ pub(crate) async fn updated(
 ) -> Result<Vec<(String, Outcome)>, Status> {
     let request = UpdateLoadBalancerNodesRequest {
         context: Some(context("req-1")),
-        services: names.iter().map(|name| service(name)).collect(),
+        items: names.iter().map(|name| service(name)).collect(),
         targets: Some(inline(&["n-1", "n-2"])),
     };
     let mut stream = client
@@ -224,8 +224,12 @@ pub(crate) async fn updated(
         .await?
         .into_inner();
     let mut results = Vec::new();
-    while let Some(UpdateLoadBalancerNodesResponse { service, outcome }) = stream.message().await? {
-        results.push((service.unwrap().name, outcome.unwrap()));
+    while let Some(UpdateLoadBalancerNodesResponse { results: some }) = stream.message().await? {
+        let by_name = some.into_iter().map(|result| {
+            let name = result.key.strip_prefix("uid-").unwrap().to_owned();
+            (name, result.outcome.unwrap())
+        });
+        results.extend(by_name);
     }
     Ok(results)
 }

@@ -230,7 +230,7 @@ pub(crate) fn node(name: impl Into<String>) -> v1::Node {
 pub(crate) fn ask(names: &[&str]) -> BatchGetInstancesRequest {
     BatchGetInstancesRequest {
         context: Some(context("req-1")),
-        nodes: names.iter().map(|name| node(*name)).collect(),
+        items: names.iter().map(|name| node(*name)).collect(),
         ..Default::default()
     }
 }

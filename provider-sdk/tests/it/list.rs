@@ -86,10 +86,10 @@ async fn a_list_comes_in_chunks_and_only_the_last_says_that_it_is_whole() {
             .iter()
             .all(|message| message.encoded_len() <= 1 << 20)
     );
-    assert!(messages.iter().all(|message| message.instances.len() > 100));
+    assert!(messages.iter().all(|message| message.items.len() > 100));
     let complete: Vec<_> = messages.iter().map(|message| message.complete).collect();
     assert!(complete.ends_with(&[false, true]) && complete.iter().filter(|c| **c).count() == 1);
-    let ids = messages.iter().flat_map(|message| &message.instances);
+    let ids = messages.iter().flat_map(|message| &message.items);
     assert!(
         ids.map(|i| i.provider_id.clone())
             .eq((0..3500).map(|n| instance(n).provider_id))
@@ -103,7 +103,7 @@ async fn an_empty_list_is_one_message_that_is_whole() {
     assert_eq!(
         messages,
         [ListInstancesResponse {
-            instances: vec![],
+            items: vec![],
             complete: true
         }]
     );

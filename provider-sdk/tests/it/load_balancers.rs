@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use outrigger_api::v1::update_load_balancer_nodes_response::Outcome;
+use outrigger_api::v1::load_balancer_result::Outcome;
 use outrigger_api::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
     ListLoadBalancersRequest, LoadBalancerDisposition as Wire, NodeTargets,
@@ -64,10 +64,7 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
     let mut stream = client.list_load_balancers(list).await.unwrap().into_inner();
     let message = stream.message().await.unwrap().unwrap();
     assert!(message.complete);
-    assert_eq!(
-        message.load_balancers[0].service.as_ref().unwrap().uid,
-        "uid-web"
-    );
+    assert_eq!(message.items[0].service.as_ref().unwrap().uid, "uid-web");
 
     for _ in 0..2 {
         let delete = DeleteLoadBalancerRequest {
@@ -153,7 +150,7 @@ async fn each_service_of_an_update_has_its_own_result_as_soon_as_it_is_there() {
     let results: HashMap<_, _> = results.into_iter().collect();
     assert_eq!(results.len(), 4);
     let disposition = |name: &str| match &results[name] {
-        Outcome::Answer(updated) => updated.disposition(),
+        Outcome::Found(updated) => updated.disposition(),
         Outcome::Error(status) => panic!("{name}: {status:?}"),
     };
     assert_eq!(
@@ -162,7 +159,7 @@ async fn each_service_of_an_update_has_its_own_result_as_soon_as_it_is_there() {
     );
     let error = |name: &str| match &results[name] {
         Outcome::Error(status) => status.clone(),
-        Outcome::Answer(_) => panic!("{name} did not fail"),
+        Outcome::Found(_) => panic!("{name} did not fail"),
     };
     let panicked = error("panics");
     assert_eq!(panicked.code, Code::Internal as i32);

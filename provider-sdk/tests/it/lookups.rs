@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outrigger_api::v1::{
-    self, AbsenceCertainty, BatchGetInstancesRequest, CallContext, InstanceAbsent, InstanceResult,
+    self, AbsenceCertainty, Absent, BatchGetInstancesRequest, CallContext, InstanceResult,
     instance_result::Outcome as Wire,
 };
 use outrigger_provider_sdk::{
@@ -32,7 +32,7 @@ async fn requests_that_break_the_contract_never_reach_a_handler() {
         ..ask(&["a"])
     };
     let with_node = |node| BatchGetInstancesRequest {
-        nodes: vec![node],
+        items: vec![node],
         ..ask(&[])
     };
     let named = |request_id: &str| {
@@ -205,11 +205,11 @@ async fn only_what_was_seen_during_the_call_is_a_confirmed_absence() {
         .await
         .unwrap();
     let absent = |result: &InstanceResult| match &result.outcome {
-        Some(Wire::Absent(absent)) => *absent,
+        Some(Wire::Absent(absent)) => absent.clone(),
         other => panic!("{other:?}"),
     };
-    let absences: Vec<InstanceAbsent> = answer.results.iter().map(absent).collect();
-    let certainties: Vec<_> = absences.iter().map(InstanceAbsent::certainty).collect();
+    let absences: Vec<Absent> = answer.results.iter().map(absent).collect();
+    let certainties: Vec<_> = absences.iter().map(Absent::certainty).collect();
     assert_eq!(
         certainties,
         [Confirmed, Confirmed, NotVisibleYet, NotVisibleYet]
@@ -235,11 +235,7 @@ async fn every_node_gets_exactly_one_result_in_the_order_of_the_request() {
     let answer = lookup(&mut rig.instances().await, ask(&["c", "lost", "a"]))
         .await
         .unwrap();
-    let names: Vec<_> = answer
-        .results
-        .iter()
-        .map(|result| &*result.node_name)
-        .collect();
+    let names: Vec<_> = answer.results.iter().map(|result| &*result.key).collect();
     assert_eq!(names, ["c", "lost", "a"]);
     let Some(Wire::Error(status)) = &answer.results[1].outcome else {
         panic!("no error")
@@ -347,7 +343,7 @@ async fn a_request_above_the_limit_is_refused_and_the_connection_lives() {
     let padded = |bytes: usize| {
         let labels = [("pad".to_owned(), "x".repeat(bytes))].into();
         BatchGetInstancesRequest {
-            nodes: vec![v1::Node {
+            items: vec![v1::Node {
                 labels,
                 ..node("a")
             }],

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use outrigger_api::RpcStatus;
 use outrigger_api::v1::routes_service_client::RoutesServiceClient;
 use outrigger_api::v1::{
     self, BatchCreateRoutesRequest, BatchDeleteRoutesRequest, ListRoutesRequest,
-    ListRoutesResponse, RouteResult,
+    ListRoutesResponse, RouteResult, route_result::Outcome,
 };
 use outrigger_provider_sdk::{
     Context, Effects, Error, Route, RouteChange, RouteSink, Routes, RoutesCapability, Server,
@@ -127,14 +128,14 @@ pub(crate) fn routes(nodes: &[&str]) -> Vec<v1::Route> {
 pub(crate) fn to_create(routes: Vec<v1::Route>) -> Request<BatchCreateRoutesRequest> {
     Request::new(BatchCreateRoutesRequest {
         context: Some(context("req-1")),
-        routes,
+        items: routes,
     })
 }
 
 pub(crate) fn to_delete(routes: Vec<v1::Route>) -> Request<BatchDeleteRoutesRequest> {
     Request::new(BatchDeleteRoutesRequest {
         context: Some(context("req-1")),
-        routes,
+        items: routes,
     })
 }
 
@@ -172,10 +173,22 @@ pub(crate) async fn list(
     }
 }
 
+/// The route of a creation.
+pub(crate) fn made_route(result: &RouteResult) -> v1::Route {
+    match &result.outcome {
+        Some(Outcome::Found(route)) => route.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Code, and reason if there is one, of each result by destination.
 pub(crate) fn codes(results: &[RouteResult]) -> BTreeMap<&str, (tonic::Code, String)> {
     let code = |result: &RouteResult| {
-        let status = result.status.clone().unwrap();
+        let status = match result.outcome.as_ref().unwrap() {
+            Outcome::Found(_) | Outcome::Absent(_) => RpcStatus::default(),
+            Outcome::Error(status) => status.clone(),
+            Outcome::NotManaged(_) => panic!("{result:?}"),
+        };
         let code = tonic::Code::from(status.code);
         let details = prost::Message::encode_to_vec(&status);
         let status = Status::with_details(code, status.message, details.into());
@@ -183,6 +196,6 @@ pub(crate) fn codes(results: &[RouteResult]) -> BTreeMap<&str, (tonic::Code, Str
     };
     let by_destination = results
         .iter()
-        .map(|result| (result.destination_cidr.as_str(), code(result)));
+        .map(|result| (result.key.as_str(), code(result)));
     by_destination.collect()
 }

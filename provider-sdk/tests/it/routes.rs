@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outrigger_api::ItemResult;
 use outrigger_api::v1::{self, BatchCreateRoutesRequest};
 use outrigger_provider_sdk::{
     Context, Effects, Error, Event, Route, RouteChange, RouteChanges, RouteSink, Routes,
@@ -14,7 +15,8 @@ use tonic::Code;
 
 use crate::harness::reason;
 use crate::route_tables::{
-    Table, client, codes, create, delete, list, route, routes, serve, to_create, to_delete,
+    Table, client, codes, create, delete, list, made_route, route, routes, serve, to_create,
+    to_delete,
 };
 
 /// RTE-01, RTE-04, RTE-10.
@@ -30,7 +32,7 @@ async fn routes_are_made_listed_and_removed_and_again_is_the_same() {
     });
     for _ in 0..2 {
         let made = create(&mut client, wanted.clone()).await.unwrap();
-        let named = |result: &v1::RouteResult| result.route.clone().unwrap().name;
+        let named = |result: &v1::RouteResult| made_route(result).name;
         assert_eq!(made.iter().map(named).collect::<Vec<_>>(), ["r-n-1"; 2]);
         assert!(codes(&made).values().all(|(code, _)| *code == Code::Ok));
     }
@@ -41,9 +43,9 @@ async fn routes_are_made_listed_and_removed_and_again_is_the_same() {
     let [listed] = &messages[..] else {
         panic!("{messages:?}")
     };
-    assert!(listed.complete && listed.routes[0].node_name == "n-1");
+    assert!(listed.complete && listed.items[0].node_name == "n-1");
     for _ in 0..2 {
-        let gone = delete(&mut client, listed.routes.clone()).await.unwrap();
+        let gone = delete(&mut client, listed.items.clone()).await.unwrap();
         let codes = codes(&gone);
         assert!(codes.len() == 2 && codes.values().all(|(code, _)| *code == Code::Ok));
     }
@@ -80,7 +82,7 @@ async fn requests_that_break_the_contract_never_reach_a_handler() {
     let refused = client
         .batch_create_routes(BatchCreateRoutesRequest {
             context: None,
-            routes: routes(&["n-1"]),
+            items: routes(&["n-1"]),
         })
         .await
         .unwrap_err();
@@ -111,8 +113,8 @@ async fn each_route_of_a_batch_has_its_own_result() {
     assert_eq!(codes["10.1.2.0/24"].1, "QUOTA_EXCEEDED");
     assert_eq!(codes["10.1.3.0/24"].0, Code::Ok);
     for (asked, result) in wanted.iter().zip(&results) {
-        assert_eq!(asked.node_name, result.node_name);
-        let text = &result.status.as_ref().unwrap().message;
+        assert_eq!(asked.destination_cidr, result.key);
+        let text = result.error().map_or("", |error| &error.message);
         assert!(!text.contains("secret"), "{text}");
     }
     let effects = results[2].effects.as_ref().unwrap();
@@ -161,7 +163,7 @@ async fn one_destination_is_changed_by_one_call_at_a_time() {
     assert_eq!(codes["10.1.1.0/24"].0, Code::Ok, "the others do not wait");
     assert_eq!(elapsed.as_secs(), 1, "a batch waited for another");
     let again = delete(&mut second, routes(&["n-1"])).await.unwrap();
-    assert_eq!(again[0].status.as_ref().unwrap().code, 0);
+    assert_eq!(again[0].error(), None);
     assert!(table.destinations().is_empty());
 }
 
@@ -319,7 +321,7 @@ async fn a_list_comes_in_chunks_and_only_the_last_says_that_it_is_whole() {
             .iter()
             .all(|message| message.encoded_len() <= 1 << 20)
     );
-    let listed = messages.iter().flat_map(|message| &message.routes);
+    let listed = messages.iter().flat_map(|message| &message.items);
     assert!(
         listed
             .map(|route| &route.destination_cidr)
@@ -339,7 +341,7 @@ async fn a_list_comes_in_chunks_and_only_the_last_says_that_it_is_whole() {
     let mut caller = client(&rig).await;
     let (messages, end) = list(&mut caller).await;
     end.unwrap();
-    assert!(matches!(&messages[..], [only] if only.complete && only.routes.is_empty()));
+    assert!(matches!(&messages[..], [only] if only.complete && only.items.is_empty()));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use outrigger_api::v1::{
-    self, BatchGetVolumesRequest, volume_result::Outcome, volume_source::Source,
+    self, AbsenceCertainty, BatchGetVolumesRequest, volume_result::Outcome, volume_source::Source,
     volumes_service_client::VolumesServiceClient,
 };
 use outrigger_provider_sdk::{
@@ -20,7 +20,7 @@ impl Volumes for Disks {
         VolumesCapability::default()
             .with_csi_drivers(["disk.example".to_owned()])
             .with_source_kinds([VolumeSourceKind::Cinder])
-            .with_max_batch_size(4)
+            .with_max_batch_size(5)
     }
 
     async fn get_volume(&self, _: &Context, volume: &Volume) -> Result<VolumeLookup, Error> {
@@ -35,6 +35,7 @@ impl Volumes for Disks {
                     .with_node_terms([vec![NodeRequirement::new("k", ["v"])]]),
             )),
             "gone" => Ok(VolumeLookup::Absent("deleted".to_owned())),
+            "young" => Ok(VolumeLookup::NotVisibleYet("made just now".to_owned())),
             "foreign" => Ok(VolumeLookup::NotManaged("another project".to_owned())),
             "panics" => panic!("as scripted"),
             _ => Err(Error::malformed_volume_handle("no handle")),
@@ -71,7 +72,7 @@ fn csi(key: &str, handle: &str) -> v1::Volume {
 fn ask(volumes: Vec<v1::Volume>) -> BatchGetVolumesRequest {
     BatchGetVolumesRequest {
         context: Some(context("req-1")),
-        volumes,
+        items: volumes,
     }
 }
 
@@ -88,11 +89,12 @@ async fn each_outcome_of_a_volume_travels() {
         volume("1", Some(cinder)),
         csi("2", "foreign"),
         csi("3", "?"),
+        csi("4", "young"),
     ];
     let answer = client.batch_get_volumes(ask(volumes)).await.unwrap();
     let results = answer.into_inner().results;
     let keys: Vec<_> = results.iter().map(|result| &*result.key).collect();
-    assert_eq!(keys, ["0", "1", "2", "3"]);
+    assert_eq!(keys, ["0", "1", "2", "3", "4"]);
     let outcomes: Vec<_> = results
         .iter()
         .map(|r| r.outcome.as_ref().unwrap())
@@ -102,6 +104,7 @@ async fn each_outcome_of_a_volume_travels() {
         Outcome::Absent(absent),
         Outcome::NotManaged(foreign),
         Outcome::Error(status),
+        Outcome::Absent(young),
     ] = &outcomes[..]
     else {
         panic!("{outcomes:?}");
@@ -111,6 +114,10 @@ async fn each_outcome_of_a_volume_travels() {
     assert_eq!(
         (&*absent.reason, &*foreign.reason),
         ("deleted", "another project")
+    );
+    assert_eq!(
+        (absent.certainty(), young.certainty()),
+        (AbsenceCertainty::Confirmed, AbsenceCertainty::NotVisibleYet)
     );
     assert_eq!(status.code, tonic::Code::InvalidArgument as i32);
 }
@@ -129,10 +136,10 @@ async fn a_panic_about_one_volume_is_its_own() {
 async fn requests_about_volumes_that_break_the_contract_are_refused() {
     let rig = Rig::serve(Server::new(Named::new()).volumes(Disks));
     let mut client = client(&rig).await;
-    let many = (0..5).map(|n| csi(&n.to_string(), "zonal")).collect();
+    let many = (0..6).map(|n| csi(&n.to_string(), "zonal")).collect();
     for (volumes, text) in [
-        (vec![], "0 volumes; send 1 to 4"),
-        (many, "5 volumes; send 1 to 4"),
+        (vec![], "0 volumes; send 1 to 5"),
+        (many, "6 volumes; send 1 to 5"),
         (vec![csi("", "zonal")], "volumes[0] has a key of 0 bytes"),
         (vec![csi(&"k".repeat(254), "zonal")], "a key of 254 bytes"),
         (

@@ -173,7 +173,7 @@ fn rate_limits(handshake: &HandshakeResponse) -> Verdict {
 
 async fn status_times(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
-    let status = client.get_status(GetStatusRequest {}).await?;
+    let status = client.call(GetStatusRequest {}).await?;
     let successes = status.dependencies.iter().map(|one| one.last_success);
     let resets = status.quotas.iter().map(|one| one.resets_at);
     for time in successes.chain(resets).flatten() {
@@ -190,7 +190,7 @@ async fn status_times(subject: &Subject) -> Verdict {
 
 async fn status_limits(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
-    let status = client.get_status(GetStatusRequest {}).await?;
+    let status = client.call(GetStatusRequest {}).await?;
     let counts = (status.dependencies.len(), status.quotas.len());
     expect(
         counts.0 <= 32 && counts.1 <= 32,

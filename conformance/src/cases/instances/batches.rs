@@ -2,12 +2,10 @@
 
 use outrigger_api::v1::{ErrorReason, Node, instance_result::Outcome};
 
-use super::{Query, outcome};
+use super::{FOREIGN, Query, outcome};
 use crate::{
-    case::{Capability::Instances, Case, Input, must, should},
-    client::CallError,
-    inputs::Machine,
-    subject::Subject,
+    case::{Capability::Instances, Case, Input, must},
+    subject::{Subject, batch_size},
     verdict::{Verdict, expect, failed},
 };
 
@@ -24,14 +22,6 @@ pub(super) fn cases() -> Vec<Case> {
             .of(Instances)
             .clause(FILE, "BatchGetInstancesResponse.results", "Exactly one per requested node, any order.")
             .check(|subject| Box::pin(largest_batch(subject))),
-        should("INS-09", "a batch beyond the declared size is INVALID_REQUEST")
-            .of(Instances)
-            .clause(FILE, "BatchGetInstancesRequest.nodes", "1 to InstancesCapability.max_batch_size, no name twice.")
-            .check(|subject| Box::pin(too_large_batch(subject))),
-        should("INS-10", "a batch without nodes, or with one name twice, is INVALID_REQUEST")
-            .of(Instances)
-            .clause(FILE, "BatchGetInstancesRequest.nodes", "1 to InstancesCapability.max_batch_size, no name twice.")
-            .check(|subject| Box::pin(malformed_batches(subject))),
         must("INS-20", "found, absent and foreign nodes of one batch each have their outcome")
             .of(Instances)
             .needs(Input::ExistingInstance)
@@ -44,28 +34,24 @@ pub(super) fn cases() -> Vec<Case> {
 async fn malformed(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let wrong = subject.inputs().instances.malformed_provider_id.clone();
-    let wrong = subject.node(&Machine {
-        node_name: subject.name(),
+    let wrong = Node {
         provider_id: wrong.unwrap_or_default(),
-        ..Machine::default()
-    });
-    let mut nodes = vec![wrong.clone()];
+        ..subject.unknown_node()
+    };
+    let expected = format!("{:?} is MALFORMED_PROVIDER_ID", wrong.provider_id);
+    let mut nodes = vec![wrong];
     let existing = subject.inputs().instances.existing.first();
     nodes.extend(existing.map(|machine| subject.node(machine)));
-    let results = subject.look_up(&client, Query::now(nodes)).await?;
-    let expected = format!("{:?} is MALFORMED_PROVIDER_ID", wrong.provider_id);
-    match &results[0].outcome {
-        Some(Outcome::Error(status)) => {
-            let error = CallError::of_item("BatchGetInstances", status);
-            expect(error.is(ErrorReason::MalformedProviderId), expected, error)?;
-        }
-        other => return Err(failed(expected, outcome(other.as_ref()))),
+    let answers = subject.look_up(&client, Query::now(nodes)).await?;
+    match &answers[0] {
+        Err(error) => expect(error.is(ErrorReason::MalformedProviderId), expected, error)?,
+        other => return Err(failed(expected, outcome(other))),
     }
-    for other in &results[1..] {
+    for other in &answers[1..] {
         expect(
-            matches!(other.outcome, Some(Outcome::Found(_))),
-            format!("{:?} beside it is found", other.node_name),
-            outcome(other.outcome.as_ref()),
+            matches!(other, Ok(Outcome::Found(_))),
+            "an instance that exists is found beside it",
+            outcome(other),
         )?;
     }
     Ok(())
@@ -75,71 +61,35 @@ async fn malformed(subject: &Subject) -> Verdict {
 fn nodes(subject: &Subject, count: usize) -> Vec<Node> {
     let existing = subject.inputs().instances.existing.iter();
     let existing = existing.map(|machine| subject.node(machine));
-    let unknown = std::iter::repeat_with(|| {
-        subject.node(&Machine {
-            node_name: subject.name(),
-            ..Machine::default()
-        })
-    });
+    let unknown = std::iter::repeat_with(|| subject.unknown_node());
     existing.chain(unknown).take(count).collect()
-}
-
-fn max_batch_size(subject: &Subject) -> usize {
-    match subject.instances().max_batch_size {
-        0 => 100,
-        size => size as usize,
-    }
 }
 
 async fn largest_batch(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
-    // The controller uses no more.
-    let size = max_batch_size(subject).min(500);
+    let size = batch_size(subject.instances().max_batch_size);
     let query = Query::now(nodes(subject, size));
     subject.look_up(&client, query).await?;
     Ok(())
 }
 
-async fn refused(subject: &Subject, nodes: Vec<Node>, batch: &str) -> Verdict {
-    let client = subject.connect().await?;
-    let expected = format!("{batch} is INVALID_REQUEST");
-    match subject.ask(&client, Query::now(nodes)).await {
-        Ok(results) => Err(failed(expected, format!("{} results", results.len()))),
-        Err(error) => expect(error.is(ErrorReason::InvalidRequest), expected, error),
-    }
-}
-
-async fn too_large_batch(subject: &Subject) -> Verdict {
-    let size = max_batch_size(subject) + 1;
-    let batch = format!("a batch of {size} nodes");
-    refused(subject, nodes(subject, size), &batch).await
-}
-
-async fn malformed_batches(subject: &Subject) -> Verdict {
-    refused(subject, Vec::new(), "a batch without nodes").await?;
-    let node = nodes(subject, 1).remove(0);
-    let twice = vec![node.clone(), node];
-    refused(subject, twice, "a batch with one name twice").await
-}
-
 async fn mixed_batch(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
-    let foreign = Machine {
-        node_name: subject.name(),
-        provider_id: "conformance-other-cloud://zone/i-1".to_owned(),
-        ..Machine::default()
+    let foreign = Node {
+        provider_id: FOREIGN.to_owned(),
+        ..subject.unknown_node()
     };
-    let machines = [subject.absent(), foreign, subject.existing()];
-    let nodes = machines.iter().map(|machine| subject.node(machine));
-    let results = subject
-        .look_up(&client, Query::now(nodes.collect()))
-        .await?;
-    let came: Vec<_> = results
-        .iter()
-        .map(|one| outcome(one.outcome.as_ref()))
-        .collect();
-    let right = matches!(results[0].outcome, Some(Outcome::Absent(_)))
-        && matches!(results[1].outcome, Some(Outcome::NotManaged(_)))
-        && matches!(results[2].outcome, Some(Outcome::Found(_)));
+    let [absent, existing] = [subject.absent(), subject.existing()].map(|one| subject.node(&one));
+    let query = Query::now(vec![absent, foreign, existing]);
+    let answers = subject.look_up(&client, query).await?;
+    let right = matches!(
+        &*answers,
+        [
+            Ok(Outcome::Absent(_)),
+            Ok(Outcome::NotManaged(_)),
+            Ok(Outcome::Found(_))
+        ]
+    );
+    let came: Vec<_> = answers.iter().map(outcome).collect();
     expect(right, "absent, not_managed, found", came.join(", "))
 }

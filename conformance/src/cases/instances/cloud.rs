@@ -4,7 +4,7 @@ use outrigger_api::v1::{
     ErrorReason, GetStatusRequest, LookupPreference, Readiness, instance_result::Outcome,
 };
 
-use super::{Query, one_each, outcome};
+use super::{Query, outcome};
 use crate::{
     case::{Capability::Instances, Case, Input, must, should},
     client::{CallError, Client},
@@ -24,13 +24,13 @@ pub(super) fn cases() -> Vec<Case> {
             .of(Instances)
             .needs(Input::ExistingInstance)
             .needs(Input::RateLimitSwitch)
-            .clause("common.proto", "ERROR_REASON_RATE_LIMITED", "RESOURCE_EXHAUSTED: the cloud API said slow down.")
+            .clause("common.proto", "ERROR_REASON_RATE_LIMITED", "The cloud API said slow down.")
             .check(|subject| Box::pin(rate_limited(subject))),
         must("INS-34", "a lookup with credentials that the cloud refuses is CREDENTIALS_INVALID, and no instance is absent")
             .of(Instances)
             .needs(Input::ExistingInstance)
             .needs(Input::CredentialsSwitch)
-            .clause("common.proto", "ERROR_REASON_CREDENTIALS_INVALID", "UNAUTHENTICATED: the cloud refuses the credentials; all classes pause.")
+            .clause("common.proto", "ERROR_REASON_CREDENTIALS_INVALID", "The cloud refuses the credentials; all classes pause.")
             .check(|subject| Box::pin(refused_credentials(subject))),
         should("IDN-15", "GetStatus is DEGRADED after the cloud has refused the credentials")
             .of(Instances)
@@ -74,23 +74,14 @@ async fn cost(subject: &Subject) -> Verdict {
 /// The error of the first lookup that fails, of the call or of a node; fails if a node is absent.
 async fn refusal(subject: &Subject, client: &Client, tries: usize) -> Verdict<Option<CallError>> {
     let node = subject.node(&subject.existing());
-    let names = [node.name.clone()];
     for _ in 0..tries {
-        let asked = subject.ask(client, Query::now(vec![node.clone()])).await;
-        let results = match asked {
-            Ok(results) => one_each(&names, &results)?,
+        let asked = subject.ask(client, Query::now(vec![node.clone()])).await?;
+        match asked.and_then(|mut answers| answers.remove(0)) {
+            Ok(Outcome::Found(_)) => {}
             Err(error) => return Ok(Some(error)),
-        };
-        match &results[0].outcome {
-            Some(Outcome::Found(_)) => {}
-            Some(Outcome::Error(status)) => {
-                return Ok(Some(CallError::of_item("BatchGetInstances", status)));
-            }
             other => {
-                return Err(failed(
-                    "an error while the cloud refuses calls",
-                    outcome(other.as_ref()),
-                ));
+                let expected = "an error while the cloud refuses calls";
+                return Err(failed(expected, outcome(&other)));
             }
         }
     }
@@ -120,7 +111,7 @@ async fn without_credentials(subject: &Subject) -> Verdict<(Option<CallError>, R
     let client = subject.connect().await?;
     let asked = async {
         let error = refusal(subject, &client, 1).await?;
-        let status = client.get_status(GetStatusRequest {}).await?;
+        let status = client.call(GetStatusRequest {}).await?;
         Ok((error, status.readiness()))
     };
     let switch = &subject.inputs().commands.credentials_off;

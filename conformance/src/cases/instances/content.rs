@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use outrigger_api::v1::{Instance, InstanceView, PowerState};
 
-use super::outcome;
 use crate::{
     case::{Capability::Instances, Case, Input, must},
     client::Client,
@@ -171,17 +170,7 @@ async fn unknown_view(subject: &Subject) -> Verdict {
     let full = subject
         .found(&client, node.clone(), InstanceView::Full)
         .await?;
-    let request = outrigger_api::v1::BatchGetInstancesRequest {
-        context: subject.context(),
-        nodes: vec![node],
-        max_staleness: None,
-        view: 1000,
-    };
-    let answered = client.batch_get_instances(request).await?;
-    let result = answered.results.first().and_then(|one| one.outcome.clone());
-    let Some(outrigger_api::v1::instance_result::Outcome::Found(instance)) = &result else {
-        return expect(false, "the instance is found", outcome(result.as_ref()));
-    };
+    let instance = subject.found(&client, node, 1000).await?;
     expect(
         instance.addresses == full.addresses && instance.zone == full.zone,
         "the same as with the view FULL",

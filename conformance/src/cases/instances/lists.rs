@@ -6,6 +6,7 @@ use outrigger_api::v1::{Instance, InstanceView, ListInstancesRequest};
 
 use crate::{
     case::{Capability::InstancesList, Case, Input, must},
+    cases::lists::{complete, message_size},
     client::{Client, Listed},
     subject::Subject,
     verdict::{Verdict, expect},
@@ -22,12 +23,12 @@ pub(super) fn cases() -> Vec<Case> {
                 "ListInstancesResponse.complete",
                 "Set on the last message only.",
             )
-            .check(|subject| Box::pin(complete(subject))),
+            .check(|subject| Box::pin(complete::<ListInstancesRequest>(subject))),
         must("INS-30", "a list has no provider ID twice")
             .of(InstancesList)
             .clause(
                 FILE,
-                "ListInstancesResponse.instances",
+                "ListInstancesResponse.items",
                 "No provider ID twice in one stream; else the stream is discarded.",
             )
             .check(|subject| Box::pin(unique(subject))),
@@ -50,32 +51,21 @@ pub(super) fn cases() -> Vec<Case> {
             "",
             "One message at most what the peer named at handshake, 4 MiB if it was silent;",
         )
-        .check(|subject| Box::pin(message_size(subject))),
+        .check(|subject| Box::pin(message_size::<ListInstancesRequest>(subject))),
     ]
 }
 
-async fn list(subject: &Subject, client: &Client) -> Verdict<Listed<Instance>> {
+async fn list(client: &Client) -> Verdict<Listed<Instance>> {
     let request = ListInstancesRequest {
-        context: subject.context(),
-        max_staleness: None,
         view: InstanceView::Metadata.into(),
+        ..ListInstancesRequest::default()
     };
-    Ok(client.list_instances(request).await?)
-}
-
-async fn complete(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let listed = list(subject, &client).await?;
-    expect(
-        listed.is_complete(),
-        "complete on the last message and on no other",
-        format!("complete by message: {:?}", listed.completes),
-    )
+    Ok(client.list(request).await?)
 }
 
 async fn unique(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
-    let listed = list(subject, &client).await?;
+    let listed = list(&client).await?;
     let mut seen = BTreeSet::new();
     let ids = listed.entries.iter().map(|instance| &instance.provider_id);
     let mut ids = ids.filter(|id| !id.is_empty());
@@ -89,7 +79,7 @@ async fn unique(subject: &Subject) -> Verdict {
 
 async fn as_lookups(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
-    let listed = list(subject, &client).await?;
+    let listed = list(&client).await?;
     let ids: BTreeSet<_> = listed.entries.iter().map(|one| &one.provider_id).collect();
     for machine in &subject.inputs().instances.existing {
         expect(
@@ -99,15 +89,4 @@ async fn as_lookups(subject: &Subject) -> Verdict {
         )?;
     }
     Ok(())
-}
-
-async fn message_size(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let listed = list(subject, &client).await?;
-    let limit = outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
-    expect(
-        listed.largest_message <= limit,
-        format!("messages of {limit} bytes at most"),
-        format!("{} bytes", listed.largest_message),
-    )
 }

@@ -7,10 +7,9 @@ use outrigger_api::v1::{
 };
 use tokio::time::Instant;
 
-use super::{Query, one_each, outcome};
+use super::{FOREIGN, Query, outcome};
 use crate::{
     case::{Capability::Instances, Case, Input, info, must},
-    inputs::Machine,
     subject::Subject,
     verdict::{Verdict, expect, failed},
 };
@@ -27,12 +26,12 @@ pub(super) fn cases() -> Vec<Case> {
         must("INS-02", "an instance is found by its name when its Node has no provider ID")
             .of(Instances)
             .needs(Input::ExistingInstance)
-            .clause(FILE, "BatchGetInstancesRequest.nodes", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
+            .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
             .check(|subject| Box::pin(found_by_name(subject))),
         must("INS-03", "an instance that does not exist is absent and CONFIRMED when no staleness is allowed")
             .of(Instances)
             .needs(Input::AbsentInstance)
-            .clause(FILE, "ABSENCE_CERTAINTY_CONFIRMED", "The cloud was asked for this call, with the permission to see every instance of this cluster, answered in full, and has no such instance.")
+            .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "The cloud was asked for this call, with the permission to see every object of that kind, answered in full, and has no such object.")
             .check(|subject| Box::pin(absent_is_confirmed(subject))),
         must("INS-04", "an instance that does not exist is absent when staleness is allowed")
             .of(Instances)
@@ -43,11 +42,11 @@ pub(super) fn cases() -> Vec<Case> {
             .of(Instances)
             .needs(Input::CloudSwitch)
             .needs(Input::ExistingInstance)
-            .clause(FILE, "ABSENCE_CERTAINTY_CONFIRMED", "MUST NOT be said out of a cache.")
+            .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "MUST NOT be said out of a cache.")
             .check(|subject| Box::pin(failing_cloud(subject))),
         must("INS-06", "a node with a provider ID of another provider is not_managed")
             .of(Instances)
-            .clause(FILE, "InstanceNotManaged", "Another provider, or none, owns this node.")
+            .clause(FILE, "InstanceResult.not_managed", "Another provider, or none, owns this node.")
             .check(|subject| Box::pin(foreign(subject))),
         must("INS-11", "a stopped instance is found with SHUTDOWN, and not absent")
             .of(Instances)
@@ -57,18 +56,18 @@ pub(super) fn cases() -> Vec<Case> {
         must("INS-13", "the age of an absence is not longer than the call where CONFIRMED is said")
             .of(Instances)
             .needs(Input::AbsentInstance)
-            .clause(FILE, "InstanceAbsent.age", "How long before this answer the cloud was asked; no clock is compared.")
+            .clause("common.proto", "Absent.age", "How long before this answer the cloud was asked; no clock is compared.")
             .check(|subject| Box::pin(age_of_absence(subject))),
         must("INS-17", "a lookup goes by provider ID, though the Node has another instance's name")
             .of(Instances)
             .needs(Input::TwoExistingInstances)
-            .clause(FILE, "BatchGetInstancesRequest.nodes", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
+            .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
             .check(|subject| Box::pin(provider_id_before_name(subject))),
         must("INS-18", "a provider ID that does not exist is not found by the name of its Node")
             .of(Instances)
             .needs(Input::ExistingInstance)
             .needs(Input::AbsentInstance)
-            .clause(FILE, "BatchGetInstancesRequest.nodes", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
+            .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
             .check(|subject| Box::pin(absent_id_with_known_name(subject))),
         must("INS-19", "a name that no instance has is absent, and no error")
             .of(Instances)
@@ -142,15 +141,14 @@ async fn absence(
         max_staleness,
         ..Query::now(vec![node.clone()])
     };
-    let result = subject.look_up(&client, query).await?.remove(0);
-    match result.outcome {
-        Some(Outcome::Absent(absent)) => {
+    match subject.look_up(&client, query).await?.remove(0) {
+        Ok(Outcome::Absent(absent)) => {
             let age = absent.age.and_then(|age| age.try_into().ok());
             Ok((absent.certainty(), age))
         }
         other => Err(failed(
             format!("{:?} ({:?}) is absent", node.name, node.provider_id),
-            outcome(other.as_ref()),
+            outcome(&other),
         )),
     }
 }
@@ -186,28 +184,18 @@ async fn age_of_absence(subject: &Subject) -> Verdict {
 }
 
 async fn failing_cloud(subject: &Subject) -> Verdict {
-    let machines = subject.inputs().instances.existing.iter();
-    let mut nodes: Vec<_> = machines.map(|machine| subject.node(machine)).collect();
-    nodes.extend(
-        subject
-            .inputs()
-            .instances
-            .absent
-            .iter()
-            .map(|one| subject.node(one)),
-    );
-    let names: Vec<_> = nodes.iter().map(|node| node.name.clone()).collect();
+    let instances = &subject.inputs().instances;
+    let machines = instances.existing.iter().chain(&instances.absent);
+    let nodes: Vec<_> = machines.map(|machine| subject.node(machine)).collect();
     let client = subject.connect().await?;
     let asked = async {
         // An error of the whole call says nothing about any node.
-        let Ok(results) = subject.ask(&client, Query::now(nodes.clone())).await else {
-            return Ok(());
-        };
-        for result in one_each(&names, &results)? {
+        let answers = subject.ask(&client, Query::now(nodes.clone())).await?;
+        for (node, answer) in nodes.iter().zip(answers.unwrap_or_default()) {
             expect(
-                !matches!(result.outcome, Some(Outcome::Absent(_))),
-                format!("{:?} is an error while the cloud fails", result.node_name),
-                outcome(result.outcome.as_ref()),
+                !matches!(answer, Ok(Outcome::Absent(_))),
+                format!("{:?} is an error while the cloud fails", node.name),
+                outcome(&answer),
             )?;
         }
         Ok(())
@@ -215,8 +203,8 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
     Box::pin(subject.without_cloud(asked)).await?;
     let limit = Duration::from_mins(1);
     let look = async || {
-        let asked = subject.ask(&client, Query::now(nodes.clone())).await;
-        asked.map_err(|error| error.to_string())
+        let asked = subject.look_up(&client, Query::now(nodes.clone())).await;
+        asked.map_err(|stop| format!("{stop:?}"))
     };
     subject
         .wait_for("lookups work again with the cloud", limit, look)
@@ -227,18 +215,16 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
 async fn foreign(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let given = subject.inputs().instances.foreign_provider_id.clone();
-    let node = subject.node(&Machine {
-        node_name: subject.name(),
-        provider_id: given.unwrap_or_else(|| "conformance-other-cloud://zone/i-1".to_owned()),
-        ..Machine::default()
-    });
+    let node = Node {
+        provider_id: given.unwrap_or_else(|| FOREIGN.to_owned()),
+        ..subject.unknown_node()
+    };
     let expected = format!("{:?} is not_managed", node.provider_id);
-    let result = subject.look_up(&client, Query::now(vec![node])).await?;
-    let came = result[0].outcome.as_ref();
+    let answers = subject.look_up(&client, Query::now(vec![node])).await?;
     expect(
-        matches!(came, Some(Outcome::NotManaged(_))),
+        matches!(answers[0], Ok(Outcome::NotManaged(_))),
         expected,
-        outcome(came),
+        outcome(&answers[0]),
     )
 }
 
@@ -289,10 +275,6 @@ async fn absent_id_with_known_name(subject: &Subject) -> Verdict {
 }
 
 async fn unknown_name(subject: &Subject) -> Verdict {
-    let node = subject.node(&Machine {
-        node_name: subject.name(),
-        ..Machine::default()
-    });
-    absence(subject, node, Duration::ZERO).await?;
+    absence(subject, subject.unknown_node(), Duration::ZERO).await?;
     Ok(())
 }

@@ -2,14 +2,14 @@
 
 use futures::future::join;
 use outrigger_api::v1::{
-    ErrorReason, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service,
+    DeleteLoadBalancerRequest, ErrorReason, GetLoadBalancerRequest, LoadBalancerAnswer,
+    LoadBalancerDisposition as Disposition, Service,
 };
 
 use super::FILE;
 use crate::{
     case::{Builder, Capability::LoadBalancers, Case, Input, must, should},
     client::{CallError, Client},
-    proxy::{Fault, Proxy},
     subject::{Subject, describe, name_of, port},
     verdict::{Verdict, expect, failed},
 };
@@ -107,44 +107,22 @@ async fn idempotent(subject: &Subject) -> Verdict {
             format!("{}, identity {:?}", describe(&again), again.identity),
         )?;
     }
-    one_of(subject, &client, &service).await
-}
-
-/// Holds a list, where there is one, against "one load balancer of this Service".
-async fn one_of(subject: &Subject, client: &Client, service: &Service) -> Verdict {
-    if !subject.load_balancers().list {
-        return Ok(());
-    }
-    let request = outrigger_api::v1::ListLoadBalancersRequest {
-        context: subject.context(),
-    };
-    let listed = client.list_load_balancers(request).await?;
-    let of_it = listed.entries.iter().filter(|one| {
-        let tag = one.service.as_ref();
-        tag.is_some_and(|tag| tag.uid == service.uid)
-    });
-    let count = of_it.count();
-    expect(
-        count == 1,
-        format!("the list has one load balancer of {}", service.name),
-        count,
-    )
+    subject.is_listed_once(&client, &service).await
 }
 
 async fn lost_reply(subject: &Subject) -> Verdict {
-    let proxy = Proxy::start(subject.endpoint());
-    let proxy = proxy.map_err(|error| failed("the suite's proxy starts", error))?;
     let service = subject.service();
     let nodes = subject.target_nodes();
-    let client = subject.connect_to(&proxy.socket()).await?;
-    let targets = subject.targets(&client, &nodes).await?;
-    proxy.set(Fault::DropReply);
-    let lost = subject.ensure_once(&client, &service, targets);
-    let (lost, ()) = tokio::join!(lost, proxy.dropped());
-    expect(lost.is_err(), "the proxy drops the reply", "it came")?;
+    let ensure = async |client: &Client| {
+        let targets = subject.targets(client, &nodes).await?;
+        // Whatever it is: the next Ensure is what counts.
+        let _ = subject.ensure_once(client, &service, targets).await;
+        Ok(())
+    };
+    subject.lose_reply(ensure).await?;
     let client = subject.connect().await?;
     subject.ensure(&client, &service, &nodes).await?;
-    one_of(subject, &client, &service).await
+    subject.is_listed_once(&client, &service).await
 }
 
 /// A call that lost against another one about the same key.
@@ -172,7 +150,7 @@ async fn two_at_once(subject: &Subject) -> Verdict {
         }
     }
     subject.ensure(&one, &service, &nodes).await?;
-    one_of(subject, &one, &service).await
+    subject.is_listed_once(&one, &service).await
 }
 
 /// IP address and name of each point of the status; states of ports change with the ports.
@@ -262,22 +240,12 @@ async fn deleted(subject: &Subject) -> Verdict {
 /// Moments at which an Ensure is cut off, in milliseconds.
 const MOMENTS: [u64; 6] = [0, 1, 3, 10, 30, 100];
 
-/// An Ensure whose caller goes away.
-async fn cut_off(subject: &Subject, service: &Service, moment: u64) -> Verdict {
-    let client = subject.connect().await?;
-    let targets = subject.targets(&client, &subject.target_nodes()).await?;
-    let ensure = subject.ensure_once(&client, service, targets);
-    let moment = std::time::Duration::from_millis(moment);
-    // It may have ended before.
-    let _ = tokio::time::timeout(moment, ensure).await;
-    Ok(())
-}
-
 async fn half_made(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     for moment in MOMENTS {
         let service = subject.service();
-        cut_off(subject, &service, moment).await?;
+        let caller = subject.connect().await?;
+        subject.cut_off(&caller, &service, moment).await?;
         delete(subject, &client, &service).await?;
         is(subject, &client, &service, Disposition::Absent).await?;
     }
@@ -288,11 +256,12 @@ async fn completed(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     for moment in MOMENTS {
         let service = subject.service();
-        cut_off(subject, &service, moment).await?;
+        let caller = subject.connect().await?;
+        subject.cut_off(&caller, &service, moment).await?;
         subject
             .ensure(&client, &service, &subject.target_nodes())
             .await?;
-        one_of(subject, &client, &service).await?;
+        subject.is_listed_once(&client, &service).await?;
         delete(subject, &client, &service).await?;
     }
     Ok(())
@@ -345,19 +314,19 @@ async fn other_cluster(subject: &Subject) -> Verdict {
         .ensure(&client, &service, &subject.target_nodes())
         .await?;
     let context = subject.context_of_another_cluster();
-    let request = outrigger_api::v1::DeleteLoadBalancerRequest {
+    let request = DeleteLoadBalancerRequest {
         context: context.clone(),
         service: Some(service.clone()),
     };
     // ABSENT or NOT_MANAGED, or an error: only what becomes of the load balancer counts.
-    let _ = client.delete_load_balancer(request).await;
+    let _ = client.call(request).await;
     is(subject, &client, &service, Disposition::Ready).await?;
-    let request = outrigger_api::v1::GetLoadBalancerRequest {
+    let request = GetLoadBalancerRequest {
         context,
         service: Some(service),
         targets: None,
     };
-    let seen = client.get_load_balancer(request).await?;
+    let seen = client.call(request).await?;
     let seen = seen.answer.unwrap_or_default();
     expect(
         [Disposition::Absent, Disposition::NotManaged].contains(&seen.disposition()),

@@ -11,6 +11,7 @@ use crate::{
         Capability::{LoadBalancers, LoadBalancersList, LoadBalancersPlan},
         Case, Input, must, should,
     },
+    cases::lists::complete,
     client::{CallError, Client},
     subject::{Subject, describe, port},
     verdict::{Verdict, expect, failed, skipped},
@@ -64,11 +65,11 @@ pub(super) fn cases() -> Vec<Case> {
         must("LBS-31", "only the last message of a list has complete")
             .of(LoadBalancersList)
             .clause(FILE, "ListLoadBalancersResponse.complete", "Set on the last message only.")
-            .check(|subject| Box::pin(complete(subject))),
+            .check(|subject| Box::pin(complete::<ListLoadBalancersRequest>(subject))),
         must("LBS-32", "a list for another cluster has nothing of this one")
             .of(LoadBalancersList)
             .mutates()
-            .clause(FILE, "ListLoadBalancersResponse.load_balancers", "Of this cluster only.")
+            .clause(FILE, "ListLoadBalancersResponse.items", "Of this cluster only.")
             .check(|subject| Box::pin(list_of_other_cluster(subject))),
     ]
 }
@@ -150,12 +151,12 @@ async fn plan(
         _ => None,
     };
     let request = PlanLoadBalancerRequest {
-        context: subject.context(),
         operation: operation.into(),
         service: Some(service.clone()),
         targets,
+        ..PlanLoadBalancerRequest::default()
     };
-    Ok(client.plan_load_balancer(request).await?.changes)
+    Ok(client.call(request).await?.changes)
 }
 
 async fn plan_of_new(subject: &Subject) -> Verdict {
@@ -220,29 +221,12 @@ async fn listed(subject: &Subject) -> Verdict {
     subject
         .ensure(&client, &service, &subject.target_nodes())
         .await?;
-    let request = ListLoadBalancersRequest {
-        context: subject.context(),
-    };
-    let listed = client.list_load_balancers(request).await?;
-    let tags = listed.entries.iter().filter_map(|one| one.service.as_ref());
-    let uids: Vec<_> = tags.map(|tag| &*tag.uid).collect();
+    let listed = subject.listed_services(&client, None).await?;
+    let uids: Vec<_> = listed.iter().map(|tag| &*tag.uid).collect();
     expect(
         uids.contains(&&*service.uid),
         format!("an entry whose service has the uid {}", service.uid),
-        format!("{} entries, with the uids {uids:?}", listed.entries.len()),
-    )
-}
-
-async fn complete(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let request = ListLoadBalancersRequest {
-        context: subject.context(),
-    };
-    let listed = client.list_load_balancers(request).await?;
-    expect(
-        listed.is_complete(),
-        "complete on the last message and on no other",
-        format!("complete by message: {:?}", listed.completes),
+        format!("entries with the uids {uids:?}"),
     )
 }
 
@@ -254,11 +238,8 @@ async fn list_of_other_cluster(subject: &Subject) -> Verdict {
         .ensure(&client, &service, &subject.target_nodes())
         .await?;
     let context = subject.context_of_another_cluster();
-    let listed = client
-        .list_load_balancers(ListLoadBalancersRequest { context })
-        .await?;
-    let tags = listed.entries.iter().filter_map(|one| one.service.as_ref());
-    let foreign = tags.filter(|tag| tag.uid == service.uid).count();
+    let listed = subject.listed_services(&client, context).await?;
+    let foreign = listed.iter().filter(|tag| tag.uid == service.uid).count();
     expect(
         foreign == 0,
         "a list with the UID of another cluster leaves this one's out",

@@ -1,8 +1,9 @@
 //! Services that are refused, or that are another controller's.
 
 use outrigger_api::v1::{
-    CallContext, DeleteLoadBalancerRequest, ErrorReason, GetLoadBalancerRequest,
-    LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service,
+    CallContext, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason,
+    GetLoadBalancerRequest, HeldAddresses, LoadBalancerAnswer,
+    LoadBalancerDisposition as Disposition, Service,
 };
 
 use super::{FILE, NOT_SERVED};
@@ -22,11 +23,11 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case(must("LBS-07", "an annotation with a bad value is INVALID_ANNOTATION, and nothing is made"))
             .needs(Input::RefusedAnnotations)
-            .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "INVALID_ARGUMENT: an annotation of the object, or another field that each cloud reads its own way (spec.loadBalancerIP), has a bad value.")
+            .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "An annotation of the object, or another field that each cloud reads its own way (spec.loadBalancerIP), has a bad value.")
             .check(|subject| Box::pin(bad_annotation(subject))),
         case(must("LBS-35", "a protocol that the cloud cannot serve is UNSUPPORTED_PROTOCOL, and nothing is made"))
             .needs(Input::RefusedProtocol)
-            .clause("common.proto", "ERROR_REASON_UNSUPPORTED_PROTOCOL", "INVALID_ARGUMENT: the cloud cannot serve this protocol or port.")
+            .clause("common.proto", "ERROR_REASON_UNSUPPORTED_PROTOCOL", "The cloud cannot serve this protocol or port.")
             .check(|subject| Box::pin(bad_protocol(subject))),
         case(must("LBS-11", "an Ensure of a class that is not served is NOT_MANAGED, and nothing is made"))
             .clause(FILE, "LOAD_BALANCER_DISPOSITION_NOT_MANAGED", "Another controller owns this Service (cloudprovider.ImplementedElsewhere).")
@@ -50,7 +51,7 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(delete_of_refused(subject))),
         case(should("LBS-45", "an Ensure beyond the room of the account is QUOTA_EXCEEDED, and is READY once there is room"))
             .needs(Input::LoadBalancerLimit)
-            .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED: an account or object limit. Concerns this key only.")
+            .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "An account or object limit. Concerns this key only.")
             .check(|subject| Box::pin(full_account(subject))),
         must("LBS-40", "a volatile provider gives no address that another Service holds")
             .of(LoadBalancersVolatile)
@@ -199,10 +200,19 @@ async fn without_uid(subject: &Subject) -> Verdict {
     subject.needs_cluster_uid()?;
     let client = subject.connect().await?;
     let service = subject.service();
-    let targets = subject.targets(&client, &subject.target_nodes()).await?;
-    let mut request = subject.ensure_request(&service, targets);
-    request.context = request.context.map(without_uid_in);
-    let answered = client.ensure_load_balancer(request).await;
+    let without_uid = || {
+        Some(CallContext {
+            cluster_uid: String::new(),
+            ..client.context()
+        })
+    };
+    let request = EnsureLoadBalancerRequest {
+        context: without_uid(),
+        service: Some(service.clone()),
+        targets: subject.targets(&client, &subject.target_nodes()).await?,
+        held_addresses: None,
+    };
+    let answered = client.call(request).await;
     let answered = answered.map(|answer| answer.answer.unwrap_or_default());
     if answered.is_err() {
         return refused(answered, &[ErrorReason::InvalidRequest]);
@@ -213,14 +223,14 @@ async fn without_uid(subject: &Subject) -> Verdict {
         service: Some(service.clone()),
         targets: None,
     };
-    let of_another = client.get_load_balancer(request).await?;
+    let of_another = client.call(request).await?;
     let of_another = of_another.answer.unwrap_or_default();
     // By the same name it is found again, and perhaps only so.
     let request = DeleteLoadBalancerRequest {
-        context: subject.context().map(without_uid_in),
+        context: without_uid(),
         service: Some(service.clone()),
     };
-    client.delete_load_balancer(request).await?;
+    client.call(request).await?;
     let exists = |seen: &LoadBalancerAnswer| seen.disposition() != Disposition::Absent;
     expect(
         exists(&own) && !exists(&of_another),
@@ -231,13 +241,6 @@ async fn without_uid(subject: &Subject) -> Verdict {
             describe(&of_another)
         ),
     )
-}
-
-fn without_uid_in(context: CallContext) -> CallContext {
-    CallContext {
-        cluster_uid: String::new(),
-        ..context
-    }
 }
 
 async fn foreign_annotation(subject: &Subject) -> Verdict {
@@ -301,10 +304,13 @@ async fn held_addresses(subject: &Subject) -> Verdict {
     let mut ips: Vec<_> = points.into_iter().map(|point| point.ip).collect();
     ips.retain(|ip| !ip.is_empty());
     ips.sort_unstable();
-    let targets = subject.targets(&client, &nodes).await?;
-    let mut request = subject.ensure_request(&second, targets);
-    request.held_addresses = Some(outrigger_api::v1::HeldAddresses { ips: ips.clone() });
-    let answer = client.ensure_load_balancer(request).await?;
+    let request = EnsureLoadBalancerRequest {
+        service: Some(second),
+        targets: subject.targets(&client, &nodes).await?,
+        held_addresses: Some(HeldAddresses { ips: ips.clone() }),
+        ..EnsureLoadBalancerRequest::default()
+    };
+    let answer = client.call(request).await?;
     let given = answer.answer.unwrap_or_default().status.unwrap_or_default();
     let taken = given.ingress.iter().find(|point| ips.contains(&point.ip));
     expect(

@@ -2,7 +2,13 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerDisposition as D};
+use outrigger_api::{
+    MethodRequest as _,
+    v1::{
+        DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
+        LoadBalancerAnswer, LoadBalancerDisposition as D, UpdateLoadBalancerNodesRequest,
+    },
+};
 
 use super::FILE;
 use crate::{
@@ -10,6 +16,11 @@ use crate::{
     subject::{Subject, describe},
     verdict::{Verdict, expect, skipped},
 };
+
+const GET: &str = GetLoadBalancerRequest::METHOD.name;
+const ENSURE: &str = EnsureLoadBalancerRequest::METHOD.name;
+const UPDATE: &str = UpdateLoadBalancerNodesRequest::METHOD.name;
+const DELETE: &str = DeleteLoadBalancerRequest::METHOD.name;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -55,13 +66,13 @@ async fn each(
 }
 
 fn retry_after(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
-    if answer.disposition() != D::InProgress || rpc == "GetLoadBalancer" {
+    if answer.disposition() != D::InProgress || rpc == GET {
         return Ok(());
     }
     let Some(wait) = answer.retry_after else {
         return Ok(());
     };
-    let longest = if rpc == "DeleteLoadBalancer" { 30 } else { 300 };
+    let longest = if rpc == DELETE { 30 } else { 300 };
     let read = Duration::try_from(wait).unwrap_or_default();
     let legal = (Duration::from_secs(1)..=Duration::from_secs(longest)).contains(&read);
     expect(
@@ -73,15 +84,15 @@ fn retry_after(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
 
 fn disposition(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
     let allowed: &[D] = match rpc {
-        "GetLoadBalancer" => &[
+        GET => &[
             D::Ready,
             D::Differs,
             D::InProgress,
             D::NotManaged,
             D::Absent,
         ],
-        "EnsureLoadBalancer" => &[D::Ready, D::InProgress, D::NotManaged],
-        "UpdateLoadBalancerNodes" => &[D::Ready, D::InProgress, D::NotManaged, D::Absent],
+        ENSURE => &[D::Ready, D::InProgress, D::NotManaged],
+        UPDATE => &[D::Ready, D::InProgress, D::NotManaged, D::Absent],
         _ => &[D::Absent, D::Retained, D::NotManaged, D::InProgress],
     };
     let names: Vec<_> = allowed

@@ -2,7 +2,7 @@
 
 use outrigger_api::v1::{
     LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Node, Service,
-    UpdateLoadBalancerNodesRequest, update_load_balancer_nodes_response::Outcome,
+    UpdateLoadBalancerNodesRequest, load_balancer_result::Outcome,
 };
 
 use super::{
@@ -39,8 +39,8 @@ pub(super) fn cases() -> Vec<Case> {
         ))
         .clause(
             FILE,
-            "UpdateLoadBalancerNodesResponse",
-            "Exactly one per requested Service;",
+            "UpdateLoadBalancerNodesResponse.results",
+            "Together exactly one per requested Service;",
         )
         .check(|subject| Box::pin(many(subject))),
         case(must(
@@ -49,7 +49,7 @@ pub(super) fn cases() -> Vec<Case> {
         ))
         .clause(
             FILE,
-            "UpdateLoadBalancerNodesResponse.error",
+            "LoadBalancerResult.error",
             "It concerns this Service only, unless its reason is about the class of calls.",
         )
         .check(|subject| Box::pin(refused_among_others(subject))),
@@ -76,7 +76,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The outcome of each Service, in the order of the request.
+/// The answer about each Service, or its error, in the order of the request.
 async fn update(
     subject: &Subject,
     client: &Client,
@@ -84,37 +84,17 @@ async fn update(
     nodes: &[Node],
 ) -> Verdict<Vec<Result<LoadBalancerAnswer, CallError>>> {
     let request = UpdateLoadBalancerNodesRequest {
-        context: subject.context(),
-        services: services.to_vec(),
+        items: services.to_vec(),
         targets: subject.targets(client, nodes).await?,
+        ..UpdateLoadBalancerNodesRequest::default()
     };
-    let results = client.update_load_balancer_nodes(request).await?;
-    let uid = |result: &outrigger_api::v1::UpdateLoadBalancerNodesResponse| {
-        result.service.clone().unwrap_or_default().uid
+    let answers = client.batch(request).await??.into_iter();
+    let answer = |one| match one {
+        Ok(Outcome::Found(answer)) => Ok(Ok(answer)),
+        Ok(other) => Err(failed("found, or an error", format!("{other:?}"))),
+        Err(error) => Ok(Err(error)),
     };
-    let uids: Vec<_> = results.iter().map(uid).collect();
-    let mut wanted: Vec<_> = services.iter().map(|one| one.uid.clone()).collect();
-    let mut came = uids.clone();
-    wanted.sort_unstable();
-    came.sort_unstable();
-    expect(
-        wanted == came,
-        format!("one result for each of {wanted:?}"),
-        format!("{came:?}"),
-    )?;
-    let mut outcomes = Vec::new();
-    for service in services {
-        let at = uids.iter().position(|uid| *uid == service.uid);
-        let outcome = at.and_then(|at| results[at].outcome.clone());
-        outcomes.push(match outcome {
-            Some(Outcome::Answer(answer)) => Ok(answer),
-            Some(Outcome::Error(status)) => {
-                Err(CallError::of_item("UpdateLoadBalancerNodes", &status))
-            }
-            None => return Err(failed("an answer or an error", "a result without outcome")),
-        });
-    }
-    Ok(outcomes)
+    answers.map(answer).collect()
 }
 
 /// Updates one Service until READY, as the controller does.

@@ -6,12 +6,16 @@ use tokio::time::timeout;
 
 use super::{FILE, held, nodes, not_held, sync};
 use crate::{
-    case::{Builder, Capability::NodeSets, Case, must},
-    subject::Subject,
+    case::{
+        Builder,
+        Capability::{NodeSets, NodeSetsDeltas},
+        Case, must,
+    },
+    subject::{Subject, commit},
     verdict::{Verdict, expect, failed},
 };
 
-const ERRORS: &str = "INVALID_REQUEST for parts out of order, no commit, a wrong count, a name that comes twice or a removal of a node that is not there.";
+const ERRORS: &str = "INVALID_REQUEST for no commit, a wrong count, a name that comes twice or a removal of a node that is not there.";
 
 /// A revision that no other case applies, not even to another set.
 const NEVER: &str = "never";
@@ -34,7 +38,8 @@ pub(super) fn cases() -> Vec<Case> {
         case(must("NDS-21", "an upload with a name twice is INVALID_REQUEST"))
             .clause(FILE, "SyncNodeSet", ERRORS)
             .check(|subject| Box::pin(name_twice(subject))),
-        case(must("NDS-22", "a removal of a node that is not there is INVALID_REQUEST"))
+        must("NDS-22", "a removal of a node that is not there is INVALID_REQUEST")
+            .of(NodeSetsDeltas)
             .clause(FILE, "SyncNodeSet", ERRORS)
             .check(|subject| Box::pin(removal_of_none(subject))),
         case(must("NDS-23", "a chunk before begin is INVALID_REQUEST"))
@@ -107,10 +112,12 @@ async fn wrong_change_count(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let (nodes, set) = (nodes(3), subject.name());
     subject.sync_as(&client, &set, "a", &nodes).await?;
-    // A chunk of changed nodes was lost: the number of nodes is right all the same.
-    let mut upload = subject.upload(&set, "a", NEVER, 3, &[&nodes[..1], &nodes[1..2]], &[]);
-    upload.remove(1);
-    refused(subject, upload, "an upload that lost one of its chunks").await?;
+    let mut upload = subject.upload(&set, "", NEVER, 3, &[&nodes], &[]);
+    // As where a chunk of changed nodes was lost.
+    upload.pop();
+    upload.push(commit(4));
+    let described = "an upload of 3 changes with a change_count of 4";
+    refused(subject, upload, described).await?;
     not_held(subject, &client, &set, NEVER).await?;
     held(subject, &client, &set, "a", 3).await
 }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use futures::future::{join, try_join_all};
 use outrigger_api::v1::{
-    ErrorReason, ListLoadBalancersRequest, LoadBalancerAnswer,
-    LoadBalancerDisposition as Disposition, Service,
+    ErrorReason, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::{
     case::{Builder, Capability::LoadBalancers, Case, Input, must, should},
@@ -26,10 +25,6 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(Input::Process)
             .clause(FILE, "", "leaves a state from which the next call converges")
             .check(|subject| Box::pin(killed_in_ensure(subject))),
-        case(must("RES-03", "no cloud change begins later than some seconds after a cancelled Ensure"))
-            .needs(Input::CloudChanges)
-            .clause(FILE, "", "After cancel, deadline or loss of the connection a provider starts no further cloud change for that call")
-            .check(|subject| Box::pin(no_change_after_cancel(subject))),
         case(must("RES-23", "an Ensure after a cancelled one finds what that one made, and nothing changes after its answer"))
             .needs(Input::CloudChanges)
             .clause(FILE, "", "the lock is held until the work has ended, also when the call was cancelled.")
@@ -53,30 +48,13 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// An Ensure whose caller goes away after a moment.
-async fn cut_off(subject: &Subject, client: &Client, service: &Service, moment: u64) -> Verdict {
-    let targets = subject.targets(client, &subject.target_nodes()).await?;
-    let ensure = subject.ensure_once(client, service, targets);
-    // It may have ended before.
-    let _ = timeout(Duration::from_millis(moment), ensure).await;
-    Ok(())
-}
-
 /// Ensures, holds a list against one load balancer, and deletes.
 pub(super) async fn converges(subject: &Subject, service: &Service) -> Verdict {
     let client = subject.connect().await?;
     subject
         .ensure(&client, service, &subject.target_nodes())
         .await?;
-    if subject.load_balancers().list {
-        let context = subject.context();
-        let listed = client
-            .list_load_balancers(ListLoadBalancersRequest { context })
-            .await?;
-        let tags = listed.entries.iter().filter_map(|one| one.service.as_ref());
-        let count = tags.filter(|tag| tag.uid == service.uid).count();
-        expect(count == 1, "one load balancer of the Service", count)?;
-    }
+    subject.is_listed_once(&client, service).await?;
     gone(subject, &client, service).await
 }
 
@@ -95,7 +73,7 @@ async fn killed_in_ensure(subject: &Subject) -> Verdict {
     for moment in [0, 2, 10, 50] {
         let service = subject.service();
         let client = subject.connect().await?;
-        let ensure = cut_off(subject, &client, &service, 1_000);
+        let ensure = subject.cut_off(&client, &service, 1_000);
         let kill = async {
             sleep(Duration::from_millis(moment)).await;
             subject.kill().await
@@ -112,30 +90,11 @@ async fn killed_in_ensure(subject: &Subject) -> Verdict {
 /// How long the cloud change that runs at the cancel may take.
 pub(super) const RUNNING_CHANGE: Duration = Duration::from_secs(2);
 
-async fn no_change_after_cancel(subject: &Subject) -> Verdict {
-    for moment in [1, 20, 100] {
-        let service = subject.service();
-        let client = subject.connect().await?;
-        cut_off(subject, &client, &service, moment).await?;
-        sleep(RUNNING_CHANGE).await;
-        let before = subject.cloud_changes().await?;
-        sleep(RUNNING_CHANGE).await;
-        let after = subject.cloud_changes().await?;
-        expect(
-            before == after,
-            format!("no cloud change between {RUNNING_CHANGE:?} and twice that after the cancel"),
-            format!("{} changes", after.saturating_sub(before)),
-        )?;
-        converges(subject, &service).await?;
-    }
-    Ok(())
-}
-
 async fn repeated_after_cancel(subject: &Subject) -> Verdict {
     for moment in [1, 50] {
         let service = subject.service();
         let client = subject.connect().await?;
-        cut_off(subject, &client, &service, moment).await?;
+        subject.cut_off(&client, &service, moment).await?;
         // At once: a change of the cancelled call may run still.
         subject
             .ensure(&client, &service, &subject.target_nodes())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
+use futures::{Stream, StreamExt as _, stream};
 use outrigger_api::v1::{ErrorReason, GetStatusRequest, HandshakeResponse, SyncNodeSetRequest};
 use tokio::{
     sync::oneshot,
@@ -53,7 +53,7 @@ pub(super) fn cases() -> Vec<Case> {
 async fn stale_socket(subject: &Subject) -> Verdict {
     subject.restart().await?;
     let client = subject.connect().await?;
-    client.get_status(GetStatusRequest {}).await?;
+    client.call(GetStatusRequest {}).await?;
     Ok(())
 }
 
@@ -61,7 +61,7 @@ async fn stale_socket(subject: &Subject) -> Verdict {
 async fn handshakes(subject: &Subject) -> Verdict<[HandshakeResponse; 2]> {
     let shake_hands = async || -> Verdict<HandshakeResponse> {
         let client = subject.dial().await?;
-        Ok(client.handshake(subject.handshake_request()).await?)
+        Ok(client.call(subject.handshake_request()).await?)
     };
     let before = shake_hands().await?;
     subject.restart().await?;
@@ -138,7 +138,7 @@ async fn drained(subject: &Subject) -> Verdict {
 fn upload_until(
     subject: &Subject,
     committed: oneshot::Receiver<()>,
-) -> impl tokio_stream::Stream<Item = SyncNodeSetRequest> + Send + use<> {
+) -> impl Stream<Item = SyncNodeSetRequest> + Send + use<> {
     let mut parts = subject.snapshot(&subject.name(), &subject.target_nodes());
     let last = parts.pop();
     let last = async move {
@@ -158,12 +158,12 @@ const BEGUN: Duration = Duration::from_millis(200);
 async fn refused_after_sigterm(subject: &Subject, client: &Client) -> Verdict {
     // Answered after the provider has read what was sent before. A provider of many threads may have begun that call
     // later, which shows in no answer.
-    client.get_status(GetStatusRequest {}).await?;
+    client.call(GetStatusRequest {}).await?;
     sleep(BEGUN).await;
     subject.terminate().await?;
     let signalled = Instant::now();
     while signalled.elapsed() < NOTICE {
-        if let Err(error) = client.get_status(GetStatusRequest {}).await {
+        if let Err(error) = client.call(GetStatusRequest {}).await {
             // Without an ErrorInfo: the connection is closed, and the controller connects again too.
             let ending = error.is(ErrorReason::ShuttingDown) || error.infos.is_empty();
             let expected = "GetStatus after SIGTERM is SHUTTING_DOWN, or the connection is closed";
@@ -179,11 +179,11 @@ async fn refused_after_sigterm(subject: &Subject, client: &Client) -> Verdict {
 
 async fn second_process(subject: &Subject) -> Verdict {
     let first = subject.connect().await?;
-    let before = first.get_status(GetStatusRequest {}).await?.boot_id;
+    let before = first.call(GetStatusRequest {}).await?.boot_id;
     let second = subject.start_second().await?;
     let client = subject.connect().await;
     let after = match &client {
-        Ok(client) => client.get_status(GetStatusRequest {}).await.ok(),
+        Ok(client) => client.call(GetStatusRequest {}).await.ok(),
         Err(_) => None,
     };
     let serves = after.is_some_and(|status| status.boot_id == before);

@@ -7,6 +7,7 @@ use outrigger_api::v1::ListRoutesRequest;
 use super::{FILE, changing, listed};
 use crate::{
     case::{Capability::Routes, Case, Input, must, should},
+    cases::lists::{complete, message_size},
     subject::{Change, Subject, routes_to},
     verdict::{Verdict, expect, skipped},
 };
@@ -17,7 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
             "RTE-03",
             "a list has the routes of this cluster and none of another",
         ))
-        .clause(FILE, "ListRoutesResponse.routes", "Of this cluster only.")
+        .clause(FILE, "ListRoutesResponse.items", "Of this cluster only.")
         .check(|subject| Box::pin(of_this_cluster(subject))),
         changing(must(
             "RTE-14",
@@ -47,7 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
                 "ListRoutesResponse.complete",
                 "Set on the last message only.",
             )
-            .check(|subject| Box::pin(complete(subject))),
+            .check(|subject| Box::pin(complete::<ListRoutesRequest>(subject))),
         should(
             "RTE-12",
             "the messages of a list are not larger than the caller accepts",
@@ -58,7 +59,7 @@ pub(super) fn cases() -> Vec<Case> {
             "",
             "One message at most what the peer named at handshake, 4 MiB if it was silent;",
         )
-        .check(|subject| Box::pin(message_size(subject))),
+        .check(|subject| Box::pin(message_size::<ListRoutesRequest>(subject))),
         changing(must(
             "RTE-13",
             "while the cloud fails, a list is an error or has every route",
@@ -121,31 +122,13 @@ async fn delete_of_another(subject: &Subject) -> Verdict {
     Ok(())
 }
 
-async fn complete(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    subject.list_routes(&client).await.map(drop)
-}
-
-async fn message_size(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let context = subject.context();
-    let listed = client.list_routes(ListRoutesRequest { context }).await?;
-    let limit = outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
-    expect(
-        listed.largest_message <= limit,
-        format!("messages of {limit} bytes at most"),
-        format!("{} bytes", listed.largest_message),
-    )
-}
-
 async fn failing_cloud(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let node = &subject.route_targets(&client).await?[0];
     let routes = subject.new_routes(&client, node, 2).await?;
     subject.create_routes(&client, &routes).await?;
     let asked = async {
-        let context = subject.context();
-        let Ok(seen) = client.list_routes(ListRoutesRequest { context }).await else {
+        let Ok(seen) = client.list(ListRoutesRequest::default()).await else {
             return Ok(());
         };
         let has_all = routes

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use outrigger_api::v1::{
-    GetStatusRequest, ListInstancesRequest, ListLoadBalancersRequest, ListRoutesRequest,
+use outrigger_api::{
+    ListPage, MethodRequest,
+    v1::{GetStatusRequest, ListInstancesRequest, ListLoadBalancersRequest, ListRoutesRequest},
 };
 use tokio::sync::watch;
 
@@ -34,14 +35,16 @@ pub(super) async fn check(subject: &Subject) -> Verdict {
         window: Some(WINDOW),
         ..Manner::default()
     };
-    let (client, other) = (subject.dial_with(manner).await?, subject.connect().await?);
-    client.handshake(subject.handshake_request()).await?;
+    let (client, other) = (
+        subject.connect_with(manner).await?,
+        subject.connect().await?,
+    );
     let (read, reads) = watch::channel(false);
     let slow = client.reading_when(reads);
     let open = lists.iter().flat_map(|list| [*list; OPEN]);
-    let unread = try_join_all(open.map(|list| is_whole(subject, &slow, list)));
+    let unread = try_join_all(open.map(|list| is_whole(&slow, list)));
     let served = async {
-        let served = serves(subject, &client, &other, &lists).await;
+        let served = serves(&client, &other, &lists).await;
         read.send_replace(true);
         served
     };
@@ -56,42 +59,28 @@ pub(super) async fn check(subject: &Subject) -> Verdict {
 }
 
 /// On the connection of the lists, and on another one.
-async fn serves(
-    subject: &Subject,
-    client: &Client,
-    other: &Client,
-    lists: &[Capability],
-) -> Verdict {
+async fn serves(client: &Client, other: &Client, lists: &[Capability]) -> Verdict {
     for client in [client, other] {
         let client = client.with_deadline(BESIDE);
-        let answered = client.get_status(GetStatusRequest {}).await;
+        let answered = client.call(GetStatusRequest {}).await;
         answered.map_err(|error| failed("GetStatus beside lists is answered", error))?;
     }
     let other = other.with_deadline(BESIDE);
     for list in lists {
-        let listed = is_whole(subject, &other, *list).await;
+        let listed = is_whole(&other, *list).await;
         listed.map_err(|error| failed("a list beside lists is answered", error))?;
     }
     Ok(())
 }
 
-async fn is_whole(subject: &Subject, client: &Client, list: Capability) -> Result<bool, CallError> {
-    let context = subject.context();
+async fn is_whole(client: &Client, list: Capability) -> Result<bool, CallError> {
     Ok(match list {
-        InstancesList => {
-            let request = ListInstancesRequest {
-                context,
-                ..ListInstancesRequest::default()
-            };
-            client.list_instances(request).await?.is_complete()
-        }
-        LoadBalancersList => {
-            let request = ListLoadBalancersRequest { context };
-            client.list_load_balancers(request).await?.is_complete()
-        }
-        _ => {
-            let request = ListRoutesRequest { context };
-            client.list_routes(request).await?.is_complete()
-        }
+        InstancesList => ends::<ListInstancesRequest>(client).await?,
+        LoadBalancersList => ends::<ListLoadBalancersRequest>(client).await?,
+        _ => ends::<ListRoutesRequest>(client).await?,
     })
+}
+
+async fn ends<R: MethodRequest<Response: ListPage>>(client: &Client) -> Result<bool, CallError> {
+    Ok(client.list(R::default()).await?.is_complete())
 }

@@ -123,9 +123,11 @@ async fn n35_an_answer_that_says_nothing_changes_nothing() {
         (Method::BatchGetInstances, spoilt(BadAnswer::BadLabel)),
         (Method::BatchGetInstances, spoilt(BadAnswer::NotManaged)),
     ] {
-        let preference = match method {
-            Method::ListInstances => Preference::List,
-            _ => Preference::Batch,
+        let is_list = method == Method::ListInstances;
+        let preference = if is_list {
+            Preference::List
+        } else {
+            Preference::Batch
         };
         let fixture = fleet(5, preference).await;
         let before = fixture.api_writes().len();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use outrigger_api::v1::{self, CallContext, update_load_balancer_nodes_response::Outcome as Wire};
+use outrigger_api::v1::{self, CallContext, load_balancer_result::Outcome as Wire};
 use outrigger_core::{
     service::{
         ServiceView,
@@ -209,7 +209,7 @@ impl Provider {
             let message = |context: CallContext, targets| Feed {
                 message: v1::UpdateLoadBalancerNodesRequest {
                     context: Some(context),
-                    services: open.lock().services(&session),
+                    items: open.lock().services(&session),
                     targets: Some(targets),
                 },
                 results: results.clone(),
@@ -341,12 +341,8 @@ impl Open {
     }
 
     /// Hands a result out. Returns an error that speaks for all.
-    fn take(
-        &mut self,
-        result: v1::UpdateLoadBalancerNodesResponse,
-        session: &Session,
-    ) -> Option<Error> {
-        let uid = result.service.unwrap_or_default().uid;
+    fn take(&mut self, result: v1::LoadBalancerResult, session: &Session) -> Option<Error> {
+        let uid = result.key;
         let Some(slot) = self
             .places
             .get(&*uid)
@@ -411,7 +407,7 @@ fn read(
 ) -> Result<LoadBalancerAnswer, Error> {
     match outcome {
         None => Err(malformed("a result without an outcome")),
-        Some(Wire::Answer(answer)) => {
+        Some(Wire::Found(answer)) => {
             UncheckedAnswer::from(answer).check(LoadBalancerCall::Update, service, session)
         }
         Some(Wire::Error(status)) => {

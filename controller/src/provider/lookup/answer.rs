@@ -66,13 +66,14 @@ pub(super) fn read<'a>(
     let mut has_unnamed = false;
     let mut doubts = Vec::new();
     for result in answer.results {
-        let Some(at) = places.get(&*result.node_name).copied() else {
+        let Some(at) = places.get(&*result.key).copied() else {
             strays += 1;
-            has_unnamed |= result.node_name.is_empty();
+            has_unnamed |= result.key.is_empty();
             continue;
         };
         if let Some(Outcome::Absent(absent)) = &result.outcome
-            && let Some(doubt) = doubt(absent, asked)
+            && asked.is_fresh
+            && let Some(doubt) = wire::doubt(absent, asked.took)
         {
             doubts.push((at, doubt));
         }
@@ -135,7 +136,9 @@ fn read_outcome(
             read_instance(raw, asked.purpose, rules).map(|found| Lookup::Found(Box::new(found)))
         }
         Some(Outcome::Absent(absent)) => Ok(Lookup::Absent {
-            confirmed: is_confirmed(&absent, asked),
+            confirmed: asked.is_fresh
+                && absent.certainty() == AbsenceCertainty::Confirmed
+                && wire::doubt(&absent, asked.took).is_none(),
         }),
         Some(Outcome::Error(status)) => {
             let error = Error::from_item(BatchGetInstances::NAME, &status)
@@ -146,38 +149,6 @@ fn read_outcome(
         Some(Outcome::NotManaged(not_managed)) => Ok(Lookup::NotManaged {
             reason: text::message(&not_managed.reason).into(),
         }),
-    }
-}
-
-/// Whether an absence is more than a cache's or a young instance's.
-fn is_confirmed(absent: &v1::InstanceAbsent, asked: Asked) -> bool {
-    asked.is_fresh
-        && absent.certainty() == AbsenceCertainty::Confirmed
-        && doubt(absent, asked).is_none()
-}
-
-/// Why an absence in answer to a question that wanted nothing older is not believed, though nothing is
-/// said of a cache or a young instance.
-fn doubt(absent: &v1::InstanceAbsent, asked: Asked) -> Option<String> {
-    if !asked.is_fresh {
-        return None;
-    }
-    match absent.certainty() {
-        AbsenceCertainty::NotVisibleYet => None,
-        AbsenceCertainty::Unspecified => Some("it has no certainty; CONFIRMED is required".into()),
-        AbsenceCertainty::Confirmed => {
-            // Absent: the cloud was asked for this call.
-            let age = absent.age.map(Duration::try_from)?;
-            match age {
-                Ok(age) if age <= asked.took => None,
-                Ok(age) => Some(format!(
-                    "it is CONFIRMED with an age of {age:?}, but the call took {:?}: the cloud was \
-                     asked before the call",
-                    asked.took
-                )),
-                Err(_) => Some("it is CONFIRMED with a negative age".into()),
-            }
-        }
     }
 }
 

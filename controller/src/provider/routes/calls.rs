@@ -50,14 +50,14 @@ pub(super) async fn send_batch(
     let ended = if is_create {
         let request = |_: &Session, context| v1::BatchCreateRoutesRequest {
             context: Some(context),
-            routes: routes(),
+            items: routes(),
         };
         let call = shared.call::<BatchCreateRoutes>(&permit, &preconditions, &session, request);
         call.await.map(|response| response.results)
     } else {
         let request = |_: &Session, context| v1::BatchDeleteRoutesRequest {
             context: Some(context),
-            routes: routes(),
+            items: routes(),
         };
         let call = shared.call::<BatchDeleteRoutes>(&permit, &preconditions, &session, request);
         call.await.map(|response| response.results)

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use outrigger_api::v1;
+use outrigger_api::v1::{self, route_result::Outcome};
 use outrigger_core::{fault::Excerpt, route::ObservedRoute, text};
 
 use super::{RouteAnswer, message, pending::RouteChange};
@@ -27,9 +27,7 @@ pub(super) fn read(results: Vec<v1::RouteResult>, changes: &[&RouteChange]) -> R
     let mut answers: Vec<Option<RouteAnswer>> = vec![None; changes.len()];
     let mut strays = 0;
     for result in results {
-        let place = places.get(&*result.destination_cidr).copied();
-        let place = place.filter(|at| keys[*at].node_name == result.node_name);
-        let Some(at) = place else {
+        let Some(at) = places.get(&*result.key).copied() else {
             strays += 1;
             continue;
         };
@@ -49,12 +47,13 @@ pub(super) fn read(results: Vec<v1::RouteResult>, changes: &[&RouteChange]) -> R
 }
 
 fn read_one(change: &RouteChange, result: v1::RouteResult) -> RouteAnswer {
-    let ended = match &result.status {
-        None => Err(malformed(change, "a result without a status")),
-        Some(status) => match Error::from_item(change.rpc(), status) {
-            Some(error) => Err(error),
-            None => changed(change, result.route),
-        },
+    let ended = match result.outcome {
+        None => Err(malformed(change, "a result without an outcome")),
+        Some(Outcome::Error(status)) => {
+            let error = Error::from_item(change.rpc(), &status);
+            Err(error.unwrap_or_else(|| malformed(change, "an error with code OK")))
+        }
+        Some(outcome) => changed(change, outcome),
     };
     let mut answer = ended.map_or_else(RouteAnswer::from, |route| RouteAnswer {
         result: Ok(route),
@@ -68,18 +67,22 @@ fn read_one(change: &RouteChange, result: v1::RouteResult) -> RouteAnswer {
 
 /// The route that was made or deleted, which the provider may show once it is made. Whether it leads to its Node is
 /// for the loop to tell.
-fn changed(change: &RouteChange, shown: Option<v1::Route>) -> Result<ObservedRoute, Error> {
-    let (wanted, shown) = match (change, shown) {
-        (RouteChange::Delete(route), _) => return Ok(route.clone()),
-        (RouteChange::Create(wanted), None) => return Ok(wanted.as_made()),
-        (RouteChange::Create(wanted), Some(shown)) => (wanted, shown),
+fn changed(change: &RouteChange, outcome: Outcome) -> Result<ObservedRoute, Error> {
+    let (wanted, shown) = match (change, outcome) {
+        (RouteChange::Delete(route), Outcome::Absent(_)) => return Ok(route.clone()),
+        (RouteChange::Create(wanted), Outcome::Found(shown)) if shown == v1::Route::default() => {
+            return Ok(wanted.as_made());
+        }
+        (RouteChange::Create(wanted), Outcome::Found(shown)) => (wanted, shown),
+        (RouteChange::Create(_), _) => return Err(malformed(change, "made, but not found")),
+        (RouteChange::Delete(_), _) => return Err(malformed(change, "deleted, but not absent")),
     };
     let made = message::raw(shown)
         .check()
         .map_err(|fault| malformed(change, &fault.to_string()))?;
     if made.destination() != wanted.destination {
         let shown = Excerpt::of(&made.raw().destination_cidr);
-        let what = format!("made with code OK, but shown as the route to {shown}");
+        let what = format!("made, but shown as the route to {shown}");
         return Err(malformed(change, &what));
     }
     Ok(made)

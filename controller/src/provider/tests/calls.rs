@@ -123,7 +123,7 @@ async fn an_oversized_answer_is_an_error_and_the_connection_survives() {
     rig.fake.on_batch(|request| {
         let mut answer = outrigger_api::v1::BatchGetInstancesResponse::default();
         answer.results.push(outrigger_api::v1::InstanceResult {
-            node_name: request.nodes[0].name.repeat(5 << 20),
+            key: request.items[0].name.repeat(5 << 20),
             ..Default::default()
         });
         Reply::Say(answer)
@@ -148,7 +148,7 @@ async fn a_provider_that_does_not_know_us_is_greeted_and_asked_once_more() {
             return not_handshaked();
         }
         Reply::Say(outrigger_api::v1::BatchGetInstancesResponse {
-            results: request.nodes.iter().map(super::fake::found).collect(),
+            results: request.items.iter().map(super::fake::found).collect(),
         })
     });
     rig.look_up("a").await.unwrap();
@@ -216,8 +216,8 @@ async fn an_oversized_status_is_refused_and_the_connection_stays() {
     let rig = Rig::start();
     rig.serving().await;
     rig.fake.on_batch(|request| {
-        if request.nodes[0].name == "other" {
-            let results = request.nodes.iter().map(found).collect();
+        if request.items[0].name == "other" {
+            let results = request.items.iter().map(found).collect();
             let answer = outrigger_api::v1::BatchGetInstancesResponse { results };
             return Reply::After(secs(5), Box::new(Reply::Say(answer)));
         }

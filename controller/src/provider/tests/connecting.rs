@@ -82,9 +82,9 @@ async fn after_a_goaway_new_calls_go_out_on_a_new_connection_while_old_ones_end(
     let rig = Rig::start();
     rig.serving().await;
     rig.fake.on_batch(|request| {
-        let slow = request.nodes.iter().any(|node| node.name == "slow");
+        let slow = request.items.iter().any(|node| node.name == "slow");
         let answer = v1::BatchGetInstancesResponse {
-            results: request.nodes.iter().map(found).collect(),
+            results: request.items.iter().map(found).collect(),
         };
         let wait = if slow { secs(20) } else { millis(0) };
         Reply::After(wait, Box::new(Reply::Say(answer)))

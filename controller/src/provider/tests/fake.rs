@@ -38,8 +38,8 @@ use tower::ServiceBuilder;
 
 use crate::provider::{ByteStream, Connect, Connecting};
 
-pub(in crate::provider) use load_balancers::{Balancers, Step, outcome, ready, taken};
-pub(in crate::provider) use routes::{FakeRoutes, done};
+pub(in crate::provider) use load_balancers::{Balancers, Step, outcome, ready, say, taken, unsaid};
+pub(in crate::provider) use routes::{FakeRoutes, done, gone};
 pub(in crate::provider) use volumes::{FakeVolumes, all_found, in_zone, volume_result};
 
 type Script<Q, A> = Arc<dyn Fn(&Q) -> Reply<A> + Send + Sync>;
@@ -117,7 +117,7 @@ pub(in crate::provider) fn result(
     outcome: v1::instance_result::Outcome,
 ) -> v1::InstanceResult {
     v1::InstanceResult {
-        node_name: name.into(),
+        key: name.into(),
         outcome: Some(outcome),
         effects: None,
     }
@@ -188,7 +188,7 @@ impl Fake {
             on_status: Mutex::new(Arc::new(|_| Reply::Say(status(v1::Readiness::Ready)))),
             on_batch: Mutex::new(Arc::new(|request| {
                 Reply::Say(v1::BatchGetInstancesResponse {
-                    results: request.nodes.iter().map(found).collect(),
+                    results: request.items.iter().map(found).collect(),
                 })
             })),
             on_list: Mutex::default(),

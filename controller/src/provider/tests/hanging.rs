@@ -27,11 +27,11 @@ const PURPOSES: [LookupPurpose; 3] = [
 /// Answers after 20 ms; a call about one of `hanging` is never answered.
 fn hang(rig: &Rig, hanging: &'static [&str]) {
     rig.fake.on_batch(|request| {
-        let mut names = request.nodes.iter().map(|node| &*node.name);
+        let mut names = request.items.iter().map(|node| &*node.name);
         if names.any(|name| hanging.contains(&name)) {
             return Reply::Hang;
         }
-        let results = request.nodes.iter().map(found).collect();
+        let results = request.items.iter().map(found).collect();
         let answer = v1::BatchGetInstancesResponse { results };
         Reply::After(millis(20), Box::new(Reply::Say(answer)))
     });
@@ -111,8 +111,8 @@ async fn a_provider_that_needs_longer_than_a_deadline_for_a_batch_answers_all_in
         rig.fake.on_batch(move |request| {
             let now = Instant::now();
             let mut free = free.lock();
-            *free = (*free).max(now) + millis(500) * request.nodes.len() as u32;
-            let results = request.nodes.iter().map(found).collect();
+            *free = (*free).max(now) + millis(500) * request.items.len() as u32;
+            let results = request.items.iter().map(found).collect();
             let answer = v1::BatchGetInstancesResponse { results };
             Reply::After(*free - now, Box::new(Reply::Say(answer)))
         });
@@ -146,7 +146,7 @@ async fn a_volume_whose_lookup_hangs_delays_the_others_by_one_deadline() {
     });
     rig.serving().await;
     rig.fake.volumes.on(|request: &v1::BatchGetVolumesRequest| {
-        if request.volumes.iter().any(|volume| volume.name == "vol-3") {
+        if request.items.iter().any(|volume| volume.name == "vol-3") {
             return Reply::Hang;
         }
         Reply::Say(all_found(request))
@@ -179,12 +179,12 @@ async fn answers_count_and_the_rest_is_asked_again() {
         };
         let answer = |node: &v1::Node| match &*node.name {
             "node-3" => result(&node.name, Outcome::Error(late.clone())),
-            "node-4" if request.nodes.len() > 1 => result(&node.name, Outcome::Error(late.clone())),
+            "node-4" if request.items.len() > 1 => result(&node.name, Outcome::Error(late.clone())),
             _ => found(node),
         };
-        let results = request.nodes.iter().map(answer).collect();
+        let results = request.items.iter().map(answer).collect();
         let answer = Reply::Say(v1::BatchGetInstancesResponse { results });
-        let hangs = request.nodes.iter().any(|node| node.name == "node-3");
+        let hangs = request.items.iter().any(|node| node.name == "node-3");
         let after = if hangs { millis(28_500) } else { millis(20) };
         Reply::After(after, Box::new(answer))
     });

@@ -13,7 +13,7 @@ fn part(ids: &[&str], complete: bool) -> ListInstancesResponse {
         ..Instance::default()
     };
     ListInstancesResponse {
-        instances: ids.iter().map(instance).collect(),
+        items: ids.iter().map(instance).collect(),
         complete,
     }
 }

@@ -28,7 +28,7 @@ async fn two_thousand_lookups_are_twenty_calls_four_at_a_time() {
     let rig = Rig::start();
     rig.serving().await;
     rig.fake.on_batch(|request| {
-        let results = request.nodes.iter().map(found).collect();
+        let results = request.items.iter().map(found).collect();
         let answer = v1::BatchGetInstancesResponse { results };
         Reply::After(millis(20), Box::new(Reply::Say(answer)))
     });
@@ -76,7 +76,7 @@ async fn a_batch_leaves_when_it_is_idle_old_or_full() {
         .batches
         .lock()
         .iter()
-        .map(|(_, b)| b.nodes.len())
+        .map(|(_, b)| b.items.len())
         .collect();
     assert_eq!(sizes, [1, 13, 3, 20]);
 }
@@ -108,8 +108,8 @@ async fn equal_questions_share_a_call_and_others_do_not() {
     let mut asked: Vec<_> = batches
         .iter()
         .map(|(_, batch)| {
-            assert_eq!(batch.nodes.len(), 1);
-            let node = &batch.nodes[0];
+            assert_eq!(batch.items.len(), 1);
+            let node = &batch.items[0];
             let staleness = batch.max_staleness.unwrap().seconds;
             (
                 node.uid.as_str(),
@@ -137,7 +137,7 @@ async fn a_question_in_flight_answers_no_later_caller() {
     let rig = Rig::start();
     rig.serving().await;
     rig.fake.on_batch(|request| {
-        let results = request.nodes.iter().map(found).collect();
+        let results = request.items.iter().map(found).collect();
         let answer = v1::BatchGetInstancesResponse { results };
         Reply::After(secs(1), Box::new(Reply::Say(answer)))
     });
@@ -166,7 +166,7 @@ async fn a_caller_who_goes_takes_back_his_question_only() {
         let batches = rig.fake.batches.lock();
         let asked: Vec<_> = batches[0]
             .1
-            .nodes
+            .items
             .iter()
             .map(|node| node.name.as_str())
             .collect();
@@ -187,7 +187,7 @@ async fn a_caller_who_goes_takes_back_his_question_only() {
     assert_eq!(rig.fake.calls(), calls);
     // In flight.
     rig.fake.on_batch(|request| {
-        let results = request.nodes.iter().map(found).collect();
+        let results = request.items.iter().map(found).collect();
         let answer = v1::BatchGetInstancesResponse { results };
         Reply::After(secs(1), Box::new(Reply::Say(answer)))
     });
@@ -234,7 +234,7 @@ async fn batches_are_cut_to_what_the_provider_takes() {
         .batches
         .lock()
         .iter()
-        .map(|(_, b)| b.nodes.len())
+        .map(|(_, b)| b.items.len())
         .collect();
     sizes.sort_unstable();
     assert_eq!(sizes, [1, 3, 3, 3]);
@@ -250,7 +250,7 @@ async fn a_node_is_sent_with_the_annotations_that_are_read() {
     let batches = rig.fake.batches.lock();
     let request = &batches[0].1;
     assert_eq!(request.context.as_ref().unwrap().cluster_name, "blue");
-    let node = &request.nodes[0];
+    let node = &request.items[0];
     assert_eq!(
         node.annotations.keys().collect::<Vec<_>>(),
         ["read.example/a"]
@@ -267,7 +267,7 @@ async fn a_star_asks_for_all_annotations_of_a_node() {
     rig.serving().await;
     rig.look_up("a").await.unwrap();
     let batches = rig.fake.batches.lock();
-    let annotations = &batches[0].1.nodes[0].annotations;
+    let annotations = &batches[0].1.items[0].annotations;
     assert_eq!(annotations.len(), 2, "{annotations:?}");
 }
 

@@ -17,7 +17,7 @@ async fn an_answer_that_would_take_too_much_memory_is_refused_before_it_is_decod
     rig.serving().await;
     // Two bytes each, and some hundred of memory.
     rig.fake.on_batch(|request| {
-        let mut results: Vec<_> = request.nodes.iter().map(found).collect();
+        let mut results: Vec<_> = request.items.iter().map(found).collect();
         results.resize(100_000, v1::InstanceResult::default());
         Reply::Say(v1::BatchGetInstancesResponse { results })
     });
@@ -54,7 +54,7 @@ async fn of_a_long_list_only_the_instances_of_nodes_are_kept() {
         ..v1::Instance::default()
     };
     let part = |at: usize| v1::ListInstancesResponse {
-        instances: (at * 1_000..(at + 1) * 1_000).map(instance).collect(),
+        items: (at * 1_000..(at + 1) * 1_000).map(instance).collect(),
         complete: at == 99,
     };
     rig.fake.on_list((0..100).map(part).collect(), None);

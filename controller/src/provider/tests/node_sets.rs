@@ -70,7 +70,10 @@ fn introduce(rig: &Rig, boot_id: &'static str) {
         answer.boot_id = boot_id.into();
         let offered = answer.capabilities.get_or_insert_default();
         offered.load_balancers = Some(v1::LoadBalancersCapability::default());
-        offered.node_sets = Some(v1::NodeSetsCapability {});
+        offered.node_sets = Some(v1::NodeSetsCapability {
+            deltas: true,
+            ..v1::NodeSetsCapability::default()
+        });
     });
 }
 
@@ -148,6 +151,16 @@ async fn a_change_is_sent_alone_where_that_is_less() {
     let metrics = rig.metrics();
     let line = "outrigger_provider_node_set_syncs_total{kind=\"delta\"} 2";
     assert!(metrics.contains(line), "{metrics}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_deltas_gets_snapshots() {
+    let declared = v1::NodeSetsCapability::default();
+    let rig = Rig::balancing(move |offered| offered.node_sets = Some(declared)).await;
+    for last in [100, 101] {
+        ensure(&rig, "web", &numbered(0..last)).await.unwrap();
+    }
+    assert_eq!(uploads(&rig), [(false, 100, 0), (false, 101, 0)]);
 }
 
 /// The same nodes, with an edit of those of these numbers.
@@ -300,7 +313,10 @@ async fn chunks_are_as_large_as_is_fit_and_no_larger() {
                 answer.max_receive_message_bytes = limit;
                 let offered = answer.capabilities.get_or_insert_default();
                 offered.load_balancers = Some(v1::LoadBalancersCapability::default());
-                offered.node_sets = Some(v1::NodeSetsCapability {});
+                offered.node_sets = Some(v1::NodeSetsCapability {
+                    deltas: true,
+                    ..v1::NodeSetsCapability::default()
+                });
             });
         });
         rig.serving().await;

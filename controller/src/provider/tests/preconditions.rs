@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use super::{
-    fake::{Reply, Step, ready, refusal, taken},
+    fake::{Reply, Step, ready, refusal, say, taken},
     rig::{Rig, node, service, targets},
     secs,
 };
@@ -304,8 +304,8 @@ async fn a_call_whose_object_changes_while_it_waits_is_not_made() {
     pause(&rig, secs(60)).await;
     let made = rig.fake.balancers.ensure.calls().len();
     rig.fake.balancers.on_update(|request| {
-        let services = request.services.iter();
-        services.map(|service| Step::Say(taken(service))).collect()
+        let services = request.items.iter();
+        services.map(|service| say(taken(service))).collect()
     });
     let is_current = Arc::new(AtomicBool::new(true));
     let asked = Arc::clone(&is_current);
@@ -335,7 +335,7 @@ async fn a_call_whose_object_changes_while_it_waits_is_not_made() {
     let updates = rig.fake.balancers.updates.lock();
     let asked: Vec<_> = updates
         .iter()
-        .flat_map(|(_, request)| &request.services)
+        .flat_map(|(_, request)| &request.items)
         .map(|service| &*service.name)
         .collect();
     assert_eq!(asked, ["db"]);

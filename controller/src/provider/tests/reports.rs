@@ -28,7 +28,7 @@ fn owned(names: &[&str], complete: bool) -> Step<v1::ListLoadBalancersResponse> 
         status: None,
     };
     Step::Say(v1::ListLoadBalancersResponse {
-        load_balancers: names.iter().map(owned).collect(),
+        items: names.iter().map(owned).collect(),
         complete,
     })
 }

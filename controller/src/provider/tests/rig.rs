@@ -89,7 +89,13 @@ impl Rig {
 
     /// [`Rig::balancing`] that holds node sets.
     pub(in crate::provider) async fn holding() -> Self {
-        Self::balancing(|offered| offered.node_sets = Some(v1::NodeSetsCapability {})).await
+        Self::balancing(|offered| {
+            offered.node_sets = Some(v1::NodeSetsCapability {
+                deltas: true,
+                ..v1::NodeSetsCapability::default()
+            })
+        })
+        .await
     }
 
     /// Waits for a state.

@@ -14,7 +14,7 @@ use outrigger_core::{cidr::Cidr, node::NodeAddress, route::WantedRoute};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    fake::{Reply, Step, done},
+    fake::{Reply, Step, done, gone},
     rig::Rig,
     secs,
 };
@@ -51,12 +51,12 @@ pub(super) async fn create_all(rig: &Rig, count: u32) -> Vec<RouteAnswer> {
 
 pub(super) fn created(rig: &Rig) -> Vec<Vec<String>> {
     let calls = rig.fake.routes.create.calls();
-    calls.iter().map(|(_, r)| names(&r.routes)).collect()
+    calls.iter().map(|(_, r)| names(&r.items)).collect()
 }
 
 pub(super) fn deleted(rig: &Rig) -> Vec<Vec<String>> {
     let calls = rig.fake.routes.delete.calls();
-    calls.iter().map(|(_, r)| names(&r.routes)).collect()
+    calls.iter().map(|(_, r)| names(&r.items)).collect()
 }
 
 fn names(routes: &[v1::Route]) -> Vec<String> {
@@ -70,7 +70,7 @@ pub(super) fn sizes(batches: &[Vec<String>]) -> Vec<usize> {
 /// A list of one route.
 pub(super) fn one_list() -> Vec<Step<v1::ListRoutesResponse>> {
     vec![Step::Say(v1::ListRoutesResponse {
-        routes: vec![v1::Route {
+        items: vec![v1::Route {
             destination_cidr: "10.0.0.0/24".into(),
             ..v1::Route::default()
         }],
@@ -86,12 +86,12 @@ pub(super) async fn slow(max_batch_size: u32) -> Rig {
     })
     .await;
     rig.fake.routes.create.on(|request| {
-        let results = request.routes.iter().map(done).collect();
+        let results = request.items.iter().map(done).collect();
         let answer = Reply::Say(v1::BatchCreateRoutesResponse { results });
         Reply::After(secs(1), Box::new(answer))
     });
     rig.fake.routes.delete.on(|request| {
-        let results = request.routes.iter().map(done).collect();
+        let results = request.items.iter().map(gone).collect();
         let answer = Reply::Say(v1::BatchDeleteRoutesResponse { results });
         Reply::After(secs(1), Box::new(answer))
     });
@@ -118,7 +118,7 @@ async fn a_route_goes_out_at_once_with_all_that_the_cloud_needs() {
         node_uid: "uid-1".into(),
         ..v1::Route::default()
     };
-    assert_eq!(request.routes, [sent]);
+    assert_eq!(request.items, [sent]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,14 +135,14 @@ async fn a_route_is_deleted_exactly_as_the_provider_named_it() {
     rig.fake
         .routes
         .on_list(vec![Step::Say(v1::ListRoutesResponse {
-            routes: vec![named.clone()],
+            items: vec![named.clone()],
             complete: true,
         })]);
     let route = rig.provider.list_routes().await.unwrap().remove(0);
     let answer = rig.provider.delete_route(route.clone(), || true).await;
     assert_eq!(answer.result, Ok(route));
     let (_, request) = rig.fake.routes.delete.calls().remove(0);
-    assert_eq!(request.routes, [named]);
+    assert_eq!(request.items, [named]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -137,7 +137,7 @@ async fn a_process_that_does_not_know_the_session_gets_the_routes_again() {
         if is_new.swap(false, Ordering::Relaxed) {
             return Reply::Fail(refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None));
         }
-        let results = request.routes.iter().map(done).collect();
+        let results = request.items.iter().map(done).collect();
         Reply::Say(v1::BatchCreateRoutesResponse { results })
     });
     for answer in create_all(&rig, 2).await {
@@ -221,7 +221,7 @@ async fn a_rate_limit_of_the_cloud_holds_all_routes_back() {
         if is_first.swap(false, Ordering::Relaxed) {
             return Reply::Fail(limited.clone());
         }
-        let results = request.routes.iter().map(done).collect();
+        let results = request.items.iter().map(done).collect();
         Reply::Say(v1::BatchCreateRoutesResponse { results })
     });
     let started = Instant::now();

@@ -18,7 +18,7 @@ fn part(cidrs: &[&str], complete: bool) -> Step<ListRoutesResponse> {
         ..v1::Route::default()
     };
     Step::Say(ListRoutesResponse {
-        routes: cidrs.iter().map(route).collect(),
+        items: cidrs.iter().map(route).collect(),
         complete,
     })
 }

@@ -2,7 +2,10 @@
 
 use outrigger_api::{
     RpcStatus,
-    v1::{self, BatchCreateRoutesResponse, KubernetesEffects, KubernetesEvent, RouteResult},
+    v1::{
+        self, BatchCreateRoutesResponse, KubernetesEffects, KubernetesEvent, RouteResult,
+        route_result::Outcome,
+    },
 };
 use outrigger_core::error_class::ErrorClass;
 use prost::Message;
@@ -12,7 +15,7 @@ use tonic::{Code, Status};
 use super::{
     fake::{Reply, done, refusal},
     rig::Rig,
-    route_batches::{create_all, wanted},
+    route_batches::{create_all, delete, wanted},
     secs,
 };
 use crate::provider::{Error, RouteAnswer, admission::CallClass};
@@ -31,6 +34,10 @@ fn refused(reason: &str, code: Code) -> RpcStatus {
     item(&refusal(code, reason, None))
 }
 
+fn error(status: RpcStatus) -> Option<Outcome> {
+    Some(Outcome::Error(status))
+}
+
 fn effects(reason: &str) -> KubernetesEffects {
     KubernetesEffects {
         events: vec![KubernetesEvent {
@@ -46,7 +53,7 @@ fn effects(reason: &str) -> KubernetesEffects {
 async fn create_with(rig: &Rig, changes: &[fn(&mut RouteResult)]) -> Vec<RouteAnswer> {
     let scripted = changes.to_vec();
     rig.fake.routes.create.on(move |request| {
-        let results = request.routes.iter().zip(&scripted);
+        let results = request.items.iter().zip(&scripted);
         let results = results.map(|(route, change)| {
             let mut result = done(route);
             change(&mut result);
@@ -63,10 +70,14 @@ async fn create_with(rig: &Rig, changes: &[fn(&mut RouteResult)]) -> Vec<RouteAn
 fn shown(result: &RouteResult) -> v1::Route {
     v1::Route {
         name: "named".into(),
-        destination_cidr: result.destination_cidr.clone(),
-        node_name: result.node_name.clone(),
+        destination_cidr: result.key.clone(),
+        node_name: "node-1".into(),
         ..v1::Route::default()
     }
+}
+
+fn found(route: v1::Route) -> Option<Outcome> {
+    Some(Outcome::Found(route))
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,11 +87,11 @@ async fn a_route_is_known_as_the_provider_shows_it() {
         &rig,
         &[
             |_| {},
-            |result| result.route = Some(shown(result)),
+            |result| result.outcome = found(shown(result)),
             |result| result.effects = Some(effects("Slow")),
             // Whether it leads to its Node is for the loop to tell.
             |result| {
-                result.route = Some(v1::Route {
+                result.outcome = found(v1::Route {
                     node_name: "node-x".into(),
                     ..shown(result)
                 });
@@ -102,20 +113,20 @@ async fn a_result_that_breaks_the_contract_is_unknown_for_its_route_alone() {
     let rig = Rig::routing(v1::RoutesCapability::default()).await;
     let changes: [fn(&mut RouteResult); 8] = [
         |_| {},
-        |result| result.status = None,
-        |result| result.node_name = "node-x".into(),
-        |result| result.destination_cidr = "10.9.9.0/24".into(),
+        |result| result.outcome = None,
+        |result| result.outcome = Some(Outcome::Absent(v1::Absent::default())),
+        |result| result.outcome = Some(Outcome::NotManaged(v1::NotManaged::default())),
+        |result| result.key = "10.9.9.0/24".into(),
         // The same network in another spelling is no key.
-        |result| result.destination_cidr = "::ffff:10.0.4.0/120".into(),
-        |result| result.destination_cidr = "10.0.0.0/24".into(),
+        |result| result.key = "::ffff:10.0.5.0/120".into(),
         |result| {
-            result.route = Some(v1::Route {
+            result.outcome = found(v1::Route {
                 destination_cidr: "10.9.9.0/24".into(),
                 ..shown(result)
             });
         },
         |result| {
-            result.route = Some(v1::Route {
+            result.outcome = found(v1::Route {
                 next_hop_ip: "gateway".into(),
                 ..shown(result)
             });
@@ -124,9 +135,9 @@ async fn a_result_that_breaks_the_contract_is_unknown_for_its_route_alone() {
     let answers = create_with(&rig, &changes).await;
     assert_eq!(answers[0].result, Ok(wanted(0).as_made()));
     for (answer, says) in answers[1..].iter().zip([
-        "without a status",
-        "no result for the route",
-        "no result for the route",
+        "without an outcome",
+        "made, but not found",
+        "made, but not found",
         "no result for the route",
         "no result for the route",
         "shown as the route to",
@@ -139,16 +150,31 @@ async fn a_result_that_breaks_the_contract_is_unknown_for_its_route_alone() {
     }
     let metrics = rig.metrics();
     assert!(
-        metrics.contains("outrigger_provider_stray_results_total 4"),
+        metrics.contains("outrigger_provider_stray_results_total 2"),
         "{metrics}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_that_is_found_is_not_deleted() {
+    let rig = Rig::routing(v1::RoutesCapability::default()).await;
+    rig.fake.routes.delete.on(|request| {
+        let results = request.items.iter().map(done).collect();
+        Reply::Say(v1::BatchDeleteRoutesResponse { results })
+    });
+    let error = delete(&rig, 0).await.result.unwrap_err();
+    assert!(
+        error.to_string().contains("deleted, but not absent"),
+        "{error}"
+    );
+    assert!(error.leaves_result_unknown());
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_results_for_a_route_leave_it_unknown() {
     let rig = Rig::routing(v1::RoutesCapability::default()).await;
     rig.fake.routes.create.on(|request| {
-        let [one, other] = [&request.routes[0], &request.routes[1]].map(done);
+        let [one, other] = [&request.items[0], &request.items[1]].map(done);
         Reply::Say(BatchCreateRoutesResponse {
             results: vec![one.clone(), other, one],
         })
@@ -168,7 +194,7 @@ async fn an_error_of_one_route_is_its_own_with_its_effects() {
         &[
             |_| {},
             |result| {
-                result.status = Some(refused("QUOTA_EXCEEDED", Code::ResourceExhausted));
+                result.outcome = error(refused("QUOTA_EXCEEDED", Code::ResourceExhausted));
                 result.effects = Some(effects("TableFull"));
             },
             |result| {
@@ -177,17 +203,17 @@ async fn an_error_of_one_route_is_its_own_with_its_effects() {
                     type_url: "type.googleapis.com/cloudprovider.v1.KubernetesEffects".into(),
                     value: effects("Packed").encode_to_vec(),
                 });
-                result.status = Some(status);
+                result.outcome = error(status);
             },
-            |result| result.status = Some(refused("MADE_UP", Code::Internal)),
+            |result| result.outcome = error(refused("MADE_UP", Code::Internal)),
             |result| {
-                result.status = Some(RpcStatus {
+                result.outcome = error(RpcStatus {
                     code: Code::Unimplemented as i32,
                     ..RpcStatus::default()
                 });
             },
             |result| {
-                result.status = Some(RpcStatus {
+                result.outcome = error(RpcStatus {
                     code: Code::Internal as i32,
                     ..RpcStatus::default()
                 });
@@ -222,10 +248,10 @@ async fn an_error_of_one_route_pauses_the_others_only_if_it_speaks_for_them() {
     };
     let ok: fn(&mut RouteResult) = |_| {};
     let unavailable: fn(&mut RouteResult) =
-        |result| result.status = Some(refused("CLOUD_UNAVAILABLE", Code::Unavailable));
-    let missing: fn(&mut RouteResult) = |result| result.node_name.clear();
+        |result| result.outcome = error(refused("CLOUD_UNAVAILABLE", Code::Unavailable));
+    let missing: fn(&mut RouteResult) = |result| result.key.clear();
     let limited: fn(&mut RouteResult) =
-        |result| result.status = Some(refused("RATE_LIMITED", Code::ResourceExhausted));
+        |result| result.outcome = error(refused("RATE_LIMITED", Code::ResourceExhausted));
     for (changes, pause) in [
         ([unavailable, ok], 0),
         // One without a result may have been made.

@@ -7,7 +7,7 @@ use std::{fmt::Debug, sync::Arc};
 
 use outrigger_api::{
     RpcStatus,
-    v1::{self, instance_result::Outcome, update_load_balancer_nodes_response as update},
+    v1::{self, instance_result::Outcome, load_balancer_result as update, route_result},
 };
 use outrigger_core::{
     error_class::ErrorClass,
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use super::{
-    fake::{Reply, Step, done, found, outcome, ready, refusal, result, status, taken},
+    fake::{Reply, Step, done, found, outcome, ready, refusal, result, say, status, taken, unsaid},
     rig::{Rig, node, service, targets},
     route_batches::{create, delete},
     secs,
@@ -51,7 +51,10 @@ async fn serving_all(
                 max_services_per_update: 100,
                 ..v1::LoadBalancersCapability::default()
             });
-            offered.node_sets = Some(v1::NodeSetsCapability {});
+            offered.node_sets = Some(v1::NodeSetsCapability {
+                deltas: true,
+                ..v1::NodeSetsCapability::default()
+            });
             offered.routes = Some(v1::RoutesCapability::default());
             offered.volumes = Some(v1::VolumesCapability {
                 csi_drivers: vec!["disk.example".into()],
@@ -124,9 +127,9 @@ async fn an_instance_in_a_later_state_or_an_absence_of_a_later_certainty_changes
     rig.fake.on_batch(|request| {
         let one = |node: &v1::Node| match &*node.name {
             "moved" => {
-                let absent = v1::InstanceAbsent {
+                let absent = v1::Absent {
                     certainty: LATER,
-                    ..v1::InstanceAbsent::default()
+                    ..v1::Absent::default()
                 };
                 result("moved", Outcome::Absent(absent))
             }
@@ -143,7 +146,7 @@ async fn an_instance_in_a_later_state_or_an_absence_of_a_later_certainty_changes
                 result
             }
         };
-        let results = request.nodes.iter().map(one).collect();
+        let results = request.items.iter().map(one).collect();
         Reply::Say(v1::BatchGetInstancesResponse { results })
     });
     let lookup = |name| rig.provider.lookup(node(name), LookupPurpose::Lifecycle);
@@ -167,17 +170,14 @@ async fn a_later_disposition_or_outcome_is_an_error_of_its_own_service() {
     };
     rig.fake.balancers.on_update(move |request| {
         let one = |service: &v1::Service| match &*service.name {
-            "later" => outcome(service, update::Outcome::Answer(later())),
-            "other" => v1::UpdateLoadBalancerNodesResponse {
-                outcome: None,
-                ..taken(service)
-            },
+            "later" => outcome(service, update::Outcome::Found(later())),
+            "other" => unsaid(service),
             _ => taken(service),
         };
         request
-            .services
+            .items
             .iter()
-            .map(|service| Step::Say(one(service)))
+            .map(|service| say(one(service)))
             .collect()
     });
     let asked = ["web", "later", "other", "db"];
@@ -293,7 +293,7 @@ async fn a_later_reason_is_an_error_of_its_own_object_and_shown() {
             "later" => result("later", Outcome::Error(beside.clone())),
             _ => found(node),
         };
-        let results = request.nodes.iter().map(one).collect();
+        let results = request.items.iter().map(one).collect();
         Reply::Say(v1::BatchGetInstancesResponse { results })
     });
     rig.fake.balancers.ensure.on(move |request| {
@@ -306,12 +306,12 @@ async fn a_later_reason_is_an_error_of_its_own_object_and_shown() {
     rig.fake.routes.create.on(move |request| {
         let one = |route: &v1::Route| match &*route.node_name {
             "node-1" => v1::RouteResult {
-                status: Some(item(&later())),
+                outcome: Some(route_result::Outcome::Error(item(&later()))),
                 ..done(route)
             },
             _ => done(route),
         };
-        let results = request.routes.iter().map(one).collect();
+        let results = request.items.iter().map(one).collect();
         Reply::Say(v1::BatchCreateRoutesResponse { results })
     });
 

@@ -23,10 +23,10 @@ async fn a_node_that_fails_its_call_fails_no_other_node() {
         rig.serving().await;
         let code = refused.code();
         rig.fake.on_batch(move |request| {
-            if request.nodes.iter().any(|node| node.name == "node-42") {
+            if request.items.iter().any(|node| node.name == "node-42") {
                 return Reply::Fail(refused.clone());
             }
-            let results = request.nodes.iter().map(found).collect();
+            let results = request.items.iter().map(found).collect();
             Reply::Say(v1::BatchGetInstancesResponse { results })
         });
         let results = rig.look_up_all(names(100)).await;

@@ -83,7 +83,7 @@ async fn an_address_of_services_is_no_load_balancers() {
     assert!(error.to_string().contains(why), "{error}");
 
     rig.fake.on_batch(|request| {
-        let mut found = found(&request.nodes[0]);
+        let mut found = found(&request.items[0]);
         if let Some(v1::instance_result::Outcome::Found(instance)) = &mut found.outcome {
             let address = |address: &str| v1::NodeAddress {
                 r#type: "InternalIP".into(),

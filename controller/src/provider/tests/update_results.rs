@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use outrigger_api::v1::{self, update_load_balancer_nodes_response::Outcome};
+use outrigger_api::v1::{self, load_balancer_result::Outcome};
 use outrigger_core::{
     error_class::ErrorClass,
     service::{
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
 
 use super::{
-    fake::{Step, outcome, refusal, taken},
+    fake::{Step, outcome, refusal, say, taken, unsaid},
     rig::{Rig, targets},
     secs,
     updates::{asked, update, update_all},
@@ -34,8 +34,8 @@ fn item(status: &Status) -> Outcome {
 /// Each load balancer takes so long.
 fn one_after_the_other(rig: &Rig, each: Duration) {
     rig.fake.balancers.on_update(move |request| {
-        let services = request.services.iter();
-        let steps = services.flat_map(|service| [Step::Wait(each), Step::Say(taken(service))]);
+        let services = request.items.iter();
+        let steps = services.flat_map(|service| [Step::Wait(each), say(taken(service))]);
         steps.collect()
     });
 }
@@ -79,7 +79,7 @@ async fn silence_ends_a_call_without_a_result_for_the_rest() {
     rig.fake.balancers.on_update(|request| {
         vec![
             Step::Wait(secs(119)),
-            Step::Say(taken(&request.services[0])),
+            say(taken(&request.items[0])),
             Step::Hang,
         ]
     });
@@ -127,7 +127,7 @@ async fn a_call_lasts_as_long_as_results_come() {
 async fn a_missing_alien_doubled_or_empty_result_concerns_its_service_alone() {
     let rig = Rig::balancing(|_| {}).await;
     rig.fake.balancers.on_update(|request| {
-        let services = &request.services;
+        let services = &request.items;
         let alien = v1::Service {
             uid: "uid-alien".into(),
             ..services[0].clone()
@@ -138,19 +138,17 @@ async fn a_missing_alien_doubled_or_empty_result_concerns_its_service_alone() {
         };
         let ok = outrigger_api::RpcStatus::default();
         vec![
-            Step::Say(taken(&services[0])),
-            Step::Say(taken(&alien)),
+            say(taken(&services[0])),
+            say(taken(&alien)),
+            say(v1::LoadBalancerResult::default()),
             Step::Say(v1::UpdateLoadBalancerNodesResponse::default()),
             // The first answer counts: its caller has it already.
-            Step::Say(outcome(&services[0], Outcome::Answer(retained.clone()))),
+            say(outcome(&services[0], Outcome::Found(retained.clone()))),
             // web-1 is missing.
-            Step::Say(v1::UpdateLoadBalancerNodesResponse {
-                outcome: None,
-                ..taken(&services[2])
-            }),
-            Step::Say(outcome(&services[3], Outcome::Answer(retained))),
-            Step::Say(outcome(&services[4], Outcome::Error(ok))),
-            Step::Say(taken(&services[5])),
+            say(unsaid(&services[2])),
+            say(outcome(&services[3], Outcome::Found(retained))),
+            say(outcome(&services[4], Outcome::Error(ok))),
+            say(taken(&services[5])),
         ]
     });
     let results = update_some(&rig, 6).await;
@@ -174,6 +172,25 @@ async fn a_missing_alien_doubled_or_empty_result_concerns_its_service_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_may_have_the_results_of_several_services() {
+    let rig = Rig::balancing(|_| {}).await;
+    rig.fake.balancers.on_update(|request| {
+        let (some, rest) = request.items.split_at(3);
+        let parts = [some, rest].map(|services| {
+            Step::Say(v1::UpdateLoadBalancerNodesResponse {
+                results: services.iter().map(taken).collect(),
+            })
+        });
+        parts.into()
+    });
+    let results = update_some(&rig, 5).await;
+    assert!(
+        results.iter().all(|result| matches!(result, Some(Ok(_)))),
+        "{results:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_disposition_of_an_update_is_read() {
     use v1::LoadBalancerDisposition as D;
     let rig = Rig::balancing(|_| {}).await;
@@ -189,8 +206,8 @@ async fn every_disposition_of_an_update_is_read() {
                 reason: "Because".into(),
                 ..v1::LoadBalancerAnswer::default()
             };
-            let updated = Outcome::Answer(updated);
-            vec![Step::Say(outcome(&request.services[0], updated))]
+            let updated = Outcome::Found(updated);
+            vec![say(outcome(&request.items[0], updated))]
         });
         let answer = update(&rig, "web", &targets(["a"])).await.unwrap();
         assert_eq!((answer.disposition, &*answer.reason), (read, "Because"));
@@ -201,8 +218,8 @@ async fn every_disposition_of_an_update_is_read() {
 async fn a_stream_that_never_ends_is_left() {
     let rig = Rig::balancing(|_| {}).await;
     rig.fake.balancers.on_update(|request| {
-        let service = &request.services[0];
-        let endless = (0..10_000).map(|_| Step::Say(taken(service)));
+        let service = &request.items[0];
+        let endless = (0..10_000).map(|_| say(taken(service)));
         endless.collect()
     });
     let results = update_all(&rig, 2, &targets(["a"])).await;
@@ -216,7 +233,7 @@ async fn an_error_of_the_call_is_that_of_all_without_result() {
     let rig = Rig::balancing(|_| {}).await;
     rig.fake.balancers.on_update(|request| {
         vec![
-            Step::Say(taken(&request.services[0])),
+            say(taken(&request.items[0])),
             Step::Fail(refusal(
                 Code::ResourceExhausted,
                 "RATE_LIMITED",
@@ -241,14 +258,14 @@ async fn an_error_of_one_service_is_its_own_unless_it_speaks_for_all() {
     let answer_with = |reason: &'static str, code: Code, of: usize| {
         rig.fake.balancers.on_update(move |request| {
             let mut steps = Vec::new();
-            for (at, service) in request.services.iter().enumerate() {
+            for (at, service) in request.items.iter().enumerate() {
                 let refused = item(&refusal(code, reason, None));
                 let result = if at < of {
                     outcome(service, refused)
                 } else {
                     taken(service)
                 };
-                steps.push(Step::Say(result));
+                steps.push(say(result));
             }
             steps
         });
@@ -281,7 +298,7 @@ async fn a_provider_killed_in_flight_leaves_the_rest_open() {
     let rig = Rig::balancing(|_| {}).await;
     rig.fake
         .balancers
-        .on_update(|request| vec![Step::Say(taken(&request.services[0])), Step::Hang]);
+        .on_update(|request| vec![say(taken(&request.items[0])), Step::Hang]);
     let killed = async {
         sleep(secs(3)).await;
         rig.fake.kill();

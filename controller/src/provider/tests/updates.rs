@@ -15,7 +15,7 @@ use tonic::Code;
 
 use super::{
     alone::Asked,
-    fake::{Reply, Step, ready, refusal, taken},
+    fake::{Reply, Step, ready, refusal, say, taken},
     millis,
     rig::{Rig, service, service_with, targets},
     secs,
@@ -50,7 +50,7 @@ pub(super) fn asked(count: usize) -> Vec<Asked> {
 
 fn sizes(rig: &Rig) -> Vec<usize> {
     let updates = rig.fake.balancers.updates.lock();
-    let mut sizes: Vec<_> = updates.iter().map(|(_, r)| r.services.len()).collect();
+    let mut sizes: Vec<_> = updates.iter().map(|(_, r)| r.items.len()).collect();
     sizes.sort_unstable();
     sizes
 }
@@ -96,7 +96,7 @@ async fn changing_calls_do_not_overlap_where_the_provider_takes_one() {
         .await;
         let (balancers, two) = (&rig.fake.balancers, secs(2));
         balancers.on_update(move |request| {
-            let taken = request.services.iter().map(|s| Step::Say(taken(s)));
+            let taken = request.items.iter().map(|s| say(taken(s)));
             [Step::Wait(two)].into_iter().chain(taken).collect()
         });
         balancers
@@ -168,14 +168,10 @@ async fn a_set_that_is_lost_on_the_way_is_synced_for_those_without_result() {
     let times = AtomicUsize::new(0);
     rig.fake.balancers.on_update(move |request| {
         if times.fetch_add(1, Ordering::Relaxed) > 0 {
-            return request
-                .services
-                .iter()
-                .map(|s| Step::Say(taken(s)))
-                .collect();
+            return request.items.iter().map(|s| say(taken(s))).collect();
         }
         let unknown = refusal(Code::FailedPrecondition, "NODE_SET_UNKNOWN", None);
-        vec![Step::Say(taken(&request.services[0])), Step::Fail(unknown)]
+        vec![say(taken(&request.items[0])), Step::Fail(unknown)]
     });
     for result in update_all(&rig, 3, &targets(["a"])).await {
         result.unwrap();

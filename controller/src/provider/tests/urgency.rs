@@ -65,7 +65,7 @@ async fn urgent_calls_go_before_those_that_wait_longer() {
     }))
     .await;
     let batches = rig.fake.batches.lock();
-    let order: Vec<_> = batches.iter().map(|(_, b)| &*b.nodes[0].name).collect();
+    let order: Vec<_> = batches.iter().map(|(_, b)| &*b.items[0].name).collect();
     assert_eq!(
         order,
         ["takes-the-burst", "initialized", "looked-at", "refreshed"]

@@ -70,7 +70,7 @@ async fn look_up_all(rig: &Rig, count: usize) -> Vec<Result<VolumeLookup, Error>
 
 fn sizes(rig: &Rig) -> Vec<usize> {
     let calls = rig.fake.volumes.calls();
-    calls.iter().map(|(_, call)| call.volumes.len()).collect()
+    calls.iter().map(|(_, call)| call.items.len()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn a_volume_is_asked_about_with_its_source_and_topology() {
         }),
         labels: [("topology.kubernetes.io/zone".into(), "z".into())].into(),
     };
-    assert_eq!(call.volumes, [sent]);
+    assert_eq!(call.items, [sent]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,16 +175,18 @@ async fn each_result_is_checked_by_itself() {
         };
         let reason = || "why".to_owned();
         let of = |name: &str| match name {
-            "0" => vec![Outcome::Absent(v1::VolumeAbsent { reason: reason() })],
-            "1" => vec![Outcome::NotManaged(v1::VolumeNotManaged {
+            "0" => vec![Outcome::Absent(v1::Absent {
+                certainty: v1::AbsenceCertainty::Confirmed.into(),
                 reason: reason(),
+                ..v1::Absent::default()
             })],
+            "1" => vec![Outcome::NotManaged(v1::NotManaged { reason: reason() })],
             "2" => vec![Outcome::Error(status(Code::Internal, "failed"))],
             "3" => vec![Outcome::Error(status(Code::Ok, ""))],
             "4" => vec![],
             "5" => vec![
-                Outcome::Absent(v1::VolumeAbsent::default()),
-                Outcome::Absent(v1::VolumeAbsent::default()),
+                Outcome::Absent(v1::Absent::default()),
+                Outcome::Absent(v1::Absent::default()),
             ],
             "6" => {
                 let label = ("kubernetes.io/hostname".to_owned(), "n".to_owned());
@@ -196,7 +198,7 @@ async fn each_result_is_checked_by_itself() {
             }
             _ => vec![Outcome::Found(v1::VolumeTopology::default())],
         };
-        let volumes = request.volumes.iter();
+        let volumes = request.items.iter();
         let mut results: Vec<_> = volumes
             .flat_map(|volume| {
                 let outcomes = of(&volume.name).into_iter();
@@ -235,6 +237,33 @@ async fn each_result_is_checked_by_itself() {
         rig.metrics()
             .contains("outrigger_provider_stray_results_total 2")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_confirmed_absence_of_a_volume_is_believed() {
+    use v1::AbsenceCertainty::{Confirmed, NotVisibleYet, Unspecified};
+    let rig = serving(0, 0).await;
+    for (certainty, age, says) in [
+        (NotVisibleYet, None, "may exist: why"),
+        (Unspecified, None, "no certainty"),
+        (Confirmed, Some(secs(1)), "asked before the call"),
+    ] {
+        rig.fake.volumes.on(move |request| {
+            let absent = v1::Absent {
+                certainty: certainty.into(),
+                age: age.map(|age| age.try_into().unwrap()),
+                reason: "why".into(),
+            };
+            let results = vec![volume_result(
+                &request.items[0].key,
+                Outcome::Absent(absent),
+            )];
+            Reply::Say(v1::BatchGetVolumesResponse { results })
+        });
+        let error = look_up(&rig, "pv").await.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::NotReady, "{error}");
+        assert!(error.to_string().contains(says), "{says}: {error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

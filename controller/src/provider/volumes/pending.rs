@@ -189,8 +189,9 @@ async fn send_batch(
         .collect();
     let request = |_: &Session, context| v1::BatchGetVolumesRequest {
         context: Some(context),
-        volumes: volumes.clone(),
+        items: volumes.clone(),
     };
+    let began = Instant::now();
     let ended = tokio::select! {
         ended = shared.call::<BatchGetVolumes>(&permit, &preconditions, &session, request) => ended,
         _ = join_all(batch.iter_mut().map(|pending| pending.caller.gone())) => return Vec::new(),
@@ -206,7 +207,7 @@ async fn send_batch(
             return Vec::new();
         }
     };
-    let read = results::read(response.results, batch.len());
+    let read = results::read(response.results, batch.len(), began.elapsed());
     shared.metrics.strays(read.strays);
     let errors = read.answers.iter().map(|answer| answer.as_ref().err());
     if let Some(error) = speaks_for_all(errors) {

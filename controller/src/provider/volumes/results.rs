@@ -1,10 +1,12 @@
 //! Checks of the results of a batch.
 
-use outrigger_api::v1::{self, volume_result::Outcome};
+use std::time::Duration;
+
+use outrigger_api::v1::{self, AbsenceCertainty, ErrorReason, volume_result::Outcome};
 use outrigger_core::text;
 
 use super::{BatchGetVolumes, VolumeLookup, message};
-use crate::provider::{Error, call::Unary};
+use crate::provider::{Error, call::Unary, wire};
 
 /// One answer for each volume, in the order of their keys.
 #[derive(Debug)]
@@ -16,7 +18,7 @@ pub(super) struct VolumeResults {
 
 /// Reads the results for volumes with the keys 0 to `count`. A missing, doubled or illegal one is an error
 /// of that volume.
-pub(super) fn read(results: Vec<v1::VolumeResult>, count: usize) -> VolumeResults {
+pub(super) fn read(results: Vec<v1::VolumeResult>, count: usize, took: Duration) -> VolumeResults {
     let mut answers: Vec<Option<Result<VolumeLookup, Error>>> = vec![None; count];
     let mut strays = 0;
     for result in results {
@@ -26,7 +28,7 @@ pub(super) fn read(results: Vec<v1::VolumeResult>, count: usize) -> VolumeResult
             continue;
         };
         *answer = Some(match answer {
-            None => read_one(result.outcome),
+            None => read_one(result.outcome, took),
             Some(_) => Err(malformed("two results for one volume")),
         });
     }
@@ -39,7 +41,7 @@ pub(super) fn read(results: Vec<v1::VolumeResult>, count: usize) -> VolumeResult
     }
 }
 
-fn read_one(outcome: Option<Outcome>) -> Result<VolumeLookup, Error> {
+fn read_one(outcome: Option<Outcome>, took: Duration) -> Result<VolumeLookup, Error> {
     match outcome {
         None => Err(malformed("a result without an outcome")),
         Some(Outcome::Found(topology)) => {
@@ -47,9 +49,23 @@ fn read_one(outcome: Option<Outcome>) -> Result<VolumeLookup, Error> {
             let checked = checked.map_err(|fault| malformed(&fault.to_string()))?;
             Ok(VolumeLookup::Found(checked))
         }
-        Some(Outcome::Absent(absent)) => Ok(VolumeLookup::Absent {
-            reason: text::message(&absent.reason).into(),
-        }),
+        Some(Outcome::Absent(absent)) => {
+            let why = wire::doubt(&absent, took);
+            if absent.certainty() != AbsenceCertainty::Confirmed || why.is_some() {
+                let reason = why.as_deref().unwrap_or(&absent.reason);
+                let message = format!("the volume may exist: {reason}");
+                return Err(Error::Refused {
+                    rpc: BatchGetVolumes::NAME,
+                    reason: ErrorReason::DependencyNotReady,
+                    message: text::message(&message).into(),
+                    retry_after: None,
+                    effects: None,
+                });
+            }
+            Ok(VolumeLookup::Absent {
+                reason: text::message(&absent.reason).into(),
+            })
+        }
         Some(Outcome::NotManaged(not_managed)) => Ok(VolumeLookup::NotManaged {
             reason: text::message(&not_managed.reason).into(),
         }),

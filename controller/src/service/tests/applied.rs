@@ -75,11 +75,12 @@ async fn restart_without_n1(rig: Rig) -> Rig {
 async fn one_that_takes_no_targets_costs_the_others_nothing_at_a_start() {
     let rig = with_services(20, Setup::default()).await;
     for method in [Method::UpdateLoadBalancerNodes, Method::EnsureLoadBalancer] {
-        let refuse = Fault::on(method, Effect::ItemError(trouble()));
-        let refuse = match method {
-            Method::EnsureLoadBalancer => Fault::on(method, Effect::Error(trouble())),
-            _ => refuse,
+        let refused = if method == Method::EnsureLoadBalancer {
+            Effect::Error(trouble())
+        } else {
+            Effect::ItemError(trouble())
         };
+        let refuse = Fault::on(method, refused);
         rig.cloud.inject(refuse.for_service("shop/web-7"));
     }
     rig.leave("n1");

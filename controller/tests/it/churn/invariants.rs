@@ -82,17 +82,6 @@ struct Open {
     keys: Vec<String>,
 }
 
-fn is_changing(method: Method) -> bool {
-    matches!(
-        method,
-        Method::EnsureLoadBalancer
-            | Method::UpdateLoadBalancerNodes
-            | Method::DeleteLoadBalancer
-            | Method::BatchCreateRoutes
-            | Method::BatchDeleteRoutes
-    )
-}
-
 impl Invariants {
     pub(super) fn new(path: PathBuf, ledger: &Ledger, owners: Owners) -> Self {
         Self {
@@ -119,7 +108,7 @@ impl Invariants {
     /// Whether a call that changes something about a Service is in flight.
     pub(super) fn is_called(&self, uid: &str) -> bool {
         let mut open = self.open.values();
-        open.any(|call| is_changing(call.method) && call.keys.iter().any(|known| known == uid))
+        open.any(|call| call.method.changes_cloud && call.keys.iter().any(|known| known == uid))
     }
 
     /// How many Services are being ensured or deleted.
@@ -218,7 +207,7 @@ impl Invariants {
         caller: Option<i32>,
         keys: Vec<String>,
     ) -> Result<(), String> {
-        if is_changing(method) {
+        if method.changes_cloud {
             self.may_change(at, method, caller, &keys)?;
             for uid in &keys {
                 let calls = self.calls.entry(uid.clone()).or_default();
@@ -240,7 +229,7 @@ impl Invariants {
             let overlapped = self.open.iter().filter_map(|(open, other)| {
                 let shared = other.keys.iter().find(|key| keys.contains(key));
                 let same_writer = other.caller == caller;
-                if !is_changing(other.method) || (shared.is_none() && same_writer) {
+                if !other.method.changes_cloud || (shared.is_none() && same_writer) {
                     return None;
                 }
                 let key = shared.or(keys.first())?;
@@ -329,10 +318,10 @@ impl Invariants {
         let Some((_, method, keys)) = self.recent.back() else {
             return Ok(());
         };
-        for key in keys.iter().filter(|_| is_changing(*method)) {
+        for key in keys.iter().filter(|_| method.changes_cloud) {
             let about = self.recent.iter();
             let about =
-                about.filter(|(_, method, keys)| is_changing(*method) && keys.contains(key));
+                about.filter(|(_, method, keys)| method.changes_cloud && keys.contains(key));
             let what = format!("that change {}", self.name(key));
             bound(&what, about.count(), CALLS_OF_ONE)?;
         }

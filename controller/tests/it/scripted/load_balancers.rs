@@ -5,9 +5,9 @@ use std::{path::Path, sync::Arc};
 use futures::stream::{self, BoxStream};
 use outrigger_api::v1::{
     self, LoadBalancerDisposition as Disposition,
+    load_balancer_result::Outcome,
     load_balancers_service_server::{LoadBalancersService, LoadBalancersServiceServer},
     provider_service_server::ProviderServiceServer,
-    update_load_balancer_nodes_response::Outcome,
 };
 use parking_lot::Mutex;
 use tonic::{Request, Response, Status, service::Routes};
@@ -121,19 +121,18 @@ impl LoadBalancersService for Balancer {
         &self,
         request: Request<v1::UpdateLoadBalancerNodesRequest>,
     ) -> Result<Response<Self::UpdateLoadBalancerNodesStream>, Status> {
-        let services = request.into_inner().services;
+        let services = request.into_inner().items;
         let results = services.into_iter().map(|service| {
             let answer = v1::LoadBalancerAnswer {
                 disposition: Disposition::Ready.into(),
                 ..v1::LoadBalancerAnswer::default()
             };
+            let result = v1::LoadBalancerResult {
+                key: service.uid,
+                outcome: Some(Outcome::Found(answer)),
+            };
             Ok(v1::UpdateLoadBalancerNodesResponse {
-                service: Some(v1::ServiceRef {
-                    namespace: service.namespace,
-                    name: service.name,
-                    uid: service.uid,
-                }),
-                outcome: Some(Outcome::Answer(answer)),
+                results: vec![result],
             })
         });
         let results: Vec<_> = results.collect();

@@ -79,7 +79,7 @@ impl VolumesService for Volumes {
         &self,
         request: Request<v1::BatchGetVolumesRequest>,
     ) -> Result<Response<v1::BatchGetVolumesResponse>, Status> {
-        let volumes = request.into_inner().volumes;
+        let volumes = request.into_inner().items;
         self.asked.lock().extend(volumes.iter().cloned());
         let result = |volume: &v1::Volume| v1::VolumeResult {
             key: volume.key.clone(),

@@ -29,8 +29,12 @@ fn cloud(handle: &str) -> Outcome {
     };
     let reason = || "asked for by the test".to_owned();
     match handle {
-        "absent" => Outcome::Absent(v1::VolumeAbsent { reason: reason() }),
-        "foreign" => Outcome::NotManaged(v1::VolumeNotManaged { reason: reason() }),
+        "absent" => Outcome::Absent(v1::Absent {
+            certainty: v1::AbsenceCertainty::Confirmed.into(),
+            reason: reason(),
+            ..v1::Absent::default()
+        }),
+        "foreign" => Outcome::NotManaged(v1::NotManaged { reason: reason() }),
         "malformed" => error(Code::InvalidArgument, "MALFORMED_VOLUME_HANDLE"),
         "failing" => error(Code::Internal, "CLOUD_ERROR"),
         "two-zones" => in_zones("b__a"),

@@ -8,6 +8,7 @@ import grpc
 
 from cloudprovider.v1.common_pb2 import CallContext
 
+from .contract import METHODS
 from .errors import Refusal
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class Gate(grpc.aio.ServerInterceptor):
         if self.cluster_name != context.cluster_name:
             raise Refusal("NOT_HANDSHAKED", f"no handshake for the cluster {context.cluster_name!r} yet")
 
-    def _enter(self, request: Any) -> None:
+    def _enter(self, request: Any, method: str) -> None:
         if self.stopping:
             raise Refusal("SHUTTING_DOWN", "the provider is ending")
         if task := asyncio.current_task():
@@ -34,23 +35,23 @@ class Gate(grpc.aio.ServerInterceptor):
             task.add_done_callback(self.running.discard)
         # An upload has its context in its first message, Handshake and GetStatus have none.
         if isinstance(context := getattr(request, "context", None), CallContext):
-            if not request.HasField("context"):
-                raise Refusal("INVALID_REQUEST", "the request has no context")
             self.admit(context)
+            if METHODS[method].changes_cloud and not context.cluster_uid:
+                raise Refusal("INVALID_REQUEST", "no cluster_uid, which tells the cluster's resources from another's")
 
     async def intercept_service(self, continuation: Callable[..., Awaitable[Any]], details: Any) -> Any:
         handler = await continuation(details)
 
         async def unary(request: Any, context: Context) -> Any:
             try:
-                self._enter(request)
+                self._enter(request, details.method)
                 return await (handler.unary_unary or handler.stream_unary)(request, context)
             except Refusal as refusal:
                 await abort(context, refusal)
 
         async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
             try:
-                self._enter(request)
+                self._enter(request, details.method)
                 async for response in handler.unary_stream(request, context):
                     yield response
             except Refusal as refusal:
@@ -97,10 +98,3 @@ class Changes:
         except asyncio.CancelledError:
             caller.gone = True
             raise
-
-
-def check_keys(keys: list[str], most: int) -> None:
-    """Refuses a batch that is empty or too large, or in which a key is empty or comes twice."""
-    if not 1 <= len(keys) <= most or not all(keys) or len(set(keys)) < len(keys):
-        text = f"a batch of {len(keys)}: send 1 to {most} items, each with a key of its own"
-        raise Refusal("INVALID_REQUEST", text)

@@ -3,19 +3,8 @@
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
-from grpc import StatusCode
 
-# Those used here and those that a cloud with an API needs; proto/reasons.txt has all of them.
-REASONS = {
-    StatusCode.INVALID_ARGUMENT: "INVALID_REQUEST UNSUPPORTED_PROTOCOL UNSUPPORTED_FEATURE MALFORMED_PROVIDER_ID",
-    StatusCode.FAILED_PRECONDITION: "NODE_SET_UNKNOWN NODE_SET_BASE_MISMATCH NOT_HANDSHAKED VERSION_UNSUPPORTED",
-    StatusCode.ABORTED: "OPERATION_IN_PROGRESS",
-    StatusCode.RESOURCE_EXHAUSTED: "QUOTA_EXCEEDED RATE_LIMITED",
-    StatusCode.UNAUTHENTICATED: "CREDENTIALS_INVALID",
-    StatusCode.UNAVAILABLE: "SHUTTING_DOWN CLOUD_UNAVAILABLE",
-    StatusCode.INTERNAL: "CLOUD_ERROR",
-}
-CODES = {reason: code for code, reasons in REASONS.items() for reason in reasons.split()}
+from .contract import CODES
 
 
 class Refusal(Exception):  # noqa: N818

@@ -4,10 +4,10 @@ import re
 from collections.abc import AsyncIterator
 
 from cloudprovider.v1 import instances_pb2 as pb
-from cloudprovider.v1.common_pb2 import Node, NodeAddress
+from cloudprovider.v1.common_pb2 import ABSENCE_CERTAINTY_CONFIRMED, Node, NodeAddress
 from cloudprovider.v1.instances_pb2_grpc import InstancesServiceServicer
 
-from .calls import Context, check_keys
+from .calls import Context
 from .cloud import Cloud, Instance
 from .errors import Refusal
 
@@ -24,15 +24,14 @@ class Instances(InstancesServiceServicer):
     async def BatchGetInstances(
         self, request: pb.BatchGetInstancesRequest, context: Context
     ) -> pb.BatchGetInstancesResponse:
-        check_keys([node.name for node in request.nodes], MOST_NODES)
-        names = [node.name for node in request.nodes if not node.provider_id]
+        names = [node.name for node in request.items if not node.provider_id]
         by_id = await self.cloud.describe_instances(names)
         by_name = {instance.name: instance for instance in by_id.values()}
-        results = [self._result(node, by_id, by_name) for node in request.nodes]
+        results = [self._result(node, by_id, by_name) for node in request.items]
         return pb.BatchGetInstancesResponse(results=results)
 
     def _result(self, node: Node, by_id: dict[str, Instance], by_name: dict[str, Instance]) -> pb.InstanceResult:
-        result = pb.InstanceResult(node_name=node.name)
+        result = pb.InstanceResult(key=node.name)
         id_ = node.provider_id.removeprefix(SCHEME)
         if node.provider_id and not node.provider_id.startswith(SCHEME):
             result.not_managed.reason = f"{node.provider_id!r} does not start with {SCHEME}"
@@ -44,7 +43,7 @@ class Instances(InstancesServiceServicer):
         else:
             # True since the cloud was asked during this call and shows every instance. A cache, or a
             # cloud that shows young instances late, says NOT_VISIBLE_YET.
-            result.absent.certainty = pb.ABSENCE_CERTAINTY_CONFIRMED
+            result.absent.certainty = ABSENCE_CERTAINTY_CONFIRMED
         return result
 
     async def ListInstances(
@@ -52,7 +51,7 @@ class Instances(InstancesServiceServicer):
     ) -> AsyncIterator[pb.ListInstancesResponse]:
         found = [described(instance) for instance in (await self.cloud.describe_instances([])).values()]
         for start in range(0, len(found), PAGE):
-            yield pb.ListInstancesResponse(instances=found[start : start + PAGE])
+            yield pb.ListInstancesResponse(items=found[start : start + PAGE])
         yield pb.ListInstancesResponse(complete=True)
 
 

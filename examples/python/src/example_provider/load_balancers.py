@@ -11,11 +11,10 @@ from cloudprovider.v1.common_pb2 import (
     LoadBalancerStatus,
     Node,
     Service,
-    ServiceRef,
 )
 from cloudprovider.v1.load_balancers_pb2_grpc import LoadBalancersServiceServicer
 
-from .calls import Caller, Changes, Context, check_keys
+from .calls import Caller, Changes, Context
 from .cloud import Cloud, LoadBalancer, NoAddressError, Spec
 from .errors import Refusal
 from .node_sets import NodeSets
@@ -55,10 +54,8 @@ def wanted(service: Service, ips: frozenset[str]) -> Spec:
 
 
 def tags(context: CallContext, service: Service) -> tuple[str, str]:
-    """Without the cluster's UID a load balancer could not be told from another cluster's."""
-    check_keys([service.uid], 1)
-    if not context.cluster_uid:
-        raise Refusal("INVALID_REQUEST", "no cluster_uid, which is a tag of each load balancer")
+    if not service.uid:
+        raise Refusal("INVALID_REQUEST", "no UID of the Service, which is a tag of its load balancer")
     return context.cluster_uid, service.uid
 
 
@@ -116,20 +113,17 @@ class LoadBalancers(LoadBalancersServiceServicer):
     async def UpdateLoadBalancerNodes(
         self, request: pb.UpdateLoadBalancerNodesRequest, context: Context
     ) -> AsyncIterator[pb.UpdateLoadBalancerNodesResponse]:
-        check_keys([service.uid for service in request.services], MOST_SERVICES)
         ips = targets(self.node_sets.resolve(request.targets))
-        updates = [self._update(tags(request.context, service), service, ips) for service in request.services]
+        updates = [self._update(tags(request.context, service), service, ips) for service in request.items]
         tasks = [asyncio.create_task(update) for update in updates]
         try:
             for result in asyncio.as_completed(tasks):
-                yield await result
+                yield pb.UpdateLoadBalancerNodesResponse(results=[await result])
         finally:
             for task in tasks:
                 task.cancel()
 
-    async def _update(
-        self, key: tuple[str, str], service: Service, ips: frozenset[str]
-    ) -> pb.UpdateLoadBalancerNodesResponse:
+    async def _update(self, key: tuple[str, str], service: Service, ips: frozenset[str]) -> pb.LoadBalancerResult:
         async def update(caller: Caller) -> pb.LoadBalancerAnswer:
             lb = await self.cloud.find_load_balancer(key)
             if lb is None:
@@ -139,12 +133,11 @@ class LoadBalancers(LoadBalancersServiceServicer):
                 await self.cloud.change_load_balancer(lb, replace(lb.spec, targets=ips))
             return ready(lb)
 
-        ref = ServiceRef(namespace=service.namespace, name=service.name, uid=service.uid)
         try:
             answer = await self.changes.run(service.uid, update)
         except Refusal as refusal:
-            return pb.UpdateLoadBalancerNodesResponse(service=ref, error=refusal.status)
-        return pb.UpdateLoadBalancerNodesResponse(service=ref, answer=answer)
+            return pb.LoadBalancerResult(key=service.uid, error=refusal.status)
+        return pb.LoadBalancerResult(key=service.uid, found=answer)
 
     async def DeleteLoadBalancer(
         self, request: pb.DeleteLoadBalancerRequest, context: Context

@@ -1,19 +1,19 @@
 //! Declarations beyond their limits, and those that are not kept.
 
 use outrigger_api::v1::{
-    CallClass, DependencyStatus, EffectsCapability, GetStatusResponse, HandshakeResponse,
-    QuotaStatus, RateLimit, Readiness,
+    CallClass, DependencyStatus, EffectsCapability, GetStatusRequest, HandshakeRequest,
+    HandshakeResponse, QuotaStatus, RateLimit, Readiness,
 };
 use tonic::Status;
 
 use crate::defects::Defect;
 use crate::defects::exchange::On;
-use crate::faults::Method::{GetStatus, Handshake};
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
     let declares = |name, sentence, cases, change: fn(&mut HandshakeResponse)| {
-        Defect::new(name, sentence, cases).answer(Handshake, change)
+        let change = move |_: &HandshakeRequest, answer: &mut _| change(answer);
+        Defect::new(name, sentence, cases).answer(change)
     };
     vec![
         declares(
@@ -90,7 +90,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "GetStatus names each quota of the account.",
             &["IDN-26"],
         )
-        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+        .answer::<GetStatusRequest>(|_, answer| {
             let quota = |number| QuotaStatus {
                 name: format!("quota-{number}"),
                 ..QuotaStatus::default()
@@ -102,7 +102,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "GetStatus has times with milliseconds where seconds belong.",
             &["IDN-33"],
         )
-        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+        .answer::<GetStatusRequest>(|_, answer| {
             answer.dependencies.push(DependencyStatus {
                 name: "cloud-api".to_owned(),
                 readiness: Readiness::Ready.into(),

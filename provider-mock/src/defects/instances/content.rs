@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use outrigger_api::v1::{
-    BatchGetInstancesRequest, BatchGetInstancesResponse, HandshakeResponse, Instance, InstanceView,
-    NodeAddress, PowerState, instance_result::Outcome,
+    BatchGetInstancesRequest, HandshakeRequest, Instance, InstanceView, Node, NodeAddress,
+    PowerState, instance_result::Outcome,
 };
 use parking_lot::Mutex;
 
 use super::outcomes;
 use crate::defects::Defect;
-use crate::faults::Method::{BatchGetInstances, Handshake};
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -47,7 +46,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "Provider IDs begin with another prefix than the one that was declared.",
             &["INS-24"],
         )
-        .answer(Handshake, |answer: &mut HandshakeResponse| {
+        .answer::<HandshakeRequest>(|_, answer| {
             let declared = answer.capabilities.get_or_insert_default();
             let instances = declared.instances.get_or_insert_default();
             instances.provider_id_prefixes = vec!["mock2://".to_owned()];
@@ -67,7 +66,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A view that the provider does not know is read as the shortest one.",
             &["INS-26"],
             |request, _, outcome| {
-                if let Some(Outcome::Found(instance)) = outcome
+                if let Outcome::Found(instance) = outcome
                     && InstanceView::try_from(request.view).is_err()
                 {
                     *instance = Instance {
@@ -100,33 +99,28 @@ fn found(
     cases: &'static [&'static str],
     change: fn(&mut Instance),
 ) -> Defect {
-    let each = move |answer: &mut BatchGetInstancesResponse| {
-        for result in &mut answer.results {
-            if let Some(Outcome::Found(instance)) = &mut result.outcome {
-                change(instance);
-            }
+    let each = move |_: &BatchGetInstancesRequest, _: &_, outcome: &mut Outcome| {
+        if let Outcome::Found(instance) = outcome {
+            change(instance);
         }
     };
-    Defect::new(name, sentence, cases).answer(BatchGetInstances, each)
+    Defect::new(name, sentence, cases).outcomes(each)
 }
 
 /// The order changes with each lookup, as that of a hash table does.
 fn shuffled_addresses() -> Defect {
     let asked: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
-    let shuffle = move |request: &BatchGetInstancesRequest,
-                        answer: &mut BatchGetInstancesResponse| {
+    let shuffle = move |request: &BatchGetInstancesRequest, node: &Node, outcome: &mut Outcome| {
         if request.view() != InstanceView::Metadata {
             return;
         }
-        for result in &mut answer.results {
-            let mut asked = asked.lock();
-            let count = asked.entry(result.node_name.clone()).or_default();
-            *count += 1;
-            if let Some(Outcome::Found(instance)) = &mut result.outcome
-                && count.is_multiple_of(2)
-            {
-                instance.addresses.reverse();
-            }
+        let mut asked = asked.lock();
+        let count = asked.entry(node.name.clone()).or_default();
+        *count += 1;
+        if let Outcome::Found(instance) = outcome
+            && count.is_multiple_of(2)
+        {
+            instance.addresses.reverse();
         }
     };
     Defect::new(
@@ -134,5 +128,5 @@ fn shuffled_addresses() -> Defect {
         "The addresses of an instance come in the order of a hash table.",
         &["INS-21"],
     )
-    .answer_to(BatchGetInstances, shuffle)
+    .outcomes(shuffle)
 }

@@ -12,7 +12,6 @@ use outrigger_api::v1::{
 use parking_lot::Mutex;
 
 use crate::defects::Defect;
-use crate::faults::Method::UpdateLoadBalancerNodes;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -29,16 +28,13 @@ pub(super) fn defects() -> Vec<Defect> {
             "An update of a Service without a load balancer has no disposition.",
             &["LBS-17", "LBS-41"],
         )
-        .answer(
-            UpdateLoadBalancerNodes,
-            |message: &mut UpdateLoadBalancerNodesResponse| {
-                if let Some(Outcome::Answer(answer)) = &mut message.outcome
-                    && answer.disposition() == D::Absent
-                {
-                    answer.set_disposition(D::Unspecified);
-                }
-            },
-        ),
+        .answer::<UpdateLoadBalancerNodesRequest>(|_, message| {
+            if let Some(Outcome::Answer(answer)) = &mut message.outcome
+                && answer.disposition() == D::Absent
+            {
+                answer.set_disposition(D::Unspecified);
+            }
+        }),
         both(
             "address-and-name",
             "An address of a load balancer has an IP address and a DNS name.",

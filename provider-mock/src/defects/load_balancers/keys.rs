@@ -12,10 +12,6 @@ use parking_lot::Mutex;
 
 use super::{context_of, delete};
 use crate::defects::Defect;
-use crate::faults::Method::{
-    DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer, Handshake, ListLoadBalancers,
-    PlanLoadBalancer, UpdateLoadBalancerNodes,
-};
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -62,30 +58,21 @@ fn key_is_the_name() -> Defect {
     .ensured(move |service| by_name(&ensured, service))
     .got(move |service| by_name(&got, service))
     .deleted(move |service| by_name(&deleted, service))
-    .request(
-        PlanLoadBalancer,
-        move |request: &mut PlanLoadBalancerRequest| {
-            let service = request.service.iter_mut();
-            service.for_each(|service| by_name(&planned, service));
-        },
-    )
-    .request(
-        UpdateLoadBalancerNodes,
-        move |request: &mut UpdateLoadBalancerNodesRequest| {
-            let services = request.services.iter_mut();
-            services.for_each(|service| by_name(&updated, service));
-        },
-    )
-    .answer(
-        UpdateLoadBalancerNodes,
-        move |message: &mut UpdateLoadBalancerNodesResponse| {
-            if let Some(service) = &mut message.service
-                && let Some(uid) = of_updates.lock().get(&service.uid)
-            {
-                service.uid.clone_from(uid);
-            }
-        },
-    )
+    .request(move |request: &mut PlanLoadBalancerRequest| {
+        let service = request.service.iter_mut();
+        service.for_each(|service| by_name(&planned, service));
+    })
+    .request(move |request: &mut UpdateLoadBalancerNodesRequest| {
+        let services = request.items.iter_mut();
+        services.for_each(|service| by_name(&updated, service));
+    })
+    .answer::<UpdateLoadBalancerNodesRequest>(move |_, message| {
+        if let Some(service) = &mut message.service
+            && let Some(uid) = of_updates.lock().get(&service.uid)
+        {
+            service.uid.clone_from(uid);
+        }
+    })
     .listed(move |entries| {
         for tag in entries.iter_mut().filter_map(|one| one.service.as_mut()) {
             if let Some(uid) = of_lists.lock().get(&tag.uid) {
@@ -104,7 +91,7 @@ fn cluster_of_the_handshake() -> Defect {
         "A call is about the cluster of the handshake, whichever it names.",
         &["LBS-25", "LBS-37"],
     )
-    .request(Handshake, move |request: &mut HandshakeRequest| {
+    .request(move |request: &mut HandshakeRequest| {
         if let Some(cluster) = request.cluster.as_ref().filter(|one| !one.uid.is_empty()) {
             known.lock().clone_from(&cluster.uid);
         }
@@ -134,24 +121,15 @@ fn in_context(
 ) -> Defect {
     let (ensured, got) = (change.clone(), change.clone());
     defect
-        .request(
-            EnsureLoadBalancer,
-            move |request: &mut EnsureLoadBalancerRequest| {
-                request.context.iter_mut().for_each(&ensured);
-            },
-        )
-        .request(
-            GetLoadBalancer,
-            move |request: &mut GetLoadBalancerRequest| {
-                request.context.iter_mut().for_each(&got);
-            },
-        )
-        .request(
-            DeleteLoadBalancer,
-            move |request: &mut DeleteLoadBalancerRequest| {
-                request.context.iter_mut().for_each(&change);
-            },
-        )
+        .request(move |request: &mut EnsureLoadBalancerRequest| {
+            request.context.iter_mut().for_each(&ensured);
+        })
+        .request(move |request: &mut GetLoadBalancerRequest| {
+            request.context.iter_mut().for_each(&got);
+        })
+        .request(move |request: &mut DeleteLoadBalancerRequest| {
+            request.context.iter_mut().for_each(&change);
+        })
 }
 
 fn deletes_all() -> Defect {
@@ -160,13 +138,13 @@ fn deletes_all() -> Defect {
         "A Delete removes each load balancer of the cluster.",
         &["LBS-14", "LBS-24"],
     )
-    .around(DeleteLoadBalancer, |call, next| async move {
+    .call::<DeleteLoadBalancerRequest, _>(|call, next| async move {
         let request = ListLoadBalancersRequest {
             context: Some(context_of(&call)),
         };
-        let answer = next.correct(call.other(ListLoadBalancers, &request)).await;
+        let answer = next.correct(call.other(&request)).await;
         let listed: Vec<ListLoadBalancersResponse> = answer.messages();
-        let entries = listed.into_iter().flat_map(|one| one.load_balancers);
+        let entries = listed.into_iter().flat_map(|one| one.items);
         for tag in entries.filter_map(|one| one.service) {
             let service = Service {
                 namespace: tag.namespace,

@@ -12,8 +12,7 @@ use tokio::time::sleep;
 use super::{key_of, seen, service_of};
 use crate::defects::cancelled::Cancelled;
 use crate::defects::{Defect, refusal};
-use crate::faults::Method::{DeleteLoadBalancer, EnsureLoadBalancer, ListLoadBalancers};
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 /// How long a cloud may take, so that calls meet.
 const A_WHILE: Duration = Duration::from_millis(20);
@@ -46,9 +45,9 @@ fn twice(defect: Defect, keys: Keys) -> Defect {
             let tag = one.service.as_ref();
             tag.is_some_and(|tag| keys.contains(&tag.uid))
         };
-        let doubles = message.load_balancers.iter().filter(is_double);
+        let doubles = message.items.iter().filter(is_double);
         let doubles: Vec<_> = doubles.cloned().collect();
-        message.load_balancers.extend(doubles);
+        message.items.extend(doubles);
     };
     defect.answer(ListLoadBalancers, change)
 }
@@ -62,7 +61,7 @@ fn creates_each_time() -> Defect {
             "LBS-03", "LBS-04", "LBS-05", "LBS-22", "RES-03", "RES-19", "RES-23",
         ],
     );
-    twice(defect, Arc::clone(&doubled)).around(EnsureLoadBalancer, move |call, next| {
+    twice(defect, Arc::clone(&doubled)).call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         let key = key_of(&call);
         if !once.lock().insert(key.clone()) {
             doubled.lock().insert(key);
@@ -79,7 +78,7 @@ fn creates_at_once() -> Defect {
         &["LBS-05"],
     );
     let defect = defect.by_chance(&["LBS-22", "RES-19"]);
-    twice(defect, Arc::clone(&doubled)).around(EnsureLoadBalancer, move |call, next| {
+    twice(defect, Arc::clone(&doubled)).call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         let (running, doubled) = (Arc::clone(&running), Arc::clone(&doubled));
         async move {
             let key = key_of(&call);
@@ -143,7 +142,7 @@ fn delete_of_none() -> Defect {
         &["LBS-12", "RES-09", "RES-16", "RES-17"],
     )
     .by_chance(&["LBS-13"])
-    .around(DeleteLoadBalancer, |call, next| async move {
+    .call::<DeleteLoadBalancerRequest, _>(|call, next| async move {
         // An empty request is a probe.
         let is_about_one = !service_of(&call).uid.is_empty();
         if is_about_one && seen(&call, &next).await.disposition() == D::Absent {
@@ -163,7 +162,7 @@ fn cancelled_is_lost() -> Defect {
         "An Ensure that is cut off leaves a load balancer that no Delete finds.",
         &["LBS-13", "RES-03", "RES-19", "RES-23"],
     )
-    .around(EnsureLoadBalancer, move |call, next| {
+    .call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         let (lost, key) = (Arc::clone(&lost), key_of(&call));
         async move {
             let cancelled = Cancelled::new(move || {

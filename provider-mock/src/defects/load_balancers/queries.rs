@@ -13,10 +13,7 @@ use parking_lot::Mutex;
 
 use super::{context_of, delete, key_of, service_of};
 use crate::defects::{Defect, refusal};
-use crate::faults::Method::{
-    EnsureLoadBalancer, GetLoadBalancer, ListLoadBalancers, PlanLoadBalancer,
-};
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -36,7 +33,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "Get does not compare the targets.",
             &["LBS-27"],
         )
-        .request(GetLoadBalancer, |request: &mut GetLoadBalancerRequest| {
+        .request(|request: &mut GetLoadBalancerRequest| {
             request.targets = None;
         }),
         Defect::new(
@@ -52,7 +49,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A plan has a change even where nothing would change.",
             &["LBS-28"],
         )
-        .answer(PlanLoadBalancer, |answer: &mut PlanLoadBalancerResponse| {
+        .answer::<PlanLoadBalancerRequest>(|_, answer| {
             answer.changes.push(PlannedChange {
                 summary: "the tags would be written again".to_owned(),
                 ..PlannedChange::default()
@@ -64,7 +61,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A plan without an operation is one without changes.",
             &["LBS-30"],
         )
-        .around(PlanLoadBalancer, |call, next| async move {
+        .call::<PlanLoadBalancerRequest, _>(|call, next| async move {
             let request: PlanLoadBalancerRequest = call.message();
             // An empty request is a probe.
             if request.operation() == PlanOperation::Unspecified && request.service.is_some() {
@@ -91,10 +88,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A list of load balancers ends without complete.",
             &["LBS-31", "TRN-14"],
         )
-        .answer(
-            ListLoadBalancers,
-            |message: &mut ListLoadBalancersResponse| message.complete = false,
-        ),
+        .answer::<ListLoadBalancersRequest>(|_, message| message.complete = false),
         list_of_all_clusters(),
     ]
 }
@@ -108,11 +102,11 @@ fn cold_cache() -> Defect {
         &["LBS-01", "LBS-14", "LBS-17", "LBS-19", "LBS-24", "RES-18"],
     )
     .by_chance(&["LBS-13"])
-    .around(EnsureLoadBalancer, move |call, next| {
+    .call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         ensured.lock().insert(key_of(&call));
         next.serve(call)
     })
-    .refuses(GetLoadBalancer, move |request: &GetLoadBalancerRequest| {
+    .refuses(move |request: &GetLoadBalancerRequest| {
         let service = request.service.as_ref()?;
         let is_known = known.lock().contains(&service.uid) || service.uid.is_empty();
         let text = "the cache has no such load balancer";
@@ -126,7 +120,7 @@ fn plan_makes() -> Defect {
         "A plan of an Ensure makes the load balancer.",
         &["LBS-19", "RES-09"],
     )
-    .around(PlanLoadBalancer, |call, next| async move {
+    .call::<PlanLoadBalancerRequest, _>(|call, next| async move {
         let request: PlanLoadBalancerRequest = call.message();
         let answer = next.correct(call.clone()).await;
         if request.operation() == PlanOperation::Ensure {
@@ -136,24 +130,22 @@ fn plan_makes() -> Defect {
                 targets: request.targets,
                 held_addresses: None,
             };
-            next.correct(call.other(EnsureLoadBalancer, &ensure)).await;
+            next.correct(call.other(&ensure)).await;
         }
         answer
     })
 }
 
 fn plan_deletes() -> Defect {
-    Defect::new("plan-deletes", "A plan of a Delete deletes.", &["LBS-29"]).around(
-        PlanLoadBalancer,
-        |call, next| async move {
+    Defect::new("plan-deletes", "A plan of a Delete deletes.", &["LBS-29"])
+        .call::<PlanLoadBalancerRequest, _>(|call, next| async move {
             let request: PlanLoadBalancerRequest = call.message();
             let answer = next.correct(call.clone()).await;
             if request.operation() == PlanOperation::Delete {
                 delete(&call, &next, request.service.unwrap_or_default()).await;
             }
             answer
-        },
-    )
+        })
 }
 
 /// A list has the load balancers of the cluster that an Ensure was last about.
@@ -165,18 +157,15 @@ fn list_of_all_clusters() -> Defect {
         "A list has the load balancers of each cluster of the account.",
         &["LBS-32"],
     )
-    .around(EnsureLoadBalancer, move |call, next| {
+    .call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         if !service_of(&call).uid.is_empty() {
             *cluster.lock() = Some(context_of(&call));
         }
         next.serve(call)
     })
-    .request(
-        ListLoadBalancers,
-        move |request: &mut ListLoadBalancersRequest| {
-            if let (Some(context), Some(known)) = (&mut request.context, &*known.lock()) {
-                context.cluster_uid.clone_from(&known.cluster_uid);
-            }
-        },
-    )
+    .request(move |request: &mut ListLoadBalancersRequest| {
+        if let (Some(context), Some(known)) = (&mut request.context, &*known.lock()) {
+            context.cluster_uid.clone_from(&known.cluster_uid);
+        }
+    })
 }

@@ -8,9 +8,8 @@ use outrigger_api::v1::{
 
 use super::{delete, service_of};
 use crate::defects::{Defect, reason, refusal};
-use crate::faults::Method::{DeleteLoadBalancer, EnsureLoadBalancer, Handshake};
 use crate::load_balancers::ANNOTATION_PREFIX;
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -25,7 +24,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A bad annotation is found once the load balancer is made.",
             &["LBS-07"],
         )
-        .around(EnsureLoadBalancer, |call, next| async move {
+        .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
             let answer = next.correct(call.clone()).await;
             if reason(&answer) == Some(ErrorReason::InvalidAnnotation) {
                 let mut request: EnsureLoadBalancerRequest = call.message();
@@ -57,17 +56,14 @@ pub(super) fn defects() -> Vec<Defect> {
             "An Ensure whose targets are not set has none.",
             &["LBS-36"],
         )
-        .request(
-            EnsureLoadBalancer,
-            |request: &mut EnsureLoadBalancerRequest| {
-                // An empty request is a probe.
-                if request.service.is_some() && request.targets.is_none() {
-                    request.targets = Some(NodeTargets {
-                        targets: Some(Targets::Inline(InlineNodes::default())),
-                    });
-                }
-            },
-        ),
+        .request(|request: &mut EnsureLoadBalancerRequest| {
+            // An empty request is a probe.
+            if request.service.is_some() && request.targets.is_none() {
+                request.targets = Some(NodeTargets {
+                    targets: Some(Targets::Inline(InlineNodes::default())),
+                });
+            }
+        }),
         Defect::new(
             "all-annotations-count",
             "An annotation of another controller moves the load balancer to another address.",
@@ -84,7 +80,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "An Ensure that is refused removes the load balancer that exists.",
             &["LBS-38"],
         )
-        .around(EnsureLoadBalancer, |call, next| async move {
+        .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
             let answer = next.correct(call.clone()).await;
             if reason(&answer) == Some(ErrorReason::InvalidAnnotation) {
                 let mut service = service_of(&call);
@@ -98,7 +94,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A Delete of a Service with a bad annotation is refused.",
             &["LBS-39"],
         )
-        .refuses(DeleteLoadBalancer, |request: &DeleteLoadBalancerRequest| {
+        .refuses(|request: &DeleteLoadBalancerRequest| {
             let service = request.service.clone().unwrap_or_default();
             let has_bad = service
                 .annotations
@@ -129,12 +125,12 @@ fn ignores_held_addresses() -> Defect {
         "A volatile provider gives the next free address, though another Service holds it.",
         &["LBS-40"],
     )
-    .answer(Handshake, |answer: &mut HandshakeResponse| {
+    .answer::<HandshakeRequest>(|_, answer| {
         let declared = answer.capabilities.get_or_insert_default();
         let load_balancers = declared.load_balancers.get_or_insert_default();
         load_balancers.volatile = true;
     })
-    .around(EnsureLoadBalancer, |call, next| async move {
+    .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
         let mut request: EnsureLoadBalancerRequest = call.message();
         let held = request.held_addresses.take().unwrap_or_default();
         let mut answer: Answer = next.serve(call.with(&request)).await;

@@ -11,8 +11,7 @@ use outrigger_api::v1::{
 use super::{context_of, service_of};
 use crate::defects::exchange::{Call, Next};
 use crate::defects::{Defect, item, refusal};
-use crate::faults::Method::{EnsureLoadBalancer, GetLoadBalancer, UpdateLoadBalancerNodes};
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -53,7 +52,7 @@ async fn get(
         service: Some(service.clone()),
         targets,
     };
-    let got = next.correct(call.other(GetLoadBalancer, &request)).await;
+    let got = next.correct(call.other(&request)).await;
     let mut got: Vec<GetLoadBalancerResponse> = got.messages();
     got.pop().and_then(|one| one.answer).unwrap_or_default()
 }
@@ -64,7 +63,7 @@ fn waits_for_a_target() -> Defect {
         "A load balancer without targets stays IN_PROGRESS.",
         &["LBS-33"],
     )
-    .around(EnsureLoadBalancer, |call, next| async move {
+    .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
         let mut answer = next.correct(call.clone()).await;
         let none = NodeTargets {
             targets: Some(Targets::Inline(InlineNodes::default())),
@@ -102,13 +101,13 @@ fn update_changes_nothing() -> Defect {
         "An update is READY, and the targets are those of the last Ensure.",
         &["LBS-15"],
     )
-    .around(UpdateLoadBalancerNodes, |call, next| async move {
+    .call::<UpdateLoadBalancerNodesRequest, _>(|call, next| async move {
         let request: UpdateLoadBalancerNodesRequest = call.message();
-        if request.services.is_empty() {
+        if request.items.is_empty() {
             return next.serve(call).await;
         }
         let mut results = Vec::new();
-        for service in &request.services {
+        for service in &request.items {
             let seen = get(&call, &next, service, None).await;
             let exists = seen.disposition() != D::Absent;
             let disposition = if exists { D::Ready } else { D::Absent };
@@ -140,7 +139,7 @@ async fn ensure(
             targets: targets.clone(),
             held_addresses: None,
         };
-        next.correct(call.other(EnsureLoadBalancer, &ensure)).await;
+        next.correct(call.other(&ensure)).await;
     }
 }
 
@@ -150,10 +149,10 @@ fn update_creates() -> Defect {
         "An update of a Service without a load balancer makes one.",
         &["LBS-17"],
     )
-    .around(UpdateLoadBalancerNodes, |call, next| async move {
+    .call::<UpdateLoadBalancerNodesRequest, _>(|call, next| async move {
         let request: UpdateLoadBalancerNodesRequest = call.message();
         let answer = next.correct(call.clone()).await;
-        ensure(&call, &next, request.services, request.targets).await;
+        ensure(&call, &next, request.items, request.targets).await;
         answer
     })
 }
@@ -164,7 +163,7 @@ fn update_resets_ports() -> Defect {
         "An update writes the ports of the Service that the process saw first.",
         &["LBS-15", "LBS-34"],
     )
-    .around(UpdateLoadBalancerNodes, |call, next| async move {
+    .call::<UpdateLoadBalancerNodesRequest, _>(|call, next| async move {
         let request: UpdateLoadBalancerNodesRequest = call.message();
         let answer = next.correct(call.clone()).await;
         let results: Vec<UpdateLoadBalancerNodesResponse> = answer.messages();
@@ -179,7 +178,7 @@ fn update_resets_ports() -> Defect {
                 is_it && ready
             })
         };
-        let services = request.services.into_iter().filter(exists);
+        let services = request.items.into_iter().filter(exists);
         let services = services.map(|mut service| {
             for port in &mut service.ports {
                 port.port = 8_080;
@@ -198,7 +197,7 @@ fn one_fails_the_update() -> Defect {
         "A Service without a load balancer fails the others of its update.",
         &["LBS-16"],
     )
-    .around(UpdateLoadBalancerNodes, |call, next| async move {
+    .call::<UpdateLoadBalancerNodesRequest, _>(|call, next| async move {
         let mut answer = next.serve(call).await;
         answer.all(|results: &mut Vec<UpdateLoadBalancerNodesResponse>| {
             let is_absent = |one: &UpdateLoadBalancerNodesResponse| {
@@ -224,9 +223,8 @@ fn fails_as_a_whole(
     is_bad: fn(&Service) -> bool,
 ) -> Defect {
     Defect::new(name, sentence, &["LBS-46"]).refuses(
-        UpdateLoadBalancerNodes,
         move |request: &UpdateLoadBalancerNodesRequest| {
-            let bad = request.services.iter().find(|service| is_bad(service));
+            let bad = request.items.iter().find(|service| is_bad(service));
             bad.map(|service| refusal(reason, &format!("{} is refused", service.name)))
         },
     )

@@ -7,7 +7,6 @@ use tokio::sync::Semaphore;
 use super::Defect;
 use crate::defects::cancelled::to_the_end;
 use crate::defects::exchange::On;
-use crate::faults::Method::{BatchGetInstances, EnsureLoadBalancer, GetStatus};
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -18,9 +17,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "An Ensure makes all its cloud changes, also when its call was cancelled before.",
             &["RES-27"],
         )
-        .around(EnsureLoadBalancer, |call, next| {
-            to_the_end(next.serve(call))
-        }),
+        .call::<EnsureLoadBalancerRequest, _>(|call, next| to_the_end(next.serve(call))),
     ]
 }
 
@@ -48,7 +45,7 @@ fn kept_threads() -> Defect {
         "A lookup that is cancelled keeps its thread, one of 128, until the cloud answers.",
         &["RES-26"],
     )
-    .around(BatchGetInstances, move |call, next| {
+    .call::<BatchGetInstancesRequest, _>(move |call, next| {
         let threads = Arc::clone(&threads);
         async move {
             let thread = threads.acquire_owned().await;
@@ -59,7 +56,7 @@ fn kept_threads() -> Defect {
             .await
         }
     })
-    .around(GetStatus, move |call, next| {
+    .call::<GetStatusRequest, _>(move |call, next| {
         let threads = Arc::clone(&others);
         async move {
             let _thread = threads.acquire_owned().await;

@@ -15,8 +15,7 @@ use crate::defects::cancelled::Cancelled;
 use crate::defects::listening::{End, Listening};
 use crate::defects::load_balancers::key_of;
 use crate::defects::{Defect, refusal};
-use crate::faults::Method::{EnsureLoadBalancer, GetStatus, Handshake};
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -38,10 +37,10 @@ pub(super) fn defects() -> Vec<Defect> {
             "The boot_id is that of the image.",
             &["RES-15"],
         )
-        .answer(Handshake, |answer: &mut HandshakeResponse| {
+        .answer::<HandshakeRequest>(|_, answer| {
             "image-1.0".clone_into(&mut answer.boot_id);
         })
-        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+        .answer::<GetStatusRequest>(|_, answer| {
             "image-1.0".clone_into(&mut answer.boot_id);
         }),
         Defect::new(
@@ -67,7 +66,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "The configuration revision is made when the process starts.",
             &["RES-24"],
         )
-        .answer(Handshake, |answer: &mut HandshakeResponse| {
+        .answer::<HandshakeRequest>(|_, answer| {
             let revision = answer.boot_id.clone();
             let declared = answer.capabilities.get_or_insert_default();
             let balancers = declared.load_balancers.get_or_insert_default();
@@ -88,7 +87,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A call after SIGTERM is CLOUD_UNAVAILABLE.",
             &["RES-21"],
         )
-        .error(GetStatus, |status| match status.code() {
+        .error(On::of::<GetStatusRequest>(), |status| match status.code() {
             Code::Unavailable => refusal(ErrorReason::CloudUnavailable, status.message()),
             _ => status,
         }),
@@ -108,7 +107,7 @@ fn lock_of_the_dead() -> Defect {
         "An Ensure takes a lock file, which the death of the process leaves behind.",
         &["RES-01"],
     )
-    .around(EnsureLoadBalancer, |call, next| async move {
+    .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
         let lock = lock_of(&key_of(&call));
         let made = std::fs::File::create_new(&lock);
         if made.is_err() {
@@ -132,7 +131,7 @@ fn forgets_at_restart() -> Defect {
         "A load balancer is lost with the process that made it, and the provider does not say so.",
         &["RES-18"],
     )
-    .around(EnsureLoadBalancer, move |call, next| {
+    .call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         ensured.lock().insert(key_of(&call));
         next.serve(call)
     })

@@ -12,7 +12,6 @@ use tokio::time::sleep;
 
 use crate::defects::Defect;
 use crate::defects::cancelled::Cancelled;
-use crate::faults::Method::{BatchCreateRoutes, BatchDeleteRoutes, ListRoutes};
 
 /// How long a cloud may take, so that calls meet.
 const A_WHILE: Duration = Duration::from_millis(20);
@@ -25,18 +24,18 @@ pub(super) fn defects() -> Vec<Defect> {
 }
 
 fn destinations(request: &BatchCreateRoutesRequest) -> BTreeSet<String> {
-    let routes = request.routes.iter();
+    let routes = request.items.iter();
     routes.map(|route| route.destination_cidr.clone()).collect()
 }
 
 /// Shows some routes twice, as long as they are there.
 fn twice(defect: Defect, cidrs: Cidrs) -> Defect {
-    defect.answer(ListRoutes, move |message: &mut ListRoutesResponse| {
+    defect.answer::<ListRoutesRequest>(move |_, message| {
         let cidrs = cidrs.lock();
         let is_double = |route: &&Route| cidrs.contains(&route.destination_cidr);
-        let doubles = message.routes.iter().filter(is_double);
+        let doubles = message.items.iter().filter(is_double);
         let doubles: Vec<_> = doubles.cloned().collect();
-        message.routes.extend(doubles);
+        message.items.extend(doubles);
     })
 }
 
@@ -49,31 +48,25 @@ fn creates_twice() -> Defect {
         &["RTE-01", "RTE-02", "RTE-05", "RTE-07", "RTE-08", "RTE-09"],
     );
     twice(defect, Arc::clone(&doubled))
-        .request(
-            BatchCreateRoutes,
-            move |request: &mut BatchCreateRoutesRequest| {
-                for destination in destinations(request) {
-                    if !once.lock().insert(destination.clone()) {
-                        doubled.lock().insert(destination);
-                    }
+        .request(move |request: &mut BatchCreateRoutesRequest| {
+            for destination in destinations(request) {
+                if !once.lock().insert(destination.clone()) {
+                    doubled.lock().insert(destination);
                 }
-            },
-        )
-        .request(
-            BatchDeleteRoutes,
-            move |request: &mut BatchDeleteRoutesRequest| {
-                // Both at once, as the list shows them.
-                let mut named = BTreeSet::new();
-                request.routes.retain(|route| {
-                    let destination = &route.destination_cidr;
-                    named.insert(destination.clone()) || !both.lock().contains(destination)
-                });
-                for route in &request.routes {
-                    known.lock().remove(&route.destination_cidr);
-                    both.lock().remove(&route.destination_cidr);
-                }
-            },
-        )
+            }
+        })
+        .request(move |request: &mut BatchDeleteRoutesRequest| {
+            // Both at once, as the list shows them.
+            let mut named = BTreeSet::new();
+            request.items.retain(|route| {
+                let destination = &route.destination_cidr;
+                named.insert(destination.clone()) || !both.lock().contains(destination)
+            });
+            for route in &request.items {
+                known.lock().remove(&route.destination_cidr);
+                both.lock().remove(&route.destination_cidr);
+            }
+        })
 }
 
 fn creates_at_once() -> Defect {
@@ -84,7 +77,7 @@ fn creates_at_once() -> Defect {
         &["RTE-08"],
     );
     let defect = defect.by_chance(&["RTE-09"]);
-    twice(defect, Arc::clone(&doubled)).around(BatchCreateRoutes, move |call, next| {
+    twice(defect, Arc::clone(&doubled)).call::<BatchCreateRoutesRequest, _>(move |call, next| {
         let (running, doubled) = (Arc::clone(&running), Arc::clone(&doubled));
         async move {
             let wanted = destinations(&call.message());
@@ -112,7 +105,7 @@ fn half_made() -> Defect {
         "A batch that is cut off leaves routes without a target.",
         &["RTE-09"],
     )
-    .around(BatchCreateRoutes, move |call, next| {
+    .call::<BatchCreateRoutesRequest, _>(move |call, next| {
         let broken = Arc::clone(&broken);
         async move {
             let wanted = destinations(&call.message());
@@ -127,22 +120,19 @@ fn half_made() -> Defect {
             answer
         }
     })
-    .request(
-        BatchDeleteRoutes,
-        move |request: &mut BatchDeleteRoutesRequest| {
-            let is_named = |one: &String| {
-                let mut routes = request.routes.iter();
-                routes.any(|route| route.destination_cidr == *one)
-            };
-            removed.lock().retain(|one| !is_named(one));
-        },
-    )
-    .answer(ListRoutes, move |message: &mut ListRoutesResponse| {
+    .request(move |request: &mut BatchDeleteRoutesRequest| {
+        let is_named = |one: &String| {
+            let mut routes = request.items.iter();
+            routes.any(|route| route.destination_cidr == *one)
+        };
+        removed.lock().retain(|one| !is_named(one));
+    })
+    .answer::<ListRoutesRequest>(move |_, message| {
         let half = known.lock();
         let half = half.iter().map(|destination| Route {
             destination_cidr: destination.clone(),
             ..Route::default()
         });
-        message.routes.extend(half);
+        message.items.extend(half);
     })
 }

@@ -7,8 +7,7 @@ use parking_lot::Mutex;
 
 use crate::defects::Defect;
 use crate::faults::BadAnswer;
-use crate::faults::Method::{Handshake, ListRoutes};
-use crate::wire::frames::Answer;
+use crate::wire::Answer;
 
 /// Without a list that can be read no case about routes passes.
 const EACH: &[&str] = &[
@@ -27,7 +26,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A list of routes ends without complete.",
             EACH,
         )
-        .answer(ListRoutes, |answer: &mut ListRoutesResponse| {
+        .answer::<ListRoutesRequest>(|_, answer| {
             answer.complete = false;
         }),
         Defect::new(
@@ -35,15 +34,15 @@ pub(super) fn defects() -> Vec<Defect> {
             "A list of routes is one message, larger than the controller accepts.",
             EACH_BY_SIZE,
         )
-        .bad_answer(ListRoutes, BadAnswer::OversizedReply),
+        .bad_answer::<ListRoutesRequest>(BadAnswer::OversizedReply),
         list_of_the_handshake(),
         Defect::new(
             "hides-blackholes",
             "A route that leads nowhere is listed as any other.",
             &["RTE-17"],
         )
-        .answer(ListRoutes, |answer: &mut ListRoutesResponse| {
-            for route in &mut answer.routes {
+        .answer::<ListRoutesRequest>(|_, answer| {
+            for route in &mut answer.items {
                 route.blackhole = false;
             }
         }),
@@ -52,7 +51,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A list of routes that fails in the cloud is complete, and empty.",
             &["RTE-13"],
         )
-        .around(ListRoutes, |call, next| async move {
+        .call::<ListRoutesRequest, _>(|call, next| async move {
             let answer = next.serve(call).await;
             let error = answer.error();
             if error.is_some_and(|error| error.code() == tonic::Code::Unavailable) {
@@ -70,7 +69,7 @@ pub(super) fn defects() -> Vec<Defect> {
 pub(super) fn cluster_of_the_handshake(defect: Defect) -> (Defect, Arc<Mutex<String>>) {
     let cluster: Arc<Mutex<String>> = Arc::default();
     let known = Arc::clone(&cluster);
-    let defect = defect.request(Handshake, move |request: &mut HandshakeRequest| {
+    let defect = defect.request(move |request: &mut HandshakeRequest| {
         if let Some(shaken) = request.cluster.as_ref().filter(|one| !one.uid.is_empty()) {
             cluster.lock().clone_from(&shaken.uid);
         }
@@ -84,7 +83,7 @@ fn list_of_the_handshake() -> Defect {
         "A list of routes is about the cluster of the handshake, whichever it names.",
         &["RTE-03"],
     ));
-    defect.request(ListRoutes, move |request: &mut ListRoutesRequest| {
+    defect.request(move |request: &mut ListRoutesRequest| {
         let context = request.context.iter_mut();
         context.for_each(|context| context.cluster_uid.clone_from(&cluster.lock()));
     })

@@ -52,7 +52,7 @@ var _ provider.InstanceLister = (*Instances)(nil)
 func (s *Instances) GetInstances(ctx context.Context, nodes []*v1.Node, _ provider.Query) (provider.Lookups, error) {
 	pages := 1 + int(s.known.Load())/api.PageSize
 	if len(nodes) <= pages {
-		return provider.LookupEach(ctx, parallel, nodes, func(ctx context.Context, node *v1.Node) (provider.Lookup, error) {
+		return provider.Each(ctx, parallel, nodes, func(ctx context.Context, node *v1.Node) (provider.Lookup, error) {
 			return s.lookup(ctx, node, nil)
 		})
 	}
@@ -60,7 +60,7 @@ func (s *Instances) GetInstances(ctx context.Context, nodes []*v1.Node, _ provid
 	if err != nil {
 		return nil, err
 	}
-	return provider.LookupEach(ctx, parallel, nodes, func(ctx context.Context, node *v1.Node) (provider.Lookup, error) {
+	return provider.Each(ctx, parallel, nodes, func(ctx context.Context, node *v1.Node) (provider.Lookup, error) {
 		return s.lookup(ctx, node, listed)
 	})
 }

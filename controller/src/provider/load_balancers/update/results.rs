@@ -22,7 +22,7 @@ pub(super) struct UpdateLoadBalancerNodes;
 /// The request, and where its results go.
 pub(super) struct Feed {
     pub(super) message: v1::UpdateLoadBalancerNodesRequest,
-    pub(super) results: mpsc::Sender<v1::UpdateLoadBalancerNodesResponse>,
+    pub(super) results: mpsc::Sender<v1::LoadBalancerResult>,
 }
 
 /// How a stream of results ended.
@@ -42,12 +42,11 @@ impl Unary for UpdateLoadBalancerNodes {
     const NAME: &'static str = "UpdateLoadBalancerNodes";
     const DEADLINE: Duration = PER_SERVICE;
     const CHANGES: bool = true;
-    const RECEIVE: usize = raw::ONE_OBJECT;
     const WITHOUT: &'static str =
         "targets are changed with one EnsureLoadBalancer for each Service instead";
 
     fn deadline(feed: &Feed) -> Duration {
-        let services = u32::try_from(feed.message.services.len());
+        let services = u32::try_from(feed.message.items.len());
         PER_SERVICE.saturating_mul(services.unwrap_or(u32::MAX))
     }
 
@@ -61,7 +60,7 @@ impl Unary for UpdateLoadBalancerNodes {
         request: Request<Feed>,
     ) -> Result<Response<Ending>, Status> {
         let (metadata, extensions, Feed { message, results }) = request.into_parts();
-        let mut room = 2 * message.services.len();
+        let mut room = 2 * message.items.len();
         let request = Request::from_parts(metadata, extensions, message);
         let path = "/cloudprovider.v1.LoadBalancersService/UpdateLoadBalancerNodes";
         let opening = raw::server_streaming(channel, limits, path, request);
@@ -77,9 +76,13 @@ impl Unary for UpdateLoadBalancerNodes {
             let Some(result) = result? else {
                 break Ending::Whole;
             };
-            let result = raw::decode("UpdateLoadBalancerNodesResponse", &result, limits.receive)?;
-            let _ = results.send(result).await;
-            let Some(less) = room.checked_sub(1) else {
+            let part: v1::UpdateLoadBalancerNodesResponse =
+                raw::decode("UpdateLoadBalancerNodesResponse", &result, limits.receive)?;
+            let count = part.results.len().max(1);
+            for result in part.results {
+                let _ = results.send(result).await;
+            }
+            let Some(less) = room.checked_sub(count) else {
                 break Ending::TooMany;
             };
             room = less;

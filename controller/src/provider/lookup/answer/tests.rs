@@ -66,9 +66,10 @@ fn found(id: &str) -> Outcome {
 }
 
 fn absent(certainty: AbsenceCertainty, age: Option<prost_types::Duration>) -> Outcome {
-    Outcome::Absent(v1::InstanceAbsent {
+    Outcome::Absent(v1::Absent {
         certainty: certainty.into(),
         age,
+        ..v1::Absent::default()
     })
 }
 
@@ -88,7 +89,7 @@ fn nonsense_is_never_found_and_never_absent() {
         (
             "no outcome",
             vec![v1::InstanceResult {
-                node_name: "a".into(),
+                key: "a".into(),
                 ..Default::default()
             }],
         ),
@@ -164,9 +165,9 @@ fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_olde
 
 #[test]
 fn an_unknown_certainty_confirms_nothing() {
-    let absent = Outcome::Absent(v1::InstanceAbsent {
+    let absent = Outcome::Absent(v1::Absent {
         certainty: 77,
-        age: None,
+        ..v1::Absent::default()
     });
     let read = read_results(&["a"], vec![result("a", absent)], fresh());
     assert_eq!(read.results, [Ok(Lookup::Absent { confirmed: false })]);
@@ -177,7 +178,7 @@ fn results_come_in_any_order_and_strays_are_counted() {
     let results = vec![
         result(
             "c",
-            Outcome::NotManaged(v1::InstanceNotManaged {
+            Outcome::NotManaged(v1::NotManaged {
                 reason: "no\ntag".into(),
             }),
         ),

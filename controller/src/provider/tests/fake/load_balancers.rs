@@ -8,10 +8,12 @@ use std::{
 };
 
 use futures::StreamExt;
-use outrigger_api::v1::{
-    self, load_balancers_service_server::LoadBalancersService,
-    node_sets_service_server::NodeSetsService, node_targets, sync_node_set_request::Part,
-    update_load_balancer_nodes_response::Outcome,
+use outrigger_api::{
+    ItemResult,
+    v1::{
+        self, load_balancer_result::Outcome, load_balancers_service_server::LoadBalancersService,
+        node_sets_service_server::NodeSetsService, node_targets, sync_node_set_request::Part,
+    },
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -118,11 +120,7 @@ impl Default for Balancers {
             plan: Method::new(|_| Reply::Say(v1::PlanLoadBalancerResponse::default())),
             updates: Mutex::default(),
             on_update: Mutex::new(Arc::new(|request| {
-                request
-                    .services
-                    .iter()
-                    .map(|s| Step::Say(taken(s)))
-                    .collect()
+                request.items.iter().map(|s| say(taken(s))).collect()
             })),
             on_list: Mutex::default(),
             uploads: Mutex::default(),
@@ -221,10 +219,10 @@ pub(in crate::provider) fn ready() -> v1::LoadBalancerAnswer {
 }
 
 /// The new targets of a Service were taken.
-pub(in crate::provider) fn taken(service: &v1::Service) -> v1::UpdateLoadBalancerNodesResponse {
+pub(in crate::provider) fn taken(service: &v1::Service) -> v1::LoadBalancerResult {
     outcome(
         service,
-        Outcome::Answer(v1::LoadBalancerAnswer {
+        Outcome::Found(v1::LoadBalancerAnswer {
             disposition: v1::LoadBalancerDisposition::Ready.into(),
             ..v1::LoadBalancerAnswer::default()
         }),
@@ -234,15 +232,25 @@ pub(in crate::provider) fn taken(service: &v1::Service) -> v1::UpdateLoadBalance
 pub(in crate::provider) fn outcome(
     service: &v1::Service,
     outcome: Outcome,
-) -> v1::UpdateLoadBalancerNodesResponse {
-    v1::UpdateLoadBalancerNodesResponse {
-        service: Some(v1::ServiceRef {
-            namespace: service.namespace.clone(),
-            name: service.name.clone(),
-            uid: service.uid.clone(),
-        }),
-        outcome: Some(outcome),
+) -> v1::LoadBalancerResult {
+    ItemResult::new(service.uid.clone(), outcome)
+}
+
+/// A result without an outcome.
+pub(in crate::provider) fn unsaid(service: &v1::Service) -> v1::LoadBalancerResult {
+    v1::LoadBalancerResult {
+        outcome: None,
+        ..taken(service)
     }
+}
+
+/// A message with one result.
+pub(in crate::provider) fn say(
+    result: v1::LoadBalancerResult,
+) -> Step<v1::UpdateLoadBalancerNodesResponse> {
+    Step::Say(v1::UpdateLoadBalancerNodesResponse {
+        results: vec![result],
+    })
 }
 
 #[tonic::async_trait]

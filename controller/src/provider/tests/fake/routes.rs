@@ -1,6 +1,9 @@
 //! Its routes.
 
-use outrigger_api::v1::{self, routes_service_server::RoutesService};
+use outrigger_api::{
+    ItemResult,
+    v1::{self, route_result::Outcome, routes_service_server::RoutesService},
+};
 use parking_lot::Mutex;
 use tonic::{Request, Response, Status};
 
@@ -22,12 +25,12 @@ impl Default for FakeRoutes {
         Self {
             create: Method::new(|request: &v1::BatchCreateRoutesRequest| {
                 Reply::Say(v1::BatchCreateRoutesResponse {
-                    results: request.routes.iter().map(done).collect(),
+                    results: request.items.iter().map(done).collect(),
                 })
             }),
             delete: Method::new(|request: &v1::BatchDeleteRoutesRequest| {
                 Reply::Say(v1::BatchDeleteRoutesResponse {
-                    results: request.routes.iter().map(done).collect(),
+                    results: request.items.iter().map(gone).collect(),
                 })
             }),
             on_list: Mutex::default(),
@@ -41,14 +44,16 @@ impl FakeRoutes {
     }
 }
 
-/// The route was changed as asked.
+/// The route was made as asked.
 pub(in crate::provider) fn done(route: &v1::Route) -> v1::RouteResult {
-    v1::RouteResult {
-        destination_cidr: route.destination_cidr.clone(),
-        node_name: route.node_name.clone(),
-        status: Some(outrigger_api::RpcStatus::default()),
-        ..v1::RouteResult::default()
-    }
+    let made = Outcome::Found(v1::Route::default());
+    ItemResult::new(route.destination_cidr.clone(), made)
+}
+
+/// The route was deleted.
+pub(in crate::provider) fn gone(route: &v1::Route) -> v1::RouteResult {
+    let gone = Outcome::Absent(v1::Absent::default());
+    ItemResult::new(route.destination_cidr.clone(), gone)
 }
 
 #[tonic::async_trait]

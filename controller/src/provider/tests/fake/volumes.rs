@@ -16,7 +16,7 @@ pub(super) fn volumes() -> FakeVolumes {
 pub(in crate::provider) fn all_found(
     request: &v1::BatchGetVolumesRequest,
 ) -> v1::BatchGetVolumesResponse {
-    let volumes = request.volumes.iter();
+    let volumes = request.items.iter();
     v1::BatchGetVolumesResponse {
         results: volumes.map(|volume| in_zone(&volume.key, "z")).collect(),
     }

@@ -17,8 +17,8 @@ async fn an_error_of_one_node_is_no_error_of_the_others() {
         };
         Reply::Say(v1::BatchGetInstancesResponse {
             results: vec![
-                found(&request.nodes[0]),
-                result(&request.nodes[1].name, Outcome::Error(error)),
+                found(&request.items[0]),
+                result(&request.items[1].name, Outcome::Error(error)),
             ],
         })
     });
@@ -121,13 +121,14 @@ async fn an_absence_that_is_not_believed_is_reported_once_for_each_node() {
                 "uncertain" => v1::AbsenceCertainty::Unspecified,
                 _ => v1::AbsenceCertainty::Confirmed,
             };
-            let absent = v1::InstanceAbsent {
+            let absent = v1::Absent {
                 certainty: certainty.into(),
                 age,
+                ..v1::Absent::default()
             };
             result(&node.name, Outcome::Absent(absent))
         };
-        let results = request.nodes.iter().map(absent).collect();
+        let results = request.items.iter().map(absent).collect();
         Reply::Say(v1::BatchGetInstancesResponse { results })
     });
     for _ in 0..3 {
@@ -175,7 +176,7 @@ async fn effects_on_a_node_stay_within_what_was_declared() {
                 remove_conditions: vec!["node.example/A".into()],
                 ..v1::KubernetesEffects::default()
             };
-            let results = request.nodes.iter().map(|node| v1::InstanceResult {
+            let results = request.items.iter().map(|node| v1::InstanceResult {
                 effects: Some(effects.clone()),
                 ..found(node)
             });

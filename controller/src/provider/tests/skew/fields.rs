@@ -27,13 +27,13 @@ async fn read_all(rig: &Rig) -> Vec<String> {
             }
             _ => found(node),
         };
-        let results = request.nodes.iter().map(one).collect();
+        let results = request.items.iter().map(one).collect();
         Reply::Say(v1::BatchGetInstancesResponse { results })
     });
     let nodes = ["a", "refused"].map(str::to_owned);
     read.push(shown(&rig.look_up_all(nodes).await));
     let listed = v1::ListInstancesResponse {
-        instances: vec![v1::Instance {
+        items: vec![v1::Instance {
             provider_id: "fake://a".into(),
             ..v1::Instance::default()
         }],
@@ -54,7 +54,7 @@ async fn read_all(rig: &Rig) -> Vec<String> {
     rig.fake
         .balancers
         .on_list(vec![Step::Say(v1::ListLoadBalancersResponse {
-            load_balancers: vec![v1::OwnedLoadBalancer::default()],
+            items: vec![v1::OwnedLoadBalancer::default()],
             complete: true,
         })]);
     read.push(shown(&provider.list_load_balancers().await));
@@ -79,7 +79,7 @@ async fn read_all(rig: &Rig) -> Vec<String> {
     rig.fake
         .routes
         .on_list(vec![Step::Say(v1::ListRoutesResponse {
-            routes: vec![route],
+            items: vec![route],
             complete: true,
         })]);
     read.push(shown(&provider.list_routes().await));

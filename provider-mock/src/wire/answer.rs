@@ -1,13 +1,16 @@
-//! gRPC messages inside an HTTP body.
+//! A whole answer, and gRPC messages inside an HTTP body.
 
 use futures::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Response, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame};
+use outrigger_api::BatchRequest;
 use prost::Message;
 use tokio::sync::OwnedMutexGuard;
+#[cfg(feature = "defects")]
+use tonic::Code;
+use tonic::Status;
 use tonic::body::Body;
-use tonic::{Code, Status};
 
 /// Flag and length before each message.
 const PREFIX: usize = 5;
@@ -55,46 +58,25 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Reads a body to its end.
-    pub(crate) async fn read(body: Body) -> Result<Self, Status> {
-        let collected = body.collect().await?;
-        let trailers = collected.trailers().cloned().unwrap_or_default();
-        let bytes = collected.to_bytes();
-        let messages = messages(&bytes).map(<[u8]>::to_vec).collect();
-        Ok(Self {
-            messages,
-            trailers,
-            held: None,
-        })
-    }
-
     /// Reads a response to its end, an error that came without a body included.
     pub(crate) async fn of(response: Response<Body>) -> Self {
         let (head, body) = response.into_parts();
         if head.headers.contains_key(Status::GRPC_STATUS) {
-            return Self {
-                messages: Vec::new(),
-                trailers: head.headers,
-                held: None,
-            };
+            return Self::with(Vec::new(), head.headers);
         }
-        Self::read(body).await.unwrap_or_else(Self::failed)
+        let collected = match body.collect().await {
+            Ok(collected) => collected,
+            Err(status) => return Self::failed(status),
+        };
+        let trailers = collected.trailers().cloned().unwrap_or_default();
+        let bytes = collected.to_bytes();
+        let messages = messages(&bytes).map(<[u8]>::to_vec).collect();
+        Self::with(messages, trailers)
     }
 
-    /// Holds a lock until it is sent.
-    pub(crate) fn holding(self, held: OwnedMutexGuard<()>) -> Self {
+    fn with(messages: Vec<Vec<u8>>, trailers: HeaderMap) -> Self {
         Self {
-            held: Some(held),
-            ..self
-        }
-    }
-
-    /// One message.
-    pub(crate) fn ok(message: &impl Message) -> Self {
-        let mut trailers = HeaderMap::new();
-        trailers.insert(Status::GRPC_STATUS, HeaderValue::from_static("0"));
-        Self {
-            messages: vec![message.encode_to_vec()],
+            messages,
             trailers,
             held: None,
         }
@@ -109,16 +91,7 @@ impl Answer {
         let mut trailers = HeaderMap::new();
         // A status with metadata that is no header is none that this program makes.
         let _ = status.add_header(&mut trailers);
-        Self {
-            messages: Vec::new(),
-            trailers,
-            held: None,
-        }
-    }
-
-    /// The error, if it is one.
-    pub(crate) fn error(&self) -> Option<Status> {
-        Status::from_header_map(&self.trailers).filter(|status| status.code() != Code::Ok)
+        Self::with(Vec::new(), trailers)
     }
 
     /// The messages of a type.
@@ -139,20 +112,25 @@ impl Answer {
         }
     }
 
-    /// Changes all messages of a type together: there may be more or fewer of them then.
-    pub(crate) fn all<M: Message + Default>(&mut self, change: impl FnOnce(&mut Vec<M>)) {
-        let mut decoded = self.messages();
-        change(&mut decoded);
-        self.messages = decoded.iter().map(Message::encode_to_vec).collect();
+    /// Changes the results of a batch together; an error stays as it is.
+    pub(crate) fn results<B: BatchRequest>(
+        &mut self,
+        change: impl FnOnce(&mut Vec<B::ItemResult>),
+    ) {
+        if !self.is_empty() {
+            let mut results = self.messages().into_iter().flat_map(B::results).collect();
+            change(&mut results);
+            self.messages = vec![B::response(results).encode_to_vec()];
+        }
     }
 
     /// Whether there is no message, as in an error.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
     /// Adds so many bytes to the first message, in an unknown field.
-    pub(super) fn inflate(&mut self, bytes: usize) {
+    pub(crate) fn inflate(&mut self, bytes: usize) {
         /// Field 2047, length-delimited.
         const TAG: u64 = (2047 << 3) | 2;
         if let Some(message) = self.messages.first_mut() {
@@ -164,14 +142,6 @@ impl Answer {
 
     /// The response again.
     pub(crate) fn into_response(self) -> Response<Body> {
-        let mut response = Response::new(self.into_body());
-        let kind = HeaderValue::from_static("application/grpc");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
-    }
-
-    /// The body again.
-    pub(super) fn into_body(self) -> Body {
         let piece = if self.held.is_some() {
             PIECE
         } else {
@@ -189,6 +159,38 @@ impl Answer {
             let _held = &held;
             frame
         });
-        Body::new(StreamBody::new(frames))
+        let mut response = Response::new(Body::new(StreamBody::new(frames)));
+        let kind = HeaderValue::from_static("application/grpc");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+}
+
+#[cfg(feature = "defects")]
+impl Answer {
+    /// Holds a lock until it is sent.
+    pub(crate) fn holding(self, held: OwnedMutexGuard<()>) -> Self {
+        Self {
+            held: Some(held),
+            ..self
+        }
+    }
+
+    /// One message.
+    pub(crate) fn ok(message: &impl Message) -> Self {
+        let mut trailers = HeaderMap::new();
+        trailers.insert(Status::GRPC_STATUS, HeaderValue::from_static("0"));
+        Self::with(vec![message.encode_to_vec()], trailers)
+    }
+
+    /// The error, if it is one.
+    pub(crate) fn error(&self) -> Option<Status> {
+        let status = Status::from_header_map(&self.trailers);
+        status.filter(|status| status.code() != Code::Ok)
+    }
+
+    /// Its status.
+    pub(crate) fn code(&self) -> Code {
+        self.error().map_or(Code::Ok, |status| status.code())
     }
 }

@@ -1,0 +1,93 @@
+//! The way of each call: its deadline on the wire, a limit of our own behind it, and the record.
+
+use std::time::Duration;
+
+use futures::Stream;
+use http::uri::PathAndQuery;
+use outrigger_api::Method;
+use prost::Message;
+use tokio::time::timeout;
+use tonic::{Request, Status, client::Grpc};
+use tonic_prost::ProstCodec;
+
+use super::{CallError, Client};
+
+/// The time beyond its deadline after which a call counts as not answered.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Client {
+    /// All messages of the answer up to its end, which must not be an error.
+    pub(super) async fn exchange<Q, A>(
+        &self,
+        method: &Method,
+        deadline: Duration,
+        requests: impl Stream<Item = Q> + Send + 'static,
+    ) -> Result<Vec<A>, CallError>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let deadline = self.deadline.unwrap_or(deadline);
+        let mut request = Request::new(requests);
+        *request.metadata_mut() = self.metadata.clone();
+        request.set_timeout(deadline);
+        let mut grpc = Grpc::new(self.channel.clone());
+        let open = async {
+            let ready = grpc.ready().await;
+            ready.map_err(|error| Status::unavailable(error.to_string()))?;
+            let path = PathAndQuery::from_static(method.path);
+            grpc.streaming(request, path, ProstCodec::<Q, A>::default())
+                .await
+        };
+        let opened = self.awaited(method.name, deadline, open).await?;
+        if let Some(reads) = &self.reads {
+            // Where its other end is gone, the stream is read.
+            let _ = reads.clone().wait_for(|reads| *reads).await;
+        }
+        let silence = method.max_silence.unwrap_or(deadline);
+        let (mut stream, mut messages) = (opened.into_inner(), Vec::new());
+        while let Some(message) = self.awaited(method.name, silence, stream.message()).await? {
+            self.ledger.search(method.name, || message.encode_to_vec());
+            messages.push(message);
+        }
+        Ok(messages)
+    }
+
+    /// The one message of the answer.
+    pub(super) async fn only<Q, A>(
+        &self,
+        method: &Method,
+        requests: impl Stream<Item = Q> + Send + 'static,
+    ) -> Result<A, CallError>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let messages = self.exchange(method, method.deadline, requests).await?;
+        let count = messages.len();
+        let only: Result<[A; 1], _> = messages.try_into();
+        let only = only.map_err(|_| {
+            let status = Status::internal(format!("{count} messages instead of one answer"));
+            CallError::of_call(method.name, &status)
+        });
+        only.map(|[answer]| answer)
+    }
+
+    /// Waits for a part of a call; its error is recorded.
+    async fn awaited<A>(
+        &self,
+        rpc: &'static str,
+        deadline: Duration,
+        answer: impl Future<Output = Result<A, Status>> + Send,
+    ) -> Result<A, CallError> {
+        let waited = deadline + PATIENCE;
+        let answered = match timeout(waited, answer).await {
+            Ok(answered) => answered.map_err(|status| {
+                self.ledger.search(rpc, || status.details().to_vec());
+                CallError::of_call(rpc, &status)
+            }),
+            Err(_elapsed) => Err(CallError::silence(rpc, waited)),
+        };
+        answered.inspect_err(|error| self.ledger.record(error.clone()))
+    }
+}

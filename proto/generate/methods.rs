@@ -1,0 +1,264 @@
+//! The table of methods, and for each batch what its items and results need, from the options of the contract.
+
+use std::{collections::BTreeSet, fmt::Write};
+
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor,
+    ReflectMessage, Value,
+};
+
+const PACKAGE: &str = "cloudprovider.v1";
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// `METHODS`, and the traits of requests, results and lists.
+pub(crate) fn source(pool: &DescriptorPool) -> Result<String> {
+    let rules = pool
+        .get_extension_by_name("cloudprovider.v1.rules")
+        .ok_or("options.proto has no extension rules")?;
+    let services = pool
+        .services()
+        .filter(|service| service.package_name() == PACKAGE);
+    let methods: Vec<_> = services
+        .flat_map(|service| service.methods().collect::<Vec<_>>())
+        .collect();
+    let mut table = String::from("pub const METHODS: &[Method] = &[\n");
+    let mut traits = String::new();
+    let mut results = BTreeSet::new();
+    for (place, method) in methods.iter().enumerate() {
+        let options = method.options();
+        let value = options.get_extension(&rules);
+        let rules = value.as_message().ok_or("rules is a message")?;
+        row(&mut table, method, rules)?;
+        request(&mut traits, method, place);
+        let key = text(rules, "item_key")?;
+        if !key.is_empty() {
+            let result = batch(&mut traits, method, &key)?;
+            if results.insert(result.full_name().to_owned()) {
+                item_result(&mut traits, &result)?;
+            }
+        } else if method.is_server_streaming() {
+            list(&mut traits, method)?;
+        }
+    }
+    Ok(table + "];\n\n" + &traits)
+}
+
+/// The arms of a match from a reason to its gRPC code.
+pub(crate) fn reasons(pool: &DescriptorPool) -> Result<String> {
+    let code = pool
+        .get_extension_by_name("cloudprovider.v1.grpc_code")
+        .ok_or("options.proto has no extension grpc_code")?;
+    let reasons = pool
+        .get_enum_by_name("cloudprovider.v1.ErrorReason")
+        .ok_or("the contract has no ErrorReason")?;
+    let mut source = String::from("match reason {\n");
+    for reason in reasons.values() {
+        let options = reason.options();
+        let value = options.get_extension(&code);
+        let number = value.as_enum_number().unwrap_or_default();
+        let code = match number {
+            0 if reason.number() == 0 => "Unknown".to_owned(),
+            0 => return Err(format!("{} has no grpc_code", reason.name()).into()),
+            number => {
+                let Kind::Enum(codes) = code.kind() else {
+                    return Err("grpc_code is an enum".into());
+                };
+                let name = codes.get_value(number).ok_or("no such gRPC code")?;
+                camel(name.name())
+            }
+        };
+        let name = camel(reason.name().trim_start_matches("ERROR_REASON_"));
+        writeln!(source, "v1::ErrorReason::{name} => tonic::Code::{code},")?;
+    }
+    Ok(source + "}")
+}
+
+fn row(table: &mut String, method: &MethodDescriptor, rules: &DynamicMessage) -> Result<()> {
+    let service = method.parent_service().name();
+    let name = method.name();
+    let deadline = seconds(rules, "deadline")?.ok_or_else(|| format!("{name} has no deadline"))?;
+    let silence = seconds(rules, "max_silence")?;
+    let silence = silence.map(|seconds| format!("Duration::from_secs({seconds})"));
+    let key = text(rules, "item_key")?;
+    let key = (!key.is_empty()).then_some(key);
+    let streams = match (method.is_client_streaming(), method.is_server_streaming()) {
+        (false, false) => "Neither",
+        (true, false) => "Request",
+        (false, true) => "Response",
+        (true, true) => return Err(format!("{name} streams both ways").into()),
+    };
+    let class = rules.get_field_by_name("call_class");
+    let class = class.and_then(|class| class.as_enum_number()).unwrap_or(0);
+    let classes = method.parent_pool();
+    let classes = classes.get_enum_by_name("cloudprovider.v1.CallClass");
+    let class = classes.and_then(|classes| classes.get_value(class));
+    let class = class.ok_or("no such class of calls")?;
+    let class = camel(class.name().trim_start_matches("CALL_CLASS_"));
+    writeln!(
+        table,
+        "Method {{ service: {service:?}, name: {name:?}, path: \"/{PACKAGE}.{service}/{name}\", \
+         response: {:?}, deadline: Duration::from_secs({deadline}), is_deadline_per_item: {}, \
+         max_silence: {silence}, changes_cloud: {}, class: v1::CallClass::{class}, \
+         item_key: {key:?}, is_optional: {}, streams: Streams::{streams} }},",
+        method.output().name(),
+        flag(rules, "deadline_per_item")?,
+        flag(rules, "changes_cloud")?,
+        flag(rules, "optional")?,
+        silence = silence.map_or("None".to_owned(), |silence| format!("Some({silence})")),
+    )?;
+    Ok(())
+}
+
+fn request(source: &mut String, method: &MethodDescriptor, place: usize) {
+    let (request, response) = (method.input(), method.output());
+    let context = match request.get_field_by_name("context") {
+        Some(_) => "Some(&mut self.context)",
+        None => "None",
+    };
+    let _ = writeln!(
+        source,
+        "impl MethodRequest for v1::{} {{\n\
+         type Response = v1::{};\n\
+         const METHOD: &'static Method = &METHODS[{place}];\n\
+         fn context_mut(&mut self) -> Option<&mut Option<v1::CallContext>> {{ {context} }}\n\
+         }}",
+        request.name(),
+        response.name(),
+    );
+}
+
+fn batch(source: &mut String, method: &MethodDescriptor, key: &str) -> Result<MessageDescriptor> {
+    let (request, response) = (method.input(), method.output());
+    let item = repeated(&request, "items", 2)?;
+    let result = repeated(&response, "results", 1)?;
+    item.get_field_by_name(key)
+        .ok_or_else(|| format!("{} has no field {key}, its item_key", item.name()))?;
+    writeln!(
+        source,
+        "impl BatchRequest for v1::{} {{\n\
+         type Item = v1::{};\n\
+         type ItemResult = v1::{};\n\
+         fn items(&self) -> &[Self::Item] {{ &self.items }}\n\
+         fn items_mut(&mut self) -> &mut Vec<Self::Item> {{ &mut self.items }}\n\
+         fn key(item: &Self::Item) -> &str {{ &item.{key} }}\n\
+         fn results(response: Self::Response) -> Vec<Self::ItemResult> {{ response.results }}\n\
+         fn response(results: Vec<Self::ItemResult>) -> Self::Response {{ v1::{} {{ results }} }}\n\
+         }}",
+        request.name(),
+        item.name(),
+        result.name(),
+        response.name(),
+    )?;
+    Ok(result)
+}
+
+fn item_result(source: &mut String, result: &MessageDescriptor) -> Result<()> {
+    let name = result.name();
+    shape(result, "key", 1)?;
+    shape(result, "found", 2)?;
+    shape(result, "error", 5)?;
+    let module = snake(name);
+    let effects = match result.get_field_by_name("effects") {
+        Some(_) => "Some(&mut self.effects)",
+        None => "None",
+    };
+    writeln!(
+        source,
+        "impl ItemResult for v1::{name} {{\n\
+         type Outcome = v1::{module}::Outcome;\n\
+         fn new(key: String, outcome: Self::Outcome) -> Self {{\n\
+         Self {{ key, outcome: Some(outcome), ..Self::default() }}\n\
+         }}\n\
+         fn failed(key: String, error: RpcStatus) -> Self {{\n\
+         Self::new(key, v1::{module}::Outcome::Error(error))\n\
+         }}\n\
+         fn key(&self) -> &str {{ &self.key }}\n\
+         fn key_mut(&mut self) -> &mut String {{ &mut self.key }}\n\
+         fn outcome_mut(&mut self) -> &mut Option<Self::Outcome> {{ &mut self.outcome }}\n\
+         fn error(&self) -> Option<&RpcStatus> {{\n\
+         match &self.outcome {{ Some(v1::{module}::Outcome::Error(error)) => Some(error), _ => None }}\n\
+         }}\n\
+         fn effects_mut(&mut self) -> Option<&mut Option<v1::KubernetesEffects>> {{ {effects} }}\n\
+         }}"
+    )?;
+    Ok(())
+}
+
+fn list(source: &mut String, method: &MethodDescriptor) -> Result<()> {
+    let response = method.output();
+    let item = repeated(&response, "items", 1)?;
+    shape(&response, "complete", 2)?;
+    writeln!(
+        source,
+        "impl ListPage for v1::{name} {{\n\
+         type Item = v1::{};\n\
+         fn page(items: Vec<Self::Item>, complete: bool) -> Self {{ Self {{ items, complete }} }}\n\
+         fn into_parts(self) -> (Vec<Self::Item>, bool) {{ (self.items, self.complete) }}\n\
+         }}",
+        item.name(),
+        name = response.name(),
+    )?;
+    Ok(())
+}
+
+/// A field that has this number in each message of its kind.
+fn shape(message: &MessageDescriptor, name: &str, number: u32) -> Result<FieldDescriptor> {
+    let field = message.get_field_by_name(name);
+    let field = field.filter(|field| field.number() == number);
+    let of = message.name();
+    field.ok_or_else(|| format!("{of} has no field {name} = {number}").into())
+}
+
+fn repeated(message: &MessageDescriptor, name: &str, number: u32) -> Result<MessageDescriptor> {
+    let field = shape(message, name, number)?;
+    match field.kind() {
+        Kind::Message(item) if field.is_list() => Ok(item),
+        _ => Err(format!("{}.{name} is no list of messages", message.name()).into()),
+    }
+}
+
+fn field<'a>(rules: &'a DynamicMessage, name: &str) -> Result<std::borrow::Cow<'a, Value>> {
+    let value = rules.get_field_by_name(name);
+    value.ok_or_else(|| format!("MethodRules has no {name}").into())
+}
+
+fn text(rules: &DynamicMessage, name: &str) -> Result<String> {
+    let value = field(rules, name)?;
+    Ok(value.as_str().unwrap_or_default().to_owned())
+}
+
+fn flag(rules: &DynamicMessage, name: &str) -> Result<bool> {
+    Ok(field(rules, name)?.as_bool().unwrap_or_default())
+}
+
+fn seconds(rules: &DynamicMessage, name: &str) -> Result<Option<i64>> {
+    let declared = rules.descriptor().get_field_by_name(name);
+    if !declared.is_some_and(|declared| rules.has_field(&declared)) {
+        return Ok(None);
+    }
+    let value = field(rules, name)?;
+    let duration = value.as_message().ok_or("a duration is a message")?;
+    let seconds = duration.get_field_by_name("seconds");
+    Ok(seconds.and_then(|seconds| seconds.as_i64()))
+}
+
+/// `RATE_LIMITED` as `RateLimited`.
+fn camel(name: &str) -> String {
+    let words = name.split('_').filter(|word| !word.is_empty());
+    words
+        .map(|word| word[..1].to_owned() + &word[1..].to_lowercase())
+        .collect()
+}
+
+/// `RouteResult` as `route_result`.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}
