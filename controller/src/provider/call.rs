@@ -1,17 +1,17 @@
-//! One unary call: over the session of the moment, with a deadline, and with an end that is
+//! One call: over the session of the moment, with a deadline, and with an end that is
 //! understood.
 
 use std::{future, sync::Arc, time::Duration};
 
 use outrigger_api::{
-    DEFAULT_MAX_MESSAGE_BYTES,
-    v1::{self, CallContext, ErrorReason},
+    DEFAULT_MAX_MESSAGE_BYTES, Method, MethodRequest, Streams,
+    v1::{CallContext, ErrorReason},
 };
 use tokio::{
     sync::mpsc,
     time::{Instant, timeout},
 };
-use tonic::{Request, Response, Status};
+use tonic::{Request, Status};
 use tracing::debug;
 use uuid::Uuid;
 
@@ -21,49 +21,104 @@ use super::{
     details::Checked,
     metrics::ProviderMetrics,
     preconditions::Preconditions,
-    raw::ONE_OBJECT,
+    raw::{self, ONE_OBJECT},
 };
 
-/// A unary method of the contract.
-pub(super) trait Unary {
-    /// The request.
-    type Request: Send + 'static;
-    /// The response.
-    type Response: Send + 'static;
-    /// Its name, for people and metrics.
-    const NAME: &'static str;
-    /// Deadline of a call about one object, or of a fixed number of them.
-    const DEADLINE: Duration;
-    /// Whether it can change the cloud.
-    const CHANGES: bool = false;
-    /// Whether one call is about one object. UNIMPLEMENTED may then mean that object, so that the
-    /// others are asked about all the same.
-    const IS_ABOUT_ONE_OBJECT: bool = false;
-    /// Largest answer, in bytes.
-    const RECEIVE: usize = DEFAULT_MAX_MESSAGE_BYTES;
-    /// Behaviour of the controller without the method, for people.
-    const WITHOUT: &'static str = "calls of it are repeated with back-off";
+/// A call of a method of the contract.
+pub(super) trait Call: Send + Sized + 'static {
+    /// The message that it begins with.
+    type Message: MethodRequest;
+    /// All that comes back.
+    type Reply: Send + 'static;
+
+    /// Where its context goes.
+    fn context_mut(&mut self) -> Option<&mut Option<CallContext>>;
+
+    /// Bytes of its largest message.
+    fn bytes(&self) -> usize;
+
+    fn deadline(&self) -> Duration {
+        Self::Message::METHOD.deadline
+    }
 
     /// Whether the answer is whole; else the provider may still be at work.
-    fn is_whole(_response: &Self::Response) -> bool {
+    fn is_whole(_reply: &Self::Reply) -> bool {
         true
     }
 
-    /// Sends it.
+    /// Makes it.
     fn send(
+        call: Request<Self>,
         channel: Checked,
         limits: MessageLimits,
-        request: Request<Self::Request>,
-    ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
+    ) -> impl Future<Output = Result<Self::Reply, Status>> + Send;
+}
 
-    /// Deadline of this request.
-    fn deadline(_request: &Self::Request) -> Duration {
-        Self::DEADLINE
+/// One message, and one back.
+impl<M: MethodRequest> Call for M {
+    type Message = M;
+    type Reply = M::Response;
+
+    fn context_mut(&mut self) -> Option<&mut Option<CallContext>> {
+        MethodRequest::context_mut(self)
     }
 
-    /// Bytes of a request that was not cut to the limit of the provider.
-    fn bytes(_request: &Self::Request) -> usize {
-        0
+    fn bytes(&self) -> usize {
+        self.encoded_len()
+    }
+
+    async fn send(
+        call: Request<M>,
+        channel: Checked,
+        limits: MessageLimits,
+    ) -> Result<M::Response, Status> {
+        raw::client_streaming(
+            channel,
+            limits,
+            call.map(|message| tokio_stream::once(message)),
+        )
+        .await
+    }
+}
+
+/// Whether one call is about one object. UNIMPLEMENTED may then mean that object, so that the others are asked
+/// about all the same.
+fn is_about_one_object(method: &Method) -> bool {
+    method.item_key.is_none() && method.streams == Streams::Neither
+}
+
+/// Largest message of an answer, in bytes.
+fn largest_answer(method: &Method) -> usize {
+    if method.item_key.is_none() && method.streams != Streams::Response {
+        ONE_OBJECT
+    } else {
+        DEFAULT_MAX_MESSAGE_BYTES
+    }
+}
+
+/// Behaviour of the controller without a method, for people.
+pub(super) fn without(method: &Method) -> &'static str {
+    match method.name {
+        "BatchGetInstances" => "no Node is initialized, kept in step or deleted",
+        "ListInstances" => "labels and addresses of Nodes are not kept in step",
+        "GetLoadBalancer" => "load balancers that were changed in the cloud are not found",
+        "EnsureLoadBalancer" => {
+            "no load balancer is made or changed; each Service is tried again with back-off"
+        }
+        "UpdateLoadBalancerNodes" => {
+            "targets are changed with one EnsureLoadBalancer for each Service instead"
+        }
+        "DeleteLoadBalancer" => {
+            "no load balancer is deleted, and no Service with one ends; each is tried again with back-off"
+        }
+        "ListLoadBalancers" => "load balancers that no Service wants are not found",
+        "PlanLoadBalancer" => "--plan does not show what would change in the cloud",
+        "SyncNodeSet" => "each load balancer call carries all target nodes instead",
+        "ListRoutes" => "no route is made or deleted",
+        "BatchCreateRoutes" => "no route is made",
+        "BatchDeleteRoutes" => "no route is deleted, nor made where one is in the way",
+        "BatchGetVolumes" => "no volume is labelled; each is tried again with back-off",
+        _ => "calls of it are repeated with back-off",
     }
 }
 
@@ -86,93 +141,57 @@ pub(super) struct MessageLimits {
     pub(super) receive: usize,
 }
 
-/// A method that one request and one response of the contract make up. The braces have the other items of
-/// [`Unary`].
-macro_rules! unary {
-    ($call:ident = $service:ident($request:ident) -> $response:ident { $($items:tt)* }) => {
-        #[doc = concat!("`", stringify!($call), "` of the contract.")]
-        pub(in $crate::provider) struct $call;
-
-        impl $crate::provider::call::Unary for $call {
-            type Request = v1::$request;
-            type Response = v1::$response;
-            const NAME: &'static str = stringify!($call);
-            $($items)*
-
-            async fn send(
-                channel: $crate::provider::details::Checked,
-                limits: $crate::provider::call::MessageLimits,
-                request: tonic::Request<Self::Request>,
-            ) -> Result<tonic::Response<Self::Response>, tonic::Status> {
-                const PATH: &str =
-                    concat!("/cloudprovider.v1.", stringify!($service), "/", stringify!($call));
-                $crate::provider::raw::unary(channel, limits, PATH, stringify!($response), request).await
-            }
-        }
-    };
-}
-pub(super) use unary;
-
-unary!(Handshake = ProviderService(HandshakeRequest) -> HandshakeResponse {
-    const DEADLINE: Duration = Duration::from_secs(10);
-    const RECEIVE: usize = ONE_OBJECT;
-});
-unary!(GetStatus = ProviderService(GetStatusRequest) -> GetStatusResponse {
-    const DEADLINE: Duration = Duration::from_secs(5);
-    const RECEIVE: usize = ONE_OBJECT;
-});
-
 /// Makes a call and reads how it ended. Dropping the future cancels the call.
-pub(super) async fn send<R: Unary>(
+pub(super) async fn send<C: Call>(
     metrics: &ProviderMetrics,
     channel: Checked,
     limits: MessageLimits,
-    message: R::Request,
-) -> Result<R::Response, Error> {
-    let bytes = R::bytes(&message);
+    call: C,
+) -> Result<C::Reply, Error> {
+    let method = C::Message::METHOD;
+    let (rpc, bytes) = (method.name, call.bytes());
     if bytes > limits.send {
         return Err(Error::TooLarge {
-            rpc: R::NAME,
+            rpc,
             bytes,
             limit: limits.send,
         });
     }
     let limits = MessageLimits {
-        receive: limits.receive.min(R::RECEIVE),
+        receive: limits.receive.min(largest_answer(method)),
         ..limits
     };
-    let deadline = R::deadline(&message);
-    let mut request = Request::new(message);
+    let deadline = call.deadline();
+    let mut request = Request::new(call);
     // The provider receives this deadline; the channel's own time limit is not sent.
     request.set_timeout(deadline);
-    let _in_flight = metrics.started(R::NAME);
+    let _in_flight = metrics.started(rpc);
     let started = Instant::now();
     // tonic's limit ends with the response's head, and a body may never come.
-    let ended = timeout(deadline, R::send(channel, limits, request)).await;
+    let ended = timeout(deadline, C::send(request, channel, limits)).await;
     let result = match ended {
-        Ok(Ok(response)) => Ok(response.into_inner()),
-        Ok(Err(status)) => Err(Error::from_status(R::NAME, deadline, &status).after(
-            started.elapsed(),
-            R::NAME,
-            deadline,
-        )),
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(status)) => {
+            let error = Error::from_status(rpc, deadline, &status);
+            Err(error.after(started.elapsed(), rpc, deadline))
+        }
         Err(_elapsed) => Err(Error::Timeout {
-            rpc: R::NAME,
+            rpc,
             after: deadline,
         }),
     };
-    metrics.ended(R::NAME, started.elapsed(), result.as_ref().err());
+    metrics.ended(rpc, started.elapsed(), result.as_ref().err());
     result
 }
 
 impl Provider {
     /// [`Shared::admit`], but not past the stop.
-    pub(super) async fn admit<R: Unary>(
+    pub(super) async fn admit<M: MethodRequest>(
         &self,
         urgency: Urgency,
     ) -> Result<(Permit, Arc<Session>), Error> {
         self.preconditions
-            .wait(R::NAME, self.shared.admit(urgency))
+            .wait(M::METHOD.name, self.shared.admit(urgency))
             .await?
     }
 }
@@ -224,14 +243,14 @@ impl Shared {
     }
 
     /// Makes a call of a class: [`Shared::exchange`], whose result counts for the admission of others.
-    pub(super) async fn call<R: Unary>(
+    pub(super) async fn call<C: Call>(
         &self,
         permit: &Permit,
         preconditions: &Preconditions,
         session: &Session,
-        message: impl Fn(&Session, CallContext) -> R::Request,
-    ) -> Result<R::Response, Error> {
-        let result = self.exchange::<R>(preconditions, session, message).await;
+        call: impl Fn(&Session) -> C,
+    ) -> Result<C::Reply, Error> {
+        let result = self.exchange(preconditions, session, call).await;
         match &result {
             Ok(_) => permit.succeeded(),
             Err(error) => permit.failed(error),
@@ -241,12 +260,12 @@ impl Shared {
 
     /// Makes a call, on `session` or, if the provider turns out to be a new process, once more after a
     /// new handshake. `message` makes the request for a session.
-    pub(super) async fn exchange<R: Unary>(
+    pub(super) async fn exchange<C: Call>(
         &self,
         preconditions: &Preconditions,
         session: &Session,
-        message: impl Fn(&Session, CallContext) -> R::Request,
-    ) -> Result<R::Response, Error> {
+        call: impl Fn(&Session) -> C,
+    ) -> Result<C::Reply, Error> {
         // One logical attempt, so one id, also when the transport has to repeat it.
         let context = CallContext {
             request_id: Uuid::new_v4().to_string(),
@@ -254,49 +273,57 @@ impl Shared {
             cluster_uid: self.cluster_uid.borrow().as_sent().to_owned(),
         };
         let result = self
-            .call_once::<R>(preconditions, session, &context, &message)
+            .call_once(preconditions, session, &context, &call)
             .await;
         if let Err(error) = &result
             && error.reason() == Some(ErrorReason::NotHandshaked)
             && let Some(session) = preconditions
-                .wait(R::NAME, self.shake_hands_again(session, R::DEADLINE))
+                .wait(
+                    C::Message::METHOD.name,
+                    self.shake_hands_again(session, C::Message::METHOD.deadline),
+                )
                 .await?
         {
             return self
-                .call_once::<R>(preconditions, &session, &context, &message)
+                .call_once(preconditions, &session, &context, &call)
                 .await;
         }
         result
     }
 
-    async fn call_once<R: Unary>(
+    async fn call_once<C: Call>(
         &self,
         preconditions: &Preconditions,
         session: &Session,
         context: &CallContext,
-        message: &impl Fn(&Session, CallContext) -> R::Request,
-    ) -> Result<R::Response, Error> {
-        if !R::IS_ABOUT_ONE_OBJECT && session.lacks(R::NAME) {
-            return Err(Error::NotServed { rpc: R::NAME });
+        call: &impl Fn(&Session) -> C,
+    ) -> Result<C::Reply, Error> {
+        let method = C::Message::METHOD;
+        let rpc = method.name;
+        if !is_about_one_object(method) && session.lacks(rpc) {
+            return Err(Error::NotServed { rpc });
         }
-        if R::CHANGES {
-            self.may_change(R::NAME)?;
+        if method.changes_cloud {
+            self.may_change(rpc)?;
         }
-        let in_flight = preconditions.begin(R::NAME, R::CHANGES)?;
+        let in_flight = preconditions.begin(rpc, method.changes_cloud)?;
         let started = Instant::now();
-        let request = message(session, context.clone());
+        let mut call = call(session);
+        if let Some(own) = call.context_mut() {
+            *own = Some(context.clone());
+        }
         let channel = session.channel.clone();
         let result = tokio::select! {
             biased;
-            result = send::<R>(&self.metrics, channel, session.limits, request) => result,
+            result = send(&self.metrics, channel, session.limits, call) => result,
             () = preconditions.cancelled() => {
-                let error = Error::Cancelled { rpc: R::NAME };
-                self.metrics.ended(R::NAME, started.elapsed(), Some(&error));
+                let error = Error::Cancelled { rpc };
+                self.metrics.ended(rpc, started.elapsed(), Some(&error));
                 Err(error)
             }
         };
         let is_answered = match &result {
-            Ok(response) => R::is_whole(response),
+            Ok(reply) => C::is_whole(reply),
             Err(error) => !session.may_go_on(error),
         };
         if let Some(in_flight) = in_flight.filter(|_| is_answered) {
@@ -304,7 +331,7 @@ impl Shared {
         }
         if let Err(error) = &result {
             match error {
-                Error::NotServed { .. } => session.note_missing::<R>(),
+                Error::NotServed { .. } => session.note_missing(method),
                 error if error.reason() == Some(ErrorReason::ShuttingDown) => {
                     self.renew(session, Renewal::Connection);
                 }
@@ -312,7 +339,7 @@ impl Shared {
             }
         }
         debug!(
-            rpc = R::NAME,
+            rpc,
             request_id = context.request_id,
             took = ?started.elapsed(),
             error = result.as_ref().err().map(tracing::field::display),

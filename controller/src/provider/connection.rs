@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
+use outrigger_api::{MethodRequest, v1};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
@@ -9,7 +10,7 @@ use tracing::{debug, warn};
 use super::{
     Connect, DownCause, Error, Options, Session, Shared,
     admission::CallClass,
-    call::{Handshake, MessageLimits, Renewals, Unary, send},
+    call::{MessageLimits, Renewals, send},
     handshake::{self, RefusedHandshake},
     session::HandshakeResult,
     socket,
@@ -121,7 +122,7 @@ impl Manager {
 
     async fn connect_once(&mut self) -> Loss {
         let dial = ProviderConnection::dial(&*self.connector, &self.tasks, &self.cancel);
-        let connection = match timeout(Handshake::DEADLINE, dial).await {
+        let connection = match timeout(v1::HandshakeRequest::METHOD.deadline, dial).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => {
                 return Loss::Disconnected(format!(
@@ -134,7 +135,7 @@ impl Manager {
                 return Loss::Silent(format!(
                     "no process accepts the connection at {} for {:?}",
                     self.connector,
-                    Handshake::DEADLINE
+                    v1::HandshakeRequest::METHOD.deadline
                 ));
             }
         };
@@ -195,8 +196,7 @@ impl Manager {
             uid.as_sent().clone_into(&mut self.sent_uid);
             handshake::request(&self.options, &self.sent_uid)
         };
-        let answer =
-            send::<Handshake>(&self.shared.metrics, connection.channel(), limits, request).await;
+        let answer = send(&self.shared.metrics, connection.channel(), limits, request).await;
         match answer {
             Ok(answer) => {
                 let generation = self.handshakes + 1;

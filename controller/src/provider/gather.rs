@@ -3,21 +3,21 @@
 
 use std::time::Duration;
 
-use outrigger_api::{FieldKind, MESSAGE_SHAPES};
+use outrigger_api::{FieldKind, ListPage, MESSAGE_SHAPES, Method, MethodRequest, v1::CallContext};
 use prost::Message;
 use tokio::time::timeout;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Status};
 
 use super::{
-    Error,
-    call::MessageLimits,
+    Error, Session, Shared,
+    admission::Permit,
+    call::{Call, MessageLimits},
     details::Checked,
     footprint::{self, Value},
+    preconditions::Preconditions,
     raw,
 };
 
-/// Between two messages of any stream.
-pub(super) const SILENCE: Duration = Duration::from_mins(1);
 /// More than any cluster has of anything: a list that does not end.
 const MOST: usize = 100_000;
 /// Bytes of all messages of a list, encoded: more than that many entries of a usual size have.
@@ -74,58 +74,94 @@ struct Sums {
     kept: usize,
 }
 
-/// Makes the call and reads to the end. `part` is the name of the message that has a part of the list.
-pub(super) async fn gather<M: Message + 'static, C: Collector>(
-    channel: Checked,
-    limits: MessageLimits,
-    path: &'static str,
-    part: &str,
-    request: Request<ListRequest<M, C>>,
-) -> Result<Response<Gathered<C>>, Status> {
-    let (metadata, extensions, ListRequest { message, collector }) = request.into_parts();
-    let request = Request::from_parts(metadata, extensions, message);
-    let mut reading = Reading {
-        collector,
-        sums: Sums::default(),
-        is_complete: false,
-    };
-    let call = raw::server_streaming(channel, limits, path, request);
-    let fault = match timeout(SILENCE, call).await {
-        Err(_) => Some(Fault::Silent),
-        Ok(response) => {
-            let mut stream = response?.into_inner();
-            loop {
-                let Ok(message) = timeout(SILENCE, stream.message()).await else {
-                    break Some(Fault::Silent);
-                };
-                let Some(message) = message? else {
-                    break (!reading.is_complete).then_some(Fault::Incomplete);
-                };
-                if let Some(fault) = reading.read(part, &message)? {
-                    break Some(fault);
+/// Makes the call and reads to the end.
+impl<M: MethodRequest<Response: ListPage<Item = C::Entry>>, C: Collector> Call
+    for ListRequest<M, C>
+{
+    type Message = M;
+    type Reply = Gathered<C>;
+
+    fn context_mut(&mut self) -> Option<&mut Option<CallContext>> {
+        MethodRequest::context_mut(&mut self.message)
+    }
+
+    fn bytes(&self) -> usize {
+        self.message.encoded_len()
+    }
+
+    async fn send(
+        call: Request<Self>,
+        channel: Checked,
+        limits: MessageLimits,
+    ) -> Result<Gathered<C>, Status> {
+        let (metadata, extensions, ListRequest { message, collector }) = call.into_parts();
+        let request = Request::from_parts(metadata, extensions, message);
+        let mut reading = Reading {
+            collector,
+            sums: Sums::default(),
+            is_complete: false,
+        };
+        let silence = silence(M::METHOD);
+        let opening = raw::server_streaming(channel, limits, request);
+        let fault = match timeout(silence, opening).await {
+            Err(_) => Some(Fault::Silent),
+            Ok(stream) => {
+                let mut stream = stream?;
+                loop {
+                    let Ok(message) = timeout(silence, stream.message()).await else {
+                        break Some(Fault::Silent);
+                    };
+                    let Some(message) = message? else {
+                        break (!reading.is_complete).then_some(Fault::Incomplete);
+                    };
+                    if let Some(fault) = reading.read::<M>(&message)? {
+                        break Some(fault);
+                    }
                 }
             }
-        }
-    };
-    let collector = reading.collector;
-    Ok(Response::new(Gathered { collector, fault }))
+        };
+        let collector = reading.collector;
+        Ok(Gathered { collector, fault })
+    }
+}
+
+impl Shared {
+    /// The entries of a list, all of them or an error.
+    pub(super) async fn list<M, C>(
+        &self,
+        permit: &Permit,
+        preconditions: &Preconditions,
+        session: &Session,
+        list: impl Fn() -> ListRequest<M, C>,
+    ) -> Result<C, Error>
+    where
+        M: MethodRequest<Response: ListPage<Item = C::Entry>>,
+        C: Collector,
+    {
+        let call = self.call(permit, preconditions, session, |_| list());
+        call.await?.whole(M::METHOD)
+    }
+}
+
+/// The longest time until the first message of a stream, and between two.
+pub(super) fn silence(method: &Method) -> Duration {
+    method.max_silence.unwrap_or(method.deadline)
 }
 
 impl<C: Collector> Reading<C> {
     /// Reads a message.
-    fn read(&mut self, part: &str, message: &[u8]) -> Result<Option<Fault>, Status> {
+    fn read<M: MethodRequest>(&mut self, message: &[u8]) -> Result<Option<Fault>, Status> {
         if self.is_complete {
             return Ok(Some(Fault::GoesOn));
         }
-        let shape = footprint::shape(part).and_then(|shape| {
-            let entries = shape.fields.iter().find(|field| field.number == ENTRIES)?;
-            match entries.kind {
-                FieldKind::Message(at) => MESSAGE_SHAPES.get(at),
-                FieldKind::Number | FieldKind::Text => None,
-            }
+        let part = raw::shape::<M>()?;
+        let entries = part.fields.iter().find(|field| field.number == ENTRIES);
+        let shape = entries.and_then(|entries| match entries.kind {
+            FieldKind::Message(at) => MESSAGE_SHAPES.get(at),
+            FieldKind::Number | FieldKind::Text => None,
         });
         let shape =
-            shape.ok_or_else(|| Status::internal(format!("{part} is no part of a list")))?;
+            shape.ok_or_else(|| Status::internal(format!("{} is no part of a list", part.name)))?;
         self.sums.bytes = self.sums.bytes.saturating_add(message.len());
         for (number, value) in footprint::fields(message) {
             match (number, value) {
@@ -166,7 +202,8 @@ impl Sums {
 
 impl<C> Gathered<C> {
     /// All of it.
-    pub(super) fn whole(self, rpc: &'static str) -> Result<C, Error> {
+    fn whole(self, method: &Method) -> Result<C, Error> {
+        let rpc = method.name;
         let malformed = |what: &str| Error::Malformed {
             rpc,
             what: what.into(),
@@ -179,7 +216,7 @@ impl<C> Gathered<C> {
             None => return Ok(self.collector),
             Some(Fault::Silent) => Error::Timeout {
                 rpc,
-                after: SILENCE,
+                after: silence(method),
             },
             Some(Fault::Incomplete) => malformed("a list that ends without `complete`"),
             Some(Fault::GoesOn) => malformed("a list that goes on after `complete`"),
@@ -197,8 +234,6 @@ mod tests {
     use outrigger_api::v1;
 
     use super::*;
-
-    const PART: &str = "ListInstancesResponse";
 
     impl Collector for Vec<v1::Instance> {
         type Entry = v1::Instance;
@@ -237,7 +272,9 @@ mod tests {
             collector: (),
             fault: Some(Fault::TooLarge),
         };
-        let error = gathered.whole("ListInstances").unwrap_err();
+        let error = gathered
+            .whole(v1::ListInstancesRequest::METHOD)
+            .unwrap_err();
         let text =
             "ListInstances: the provider's answer breaks the contract: a list of more than 128 MiB";
         assert_eq!(error.to_string(), text);
@@ -248,7 +285,10 @@ mod tests {
         let mut reading = reading();
         // Two bytes each.
         let message = [0x0a, 0].repeat(2 * MOST);
-        assert_eq!(reading.read(PART, &message).unwrap(), Some(Fault::TooMany));
+        assert_eq!(
+            reading.read::<v1::ListInstancesRequest>(&message).unwrap(),
+            Some(Fault::TooMany)
+        );
         assert_eq!(reading.collector.len(), MOST + 1);
     }
 
@@ -264,7 +304,8 @@ mod tests {
         };
         let message = part.encode_to_vec();
         let mut reading = reading();
-        let fault = (0..100).find_map(|_| reading.read(PART, &message).unwrap());
+        let fault =
+            (0..100).find_map(|_| reading.read::<v1::ListInstancesRequest>(&message).unwrap());
         assert_eq!(fault, Some(Fault::KeepsTooMuch));
         let kept: usize = reading.collector.iter().map(Message::encoded_len).sum();
         assert!(kept < MOST_KEPT, "{kept}");
@@ -278,7 +319,9 @@ mod tests {
         prost::encode_length_delimiter(instance.len(), &mut message).unwrap();
         message.extend(instance);
         let mut reading = reading();
-        let status = reading.read(PART, &message).unwrap_err();
+        let status = reading
+            .read::<v1::ListInstancesRequest>(&message)
+            .unwrap_err();
         let refused = raw::TooLargeDecoded::of(&status).unwrap().to_string();
         assert!(refused.contains("most of them for addresses"), "{refused}");
         assert!(reading.collector.is_empty());
@@ -286,7 +329,11 @@ mod tests {
 
     #[test]
     fn parts_of_lists_have_entries_and_an_end() {
-        for part in [PART, "ListRoutesResponse", "ListLoadBalancersResponse"] {
+        for part in [
+            "ListInstancesResponse",
+            "ListRoutesResponse",
+            "ListLoadBalancersResponse",
+        ] {
             let fields = footprint::shape(part).unwrap().fields;
             let numbers = fields.iter().map(|field| (field.number, field.is_repeated));
             assert_eq!(

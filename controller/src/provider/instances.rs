@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use outrigger_api::v1::GetStatusRequest;
+use outrigger_api::{MethodRequest, v1::GetStatusRequest};
 use tokio::time::Instant;
 
-use super::{
-    Error, Provider, ProviderState, Session,
-    call::{GetStatus, Unary, send},
-    health,
-};
+use super::{Error, Provider, ProviderState, Session, call::send, health};
 
 impl Provider {
     /// Waits until there is a provider that serves instances; `without` is called once if one does
@@ -44,7 +40,9 @@ impl Provider {
                 }
             }
         };
-        self.preconditions.wait(GetStatus::NAME, served).await
+        self.preconditions
+            .wait(GetStatusRequest::METHOD.name, served)
+            .await
     }
 
     /// Asks the provider now how it is. Returns why its answers about instances are not to be relied upon; none:
@@ -55,10 +53,14 @@ impl Provider {
             let channel = session.channel.clone();
             let request = GetStatusRequest {};
             let metrics = &self.shared.metrics;
-            let status = send::<GetStatus>(metrics, channel, session.limits, request).await?;
+            let status = send(metrics, channel, session.limits, request).await?;
             Ok::<_, Error>((session, status))
         };
-        match self.preconditions.wait(GetStatus::NAME, ask).await {
+        match self
+            .preconditions
+            .wait(GetStatusRequest::METHOD.name, ask)
+            .await
+        {
             Ok(Ok((session, status))) if *status.boot_id != *session.boot_id => {
                 Some("another process than the one that was asked about the instance".into())
             }

@@ -4,47 +4,23 @@ use std::{
     collections::HashSet,
     hash::{BuildHasher, RandomState},
     sync::Arc,
-    time::Duration,
 };
 
-use outrigger_api::v1;
+use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{
     forbidden_addresses::ForbiddenAddresses,
     node::{answer::Rules, instance::Instance, ownership::Prefixes},
 };
-use tonic::{Request, Response, Status};
 use tracing::warn;
 
 use super::{
     Error, InstancesCapability, LookupPurpose, Provider,
-    call::{MessageLimits, Unary},
-    details::Checked,
-    gather::{Collector, Gathered, ListRequest, gather},
+    gather::{Collector, ListRequest},
     lookup,
 };
 
 /// Which instances of a list are of interest: an account may have many machines that are no Nodes.
 pub type WantedInstances = Arc<dyn Fn(&Instance) -> bool + Send + Sync>;
-
-/// `InstancesService.ListInstances`, gathered.
-struct ListInstances;
-
-impl Unary for ListInstances {
-    type Request = ListRequest<v1::ListInstancesRequest, Instances>;
-    type Response = Gathered<Instances>;
-    const NAME: &'static str = "ListInstances";
-    const DEADLINE: Duration = Duration::from_mins(5);
-    const WITHOUT: &'static str = "labels and addresses of Nodes are not kept in step";
-
-    async fn send(
-        channel: Checked,
-        limits: MessageLimits,
-        request: Request<Self::Request>,
-    ) -> Result<Response<Self::Response>, Status> {
-        let path = "/cloudprovider.v1.InstancesService/ListInstances";
-        gather(channel, limits, path, "ListInstancesResponse", request).await
-    }
-}
 
 /// The instances that are wanted, of those that a list has shown so far.
 struct Instances {
@@ -125,8 +101,10 @@ impl Provider {
         purpose: LookupPurpose,
         wanted: WantedInstances,
     ) -> Result<Vec<Instance>, Error> {
-        let rpc = ListInstances::NAME;
-        let (permit, session) = self.admit::<ListInstances>(purpose.into()).await?;
+        let rpc = v1::ListInstancesRequest::METHOD.name;
+        let (permit, session) = self
+            .admit::<v1::ListInstancesRequest>(purpose.into())
+            .await?;
         let offered = session.instances.as_ref().filter(|offered| offered.list);
         let offered = offered.ok_or(Error::NotOffered { rpc })?;
         self.shared.metrics.asked(purpose);
@@ -139,18 +117,15 @@ impl Provider {
             ..
         } = self
             .shared
-            .call::<ListInstances>(&permit, &self.preconditions, &session, |_, context| {
-                ListRequest {
-                    message: v1::ListInstancesRequest {
-                        context: Some(context),
-                        max_staleness: purpose.max_staleness().try_into().ok(),
-                        view: lookup::wire_view(purpose).into(),
-                    },
-                    collector: Instances::new(purpose, offered, Arc::clone(&wanted)),
-                }
+            .list(&permit, &self.preconditions, &session, || ListRequest {
+                message: v1::ListInstancesRequest {
+                    context: None,
+                    max_staleness: purpose.max_staleness().try_into().ok(),
+                    view: lookup::wire_view(purpose).into(),
+                },
+                collector: Instances::new(purpose, offered, Arc::clone(&wanted)),
             })
-            .await?
-            .whole(rpc)?;
+            .await?;
         if has_one_twice {
             return Err(Error::Malformed {
                 rpc,

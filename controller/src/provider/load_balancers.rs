@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
-use outrigger_api::v1;
+use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{
     service::{
         ServiceView,
@@ -13,12 +13,9 @@ use outrigger_core::{
     targets::Targets,
 };
 
-use super::{
-    Error, LoadBalancersCapability, Provider, Session, admission::Urgency, call::Unary, wire,
-};
+use super::{Error, LoadBalancersCapability, Provider, Session, admission::Urgency, wire};
 
 mod answer;
-mod calls;
 mod list;
 mod plan;
 mod slot;
@@ -30,7 +27,6 @@ pub use slot::Slot;
 pub use update::TargetsUpdate;
 
 use answer::UncheckedAnswer;
-use calls::{DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer};
 
 /// Input of an Ensure, as of the moment of the call.
 #[derive(Clone, Debug)]
@@ -60,19 +56,18 @@ impl Provider {
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
         let (permit, session) = self
-            .admit::<GetLoadBalancer>(Urgency::LoadBalancerChecks)
+            .admit::<v1::GetLoadBalancerRequest>(Urgency::LoadBalancerChecks)
             .await?;
-        let offered = offered(&session, GetLoadBalancer::NAME)?;
-        let call = self.shared.call_with_targets::<GetLoadBalancer>(
-            &permit,
-            &self.preconditions,
-            targets,
-            |context, targets| v1::GetLoadBalancerRequest {
-                context: Some(context),
-                service: Some(with_valid_ranges(service, offered)),
-                targets: Some(targets),
-            },
-        );
+        let offered = offered(&session, v1::GetLoadBalancerRequest::METHOD.name)?;
+        let call =
+            self.shared
+                .call_with_targets(&permit, &self.preconditions, targets, |targets| {
+                    v1::GetLoadBalancerRequest {
+                        context: None,
+                        service: Some(with_valid_ranges(service, offered)),
+                        targets: Some(targets),
+                    }
+                });
         UncheckedAnswer::from(call.await?.answer.unwrap_or_default()).check(
             LoadBalancerCall::Get,
             service,
@@ -92,7 +87,7 @@ impl Provider {
         service: &ServiceView,
         input: impl Future<Output = Option<EnsureInput>>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        const RPC: &str = EnsureLoadBalancer::NAME;
+        const RPC: &str = v1::EnsureLoadBalancerRequest::METHOD.name;
         let ranges = ranges(service)?;
         offered(&slot.session, RPC)?;
         let input = input.await.ok_or(Error::Fenced { rpc: RPC })?;
@@ -111,20 +106,19 @@ impl Provider {
             held,
         } = input;
         let Slot { permit, session } = slot;
-        let offered = offered(session, EnsureLoadBalancer::NAME)?;
-        let call = self.shared.call_with_targets::<EnsureLoadBalancer>(
-            permit,
-            &self.preconditions,
-            &targets,
-            |context, targets| v1::EnsureLoadBalancerRequest {
-                context: Some(context),
-                service: Some(wire::service(&service, &offered.capability, ranges)),
-                targets: Some(targets),
-                held_addresses: held.as_ref().map(|held| v1::HeldAddresses {
-                    ips: held.iter().map(ToString::to_string).collect(),
-                }),
-            },
-        );
+        let offered = offered(session, v1::EnsureLoadBalancerRequest::METHOD.name)?;
+        let call =
+            self.shared
+                .call_with_targets(permit, &self.preconditions, &targets, |targets| {
+                    v1::EnsureLoadBalancerRequest {
+                        context: None,
+                        service: Some(wire::service(&service, &offered.capability, ranges)),
+                        targets: Some(targets),
+                        held_addresses: held.as_ref().map(|held| v1::HeldAddresses {
+                            ips: held.iter().map(ToString::to_string).collect(),
+                        }),
+                    }
+                });
         UncheckedAnswer::from(call.await?.answer.unwrap_or_default()).check(
             LoadBalancerCall::Ensure,
             &service,
@@ -145,22 +139,18 @@ impl Provider {
         service: &ServiceView,
         may_send: impl FnOnce() -> bool,
     ) -> Result<LoadBalancerAnswer, Error> {
-        const RPC: &str = DeleteLoadBalancer::NAME;
+        const RPC: &str = v1::DeleteLoadBalancerRequest::METHOD.name;
         let Slot { permit, session } = slot;
         let offered = offered(&session, RPC)?;
         if !may_send() {
             return Err(Error::Fenced { rpc: RPC });
         }
-        let request = |context| v1::DeleteLoadBalancerRequest {
-            context: Some(context),
+        let request = |_: &Session| v1::DeleteLoadBalancerRequest {
+            context: None,
             service: Some(with_valid_ranges(service, offered)),
         };
-        let call = self.shared.call::<DeleteLoadBalancer>(
-            &permit,
-            &self.preconditions,
-            &session,
-            |_, context| request(context),
-        );
+        let preconditions = &self.preconditions;
+        let call = self.shared.call(&permit, preconditions, &session, request);
         UncheckedAnswer::from(call.await?.answer.unwrap_or_default()).check(
             LoadBalancerCall::Delete,
             service,

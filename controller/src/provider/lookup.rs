@@ -1,8 +1,8 @@
 //! Lookups of the instances of single nodes.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
-use outrigger_api::v1;
+use outrigger_api::{Method, MethodRequest, v1};
 use outrigger_core::{
     effects::RawEffects,
     node::{NodeView, instance::Lookup},
@@ -15,7 +15,6 @@ use super::{
     Error, LookupPurpose, Provider, Session, Shared,
     admission::Permit,
     batch::{ask, speaks_for_all},
-    call::{Unary, unary},
     preconditions::Preconditions,
     wire,
 };
@@ -27,12 +26,8 @@ pub(super) use answer::read_instance;
 use batches::LookupItem;
 pub(super) use batches::{PendingLookup, WaitingLookups};
 
-unary!(BatchGetInstances = InstancesService(BatchGetInstancesRequest) -> BatchGetInstancesResponse {
-    const DEADLINE: Duration = Duration::from_secs(30);
-    const WITHOUT: &'static str = "no Node is initialized, kept in step or deleted";
-});
-
-const RPC: &str = BatchGetInstances::NAME;
+const METHOD: &Method = v1::BatchGetInstancesRequest::METHOD;
+const RPC: &str = METHOD.name;
 /// How often a batch is split: often enough to find one Node among 250, and no storm if every call fails.
 const SPLITS: usize = 8;
 /// Nodes in a batch before a provider has declared how many it accepts.
@@ -194,8 +189,8 @@ async fn call_batch(
 ) -> Result<Vec<LookupAnswer>, Error> {
     shared.metrics.batched(purpose, items.len());
     let began = Instant::now();
-    let request = |session: &Session, context| v1::BatchGetInstancesRequest {
-        context: Some(context),
+    let request = |session: &Session| v1::BatchGetInstancesRequest {
+        context: None,
         items: items
             .iter()
             .map(|item| wire::asked_node(&item.node, session))
@@ -205,7 +200,7 @@ async fn call_batch(
         view: wire_view(purpose).into(),
     };
     let answer = shared
-        .call::<BatchGetInstances>(&permit, preconditions, &session, request)
+        .call(&permit, preconditions, &session, request)
         .await
         .inspect_err(|error| {
             if common && error.is_opaque() {

@@ -12,18 +12,24 @@ use futures::{
     FutureExt,
     future::{self, BoxFuture, WeakShared},
 };
-use outrigger_api::v1::{self, CallContext, ErrorReason};
+use outrigger_api::{
+    MethodRequest,
+    v1::{self, ErrorReason},
+};
 use outrigger_core::targets::{Revision, Targets};
 use parking_lot::Mutex;
 use tracing::debug;
 
 use super::{
-    Error, Session, Shared, admission::Permit, call::Unary, preconditions::Preconditions, wire,
+    Error, Session, Shared, admission::Permit, call::Call, preconditions::Preconditions, wire,
 };
 
 mod upload;
 
 use upload::{SyncNodeSet, Upload};
+
+/// Name of the method.
+const SYNC: &str = v1::SyncNodeSetRequest::METHOD.name;
 
 /// There is one set for all Services.
 const SET_ID: &str = "targets";
@@ -103,30 +109,31 @@ impl State {
 
 impl Shared {
     /// Makes a call that names `targets`, on the session of the moment. `message` makes the request.
-    pub(super) async fn call_with_targets<R: Unary>(
+    pub(super) async fn call_with_targets<C: Call>(
         self: &Arc<Self>,
         permit: &Permit,
         preconditions: &Preconditions,
         targets: &Arc<Targets>,
-        message: impl Fn(CallContext, v1::NodeTargets) -> R::Request,
-    ) -> Result<R::Response, Error> {
+        message: impl Fn(v1::NodeTargets) -> C,
+    ) -> Result<C::Reply, Error> {
+        let rpc = C::Message::METHOD.name;
         let mut is_first = true;
         loop {
             let session = self.session()?;
-            let sync = preconditions.wait(R::NAME, self.sync(preconditions, &session, targets));
+            let sync = preconditions.wait(rpc, self.sync(preconditions, &session, targets));
             let sync = match sync.await? {
                 // From now on the session has no node sets.
                 Err(Error::NotServed { .. }) => continue,
                 sync => sync?,
             };
-            let call = self.call::<R>(permit, preconditions, &session, |session, context| {
-                message(context, wire_targets(targets, session))
+            let call = self.call(permit, preconditions, &session, |session| {
+                message(wire_targets(targets, session))
             });
             match call.await {
                 Err(error) if is_unknown(&error) => {
                     if !is_first {
                         return Err(Error::Malformed {
-                            rpc: R::NAME,
+                            rpc,
                             what: format!(
                                 "the node set of revision {} is not held ({error}), though SyncNodeSet \
                                  of it has just succeeded",
@@ -136,7 +143,7 @@ impl Shared {
                         });
                     }
                     is_first = false;
-                    debug!(rpc = R::NAME, "node set unknown to the provider");
+                    debug!(rpc, "node set unknown to the provider");
                     self.node_sets.mark_unknown(sync);
                 }
                 result => return result,
@@ -233,7 +240,7 @@ impl Shared {
         let snapshot = Upload::snapshot(session, targets)?;
         match self.send_upload(preconditions, session, snapshot).await {
             Err(error) if is_unknown(&error) => Err(Error::Malformed {
-                rpc: SyncNodeSet::NAME,
+                rpc: SYNC,
                 what: format!("a snapshot needs no base ({error})").into(),
             }),
             result => result,
@@ -247,12 +254,11 @@ impl Shared {
         upload: Upload,
     ) -> Result<(), Error> {
         let upload = Arc::new(upload);
-        let message = |_: &Session, context| (Arc::clone(&upload), context);
-        let call = self.exchange::<SyncNodeSet>(preconditions, session, message);
-        let response = call.await?;
+        let call = |_: &Session| SyncNodeSet::from(&upload);
+        let response = self.exchange(preconditions, session, call).await?;
         if response.revision != upload.revision() {
             return Err(Error::Malformed {
-                rpc: SyncNodeSet::NAME,
+                rpc: SYNC,
                 what: "it names another revision than the one that was sent".into(),
             });
         }
@@ -282,7 +288,7 @@ fn is_newer(targets: &Targets, held: &Targets) -> bool {
 impl Session {
     /// Whether node sets are declared and served.
     pub(super) fn has_node_sets(&self) -> bool {
-        self.node_sets.is_some() && !self.lacks(SyncNodeSet::NAME)
+        self.node_sets.is_some() && !self.lacks(SYNC)
     }
 }
 

@@ -6,10 +6,10 @@ use std::{error, fmt, marker::PhantomData, sync::Arc};
 use bytes::{Buf, Bytes};
 use futures::Stream;
 use http::uri::PathAndQuery;
-use outrigger_api::MessageShape;
+use outrigger_api::{MessageShape, MethodRequest};
 use prost::Message;
 use tonic::{
-    Request, Response, Status, Streaming,
+    Request, Status, Streaming,
     client::Grpc,
     codec::{Codec, DecodeBuf, Decoder},
 };
@@ -78,53 +78,29 @@ impl TooLargeDecoded {
 }
 
 /// Makes a call with one answer.
-pub(super) async fn unary<M, R>(
+pub(super) async fn client_streaming<M: MethodRequest>(
     channel: Checked,
     limits: MessageLimits,
-    path: &'static str,
-    answer: &str,
-    request: Request<M>,
-) -> Result<Response<R>, Status>
-where
-    M: Message + 'static,
-    R: Message + Default,
-{
-    let request = request.map(|message| tokio_stream::once(message));
-    client_streaming(channel, limits, path, answer, request).await
-}
-
-/// [`unary`] with a request of many messages.
-pub(super) async fn client_streaming<S, R>(
-    channel: Checked,
-    limits: MessageLimits,
-    path: &'static str,
-    answer: &str,
-    request: Request<S>,
-) -> Result<Response<R>, Status>
-where
-    S: Stream<Item: Message + 'static> + Send + 'static,
-    R: Message + Default,
-{
+    request: Request<impl Stream<Item = M> + Send + 'static>,
+) -> Result<M::Response, Status> {
     let mut client = client(channel, limits).await?;
-    let path = PathAndQuery::from_static(path);
+    let path = PathAndQuery::from_static(M::METHOD.path);
     let codec = RawCodec(PhantomData);
     let response = client.client_streaming(request, path, codec).await?;
-    let (metadata, bytes, extensions) = response.into_parts();
-    let message = decode(answer, &bytes, limits.receive)?;
-    Ok(Response::from_parts(metadata, message, extensions))
+    decode::<M>(&response.into_inner(), limits.receive)
 }
 
 /// Makes a call with a stream of answers, none of which is decoded.
-pub(super) async fn server_streaming<M: Message + 'static>(
+pub(super) async fn server_streaming<M: MethodRequest>(
     channel: Checked,
     limits: MessageLimits,
-    path: &'static str,
     request: Request<M>,
-) -> Result<Response<Streaming<Bytes>>, Status> {
+) -> Result<Streaming<Bytes>, Status> {
     let mut client = client(channel, limits).await?;
-    let path = PathAndQuery::from_static(path);
+    let path = PathAndQuery::from_static(M::METHOD.path);
     let codec = RawCodec(PhantomData);
-    client.server_streaming(request, path, codec).await
+    let response = client.server_streaming(request, path, codec).await?;
+    Ok(response.into_inner())
 }
 
 async fn client(channel: Checked, limits: MessageLimits) -> Result<Grpc<Checked>, Status> {
@@ -138,16 +114,17 @@ async fn client(channel: Checked, limits: MessageLimits) -> Result<Grpc<Checked>
     Ok(client)
 }
 
-/// The message `name` in `bytes`, unless it takes several times the `limit` of its size on the wire.
-pub(super) fn decode<R: Message + Default>(
-    name: &str,
-    bytes: &[u8],
-    limit: usize,
-) -> Result<R, Status> {
-    let shape = footprint::shape(name)
-        .ok_or_else(|| Status::internal(format!("the contract has no message {name}")))?;
-    measure(shape, bytes, limit)?;
-    R::decode(bytes).map_err(|error| Status::internal(error.to_string()))
+/// The answer in `bytes`, unless it takes several times the `limit` of its size on the wire.
+pub(super) fn decode<M: MethodRequest>(bytes: &[u8], limit: usize) -> Result<M::Response, Status> {
+    measure(shape::<M>()?, bytes, limit)?;
+    M::Response::decode(bytes).map_err(|error| Status::internal(error.to_string()))
+}
+
+/// The shape of the answer to a method.
+pub(super) fn shape<M: MethodRequest>() -> Result<&'static MessageShape, Status> {
+    let name = M::METHOD.response;
+    footprint::shape(name)
+        .ok_or_else(|| Status::internal(format!("the contract has no message {name}")))
 }
 
 /// The memory that a message takes, unless it is several times the `limit` of its size on the wire.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use outrigger_api::v1;
+use outrigger_api::{Method, v1};
 use outrigger_core::{
     annotations::ReadAnnotations,
     effects::{AllowedEffects, DropCause, Effects, EffectsObject, RawEffects},
@@ -26,7 +26,7 @@ use tracing::warn;
 use super::{
     Error,
     admission::Rate,
-    call::{MessageLimits, Unary},
+    call::{MessageLimits, without},
     details::Checked,
     error::is_cut_off,
     transport::ProviderConnection,
@@ -200,12 +200,12 @@ impl Session {
     }
 
     /// Remembers that a method is missing, and reports it once.
-    pub(super) fn note_missing<R: Unary>(&self) {
-        if self.unserved.lock().insert(R::NAME) {
+    pub(super) fn note_missing(&self, method: &'static Method) {
+        if self.unserved.lock().insert(method.name) {
             warn!(
-                rpc = R::NAME,
+                rpc = method.name,
                 provider = &*self.name,
-                consequence = R::WITHOUT,
+                consequence = without(method),
                 "the provider declares a capability but answers UNIMPLEMENTED to a method of it: \
                  serve the method, or do not declare the capability"
             );

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use outrigger_core::volume::{ServedVolumes, VolumeTopology, VolumeView};
 use tokio::sync::mpsc;
 
-use super::{Error, Provider, batch::ask, call::Unary};
+use super::{Error, Provider, batch::ask};
 
 mod message;
 mod pending;
@@ -13,7 +13,7 @@ mod results;
 
 pub(super) use message::kind;
 
-use pending::BatchGetVolumes;
+use pending::METHOD;
 pub(super) use pending::{PendingVolume, WaitingVolumes};
 
 /// The purpose of a lookup of a volume. Those of one purpose share calls.
@@ -108,7 +108,7 @@ impl Provider {
             VolumePurpose::Admission => &self.volumes.admission,
             VolumePurpose::Labels => &self.volumes.labels,
         };
-        let rpc = BatchGetVolumes::NAME;
+        let rpc = METHOD.name;
         ask(lookups, pending, &self.preconditions, rpc, Err).await
     }
 }

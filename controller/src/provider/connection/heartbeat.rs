@@ -2,7 +2,10 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use outrigger_api::v1::{ErrorReason, GetStatusRequest};
+use outrigger_api::{
+    MethodRequest,
+    v1::{ErrorReason, GetStatusRequest},
+};
 use outrigger_core::text;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
@@ -10,7 +13,7 @@ use tracing::{debug, warn};
 use super::{Loss, Manager};
 use crate::provider::{
     Error, Session,
-    call::{GetStatus, Renewal, Unary, send},
+    call::{Renewal, send},
     health::{self, Heartbeat},
     transport::ProviderConnection,
 };
@@ -92,7 +95,7 @@ impl Manager {
                             "the provider at {} hangs: it left {missed} calls of GetStatus \
                              unanswered, {:?} each; a restart of it may help",
                             self.connector,
-                            GetStatus::DEADLINE
+                            GetStatusRequest::METHOD.deadline
                         )));
                     }
                     self.shared
@@ -185,7 +188,7 @@ impl Manager {
         let shared = &self.shared;
         let request = GetStatusRequest {};
         let channel = session.channel.clone();
-        let status = send::<GetStatus>(&shared.metrics, channel, session.limits, request).await?;
+        let status = send(&shared.metrics, channel, session.limits, request).await?;
         let (heartbeat, health) = health::read(&status);
         shared.metrics.health(&health);
         shared.health.send_replace(health);

@@ -1,17 +1,12 @@
 //! The list of load balancers that this cluster owns in the cloud, where a provider serves it.
 
-use std::time::Duration;
-
-use outrigger_api::v1;
+use outrigger_api::{MethodRequest, v1};
 use outrigger_core::text;
-use tonic::{Request, Response, Status};
 
 use crate::provider::{
     Error, Provider,
     admission::Urgency,
-    call::{MessageLimits, Unary},
-    details::Checked,
-    gather::{Collector, Gathered, ListRequest, gather},
+    gather::{Collector, ListRequest},
 };
 
 /// Names, ids and keys, in bytes.
@@ -48,26 +43,6 @@ impl Collector for Vec<OwnedLoadBalancer> {
     }
 }
 
-/// `LoadBalancersService.ListLoadBalancers`, gathered.
-struct ListLoadBalancers;
-
-impl Unary for ListLoadBalancers {
-    type Request = ListRequest<v1::ListLoadBalancersRequest, Vec<OwnedLoadBalancer>>;
-    type Response = Gathered<Vec<OwnedLoadBalancer>>;
-    const NAME: &'static str = "ListLoadBalancers";
-    const DEADLINE: Duration = Duration::from_mins(5);
-    const WITHOUT: &'static str = "load balancers that no Service wants are not found";
-
-    async fn send(
-        channel: Checked,
-        limits: MessageLimits,
-        request: Request<Self::Request>,
-    ) -> Result<Response<Self::Response>, Status> {
-        let path = "/cloudprovider.v1.LoadBalancersService/ListLoadBalancers";
-        gather(channel, limits, path, "ListLoadBalancersResponse", request).await
-    }
-}
-
 impl Provider {
     /// Lists every load balancer that this cluster owns in the cloud, all of them or an error. For
     /// reports: nothing may be deleted by it.
@@ -75,26 +50,22 @@ impl Provider {
     /// # Errors
     /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
     pub async fn list_load_balancers(&self) -> Result<Vec<OwnedLoadBalancer>, Error> {
-        let rpc = ListLoadBalancers::NAME;
+        let rpc = v1::ListLoadBalancersRequest::METHOD.name;
         let (permit, session) = self
-            .admit::<ListLoadBalancers>(Urgency::LoadBalancerChecks)
+            .admit::<v1::ListLoadBalancersRequest>(Urgency::LoadBalancerChecks)
             .await?;
         let offered = session.load_balancers.as_ref();
         if !offered.is_some_and(|offered| offered.list) {
             return Err(Error::NotOffered { rpc });
         }
-        let call = self.shared.call::<ListLoadBalancers>(
-            &permit,
-            &self.preconditions,
-            &session,
-            |_, context| ListRequest {
-                message: v1::ListLoadBalancersRequest {
-                    context: Some(context),
-                },
-                collector: Vec::new(),
-            },
-        );
-        call.await?.whole(rpc)
+        let list = || ListRequest {
+            message: v1::ListLoadBalancersRequest::default(),
+            collector: Vec::new(),
+        };
+        let shared = &self.shared;
+        shared
+            .list(&permit, &self.preconditions, &session, list)
+            .await
     }
 }
 

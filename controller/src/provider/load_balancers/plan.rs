@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use outrigger_api::v1;
+use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{service::ServiceView, targets::Targets, text};
 
-use super::{calls::PlanLoadBalancer, offered, ranges, with_valid_ranges};
-use crate::provider::{Error, Provider, admission::Urgency, call::Unary, wire};
+use super::{offered, ranges, with_valid_ranges};
+use crate::provider::{Error, Provider, Session, admission::Urgency, wire};
 
 /// Changes in one plan that are shown.
 const MOST: usize = 1_000;
@@ -74,51 +74,43 @@ impl Provider {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<Vec<PlannedChange>, Error> {
-        let rpc = PlanLoadBalancer::NAME;
+        let rpc = v1::PlanLoadBalancerRequest::METHOD.name;
         let ranges = match operation {
             PlanOperation::Ensure => ranges(service)?,
             PlanOperation::Delete => Vec::new(),
         };
         let (permit, session) = self
-            .admit::<PlanLoadBalancer>(Urgency::LoadBalancerChecks)
+            .admit::<v1::PlanLoadBalancerRequest>(Urgency::LoadBalancerChecks)
             .await?;
         let offered = offered(&session, rpc)?;
         if !offered.plan {
             return Err(Error::NotOffered { rpc });
         }
         let shared = &self.shared;
+        let request =
+            |operation: v1::PlanOperation, service, targets| v1::PlanLoadBalancerRequest {
+                context: None,
+                operation: operation.into(),
+                service: Some(service),
+                targets,
+            };
+        let preconditions = &self.preconditions;
         let plan = match operation {
             PlanOperation::Ensure => {
-                let request = |context, targets| v1::PlanLoadBalancerRequest {
-                    context: Some(context),
-                    operation: v1::PlanOperation::Ensure.into(),
-                    service: Some(wire::service(service, &offered.capability, &ranges)),
-                    targets: Some(targets),
+                let ensure = |targets| {
+                    let service = wire::service(service, &offered.capability, &ranges);
+                    request(v1::PlanOperation::Ensure, service, Some(targets))
                 };
-                shared
-                    .call_with_targets::<PlanLoadBalancer>(
-                        &permit,
-                        &self.preconditions,
-                        targets,
-                        request,
-                    )
-                    .await?
+                let call = shared.call_with_targets(&permit, preconditions, targets, ensure);
+                call.await?
             }
             PlanOperation::Delete => {
-                let request = |context| v1::PlanLoadBalancerRequest {
-                    context: Some(context),
-                    operation: v1::PlanOperation::Delete.into(),
-                    service: Some(with_valid_ranges(service, offered)),
-                    targets: None,
+                let delete = |_: &Session| {
+                    let service = with_valid_ranges(service, offered);
+                    request(v1::PlanOperation::Delete, service, None)
                 };
-                shared
-                    .call::<PlanLoadBalancer>(
-                        &permit,
-                        &self.preconditions,
-                        &session,
-                        |_, context| request(context),
-                    )
-                    .await?
+                let call = shared.call(&permit, preconditions, &session, delete);
+                call.await?
             }
         };
         if plan.changes.len() > MOST {

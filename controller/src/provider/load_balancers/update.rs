@@ -8,7 +8,10 @@ use std::{
 };
 
 use ipnet::IpNet;
-use outrigger_api::v1::{self, CallContext, load_balancer_result::Outcome as Wire};
+use outrigger_api::{
+    Method, MethodRequest,
+    v1::{self, load_balancer_result::Outcome as Wire},
+};
 use outrigger_core::{
     service::{
         ServiceView,
@@ -32,7 +35,7 @@ use crate::{
     provider::{
         Error, Provider, Session,
         batch::{BatchItem, take_batch},
-        call::Unary,
+        gather::silence,
         node_sets::wire_targets,
         wire,
     },
@@ -40,9 +43,10 @@ use crate::{
 
 mod results;
 
-use results::{Ending, Feed, PER_SERVICE, UpdateLoadBalancerNodes};
+use results::{Ending, Feed};
 
-const RPC: &str = UpdateLoadBalancerNodes::NAME;
+const METHOD: &Method = v1::UpdateLoadBalancerNodesRequest::METHOD;
+const RPC: &str = METHOD.name;
 
 /// A Service whose load balancer gets other targets.
 pub struct TargetsUpdate {
@@ -206,20 +210,17 @@ impl Provider {
         };
         let ended = {
             let (results, mut arriving) = mpsc::channel(1);
-            let message = |context: CallContext, targets| Feed {
+            let message = |targets| Feed {
                 message: v1::UpdateLoadBalancerNodesRequest {
-                    context: Some(context),
+                    context: None,
                     items: open.lock().services(&session),
                     targets: Some(targets),
                 },
                 results: results.clone(),
             };
-            let call = self.shared.call_with_targets::<UpdateLoadBalancerNodes>(
-                &permit,
-                &preconditions,
-                targets,
-                message,
-            );
+            let call = self
+                .shared
+                .call_with_targets(&permit, &preconditions, targets, message);
             tokio::pin!(call);
             let ended = loop {
                 tokio::select! {
@@ -262,7 +263,7 @@ impl Provider {
             Ok(Ending::Whole) => malformed("no result for the Service"),
             Ok(Ending::Silent) => Error::Timeout {
                 rpc: RPC,
-                after: PER_SERVICE,
+                after: silence(METHOD),
             },
             // Not sent: from now on the session has no updates.
             Err(Error::NotServed { .. }) => Error::Outdated { rpc: RPC },

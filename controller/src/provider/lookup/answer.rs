@@ -14,7 +14,7 @@ use outrigger_core::{
     text,
 };
 
-use super::{BatchGetInstances, Error, LookupAnswer, Unary};
+use super::{Error, LookupAnswer, METHOD, RPC};
 use crate::provider::{InstancesCapability, LookupPurpose, wire};
 
 /// The request.
@@ -124,9 +124,7 @@ fn read_outcome(
     match outcome {
         None => Err(malformed("a result without an outcome")),
         Some(Outcome::Found(raw)) => {
-            let instances = instances.ok_or(Error::NotOffered {
-                rpc: BatchGetInstances::NAME,
-            })?;
+            let instances = instances.ok_or(Error::NotOffered { rpc: RPC })?;
             let rules = Rules {
                 prefixes: &instances.prefixes,
                 // The node's own is as good, and its loop reports a missing one (N-31).
@@ -141,10 +139,10 @@ fn read_outcome(
                 && wire::doubt(&absent, asked.took).is_none(),
         }),
         Some(Outcome::Error(status)) => {
-            let error = Error::from_item(BatchGetInstances::NAME, &status)
+            let error = Error::from_item(RPC, &status)
                 .unwrap_or_else(|| malformed("an error with code OK"));
-            let deadline = BatchGetInstances::DEADLINE;
-            Err(error.after(asked.took, BatchGetInstances::NAME, deadline))
+            let deadline = METHOD.deadline;
+            Err(error.after(asked.took, RPC, deadline))
         }
         Some(Outcome::NotManaged(not_managed)) => Ok(Lookup::NotManaged {
             reason: text::message(&not_managed.reason).into(),
@@ -212,7 +210,7 @@ fn refuse_shared_ids(mut results: Vec<Result<Lookup, Error>>) -> Vec<Result<Look
 
 fn malformed(what: &str) -> Error {
     Error::Malformed {
-        rpc: BatchGetInstances::NAME,
+        rpc: RPC,
         what: text::message(what).into(),
     }
 }

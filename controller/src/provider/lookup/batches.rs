@@ -9,7 +9,7 @@ use outrigger_core::node::NodeView;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{BatchGetInstances, LookupAnswer, RPC, max_batch_size, send_batch, without_call};
+use super::{LookupAnswer, METHOD, RPC, max_batch_size, send_batch, without_call};
 use crate::{
     fence::Fence,
     provider::{
@@ -19,7 +19,6 @@ use crate::{
             BatchCall, BatchCaller, BatchItem, EndedBatch, Gathering, RepeatedItem, Unanswered,
             WaitingItems, take_batch,
         },
-        call::Unary,
         preconditions::Preconditions,
         wire,
     },
@@ -165,7 +164,7 @@ impl WaitingItems for WaitingLookups {
         admitted: (Permit, Arc<Session>),
         call: Self::Batch,
     ) -> impl Future<Output = Self::Ended> + Send + 'static {
-        let (items, facts) = call.begin(BatchGetInstances::DEADLINE);
+        let (items, facts) = call.begin(METHOD.deadline);
         async move { facts.end(send_batch(shared, admitted, items).await) }
     }
 

@@ -1,6 +1,6 @@
 //! One upload of a node set: planned in chunks, and made message by message.
 
-use std::{iter, ops::Range, sync::Arc, time::Duration};
+use std::{iter, ops::Range, sync::Arc};
 
 use outrigger_api::v1::{self, CallContext, sync_node_set_request::Part};
 use outrigger_core::{
@@ -8,12 +8,12 @@ use outrigger_core::{
     targets::{self, Targets},
 };
 use prost::Message;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Status};
 
-use super::SET_ID;
+use super::{SET_ID, SYNC};
 use crate::provider::{
     Error, Session,
-    call::{MessageLimits, Unary},
+    call::{Call, MessageLimits},
     details::Checked,
     raw, wire,
 };
@@ -26,25 +26,40 @@ const ENVELOPE: usize = 1024;
 const AROUND: usize = 6;
 
 /// `NodeSetsService.SyncNodeSet`.
-pub(super) struct SyncNodeSet;
+pub(super) struct SyncNodeSet {
+    upload: Arc<Upload>,
+    context: Option<CallContext>,
+}
 
-impl Unary for SyncNodeSet {
-    type Request = (Arc<Upload>, CallContext);
-    type Response = v1::SyncNodeSetResponse;
-    const NAME: &'static str = "SyncNodeSet";
-    const DEADLINE: Duration = Duration::from_mins(1);
-    const RECEIVE: usize = raw::ONE_OBJECT;
-    const WITHOUT: &'static str = "each load balancer call carries all target nodes instead";
+impl From<&Arc<Upload>> for SyncNodeSet {
+    fn from(upload: &Arc<Upload>) -> Self {
+        Self {
+            upload: Arc::clone(upload),
+            context: None,
+        }
+    }
+}
+
+impl Call for SyncNodeSet {
+    type Message = v1::SyncNodeSetRequest;
+    type Reply = v1::SyncNodeSetResponse;
+
+    fn context_mut(&mut self) -> Option<&mut Option<CallContext>> {
+        Some(&mut self.context)
+    }
+
+    /// Its chunks are cut to the limit.
+    fn bytes(&self) -> usize {
+        0
+    }
 
     async fn send(
+        call: Request<Self>,
         channel: Checked,
         limits: MessageLimits,
-        request: Request<Self::Request>,
-    ) -> Result<Response<Self::Response>, Status> {
-        let messages = |(upload, context)| tokio_stream::iter(messages(upload, context));
-        let path = "/cloudprovider.v1.NodeSetsService/SyncNodeSet";
-        let request = request.map(messages);
-        raw::client_streaming(channel, limits, path, "SyncNodeSetResponse", request).await
+    ) -> Result<Self::Reply, Status> {
+        let messages = |call: Self| tokio_stream::iter(messages(call.upload, call.context));
+        raw::client_streaming(channel, limits, call.map(messages)).await
     }
 }
 
@@ -121,9 +136,9 @@ impl Upload {
         self.changes.len()
     }
 
-    fn begin(&self, context: CallContext) -> v1::NodeSetBegin {
+    fn begin(&self, context: Option<CallContext>) -> v1::NodeSetBegin {
         v1::NodeSetBegin {
-            context: Some(context),
+            context,
             set_id: SET_ID.into(),
             base_revision: self.base.to_string(),
             revision: self.revision.to_string(),
@@ -149,7 +164,7 @@ impl Upload {
 
 fn messages(
     upload: Arc<Upload>,
-    context: CallContext,
+    context: Option<CallContext>,
 ) -> impl Iterator<Item = v1::SyncNodeSetRequest> + Send + 'static {
     let begin = Part::Begin(upload.begin(context));
     let commit = Part::Commit(v1::NodeSetCommit {
@@ -196,7 +211,7 @@ fn chunks(changes: &[Entry], session: &Session) -> Result<Vec<Range<usize>>, Err
             };
         if bytes + ENVELOPE > limit {
             return Err(Error::TooLarge {
-                rpc: SyncNodeSet::NAME,
+                rpc: SYNC,
                 bytes,
                 limit,
             });

@@ -1,6 +1,6 @@
 //! Calls that change routes.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{mem, sync::Arc};
 
 use outrigger_api::v1;
 use parking_lot::Mutex;
@@ -13,19 +13,7 @@ use crate::provider::{
     Session, Shared,
     admission::Permit,
     batch::{BatchItem, speaks_for_all},
-    call::unary,
 };
-
-unary!(BatchCreateRoutes = RoutesService(BatchCreateRoutesRequest) -> BatchCreateRoutesResponse {
-    const DEADLINE: Duration = Duration::from_mins(2);
-    const CHANGES: bool = true;
-    const WITHOUT: &'static str = "no route is made";
-});
-unary!(BatchDeleteRoutes = RoutesService(BatchDeleteRoutesRequest) -> BatchDeleteRoutesResponse {
-    const DEADLINE: Duration = Duration::from_mins(2);
-    const CHANGES: bool = true;
-    const WITHOUT: &'static str = "no route is deleted, nor made where one is in the way";
-});
 
 /// Makes one call for changes of one kind, and sends each caller its answer.
 pub(super) async fn send_batch(
@@ -48,18 +36,18 @@ pub(super) async fn send_batch(
     });
     let routes = || open.lock().iter().map(|one| one.change.message()).collect();
     let ended = if is_create {
-        let request = |_: &Session, context| v1::BatchCreateRoutesRequest {
-            context: Some(context),
+        let request = |_: &Session| v1::BatchCreateRoutesRequest {
+            context: None,
             items: routes(),
         };
-        let call = shared.call::<BatchCreateRoutes>(&permit, &preconditions, &session, request);
+        let call = shared.call(&permit, &preconditions, &session, request);
         call.await.map(|response| response.results)
     } else {
-        let request = |_: &Session, context| v1::BatchDeleteRoutesRequest {
-            context: Some(context),
+        let request = |_: &Session| v1::BatchDeleteRoutesRequest {
+            context: None,
             items: routes(),
         };
-        let call = shared.call::<BatchDeleteRoutes>(&permit, &preconditions, &session, request);
+        let call = shared.call(&permit, &preconditions, &session, request);
         call.await.map(|response| response.results)
     };
     let batch = mem::take(&mut *open.lock());

@@ -1,19 +1,14 @@
 //! All routes of this cluster.
 
-use std::time::Duration;
-
-use outrigger_api::v1;
+use outrigger_api::{MethodRequest, v1};
 use outrigger_core::route::{ObservedRoute, RouteFault};
-use tonic::{Request, Response, Status};
 use tracing::warn;
 
 use super::message;
 use crate::provider::{
     Error, Provider,
     admission::Urgency,
-    call::{MessageLimits, Unary},
-    details::Checked,
-    gather::{Collector, Gathered, ListRequest, gather},
+    gather::{Collector, ListRequest},
 };
 
 /// Routes that keep the contract, and how many do not.
@@ -41,26 +36,6 @@ impl Collector for CheckedRoutes {
     }
 }
 
-/// `RoutesService.ListRoutes`, gathered.
-struct ListRoutes;
-
-impl Unary for ListRoutes {
-    type Request = ListRequest<v1::ListRoutesRequest, CheckedRoutes>;
-    type Response = Gathered<CheckedRoutes>;
-    const NAME: &'static str = "ListRoutes";
-    const DEADLINE: Duration = Duration::from_mins(5);
-    const WITHOUT: &'static str = "no route is made or deleted";
-
-    async fn send(
-        channel: Checked,
-        limits: MessageLimits,
-        request: Request<Self::Request>,
-    ) -> Result<Response<Self::Response>, Status> {
-        let path = "/cloudprovider.v1.RoutesService/ListRoutes";
-        gather(channel, limits, path, "ListRoutesResponse", request).await
-    }
-}
-
 impl Provider {
     /// Lists every route of this cluster, all of them or an error. A route that breaks the contract is left
     /// out, with a warning.
@@ -70,26 +45,24 @@ impl Provider {
     /// # Errors
     /// Any [`Error`]: a list that is not complete is one.
     pub async fn list_routes(&self) -> Result<Vec<ObservedRoute>, Error> {
-        let rpc = ListRoutes::NAME;
-        let (permit, session) = self.admit::<ListRoutes>(Urgency::RouteList).await?;
+        let rpc = v1::ListRoutesRequest::METHOD.name;
+        let (permit, session) = self
+            .admit::<v1::ListRoutesRequest>(Urgency::RouteList)
+            .await?;
         if session.routes.is_none() {
             return Err(Error::NotOffered { rpc });
         }
-        let call =
-            self.shared
-                .call::<ListRoutes>(&permit, &self.preconditions, &session, |_, context| {
-                    ListRequest {
-                        message: v1::ListRoutesRequest {
-                            context: Some(context),
-                        },
-                        collector: CheckedRoutes::default(),
-                    }
-                });
+        let list = || ListRequest {
+            message: v1::ListRoutesRequest::default(),
+            collector: CheckedRoutes::default(),
+        };
+        let preconditions = &self.preconditions;
+        let listed = self.shared.list(&permit, preconditions, &session, list);
         let CheckedRoutes {
             listed,
             left_out,
             fault,
-        } = call.await?.whole(rpc)?;
+        } = listed.await?;
         if let Some(error) = fault {
             let total = left_out + listed.len();
             self.shared.metrics.routes_refused(left_out);

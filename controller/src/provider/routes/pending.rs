@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use outrigger_api::v1;
+use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{
     cidr::Cidr,
     route::{ObservedRoute, WantedRoute},
@@ -13,18 +13,13 @@ use outrigger_core::{
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{
-    RouteAnswer,
-    calls::{BatchCreateRoutes, BatchDeleteRoutes, send_batch},
-    message,
-};
+use super::{RouteAnswer, calls::send_batch, message};
 use crate::{
     fence::Fence,
     provider::{
         Error, Session, Shared,
         admission::{Permit, Urgency},
         batch::{BatchCaller, BatchItem, WaitingItems, fail_not_offered, take_batch},
-        call::Unary,
         preconditions::Preconditions,
     },
 };
@@ -56,8 +51,8 @@ impl RouteChange {
     /// Name of the method.
     pub(super) const fn rpc(&self) -> &'static str {
         match self {
-            Self::Create(_) => BatchCreateRoutes::NAME,
-            Self::Delete(_) => BatchDeleteRoutes::NAME,
+            Self::Create(_) => v1::BatchCreateRoutesRequest::METHOD.name,
+            Self::Delete(_) => v1::BatchDeleteRoutesRequest::METHOD.name,
         }
     }
 

@@ -1,9 +1,9 @@
 //! Lookups of volumes that wait for their call, and the call.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc};
 
 use futures::future::join_all;
-use outrigger_api::v1;
+use outrigger_api::{Method, MethodRequest, v1};
 use outrigger_core::volume::VolumeView;
 use prost::Message;
 use tokio::time::Instant;
@@ -18,15 +18,11 @@ use crate::{
             BatchCall, BatchCaller, BatchItem, EndedBatch, Gathering, RepeatedItem, Unanswered,
             WaitingItems, fail_not_offered, speaks_for_all, take_batch,
         },
-        call::{Unary, unary},
         preconditions::Preconditions,
     },
 };
 
-unary!(BatchGetVolumes = VolumesService(BatchGetVolumesRequest) -> BatchGetVolumesResponse {
-    const DEADLINE: Duration = Duration::from_secs(30);
-    const WITHOUT: &'static str = "no volume is labelled; each is tried again with back-off";
-});
+pub(super) const METHOD: &Method = v1::BatchGetVolumesRequest::METHOD;
 
 /// A lookup that waits for its call, and its caller.
 pub(in crate::provider) struct PendingVolume {
@@ -38,7 +34,7 @@ pub(in crate::provider) struct PendingVolume {
 
 impl BatchItem for PendingVolume {
     fn rpc(&self) -> &'static str {
-        BatchGetVolumes::NAME
+        METHOD.name
     }
 
     fn bytes(&self, _session: &Session) -> usize {
@@ -134,7 +130,7 @@ impl WaitingItems for WaitingVolumes {
     fn take(&mut self, _: Instant, session: &Session) -> Option<Self::Batch> {
         let Some(offered) = &session.volumes else {
             fail_not_offered(self.lookups.drain(..));
-            let rpc = BatchGetVolumes::NAME;
+            let rpc = METHOD.name;
             self.unanswered.fail_all(&Error::NotOffered { rpc });
             return None;
         };
@@ -161,7 +157,7 @@ impl WaitingItems for WaitingVolumes {
         admitted: (Permit, Arc<Session>),
         call: Self::Batch,
     ) -> impl Future<Output = Self::Ended> + Send + 'static {
-        let (batch, facts) = call.begin(BatchGetVolumes::DEADLINE);
+        let (batch, facts) = call.begin(METHOD.deadline);
         async move { facts.end(send_batch(shared, admitted, batch).await) }
     }
 
@@ -187,13 +183,13 @@ async fn send_batch(
     let volumes: Vec<_> = volumes
         .map(|(pending, key)| message::volume(&pending.volume, key))
         .collect();
-    let request = |_: &Session, context| v1::BatchGetVolumesRequest {
-        context: Some(context),
+    let request = |_: &Session| v1::BatchGetVolumesRequest {
+        context: None,
         items: volumes.clone(),
     };
     let began = Instant::now();
     let ended = tokio::select! {
-        ended = shared.call::<BatchGetVolumes>(&permit, &preconditions, &session, request) => ended,
+        ended = shared.call(&permit, &preconditions, &session, request) => ended,
         _ = join_all(batch.iter_mut().map(|pending| pending.caller.gone())) => return Vec::new(),
     };
     let response = match ended {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use outrigger_api::v1::{self, AbsenceCertainty, ErrorReason, volume_result::Outcome};
 use outrigger_core::text;
 
-use super::{BatchGetVolumes, VolumeLookup, message};
-use crate::provider::{Error, call::Unary, wire};
+use super::{METHOD, VolumeLookup, message};
+use crate::provider::{Error, wire};
 
 /// One answer for each volume, in the order of their keys.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ fn read_one(outcome: Option<Outcome>, took: Duration) -> Result<VolumeLookup, Er
                 let reason = why.as_deref().unwrap_or(&absent.reason);
                 let message = format!("the volume may exist: {reason}");
                 return Err(Error::Refused {
-                    rpc: BatchGetVolumes::NAME,
+                    rpc: METHOD.name,
                     reason: ErrorReason::DependencyNotReady,
                     message: text::message(&message).into(),
                     retry_after: None,
@@ -70,7 +70,7 @@ fn read_one(outcome: Option<Outcome>, took: Duration) -> Result<VolumeLookup, Er
             reason: text::message(&not_managed.reason).into(),
         }),
         Some(Outcome::Error(status)) => {
-            let error = Error::from_item(BatchGetVolumes::NAME, &status);
+            let error = Error::from_item(METHOD.name, &status);
             Err(error.unwrap_or_else(|| malformed("an error with code OK")))
         }
     }
@@ -78,7 +78,7 @@ fn read_one(outcome: Option<Outcome>, took: Duration) -> Result<VolumeLookup, Er
 
 fn malformed(what: &str) -> Error {
     Error::Malformed {
-        rpc: BatchGetVolumes::NAME,
+        rpc: METHOD.name,
         what: text::message(what).into(),
     }
 }

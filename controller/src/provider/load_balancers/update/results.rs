@@ -2,22 +2,20 @@
 
 use std::time::Duration;
 
-use outrigger_api::v1;
+use outrigger_api::{
+    MethodRequest,
+    v1::{self, CallContext},
+};
+use prost::Message;
 use tokio::{sync::mpsc, time::timeout};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Status};
 
 use crate::provider::{
-    call::{MessageLimits, Unary},
+    call::{Call, MessageLimits},
     details::Checked,
+    gather::silence,
     raw,
 };
-
-/// How long one Service may take, as with a call about it alone: the longest time until the first result and from one
-/// result to the next, for a provider may serve them one after the other.
-pub(super) const PER_SERVICE: Duration = Duration::from_mins(2);
-
-/// `LoadBalancersService.UpdateLoadBalancerNodes`.
-pub(super) struct UpdateLoadBalancerNodes;
 
 /// The request, and where its results go.
 pub(super) struct Feed {
@@ -30,24 +28,29 @@ pub(super) struct Feed {
 pub(super) enum Ending {
     /// The stream is at its end.
     Whole,
-    /// Nothing came for [`PER_SERVICE`].
+    /// Nothing came for as long as the contract allows.
     Silent,
     /// It would not end.
     TooMany,
 }
 
-impl Unary for UpdateLoadBalancerNodes {
-    type Request = Feed;
-    type Response = Ending;
-    const NAME: &'static str = "UpdateLoadBalancerNodes";
-    const DEADLINE: Duration = PER_SERVICE;
-    const CHANGES: bool = true;
-    const WITHOUT: &'static str =
-        "targets are changed with one EnsureLoadBalancer for each Service instead";
+impl Call for Feed {
+    type Message = v1::UpdateLoadBalancerNodesRequest;
+    type Reply = Ending;
 
-    fn deadline(feed: &Feed) -> Duration {
-        let services = u32::try_from(feed.message.items.len());
-        PER_SERVICE.saturating_mul(services.unwrap_or(u32::MAX))
+    fn context_mut(&mut self) -> Option<&mut Option<CallContext>> {
+        MethodRequest::context_mut(&mut self.message)
+    }
+
+    fn bytes(&self) -> usize {
+        self.message.encoded_len()
+    }
+
+    /// As long for each Service as a call about it alone, for a provider may serve them one after the other.
+    fn deadline(&self) -> Duration {
+        let services = u32::try_from(self.message.items.len());
+        let method = Self::Message::METHOD;
+        method.deadline.saturating_mul(services.unwrap_or(u32::MAX))
     }
 
     fn is_whole(ending: &Ending) -> bool {
@@ -55,38 +58,36 @@ impl Unary for UpdateLoadBalancerNodes {
     }
 
     async fn send(
+        call: Request<Self>,
         channel: Checked,
         limits: MessageLimits,
-        request: Request<Feed>,
-    ) -> Result<Response<Ending>, Status> {
-        let (metadata, extensions, Feed { message, results }) = request.into_parts();
+    ) -> Result<Ending, Status> {
+        let (metadata, extensions, Self { message, results }) = call.into_parts();
         let mut room = 2 * message.items.len();
         let request = Request::from_parts(metadata, extensions, message);
-        let path = "/cloudprovider.v1.LoadBalancersService/UpdateLoadBalancerNodes";
-        let opening = raw::server_streaming(channel, limits, path, request);
-        let Ok(response) = timeout(PER_SERVICE, opening).await else {
-            return Ok(Response::new(Ending::Silent));
+        let silence = silence(Self::Message::METHOD);
+        let opening = raw::server_streaming(channel, limits, request);
+        let Ok(stream) = timeout(silence, opening).await else {
+            return Ok(Ending::Silent);
         };
-        let mut stream = response?.into_inner();
-        let ending = loop {
-            let Ok(result) = timeout(PER_SERVICE, stream.message()).await else {
-                break Ending::Silent;
+        let mut stream = stream?;
+        loop {
+            let Ok(message) = timeout(silence, stream.message()).await else {
+                return Ok(Ending::Silent);
             };
             // Whoever reads them reads to the end.
-            let Some(result) = result? else {
-                break Ending::Whole;
+            let Some(message) = message? else {
+                return Ok(Ending::Whole);
             };
-            let part: v1::UpdateLoadBalancerNodesResponse =
-                raw::decode("UpdateLoadBalancerNodesResponse", &result, limits.receive)?;
-            let count = part.results.len().max(1);
-            for result in part.results {
+            let message = raw::decode::<Self::Message>(&message, limits.receive)?;
+            let count = message.results.len().max(1);
+            for result in message.results {
                 let _ = results.send(result).await;
             }
             let Some(less) = room.checked_sub(count) else {
-                break Ending::TooMany;
+                return Ok(Ending::TooMany);
             };
             room = less;
-        };
-        Ok(Response::new(ending))
+        }
     }
 }
