@@ -190,6 +190,18 @@ impl Context {
         self.call.cancellation.cancelled().await;
     }
 
+    /// `Err` once the caller no longer waits, though `work` goes on.
+    pub(crate) async fn unless_cancelled<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Error> {
+        tokio::select! {
+            biased;
+            () = self.cancelled() => Err(Error::cancelled()),
+            done = work => Ok(done),
+        }
+    }
+
     /// `Err` once the caller no longer waits. To be asked before each change in the cloud:
     /// `ctx.check()?`.
     pub fn check(&self) -> Result<(), Error> {

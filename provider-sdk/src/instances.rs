@@ -1,24 +1,35 @@
 //! Machines of the cloud: whether they exist, whether they run, and what they are.
 
 mod capability;
-mod each;
 mod instance;
 mod lookup;
-mod sink;
 
 use std::collections::HashMap;
 use std::future::Future;
 
+use outrigger_api::v1;
+
+use crate::each::look_up_each;
+use crate::sink::{Listed, Sink};
 use crate::{Context, Error, Node};
 
 pub use capability::{InstancesCapability, LookupPreference};
 pub use instance::{Instance, PowerState};
-pub(crate) use lookup::into_wire;
 pub use lookup::{Certainty, Lookup, Outcome, Query, View};
-pub use sink::InstanceSink;
 
 /// Results of a batch by the name of the Node that was asked about.
 pub type Lookups = HashMap<String, Result<Lookup, Error>>;
+
+/// Where [`list_instances`](Instances::list_instances) puts what it finds.
+pub type InstanceSink = Sink<Instance>;
+
+impl Listed for Instance {
+    type Page = v1::ListInstancesResponse;
+
+    fn into_wire(self) -> v1::Instance {
+        self.into_wire()
+    }
+}
 
 /// Looks up instances. Nothing here changes the cloud.
 ///
@@ -74,7 +85,9 @@ pub trait Instances: Send + Sync + 'static {
         nodes: &[Node],
         query: &Query,
     ) -> impl Future<Output = Result<Lookups, Error>> + Send {
-        each::get_each(self, ctx, nodes, query)
+        let concurrency = self.capability().concurrency;
+        let look_up = move |node| self.get_instance(ctx, node, query);
+        look_up_each(ctx, nodes, concurrency, |node| &node.name, look_up)
     }
 
     /// Hands every instance that can be a Node of this cluster to `instances`, each provider ID

@@ -55,9 +55,9 @@
 
 mod address;
 mod context;
+mod each;
 mod effects;
 mod error;
-mod gather;
 mod ingress;
 mod instances;
 mod load_balancers;
@@ -75,6 +75,7 @@ mod server;
 mod service;
 mod setters;
 mod signals;
+mod sink;
 mod socket;
 mod volumes;
 
@@ -106,6 +107,7 @@ pub use runner::{EndpointArgs, ProbeArgs, main, main_with_args};
 pub use serve_error::ServeError;
 pub use server::Server;
 pub use service::{Service, ServicePort};
+pub use sink::Sink;
 pub use socket::{Endpoint, InvalidEndpoint, Listener, SocketError};
 /// Returned by [`Context::cancellation`], accepted by [`Context::detached`].
 pub use tokio_util::sync::CancellationToken;

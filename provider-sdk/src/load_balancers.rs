@@ -2,24 +2,34 @@
 
 mod answer;
 mod capability;
-mod each;
 mod load_balancer;
 mod plan;
-mod sink;
 
 use std::future::Future;
 
+use outrigger_api::v1;
+
+use crate::sink::{Listed, Sink};
 use crate::{Context, Error, Service, Targets};
 
 pub use answer::{Answer, Deleted, Ensured, Observed, Updated};
 pub use capability::LoadBalancersCapability;
-pub(crate) use each::update_each;
 pub use load_balancer::{LoadBalancer, OwnedLoadBalancer, ServiceName};
 pub use plan::{ChangeAction, PlanOperation, PlannedChange};
-pub use sink::LoadBalancerSink;
 
 #[cfg(test)]
 mod tests;
+
+/// Where [`list_load_balancers`](LoadBalancers::list_load_balancers) puts what it finds.
+pub type LoadBalancerSink = Sink<OwnedLoadBalancer>;
+
+impl Listed for OwnedLoadBalancer {
+    type Page = v1::ListLoadBalancersResponse;
+
+    fn into_wire(self) -> v1::OwnedLoadBalancer {
+        self.into_wire()
+    }
+}
 
 /// Makes, changes and removes load balancers.
 ///

@@ -3,12 +3,9 @@
 mod store;
 mod upload;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use outrigger_api::v1;
-
-use crate::{Error, Node};
+use crate::Node;
 
 pub(crate) use store::NodeSets;
 pub(crate) use upload::Upload;
@@ -39,22 +36,6 @@ impl Targets {
             nodes: nodes.into(),
             revision: None,
         }
-    }
-
-    /// The Nodes of a request; refuses Nodes without a name, or with one that came before.
-    pub(crate) fn inline(nodes: Vec<v1::Node>) -> Result<Self, Error> {
-        let mut names = HashSet::with_capacity(nodes.len());
-        for (index, node) in nodes.iter().enumerate() {
-            check_name(&node.name)
-                .and_then(|()| {
-                    let new = names.insert(node.name.as_str());
-                    new.then_some(()).ok_or_else(|| twice(&node.name))
-                })
-                .map_err(|wrong| {
-                    Error::invalid_request(format!("targets.inline.nodes[{index}] {wrong}"))
-                })?;
-        }
-        Ok(Self::new(nodes.into_iter().map(Node::from_wire)))
     }
 
     fn of_revision(mut nodes: Vec<Arc<Node>>, revision: Arc<str>) -> Self {
@@ -93,17 +74,4 @@ impl Targets {
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
-}
-
-/// The mistake in the name of a Node, if there is one.
-fn check_name(name: &str) -> Result<(), String> {
-    match name.len() {
-        0 => Err("has no name".to_owned()),
-        1..=253 => Ok(()),
-        bytes => Err(format!("has a name of {bytes} bytes; send at most 253")),
-    }
-}
-
-fn twice(name: &str) -> String {
-    format!("is {name:?}, which came before; send each name once")
 }

@@ -1,25 +1,37 @@
 //! Routes from Pod CIDRs to Nodes.
 
 mod capability;
-mod each;
 mod route;
-mod sink;
 
 use std::collections::HashMap;
 use std::future::Future;
 
+use outrigger_api::v1;
+
+use crate::each::change_each;
+use crate::sink::{Listed, Sink};
 use crate::{Context, Error};
 
 pub use capability::RoutesCapability;
+pub(crate) use route::network;
 pub use route::{Route, RouteChange};
-pub(crate) use route::{into_wire, network};
-pub use sink::RouteSink;
 
 #[cfg(test)]
 mod tests;
 
 /// Results of a batch by [`Route::destination_cidr`] as the batch spells it.
 pub type RouteChanges = HashMap<String, Result<RouteChange, Error>>;
+
+/// Where [`list_routes`](Routes::list_routes) puts what it finds.
+pub type RouteSink = Sink<Route>;
+
+impl Listed for Route {
+    type Page = v1::ListRoutesResponse;
+
+    fn into_wire(self) -> v1::Route {
+        self.into_wire()
+    }
+}
 
 /// Lists, makes and removes routes.
 ///
@@ -99,9 +111,14 @@ pub trait Routes: Send + Sync + 'static {
         routes: &[Route],
     ) -> impl Future<Output = Result<RouteChanges, Error>> + Send {
         let concurrency = self.capability().concurrency;
-        each::change_each(ctx, routes, concurrency, move |route| {
-            self.create_route(ctx, route)
-        })
+        let create = move |route| self.create_route(ctx, route);
+        change_each(
+            ctx,
+            routes,
+            concurrency,
+            |route| &route.destination_cidr,
+            create,
+        )
     }
 
     /// Removes many routes; as [`create_routes`](Self::create_routes), with
@@ -112,8 +129,13 @@ pub trait Routes: Send + Sync + 'static {
         routes: &[Route],
     ) -> impl Future<Output = Result<RouteChanges, Error>> + Send {
         let concurrency = self.capability().concurrency;
-        each::change_each(ctx, routes, concurrency, move |route| {
-            self.delete_route(ctx, route)
-        })
+        let delete = move |route| self.delete_route(ctx, route);
+        change_each(
+            ctx,
+            routes,
+            concurrency,
+            |route| &route.destination_cidr,
+            delete,
+        )
     }
 }

@@ -4,13 +4,13 @@ mod arrival;
 mod calls;
 mod core;
 mod drain;
-mod effects;
 mod health;
 mod identity;
 mod instances;
 mod keys;
 mod load_balancers;
 mod node_sets;
+mod results;
 mod routes;
 mod running;
 mod unnamed;
@@ -22,10 +22,12 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
-use outrigger_api::v1::{
-    self, instances_service_server, load_balancers_service_server, node_sets_service_server,
-    provider_service_server, routes_service_server, volumes_service_server,
-};
+use outrigger_api::v1::instances_service_server::InstancesServiceServer;
+use outrigger_api::v1::load_balancers_service_server::LoadBalancersServiceServer;
+use outrigger_api::v1::node_sets_service_server::{self, NodeSetsServiceServer};
+use outrigger_api::v1::routes_service_server::RoutesServiceServer;
+use outrigger_api::v1::volumes_service_server::VolumesServiceServer;
+use outrigger_api::v1::{self, provider_service_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_stream::Stream;
 use tonic::server::NamedService;
@@ -36,12 +38,26 @@ use tonic::transport::server::Router;
 
 use self::core::Core;
 use self::unnamed::Unnamed;
-use crate::node_sets::NodeSets;
 use crate::signals::Signals;
 use crate::{BoxError, Endpoint, Instances, Listener, LoadBalancers, Provider, ServeError};
 
 /// Adds one gRPC service, once the settings of the server are known.
 type AddService = Box<dyn FnOnce(&Arc<Core>, &mut RoutesBuilder) + Send>;
+
+/// The place where a further service of the contract plugs in: sets its capability, then this.
+macro_rules! register {
+    ($server:expr, $service:ident, |$core:ident| $rpc:block) => {{
+        let mut server = $server;
+        let add: AddService = Box::new(move |core, routes| {
+            let ($core, max_bytes) = (Arc::clone(core), core.max_message_bytes);
+            routes.add_service($service::new($rpc).max_decoding_message_size(max_bytes));
+        });
+        server
+            .services
+            .insert(<$service<()> as NamedService>::NAME, add);
+        server
+    }};
+}
 
 /// A provider, ready to be served.
 ///
@@ -62,7 +78,6 @@ pub struct Server {
     capabilities: v1::Capabilities,
     services: BTreeMap<&'static str, AddService>,
     wrappers: Vec<Box<dyn FnOnce(Routes) -> Routes + Send>>,
-    node_sets: Arc<NodeSets>,
     max_message_bytes: usize,
 }
 
@@ -74,63 +89,48 @@ impl Server {
             capabilities: v1::Capabilities::default(),
             services: BTreeMap::new(),
             wrappers: Vec::new(),
-            node_sets: Arc::default(),
             max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
         }
     }
 
     /// Serves instances. Registered twice, the last one counts.
     pub fn instances(mut self, instances: impl Instances) -> Self {
-        let instances = Arc::new(instances);
         let capability = instances.capability();
         self.capabilities.instances = Some(capability.to_wire());
-        self.register::<instances_service_server::InstancesServiceServer<()>>(Box::new(
-            move |core, routes| {
-                let rpc = instances::InstancesRpc::new(Arc::clone(core), instances, &capability);
-                routes.add_service(
-                    instances_service_server::InstancesServiceServer::new(rpc)
-                        .max_decoding_message_size(core.max_message_bytes),
-                );
-            },
-        ))
+        let (instances, list) = (Arc::new(instances), capability.list);
+        register!(self, InstancesServiceServer, |core| {
+            instances::InstancesRpc {
+                core,
+                instances,
+                list,
+            }
+        })
     }
 
     /// Serves load balancers, and node sets with them: backend nodes travel once, and each call gets
     /// those that it names. Registered twice, the last one counts.
     pub fn load_balancers(mut self, load_balancers: impl LoadBalancers) -> Self {
-        let load_balancers = Arc::new(load_balancers);
         let capability = load_balancers.capability();
         self.capabilities.load_balancers = Some(capability.to_wire());
         self.capabilities.node_sets = Some(v1::NodeSetsCapability {
             max_sets: 1,
             deltas: true,
         });
-        let node_sets = Arc::clone(&self.node_sets);
-        let server = self
-            .register::<load_balancers_service_server::LoadBalancersServiceServer<()>>(Box::new(
-                move |core, routes| {
-                    let rpc = load_balancers::LoadBalancersRpc::new(
-                        Arc::clone(core),
-                        load_balancers,
-                        capability,
-                        node_sets,
-                    );
-                    routes.add_service(
-                        load_balancers_service_server::LoadBalancersServiceServer::new(rpc)
-                            .max_decoding_message_size(core.max_message_bytes),
-                    );
-                },
-            ));
-        let node_sets = Arc::clone(&server.node_sets);
-        server.register::<node_sets_service_server::NodeSetsServiceServer<()>>(Box::new(
-            move |core, routes| {
-                let rpc = node_sets::NodeSetsRpc::new(Arc::clone(core), node_sets);
-                routes.add_service(
-                    node_sets_service_server::NodeSetsServiceServer::new(rpc)
-                        .max_decoding_message_size(core.max_message_bytes),
-                );
-            },
-        ))
+        let server = register!(self, LoadBalancersServiceServer, |core| {
+            load_balancers::LoadBalancersRpc::new(core, load_balancers, capability)
+        });
+        register!(server, NodeSetsServiceServer, |core| {
+            node_sets::NodeSetsRpc { core }
+        })
+    }
+
+    /// The node sets that are held at one time; named at handshake. Default 1, and controllers use no more. To be
+    /// called after [`load_balancers`](Self::load_balancers).
+    pub fn max_node_sets(mut self, sets: u32) -> Self {
+        if let Some(offered) = &mut self.capabilities.node_sets {
+            offered.max_sets = sets;
+        }
+        self
     }
 
     /// Offers no node sets: every call brings its backend nodes along, as to a provider that was
@@ -144,34 +144,21 @@ impl Server {
 
     /// Serves routes. Registered twice, the last one counts.
     pub fn routes(mut self, routes: impl crate::Routes) -> Self {
-        let routes = Arc::new(routes);
         let capability = routes.capability();
         self.capabilities.routes = Some(capability.to_wire());
-        self.register::<routes_service_server::RoutesServiceServer<()>>(Box::new(
-            move |core, services| {
-                let rpc = routes::RoutesRpc::new(Arc::clone(core), routes, &capability);
-                services.add_service(
-                    routes_service_server::RoutesServiceServer::new(rpc)
-                        .max_decoding_message_size(core.max_message_bytes),
-                );
-            },
-        ))
+        let (routes, most) = (Arc::new(routes), capability.max_in_flight);
+        register!(self, RoutesServiceServer, |core| {
+            routes::RoutesRpc::new(core, routes, most)
+        })
     }
 
     /// Serves volumes. Registered twice, the last one counts.
     pub fn volumes(mut self, volumes: impl crate::Volumes) -> Self {
+        self.capabilities.volumes = Some(volumes.capability().to_wire());
         let volumes = Arc::new(volumes);
-        let capability = volumes.capability();
-        self.capabilities.volumes = Some(capability.to_wire());
-        self.register::<volumes_service_server::VolumesServiceServer<()>>(Box::new(
-            move |core, services| {
-                let rpc = volumes::VolumesRpc::new(Arc::clone(core), volumes, &capability);
-                services.add_service(
-                    volumes_service_server::VolumesServiceServer::new(rpc)
-                        .max_decoding_message_size(core.max_message_bytes),
-                );
-            },
-        ))
+        register!(self, VolumesServiceServer, |core| {
+            volumes::VolumesRpc { core, volumes }
+        })
     }
 
     /// Wraps all services, those of the SDK included, for instance in a tower layer:
@@ -314,12 +301,6 @@ impl Server {
     {
         let (core, router) = self.build()?;
         drain::serve(&core, router, incoming, shutdown, None).await
-    }
-
-    /// The place where a further service of the contract plugs in: sets its capability, then this.
-    fn register<S: NamedService>(mut self, add: AddService) -> Self {
-        self.services.insert(S::NAME, add);
-        self
     }
 
     fn build(self) -> Result<(Arc<Core>, Router), ServeError> {

@@ -1,17 +1,16 @@
 //! Volumes of the cloud: where they can be used.
 
 mod capability;
-mod each;
 mod lookup;
 mod volume;
 
 use std::collections::HashMap;
 use std::future::Future;
 
+use crate::each::look_up_each;
 use crate::{Context, Error};
 
 pub use capability::VolumesCapability;
-pub(crate) use lookup::into_wire;
 pub use lookup::{NodeRequirement, NodeTerm, VolumeLookup, VolumeTopology};
 pub use volume::{Volume, VolumeSource, VolumeSourceKind};
 
@@ -59,6 +58,8 @@ pub trait Volumes: Send + Sync + 'static {
         ctx: &Context,
         volumes: &[Volume],
     ) -> impl Future<Output = Result<VolumeLookups, Error>> + Send {
-        each::get_each(self, ctx, volumes)
+        let concurrency = self.capability().concurrency;
+        let look_up = move |volume| self.get_volume(ctx, volume);
+        look_up_each(ctx, volumes, concurrency, |volume| &volume.key, look_up)
     }
 }

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use outrigger_api::v1;
+use outrigger_api::v1::{self, instance_result::Outcome as Wire};
 use tokio::time::Instant;
 
 use crate::error::duration;
 use crate::setters::setters;
-use crate::{Effects, Error, Instance};
+use crate::{Effects, Instance};
 
 /// The options of a lookup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,29 +36,22 @@ setters! { plain Query {
 } }
 
 impl Query {
-    /// Refuses a negative staleness; reads a view of a later minor as everything.
+    /// A view of a later minor is read as everything.
     pub(crate) fn from_wire(
         view: v1::InstanceView,
         max_staleness: Option<prost_types::Duration>,
-    ) -> Result<Self, Error> {
-        let max_staleness = match max_staleness.map(Duration::try_from) {
-            None => Duration::ZERO,
-            Some(Ok(staleness)) => staleness,
-            Some(Err(_)) => {
-                return Err(Error::invalid_request(
-                    "max_staleness is negative; send zero to have the cloud asked now",
-                ));
-            }
-        };
+    ) -> Self {
         let view = match view {
             v1::InstanceView::Unspecified | v1::InstanceView::Full => View::Full,
             v1::InstanceView::Metadata => View::Metadata,
             v1::InstanceView::State => View::State,
         };
-        Ok(Self {
+        Self {
             view,
-            max_staleness,
-        })
+            max_staleness: max_staleness
+                .and_then(|staleness| staleness.try_into().ok())
+                .unwrap_or_default(),
+        }
     }
 }
 
@@ -165,33 +158,15 @@ impl From<Instance> for Lookup {
     }
 }
 
-/// The wire form of one result. `asked_at` is when the call began.
-pub(crate) fn into_wire(
-    key: String,
-    result: Result<Lookup, Error>,
-    asked_at: Instant,
-) -> v1::InstanceResult {
-    use v1::instance_result::Outcome as Wire;
-    let (outcome, effects) = match result {
-        Ok(Lookup { outcome, effects }) => {
-            let outcome = match outcome {
-                Outcome::Found(instance) => Wire::Found(instance.into_wire()),
-                Outcome::Absent { certainty, age } => {
-                    Wire::Absent(absent(certainty, age, asked_at))
-                }
-                Outcome::NotManaged(reason) => Wire::NotManaged(v1::NotManaged { reason }),
-            };
-            (outcome, effects)
-        }
-        Err(error) => {
-            let (status, effects) = error.into_item();
-            (Wire::Error(status), effects)
-        }
-    };
-    v1::InstanceResult {
-        key,
-        outcome: Some(outcome),
-        effects: effects.map(Effects::into_wire),
+impl Lookup {
+    /// The wire form. `asked_at` is when the call began.
+    pub(crate) fn into_wire(self, asked_at: Instant) -> (Wire, Option<Effects>) {
+        let outcome = match self.outcome {
+            Outcome::Found(instance) => Wire::Found(instance.into_wire()),
+            Outcome::Absent { certainty, age } => Wire::Absent(absent(certainty, age, asked_at)),
+            Outcome::NotManaged(reason) => Wire::NotManaged(v1::NotManaged { reason }),
+        };
+        (outcome, self.effects)
     }
 }
 

@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use outrigger_api::v1::{self, route_result::Outcome};
 
 use crate::setters::setters;
-use crate::{Address, Effects, Error};
+use crate::{Address, Effects};
 
 /// A route from a Pod CIDR to a Node.
 ///
@@ -121,27 +121,15 @@ setters! { plain Route {
     with_compare_node_addresses => compare_node_addresses: bool,
 } }
 
-/// The wire form of one result: of a creation the route, of a deletion its absence.
-pub(crate) fn into_wire(
-    key: String,
-    result: Result<RouteChange, Error>,
-    is_creation: bool,
-) -> v1::RouteResult {
-    let (outcome, effects) = match result {
-        Ok(RouteChange { route, effects }) if is_creation => {
-            let route = route.map(Route::into_wire).unwrap_or_default();
-            (Outcome::Found(route), effects)
-        }
-        Ok(RouteChange { effects, .. }) => (Outcome::Absent(v1::Absent::default()), effects),
-        Err(error) => {
-            let (status, effects) = error.into_item();
-            (Outcome::Error(status), effects)
-        }
-    };
-    v1::RouteResult {
-        key,
-        outcome: Some(outcome),
-        effects: effects.map(Effects::into_wire),
+impl RouteChange {
+    /// The wire form: of a creation the route, of a deletion its absence.
+    pub(crate) fn into_wire(self, is_creation: bool) -> (Outcome, Option<Effects>) {
+        let outcome = if is_creation {
+            Outcome::Found(self.route.map(Route::into_wire).unwrap_or_default())
+        } else {
+            Outcome::Absent(v1::Absent::default())
+        };
+        (outcome, self.effects)
     }
 }
 

@@ -1,7 +1,6 @@
 use std::net::IpAddr;
 
 use outrigger_api::v1::{self, route_result::Outcome};
-use tonic::Code;
 
 use super::*;
 use crate::{Address, Effects};
@@ -48,33 +47,15 @@ fn a_listed_route_comes_back_unchanged() {
 }
 
 #[test]
-fn a_result_has_the_key_of_its_request_and_an_outcome_in_any_case() {
-    let asked = || Route::new("10.1.2.0/24").with_node_name("n-1");
+fn a_creation_answers_the_route_and_a_deletion_its_absence() {
     let effects = || Effects::default().with_remove_annotations(["x.test/y".to_owned()]);
-    let named = asked().with_name("r-1");
-    let created = RouteChange::created(named).with_effects(effects());
-    let refused = Error::quota_exceeded("full").with_effects(effects());
-    let wire = |result, is_creation| {
-        let wire = into_wire("10.1.2.0/24".to_owned(), result, is_creation);
-        assert_eq!(wire.key, "10.1.2.0/24");
-        (wire.outcome.unwrap(), wire.effects)
-    };
-    let (made, said) = wire(Ok(created), true);
-    assert!(
-        matches!(&made, Outcome::Found(route) if route.name == "r-1"),
-        "{made:?}"
-    );
-    assert_eq!(said.unwrap().remove_annotations, ["x.test/y"]);
-    let (failed, said) = wire(Err(refused), true);
-    let full = Code::ResourceExhausted as i32;
-    assert!(
-        matches!(&failed, Outcome::Error(status) if status.code == full),
-        "{failed:?}"
-    );
-    assert_eq!(said.unwrap().remove_annotations, ["x.test/y"]);
-    let (unnamed, _) = wire(Ok(RouteChange::created(None)), true);
-    assert_eq!(unnamed, Outcome::Found(v1::Route::default()));
-    let (gone, said) = wire(Ok(RouteChange::deleted()), false);
-    assert!(matches!(gone, Outcome::Absent(_)), "{gone:?}");
-    assert_eq!(said, None);
+    let named = Route::new("10.1.2.0/24").with_name("r-1");
+    let created = RouteChange::created(named.clone()).with_effects(effects());
+    let found = Outcome::Found(named.into_wire());
+    assert_eq!(created.into_wire(true), (found, Some(effects())));
+    let unnamed = RouteChange::created(None).into_wire(true);
+    assert_eq!(unnamed, (Outcome::Found(v1::Route::default()), None));
+    let gone = RouteChange::deleted().with_effects(effects());
+    let absent = Outcome::Absent(v1::Absent::default());
+    assert_eq!(gone.into_wire(false), (absent, Some(effects())));
 }

@@ -7,17 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use outrigger_api::v1;
-use prost::Message;
+use outrigger_api::{BatchRequest, Method, MethodRequest, v1};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_stream::Stream;
 use tokio_util::sync::DropGuard;
-use tonic::{Code, Response, Status};
+use tonic::{Code, Request, Response, Status};
 use tracing::{Instrument, Span};
 
 use super::arrival::Arrival;
-use super::core::{Core, Session};
+use super::core::{Core, ending};
+use super::results::{Answered, respond};
+use crate::each::Results;
+use crate::sink::{Listed, Sink};
 use crate::{Cluster, Context, Error, ErrorReason};
 
 /// How long a handler may run on after its caller stopped waiting.
@@ -26,84 +28,134 @@ const CANCEL_GRACE: Duration = Duration::from_secs(30);
 /// The stream of answers to a call.
 pub(super) type Answers<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
 
-/// The answer to a call, or its error as a status.
-pub(super) async fn answered<T>(
-    answer: impl Future<Output = Result<T, Error>>,
-) -> Result<Response<T>, Status> {
-    answer.await.map(Response::new).map_err(Error::into_status)
-}
-
-/// A response that the caller would refuse is an error with the reason, not a broken call. `lower` names
-/// the setting that makes responses smaller.
-pub(super) fn within<M: Message>(
-    max_bytes: usize,
-    response: M,
-    lower: &'static str,
-) -> Result<M, Error> {
-    let bytes = response.encoded_len();
-    if bytes > max_bytes {
-        return Err(Error::internal(format!(
-            "the answer has {bytes} bytes, more than the {max_bytes} that the controller accepts; \
-             lower {lower}"
-        )));
-    }
-    Ok(response)
-}
+/// Where the answers of a stream go.
+pub(super) type Sender<M> = mpsc::Sender<Result<M, Status>>;
 
 /// One call that passed the checks which all calls share.
 pub(super) struct Call {
-    pub(super) session: Session,
+    /// Largest message that the controller accepts, in bytes.
+    max_bytes: usize,
     core: Arc<Core>,
     ctx: Context,
     span: Span,
 }
 
+impl Core {
+    /// Answers a call with one message.
+    pub(super) async fn unary<R, F>(
+        self: &Arc<Self>,
+        request: Request<R>,
+        handler: impl FnOnce(Context, R) -> F,
+    ) -> Result<Response<R::Response>, Status>
+    where
+        R: MethodRequest,
+        F: Future<Output = Result<R::Response, Error>> + Send + 'static,
+    {
+        let (call, request) = Call::admit(self, request)?;
+        call.run(|ctx| handler(ctx, request)).await
+    }
+
+    /// Answers a batch with exactly one result for each item, in the order of the request. `outcome` is the wire
+    /// form of what the handler finds.
+    pub(super) async fn batch<B, T, F>(
+        self: &Arc<Self>,
+        request: Request<B>,
+        handler: impl FnOnce(Context, B) -> F,
+        outcome: impl Fn(T) -> Answered<B> + Send + 'static,
+    ) -> Result<Response<B::Response>, Status>
+    where
+        B: BatchRequest,
+        T: Send + 'static,
+        F: Future<Output = Result<Results<T>, Error>> + Send + 'static,
+    {
+        let (call, request) = Call::admit(self, request)?;
+        let keys = request.items().iter().map(B::key);
+        let keys: Vec<_> = keys.map(str::to_owned).collect();
+        let max_bytes = call.max_bytes;
+        let response = call.run(|ctx| {
+            let answers = handler(ctx, request);
+            async move { respond::<B, T>(keys, answers.await?, outcome, max_bytes) }
+        });
+        response.await
+    }
+
+    /// Answers a call with a stream: the handler sends its messages itself, and its error ends the stream.
+    pub(super) fn stream<R, F>(
+        self: &Arc<Self>,
+        request: Request<R>,
+        handler: impl FnOnce(Context, R, Sender<R::Response>) -> F,
+    ) -> Result<Response<Answers<R::Response>>, Status>
+    where
+        R: MethodRequest,
+        F: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        let (call, request) = Call::admit(self, request)?;
+        let messages = call.stream(|ctx, sender| handler(ctx, request, sender));
+        Ok(Response::new(Box::pin(messages)))
+    }
+
+    /// Answers a call with a list.
+    pub(super) fn list<R, T, F>(
+        self: &Arc<Self>,
+        request: Request<R>,
+        is_served: bool,
+        handler: impl FnOnce(Context, R, Sink<T>) -> F,
+    ) -> Result<Response<Answers<T::Page>>, Status>
+    where
+        R: MethodRequest<Response = T::Page>,
+        T: Listed,
+        F: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        if !is_served {
+            return Err(not_served::<R>().into_status());
+        }
+        let (call, request) = Call::admit(self, request)?;
+        let max_bytes = call.max_bytes;
+        let messages = call.stream(|ctx, sender| {
+            let sink = Sink::new(ctx.clone(), sender, max_bytes);
+            handler(ctx, request, sink)
+        });
+        Ok(Response::new(Box::pin(messages)))
+    }
+}
+
+/// The error of a method that this provider leaves out.
+pub(super) fn not_served<R: MethodRequest>() -> Error {
+    Error::capability_disabled(format!("this provider does not serve {}", R::METHOD.name))
+}
+
 impl Call {
     /// Checks what every request but `Handshake` and `GetStatus` carries.
-    pub(super) fn admit<T>(
-        core: &Arc<Core>,
-        rpc: &'static str,
-        request: &tonic::Request<T>,
-        context: impl FnOnce(&T) -> Option<&v1::CallContext>,
-    ) -> Result<Self, Error> {
-        let context = context(request.get_ref());
-        Self::admit_context(core, rpc, Arrival::of(request), context)
+    fn admit<R: MethodRequest>(core: &Arc<Core>, request: Request<R>) -> Result<(Self, R), Status> {
+        let arrival = Arrival::of(&request);
+        let mut request = request.into_inner();
+        let context = request.context_mut().and_then(Option::take);
+        let call = Self::admit_context(core, R::METHOD, arrival, context);
+        Ok((call.map_err(Error::into_status)?, request))
     }
 
     /// As [`admit`](Self::admit), of a call whose context comes in a stream.
     pub(super) fn admit_context(
         core: &Arc<Core>,
-        rpc: &'static str,
+        method: &Method,
         arrival: Arrival,
-        context: Option<&v1::CallContext>,
+        context: Option<v1::CallContext>,
     ) -> Result<Self, Error> {
-        if core.running.draining() {
-            return Err(Error::shutting_down(
-                "this provider is ending; connect again",
-            ));
-        }
-        let context = context.ok_or_else(|| {
-            Error::invalid_request("the request has no context; send request_id and cluster_name")
-        })?;
-        let request_id = &context.request_id;
-        if request_id.is_empty() || request_id.len() > 64 {
-            return Err(Error::invalid_request(format!(
-                "context.request_id has {} bytes; send 1 to 64",
-                request_id.len()
-            )));
-        }
+        core.refuse_when_draining()?;
+        let context = context.unwrap_or_default();
         let session = core.session(&context.cluster_name)?;
+        let (rpc, request_id) = (method.name, &context.request_id);
         let traceparent = arrival.traceparent.as_deref();
         let span = tracing::info_span!("call", rpc, request_id, traceparent);
         let ctx = Context::new(
-            request_id.clone(),
+            context.request_id,
             cluster(&session.cluster, &context.cluster_uid),
             arrival.deadline,
             arrival.traceparent,
             core.running.stop.child_token(),
         );
         Ok(Self {
-            session,
+            max_bytes: session.max_send_bytes,
             core: Arc::clone(core),
             ctx,
             span,
@@ -112,10 +164,12 @@ impl Call {
 
     /// Runs a handler and waits for its answer, at most until the deadline. Dropping the returned
     /// future cancels the handler's context, but not the handler.
-    pub(super) async fn run<T, H, F>(self, handler: H) -> Result<T, Error>
+    pub(super) async fn run<T, F>(
+        self,
+        handler: impl FnOnce(Context) -> F,
+    ) -> Result<Response<T>, Status>
     where
         T: Send + 'static,
-        H: FnOnce(Context) -> F,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let deadline = self.ctx.deadline();
@@ -131,26 +185,21 @@ impl Call {
             None => Ok(task.await),
         };
         let Ok(ended) = ended else {
-            return Err(Error::deadline_exceeded());
+            return Err(Error::deadline_exceeded().into_status());
         };
         guard.disarm();
-        match ended {
-            Ok(result) => result,
-            // Handlers' panics are caught, so the runtime is going away.
-            Err(_) => Err(Error::shutting_down(
-                "this provider is ending; connect again",
-            )),
-        }
+        // Handlers' panics are caught, so the runtime is going away.
+        let result = ended.unwrap_or_else(|_| Err(ending()));
+        result.map(Response::new).map_err(Error::into_status)
     }
 
     /// Runs a handler that sends its messages itself, and ends the stream with its error.
-    pub(super) fn stream<M, H, F>(
+    fn stream<M, F>(
         self,
-        handler: H,
+        handler: impl FnOnce(Context, Sender<M>) -> F,
     ) -> impl Stream<Item = Result<M, Status>> + Send + 'static
     where
         M: Send + 'static,
-        H: FnOnce(Context, mpsc::Sender<Result<M, Status>>) -> F,
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         // One message waits while the next is gathered: the most that a slow reader costs.

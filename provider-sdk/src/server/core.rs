@@ -7,6 +7,7 @@ use parking_lot::RwLock;
 use uuid::Uuid;
 
 use super::running::Running;
+use crate::node_sets::NodeSets;
 use crate::{Cluster, Error, Provider, ProviderInfo, ProviderStatus, Readiness, ServeError};
 
 pub(super) struct Core {
@@ -15,6 +16,7 @@ pub(super) struct Core {
     pub(super) boot_id: String,
     pub(super) capabilities: v1::Capabilities,
     pub(super) max_message_bytes: usize,
+    pub(super) node_sets: NodeSets,
     pub(super) running: Running,
     /// The latest handshake. A process serves one controller at a time (an old one may drain while
     /// the next starts), so the latest is the one that counts.
@@ -37,7 +39,10 @@ impl Core {
     ) -> Result<Self, ServeError> {
         let info = provider.info();
         check(&info, &capabilities)?;
+        let declared = capabilities.node_sets.as_ref();
+        let max_sets = declared.map_or(0, |declared| declared.max_sets);
         Ok(Self {
+            node_sets: NodeSets::new(max_sets),
             provider,
             info,
             boot_id: Uuid::new_v4().to_string(),
@@ -67,6 +72,13 @@ impl Core {
             cluster: Arc::new(cluster),
             max_send_bytes,
         });
+    }
+
+    pub(super) fn refuse_when_draining(&self) -> Result<(), Error> {
+        if self.running.draining() {
+            return Err(ending());
+        }
+        Ok(())
     }
 
     /// The handshake under which calls about `cluster_name` are made.
@@ -102,90 +114,91 @@ impl Core {
     }
 }
 
+pub(super) fn ending() -> Error {
+    Error::shutting_down("this provider is ending; connect again")
+}
+
 /// Declarations that the controller would refuse at handshake are refused at the start, where the
 /// author sees it.
 fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), ServeError> {
+    let refused = |wrong: String| Err(ServeError::Provider(wrong));
     let name = &info.name;
     let legal = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-');
     if name.is_empty() || name.len() > 63 || !name.bytes().all(legal) {
-        return Err(ServeError::Provider(format!(
+        return refused(format!(
             "the name {name:?} is not legal: use 1 to 63 of a-z, 0-9 and '-'"
-        )));
+        ));
     }
+    let mut numbers = Vec::new();
     if let Some(instances) = &capabilities.instances {
-        if !(1..=500).contains(&instances.max_batch_size) {
-            return Err(ServeError::Provider(format!(
-                "InstancesCapability.max_batch_size is {}: use 1 to 500",
-                instances.max_batch_size
-            )));
-        }
+        numbers.push((
+            "Instances",
+            "max_batch_size",
+            instances.max_batch_size,
+            1..=500,
+        ));
         if instances.provider_id_prefixes.iter().any(String::is_empty) {
-            return Err(ServeError::Provider(
+            return refused(
                 "InstancesCapability.provider_id_prefixes has an empty prefix, which would claim \
                  every Node of the cluster: remove it"
                     .to_owned(),
-            ));
+            );
         }
     }
     if let Some(routes) = &capabilities.routes {
-        let (size, batches) = (routes.max_batch_size, routes.max_in_flight);
-        if !(1..=500).contains(&size) {
-            return Err(ServeError::Provider(format!(
-                "RoutesCapability.max_batch_size is {size}: use 1 to 500"
-            )));
-        }
-        if batches > 64 {
-            return Err(ServeError::Provider(format!(
-                "RoutesCapability.max_in_flight is {batches}: use at most 64"
-            )));
+        numbers.push(("Routes", "max_batch_size", routes.max_batch_size, 1..=500));
+        numbers.push(("Routes", "max_in_flight", routes.max_in_flight, 0..=64));
+    }
+    if let Some(volumes) = &capabilities.volumes {
+        numbers.push(("Volumes", "max_batch_size", volumes.max_batch_size, 1..=500));
+        numbers.push(("Volumes", "max_in_flight", volumes.max_in_flight, 0..=64));
+        let is_name = |name: &String| {
+            (1..=253).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let drivers = &volumes.csi_drivers;
+        if drivers.len() > 64 || !drivers.iter().all(is_name) {
+            return refused(
+                "VolumesCapability.csi_drivers are more than 64, or one is not 1 to 253 visible \
+                 characters"
+                    .to_owned(),
+            );
         }
     }
-    if let Some(wrong) = capabilities.volumes.as_ref().and_then(wrong_volumes) {
-        return Err(ServeError::Provider(format!("VolumesCapability.{wrong}")));
+    if let Some(balancers) = &capabilities.load_balancers {
+        let (services, classes) = (balancers.max_services_per_update, &balancers.classes);
+        numbers.push((
+            "LoadBalancers",
+            "max_services_per_update",
+            services,
+            1..=200,
+        ));
+        let revision = balancers.configuration_revision.len();
+        for (is_wrong, wrong) in [
+            (
+                classes.len() > 64 || classes.iter().any(String::is_empty),
+                "classes are more than 64, or one is empty".to_owned(),
+            ),
+            (
+                balancers.without_default_class && classes.is_empty(),
+                "without_default_class without classes serves no Service at all".to_owned(),
+            ),
+            (
+                revision > 64,
+                format!("configuration_revision has {revision} bytes: use at most 64"),
+            ),
+        ] {
+            if is_wrong {
+                return refused(format!("LoadBalancersCapability.{wrong}"));
+            }
+        }
     }
-    let load_balancers = capabilities.load_balancers.as_ref();
-    if let Some(wrong) = load_balancers.and_then(wrong_load_balancers) {
-        return Err(ServeError::Provider(format!(
-            "LoadBalancersCapability.{wrong}"
-        )));
+    for (of, field, number, legal) in numbers {
+        if !legal.contains(&number) {
+            let (least, most) = legal.into_inner();
+            return refused(format!(
+                "{of}Capability.{field} is {number}: use {least} to {most}"
+            ));
+        }
     }
     Ok(())
-}
-
-fn wrong_volumes(capability: &v1::VolumesCapability) -> Option<String> {
-    let (size, calls) = (capability.max_batch_size, capability.max_in_flight);
-    let is_name = |name: &String| {
-        (1..=253).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    let drivers = &capability.csi_drivers;
-    if drivers.len() > 64 || !drivers.iter().all(is_name) {
-        Some("csi_drivers are more than 64, or one is not 1 to 253 visible characters".to_owned())
-    } else if !(1..=500).contains(&size) {
-        Some(format!("max_batch_size is {size}: use 1 to 500"))
-    } else if calls > 64 {
-        Some(format!("max_in_flight is {calls}: use at most 64"))
-    } else {
-        None
-    }
-}
-
-fn wrong_load_balancers(capability: &v1::LoadBalancersCapability) -> Option<String> {
-    let services = capability.max_services_per_update;
-    let classes = &capability.classes;
-    let revision = capability.configuration_revision.len();
-    if !(1..=200).contains(&services) {
-        Some(format!(
-            "max_services_per_update is {services}: use 1 to 200"
-        ))
-    } else if classes.len() > 64 || classes.iter().any(String::is_empty) {
-        Some("classes are more than 64, or one is empty".to_owned())
-    } else if capability.without_default_class && classes.is_empty() {
-        Some("without_default_class without classes serves no Service at all".to_owned())
-    } else if revision > 64 {
-        Some(format!(
-            "configuration_revision has {revision} bytes: use at most 64"
-        ))
-    } else {
-        None
-    }
 }

@@ -27,15 +27,6 @@ impl Identity {
     pub(super) fn new(core: Arc<Core>) -> Self {
         Self { core }
     }
-
-    fn refuse_when_draining(&self) -> Result<(), Error> {
-        if self.core.running.draining() {
-            return Err(Error::shutting_down(
-                "this provider is ending; connect again",
-            ));
-        }
-        Ok(())
-    }
 }
 
 #[tonic::async_trait]
@@ -46,6 +37,7 @@ impl ProviderService for Identity {
     ) -> Result<Response<v1::HandshakeResponse>, Status> {
         let request = request.into_inner();
         let minor = self
+            .core
             .refuse_when_draining()
             .and_then(|()| negotiate(MINORS, request.min_minor, request.max_minor))
             .map_err(Error::into_status)?;
@@ -82,7 +74,9 @@ impl ProviderService for Identity {
         &self,
         _request: Request<v1::GetStatusRequest>,
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
-        self.refuse_when_draining().map_err(Error::into_status)?;
+        self.core
+            .refuse_when_draining()
+            .map_err(Error::into_status)?;
         let status = self.core.status();
         Ok(Response::new(v1::GetStatusResponse {
             readiness: readiness(status.readiness).into(),

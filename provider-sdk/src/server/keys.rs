@@ -14,11 +14,11 @@ use crate::{Context, Error};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Keys that are being worked on, or waited for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Keys {
     locks: parking_lot::Mutex<HashMap<String, Arc<Mutex<()>>>>,
-    /// One permit for each key that may be worked on at a time; none: all of them.
-    slots: Option<Arc<Semaphore>>,
+    /// One permit for each piece of work that may go on at a time.
+    slots: Arc<Semaphore>,
 }
 
 /// A key that is held until this is dropped.
@@ -33,14 +33,18 @@ pub(super) struct Held {
 }
 
 impl Keys {
-    /// Keys of which at most `most` are worked on at a time; 0: any number.
+    /// Keys with slots for `most` pieces of work at a time; 0: any number.
     ///
     /// The controller keeps to that number of calls, but a handler outlives a call whose deadline
     /// passed or whose connection was lost, and one update is about many Services.
     pub(super) fn at_most(most: u32) -> Self {
+        let slots = match most {
+            0 => Semaphore::MAX_PERMITS,
+            most => most as usize,
+        };
         Self {
-            slots: (most > 0).then(|| Arc::new(Semaphore::new(most as usize))),
-            ..Self::default()
+            locks: parking_lot::Mutex::default(),
+            slots: Arc::new(Semaphore::new(slots)),
         }
     }
 
@@ -56,36 +60,31 @@ impl Keys {
         }
     }
 
-    /// The key, if no other call has it now. For keys without a limit of their number.
+    /// Waits for a slot, to be held as long as the work takes.
+    pub(super) async fn slot(&self, ctx: &Context) -> Result<OwnedSemaphorePermit, Error> {
+        let slot = Arc::clone(&self.slots).acquire_owned();
+        // It is never closed.
+        ctx.unless_cancelled(slot).await?.map_err(Error::unexpected)
+    }
+
+    /// The key without a slot, if no other call has it now.
     pub(super) fn try_hold(self: &Arc<Self>, key: &str) -> Option<Held> {
         let mut held = self.claim(key);
         held.guard = Some(Arc::clone(&held.lock).try_lock_owned().ok()?);
         Some(held)
     }
 
-    /// Waits for its turn, in the order of arrival.
+    /// Waits for its turn, in the order of arrival, and then for a slot.
     pub(super) async fn hold(self: &Arc<Self>, ctx: &Context, key: &str) -> Result<Held, Error> {
         // Made before the wait, so that a cancelled wait leaves nothing behind either.
         let mut held = self.claim(key);
         let turn = timeout(PATIENCE, Arc::clone(&held.lock).lock_owned());
-        let turn = tokio::select! {
-            biased;
-            () = ctx.cancelled() => return Err(Error::cancelled()),
-            turn = turn => turn,
-        };
-        held.guard = Some(turn.map_err(|_| {
+        held.guard = Some(ctx.unless_cancelled(turn).await?.map_err(|_| {
             Error::operation_in_progress(format!(
                 "another call about Service {key} has been running for {PATIENCE:?}"
             ))
         })?);
-        if let Some(slots) = &self.slots {
-            held.slot = tokio::select! {
-                biased;
-                () = ctx.cancelled() => return Err(Error::cancelled()),
-                // It is never closed.
-                slot = Arc::clone(slots).acquire_owned() => slot.ok(),
-            };
-        }
+        held.slot = Some(self.slot(ctx).await?);
         Ok(held)
     }
 }
@@ -116,7 +115,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_key_is_held_once_and_leaves_nothing_behind() {
-        let (keys, ctx) = (Arc::new(Keys::default()), ctx());
+        let (keys, ctx) = (Arc::new(Keys::at_most(0)), ctx());
         let first = keys.hold(&ctx, "a").await.unwrap();
         keys.hold(&ctx, "b").now_or_never().unwrap().unwrap();
         assert!(keys.hold(&ctx, "a").now_or_never().is_none());
@@ -131,7 +130,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_is_tried_without_a_wait() {
-        let keys = Arc::new(Keys::default());
+        let keys = Arc::new(Keys::at_most(0));
         let first = keys.try_hold("a").unwrap();
         assert!(keys.try_hold("a").is_none());
         assert!(keys.hold(&ctx(), "a").now_or_never().is_none());
@@ -159,7 +158,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_waits_is_next() {
-        let (keys, ctx) = (Arc::new(Keys::default()), ctx());
+        let (keys, ctx) = (Arc::new(Keys::at_most(0)), ctx());
         let first = keys.hold(&ctx, "a").await.unwrap();
         let second = keys.hold(&ctx, "a");
         tokio::pin!(second);

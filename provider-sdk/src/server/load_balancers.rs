@@ -1,50 +1,48 @@
-//! `LoadBalancersService`: requests checked and serialised before a vendor's handler.
+//! `LoadBalancersService`: changes serialised before a vendor's handler.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
-use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures::FutureExt;
+use futures::StreamExt;
 use outrigger_api::v1::{self, load_balancers_service_server::LoadBalancersService};
+use outrigger_api::{BatchRequest, ItemResult};
 use tonic::{Request, Response, Status};
 
-use super::calls::{Answers, Call, answered};
+use super::calls::{Answers, Sender, not_served};
 use super::core::Core;
 use super::keys::Keys;
-use crate::load_balancers::{LoadBalancerSink, update_each};
-use crate::node_sets::NodeSets;
+use crate::each::each;
 use crate::{
-    Answer, Ensured, Error, LoadBalancers, LoadBalancersCapability, PlanOperation, PlannedChange,
-    Service, Updated,
+    Answer, Context, Ensured, Error, LoadBalancerSink, LoadBalancers, LoadBalancersCapability,
+    PlanOperation, PlannedChange, Service, Updated,
 };
 
-pub(super) struct LoadBalancersRpc<L> {
+pub(super) struct LoadBalancersRpc<L>(Arc<Shared<L>>);
+
+struct Shared<L> {
     core: Arc<Core>,
-    load_balancers: Arc<L>,
-    capability: Arc<LoadBalancersCapability>,
-    node_sets: Arc<NodeSets>,
+    load_balancers: L,
+    capability: LoadBalancersCapability,
     keys: Arc<Keys>,
 }
 
 impl<L: LoadBalancers> LoadBalancersRpc<L> {
     pub(super) fn new(
         core: Arc<Core>,
-        load_balancers: Arc<L>,
+        load_balancers: L,
         mut capability: LoadBalancersCapability,
-        node_sets: Arc<NodeSets>,
     ) -> Self {
         let max_in_flight = capability.max_in_flight;
         if max_in_flight > 0 {
             capability.concurrency = capability.concurrency.min(max_in_flight as usize);
         }
-        Self {
+        Self(Arc::new(Shared {
             core,
             load_balancers,
-            capability: Arc::new(capability),
-            node_sets,
+            capability,
             keys: Arc::new(Keys::at_most(max_in_flight)),
-        }
+        }))
     }
 }
 
@@ -54,54 +52,44 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         &self,
         request: Request<v1::GetLoadBalancerRequest>,
     ) -> Result<Response<v1::GetLoadBalancerResponse>, Status> {
-        answered(async {
-            let call = Call::admit(&self.core, "GetLoadBalancer", &request, |request| {
-                request.context.as_ref()
-            })?;
-            let request = request.into_inner();
+        let shared = Arc::clone(&self.0);
+        let get = async move |ctx, request: v1::GetLoadBalancerRequest| {
             let service = named(request.service)?;
-            let targets = match request.targets {
-                Some(targets) => Some(self.node_sets.resolve(Some(targets))?),
-                None => None,
-            };
-            let load_balancers = Arc::clone(&self.load_balancers);
-            let response = call.run(async move |ctx| {
-                let answer = load_balancers.get_load_balancer(&ctx, &service, targets.as_ref());
-                let answer = Some(answer.await?.into_wire());
-                Ok(v1::GetLoadBalancerResponse { answer })
-            });
-            response.await
-        })
-        .await
+            let targets = request
+                .targets
+                .map(|targets| shared.core.node_sets.resolve(Some(targets)));
+            let targets = targets.transpose()?;
+            let answer = shared
+                .load_balancers
+                .get_load_balancer(&ctx, &service, targets.as_ref());
+            let answer = Some(answer.await?.into_wire());
+            Ok(v1::GetLoadBalancerResponse { answer })
+        };
+        self.0.core.unary(request, get).await
     }
 
     async fn ensure_load_balancer(
         &self,
         request: Request<v1::EnsureLoadBalancerRequest>,
     ) -> Result<Response<v1::EnsureLoadBalancerResponse>, Status> {
-        answered(async {
-            let call = Call::admit(&self.core, "EnsureLoadBalancer", &request, |request| {
-                request.context.as_ref()
-            })?;
-            let request = request.into_inner();
+        let shared = Arc::clone(&self.0);
+        let ensure = async move |ctx: Context, request: v1::EnsureLoadBalancerRequest| {
             let service = named(request.service)?;
-            let targets = self.node_sets.resolve(request.targets)?;
-            let held = request.held_addresses.map(addresses).transpose()?;
-            if !self.capability.serves(&service) {
-                let answer = Some(Answer::from(Ensured::NotManaged).into_wire());
-                return Ok(v1::EnsureLoadBalancerResponse { answer });
-            }
-            let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
-            let response = call.run(async move |ctx| {
-                let ctx = ctx.with_held_addresses(held);
-                let _key = keys.hold(&ctx, &service.uid).await?;
-                let answer = load_balancers.ensure_load_balancer(&ctx, &service, &targets);
-                let answer = Some(answer.await?.into_wire());
-                Ok(v1::EnsureLoadBalancerResponse { answer })
-            });
-            response.await
-        })
-        .await
+            let targets = shared.core.node_sets.resolve(request.targets)?;
+            let answer = if shared.capability.serves(&service) {
+                let ctx = ctx.with_held_addresses(request.held_addresses.as_ref().map(addresses));
+                let _held = shared.keys.hold(&ctx, &service.uid).await?;
+                let answer = shared
+                    .load_balancers
+                    .ensure_load_balancer(&ctx, &service, &targets);
+                answer.await?
+            } else {
+                Ensured::NotManaged.into()
+            };
+            let answer = Some(answer.into_wire());
+            Ok(v1::EnsureLoadBalancerResponse { answer })
+        };
+        self.0.core.unary(request, ensure).await
     }
 
     type UpdateLoadBalancerNodesStream = Answers<v1::UpdateLoadBalancerNodesResponse>;
@@ -110,56 +98,58 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         &self,
         request: Request<v1::UpdateLoadBalancerNodesRequest>,
     ) -> Result<Response<Self::UpdateLoadBalancerNodesStream>, Status> {
-        answered(async {
-            let call = Call::admit(&self.core, "UpdateLoadBalancerNodes", &request, |request| {
-                request.context.as_ref()
-            })?;
-            let request = request.into_inner();
-            let services = request.items;
-            check_services(&services, self.capability.max_services_per_update as usize)?;
-            let services: Vec<_> = services.into_iter().map(Service::from_wire).collect();
-            let targets = self.node_sets.resolve(request.targets)?;
-            let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
-            let capability = Arc::clone(&self.capability);
-            let messages = call.stream(async move |ctx, results| {
-                let update = async |service| {
-                    if !capability.serves(service) {
-                        return Ok(Answer::from(Updated::NotManaged));
-                    }
-                    let _held = keys.hold(&ctx, &service.uid).await?;
-                    let updated =
-                        load_balancers.update_load_balancer_nodes(&ctx, service, &targets);
-                    AssertUnwindSafe(updated)
-                        .catch_unwind()
-                        .await
-                        .unwrap_or_else(|panic| Err(ctx.panicked(panic.as_ref())))
+        use v1::load_balancer_result::Outcome;
+        let shared = Arc::clone(&self.0);
+        let update = async move |ctx: Context,
+                                 request: v1::UpdateLoadBalancerNodesRequest,
+                                 results: Sender<_>| {
+            let services = request.items.into_iter().map(Service::from_wire);
+            let services: Vec<_> = services.collect();
+            let targets = shared.core.node_sets.resolve(request.targets)?;
+            let update = async |service| {
+                if !shared.capability.serves(service) {
+                    return Ok(Answer::from(Updated::NotManaged));
+                }
+                let _held = shared.keys.hold(&ctx, &service.uid).await?;
+                let load_balancers = &shared.load_balancers;
+                load_balancers
+                    .update_load_balancer_nodes(&ctx, service, &targets)
+                    .await
+            };
+            let mut updated = pin!(each(
+                &ctx,
+                &services,
+                shared.capability.concurrency,
+                &update
+            ));
+            while let Some((service, answer)) = updated.next().await {
+                let key = service.uid.clone();
+                let result = match answer {
+                    Ok(answer) => ItemResult::new(key, Outcome::Found(answer.into_wire())),
+                    Err(error) => ItemResult::failed(key, error.into_rpc_status()),
                 };
-                update_each(&ctx, &services, capability.concurrency, &results, update).await
-            });
-            Ok(Box::pin(messages) as Answers<_>)
-        })
-        .await
+                let response = v1::UpdateLoadBalancerNodesRequest::response(vec![result]);
+                // A result without a reader is dropped: its Service is asked about again.
+                let _ = ctx.unless_cancelled(results.send(Ok(response))).await;
+            }
+            ctx.check()
+        };
+        self.0.core.stream(request, update)
     }
 
     async fn delete_load_balancer(
         &self,
         request: Request<v1::DeleteLoadBalancerRequest>,
     ) -> Result<Response<v1::DeleteLoadBalancerResponse>, Status> {
-        answered(async {
-            let call = Call::admit(&self.core, "DeleteLoadBalancer", &request, |request| {
-                request.context.as_ref()
-            })?;
-            let service = named(request.into_inner().service)?;
-            let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
-            let response = call.run(async move |ctx| {
-                let _held = keys.hold(&ctx, &service.uid).await?;
-                let answer = load_balancers.delete_load_balancer(&ctx, &service).await?;
-                let answer = Some(answer.into_wire());
-                Ok(v1::DeleteLoadBalancerResponse { answer })
-            });
-            response.await
-        })
-        .await
+        let shared = Arc::clone(&self.0);
+        let delete = async move |ctx, request: v1::DeleteLoadBalancerRequest| {
+            let service = named(request.service)?;
+            let _held = shared.keys.hold(&ctx, &service.uid).await?;
+            let answer = shared.load_balancers.delete_load_balancer(&ctx, &service);
+            let answer = Some(answer.await?.into_wire());
+            Ok(v1::DeleteLoadBalancerResponse { answer })
+        };
+        self.0.core.unary(request, delete).await
     }
 
     type ListLoadBalancersStream = Answers<v1::ListLoadBalancersResponse>;
@@ -168,44 +158,29 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         &self,
         request: Request<v1::ListLoadBalancersRequest>,
     ) -> Result<Response<Self::ListLoadBalancersStream>, Status> {
-        answered(async {
-            let call = Call::admit(&self.core, "ListLoadBalancers", &request, |request| {
-                request.context.as_ref()
-            })?;
-            if !self.capability.list {
-                return Err(Error::capability_disabled(
-                    "this provider does not list load balancers",
-                ));
-            }
-            let max_bytes = call.session.max_send_bytes;
-            let load_balancers = Arc::clone(&self.load_balancers);
-            let messages = call.stream(async move |ctx, messages| {
-                let mut sink = LoadBalancerSink::new(ctx.clone(), messages, max_bytes);
-                load_balancers.list_load_balancers(&ctx, &mut sink).await?;
-                sink.complete().await
-            });
-            Ok(Box::pin(messages) as Answers<_>)
-        })
-        .await
+        let shared = Arc::clone(&self.0);
+        let list = async move |ctx, _, mut sink: LoadBalancerSink| {
+            shared
+                .load_balancers
+                .list_load_balancers(&ctx, &mut sink)
+                .await?;
+            sink.complete().await
+        };
+        self.0.core.list(request, self.0.capability.list, list)
     }
 
     async fn plan_load_balancer(
         &self,
         request: Request<v1::PlanLoadBalancerRequest>,
     ) -> Result<Response<v1::PlanLoadBalancerResponse>, Status> {
-        answered(async {
-            let call = Call::admit(&self.core, "PlanLoadBalancer", &request, |request| {
-                request.context.as_ref()
-            })?;
-            if !self.capability.plan {
-                return Err(Error::capability_disabled(
-                    "this provider does not plan load balancers",
-                ));
+        let shared = Arc::clone(&self.0);
+        let plan = async move |ctx, request: v1::PlanLoadBalancerRequest| {
+            if !shared.capability.plan {
+                return Err(not_served::<v1::PlanLoadBalancerRequest>());
             }
-            let request = request.into_inner();
             let operation = match request.operation() {
                 v1::PlanOperation::Ensure => {
-                    PlanOperation::Ensure(self.node_sets.resolve(request.targets)?)
+                    PlanOperation::Ensure(shared.core.node_sets.resolve(request.targets)?)
                 }
                 v1::PlanOperation::Delete => PlanOperation::Delete,
                 v1::PlanOperation::Unspecified => {
@@ -215,74 +190,28 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
                 }
             };
             let service = named(request.service)?;
-            let unserved =
-                matches!(operation, PlanOperation::Ensure(_)) && !self.capability.serves(&service);
-            if unserved {
+            if matches!(operation, PlanOperation::Ensure(_)) && !shared.capability.serves(&service)
+            {
                 return Ok(v1::PlanLoadBalancerResponse::default());
             }
-            let load_balancers = Arc::clone(&self.load_balancers);
-            let response = call.run(async move |ctx| {
-                let changes = load_balancers.plan_load_balancer(&ctx, &service, &operation);
-                let changes = changes
-                    .await?
-                    .into_iter()
-                    .map(PlannedChange::into_wire)
-                    .collect();
-                Ok(v1::PlanLoadBalancerResponse { changes })
-            });
-            response.await
-        })
-        .await
+            let changes = shared
+                .load_balancers
+                .plan_load_balancer(&ctx, &service, &operation);
+            let changes = changes.await?.into_iter();
+            let changes = changes.map(PlannedChange::into_wire).collect();
+            Ok(v1::PlanLoadBalancerResponse { changes })
+        };
+        self.0.core.unary(request, plan).await
     }
 }
 
+/// The Service of a request. Without its key nothing in the cloud is this Service's alone.
 fn named(service: Option<v1::Service>) -> Result<Service, Error> {
-    let service = service.ok_or_else(|| Error::invalid_request("the request has no service"))?;
-    match wrong(&service) {
-        None => Ok(Service::from_wire(service)),
-        Some(wrong) => Err(Error::invalid_request(format!("service {wrong}"))),
-    }
+    let service = service.filter(|service| !service.uid.is_empty());
+    let service = service.map(Service::from_wire);
+    service.ok_or_else(|| Error::invalid_request("the request has no Service with a UID"))
 }
 
-fn addresses(held: v1::HeldAddresses) -> Result<Arc<[IpAddr]>, Error> {
-    let read = |ip: String| {
-        let parsed = ip.parse::<IpAddr>();
-        parsed.map_err(|_| {
-            Error::invalid_request(format!("held_addresses has {ip:?}, which is no IP address"))
-        })
-    };
-    held.ips.into_iter().map(read).collect()
-}
-
-fn check_services(services: &[v1::Service], max: usize) -> Result<(), Error> {
-    if services.is_empty() || services.len() > max {
-        return Err(Error::invalid_request(format!(
-            "the request is about {} services; send 1 to {max} \
-             (LoadBalancersCapability.max_services_per_update)",
-            services.len()
-        )));
-    }
-    let mut uids = HashSet::with_capacity(services.len());
-    for (index, service) in services.iter().enumerate() {
-        let wrong = wrong(service).or_else(|| {
-            let uid = service.uid.as_str();
-            (!uids.insert(uid)).then(|| format!("has the UID {uid:?}, which came before"))
-        });
-        if let Some(wrong) = wrong {
-            return Err(Error::invalid_request(format!("services[{index}] {wrong}")));
-        }
-    }
-    Ok(())
-}
-
-/// The mistake in the key of a Service or its name, if there is one.
-fn wrong(service: &v1::Service) -> Option<String> {
-    [
-        ("UID", &service.uid),
-        ("namespace", &service.namespace),
-        ("name", &service.name),
-    ]
-    .into_iter()
-    .find(|(_, text)| !(1..=253).contains(&text.len()))
-    .map(|(field, text)| format!("has a {field} of {} bytes; send 1 to 253", text.len()))
+fn addresses(held: &v1::HeldAddresses) -> Arc<[IpAddr]> {
+    held.ips.iter().filter_map(|ip| ip.parse().ok()).collect()
 }

@@ -1,8 +1,8 @@
 //! `NodeSetsService`: uploads, applied as a whole or not at all.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use outrigger_api::MethodRequest;
 use outrigger_api::v1::{
     self, node_sets_service_server::NodeSetsService, sync_node_set_request::Part,
 };
@@ -10,23 +10,13 @@ use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::arrival::Arrival;
-use super::calls::{Call, answered};
+use super::calls::Call;
 use super::core::Core;
-use crate::Error;
-use crate::node_sets::{NodeSets, Upload};
-
-/// The deadline of an upload whose caller names none.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::node_sets::Upload;
+use crate::{Context, Error};
 
 pub(super) struct NodeSetsRpc {
-    core: Arc<Core>,
-    node_sets: Arc<NodeSets>,
-}
-
-impl NodeSetsRpc {
-    pub(super) fn new(core: Arc<Core>, node_sets: Arc<NodeSets>) -> Self {
-        Self { core, node_sets }
-    }
+    pub(super) core: Arc<Core>,
 }
 
 #[tonic::async_trait]
@@ -35,44 +25,42 @@ impl NodeSetsService for NodeSetsRpc {
         &self,
         request: Request<Streaming<v1::SyncNodeSetRequest>>,
     ) -> Result<Response<v1::SyncNodeSetResponse>, Status> {
-        answered(async {
-            let arrival = Arrival::of(&request);
-            let until = arrival.deadline.unwrap_or(Instant::now() + PATIENCE);
-            let mut parts = request.into_inner();
+        let arrival = Arrival::of(&request);
+        let method = v1::SyncNodeSetRequest::METHOD;
+        let deadline = arrival.deadline;
+        let until = deadline.unwrap_or_else(|| Instant::now() + method.deadline);
+        let mut parts = request.into_inner();
+        let begun = async {
             let Some(Part::Begin(mut begin)) = next(&mut parts, until).await? else {
                 return Err(Error::invalid_request(
                     "the upload does not start with begin",
                 ));
             };
             let context = begin.context.take();
-            let call = Call::admit_context(&self.core, "SyncNodeSet", arrival, context.as_ref())?;
-            let node_sets = Arc::clone(&self.node_sets);
-            let response = call.run(async move |ctx| {
-                let mut upload = Upload::begin(&node_sets, begin)?;
-                loop {
-                    let part = tokio::select! {
-                        biased;
-                        () = ctx.cancelled() => return Err(Error::cancelled()),
-                        part = next(&mut parts, until) => part?,
-                    };
-                    match part {
-                        Some(Part::Chunk(chunk)) => upload.chunk(chunk)?,
-                        Some(Part::Commit(commit)) => return upload.commit(&node_sets, commit),
-                        Some(Part::Begin(_)) => {
-                            return Err(Error::invalid_request("the upload begins twice"));
-                        }
-                        // A cancelled upload looks like this too.
-                        None => {
-                            return Err(Error::invalid_request(
-                                "the upload ended without commit; nothing was applied",
-                            ));
-                        }
+            let call = Call::admit_context(&self.core, method, arrival, context)?;
+            Ok((call, begin))
+        };
+        let (call, begin) = begun.await.map_err(Error::into_status)?;
+        let core = Arc::clone(&self.core);
+        let sync = async move |ctx: Context| {
+            let mut upload = Upload::begin(&core.node_sets, begin)?;
+            loop {
+                match ctx.unless_cancelled(next(&mut parts, until)).await?? {
+                    Some(Part::Chunk(chunk)) => upload.chunk(chunk)?,
+                    Some(Part::Commit(commit)) => return upload.commit(&core.node_sets, commit),
+                    Some(Part::Begin(_)) => {
+                        return Err(Error::invalid_request("the upload begins twice"));
+                    }
+                    // A cancelled upload looks like this too.
+                    None => {
+                        return Err(Error::invalid_request(
+                            "the upload ended without commit; nothing was applied",
+                        ));
                     }
                 }
-            });
-            response.await
-        })
-        .await
+            }
+        };
+        call.run(sync).await
     }
 }
 

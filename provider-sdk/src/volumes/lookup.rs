@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 
 use outrigger_api::v1::{self, AbsenceCertainty, volume_result::Outcome};
 
-use crate::Error;
 use crate::setters::setters;
 
 /// The outcome of a lookup.
@@ -77,18 +76,14 @@ setters! { VolumeTopology {
     with_node_terms => node_terms: Vec<NodeTerm>,
 } }
 
-/// The wire form of one result.
-pub(crate) fn into_wire(key: String, result: Result<VolumeLookup, Error>) -> v1::VolumeResult {
-    let outcome = match result {
-        Ok(VolumeLookup::Found(topology)) => Outcome::Found(topology_into_wire(topology)),
-        Ok(VolumeLookup::Absent(reason)) => absent(AbsenceCertainty::Confirmed, reason),
-        Ok(VolumeLookup::NotVisibleYet(reason)) => absent(AbsenceCertainty::NotVisibleYet, reason),
-        Ok(VolumeLookup::NotManaged(reason)) => Outcome::NotManaged(v1::NotManaged { reason }),
-        Err(error) => Outcome::Error(error.into_item().0),
-    };
-    v1::VolumeResult {
-        key,
-        outcome: Some(outcome),
+impl VolumeLookup {
+    pub(crate) fn into_wire(self) -> Outcome {
+        match self {
+            Self::Found(topology) => Outcome::Found(topology.into_wire()),
+            Self::Absent(reason) => absent(AbsenceCertainty::Confirmed, reason),
+            Self::NotVisibleYet(reason) => absent(AbsenceCertainty::NotVisibleYet, reason),
+            Self::NotManaged(reason) => Outcome::NotManaged(v1::NotManaged { reason }),
+        }
     }
 }
 
@@ -100,15 +95,17 @@ fn absent(certainty: AbsenceCertainty, reason: String) -> Outcome {
     })
 }
 
-fn topology_into_wire(topology: VolumeTopology) -> v1::VolumeTopology {
-    let term = |term: NodeTerm| v1::VolumeNodeTerm {
-        requirements: term
-            .into_iter()
-            .map(|NodeRequirement { key, values }| v1::VolumeNodeRequirement { key, values })
-            .collect(),
-    };
-    v1::VolumeTopology {
-        labels: topology.labels.into_iter().collect(),
-        node_terms: topology.node_terms.into_iter().map(term).collect(),
+impl VolumeTopology {
+    fn into_wire(self) -> v1::VolumeTopology {
+        let term = |term: NodeTerm| v1::VolumeNodeTerm {
+            requirements: term
+                .into_iter()
+                .map(|NodeRequirement { key, values }| v1::VolumeNodeRequirement { key, values })
+                .collect(),
+        };
+        v1::VolumeTopology {
+            labels: self.labels.into_iter().collect(),
+            node_terms: self.node_terms.into_iter().map(term).collect(),
+        }
     }
 }

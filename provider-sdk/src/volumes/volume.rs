@@ -70,6 +70,8 @@ pub enum VolumeSource {
         /// `storagePolicyID`.
         storage_policy_id: String,
     },
+    /// None that this crate knows.
+    Unknown,
 }
 
 /// In-tree kinds of a [`VolumeSource`].
@@ -116,14 +118,15 @@ impl Volume {
         }
     }
 
-    /// Moves the message's fields; `None`: it has no source that this minor knows.
-    pub(crate) fn from_wire(wire: v1::Volume) -> Option<Self> {
-        Some(Self {
+    /// Moves the message's fields.
+    pub(crate) fn from_wire(wire: v1::Volume) -> Self {
+        let known = wire.source.and_then(|source| source.source);
+        Self {
             key: wire.key,
             name: wire.name,
-            source: source(wire.source?.source?),
+            source: known.map_or(VolumeSource::Unknown, source),
             labels: wire.labels,
-        })
+        }
     }
 }
 

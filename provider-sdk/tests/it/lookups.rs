@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outrigger_api::v1::{
-    self, AbsenceCertainty, Absent, BatchGetInstancesRequest, CallContext, InstanceResult,
+    self, AbsenceCertainty, Absent, BatchGetInstancesRequest, InstanceResult,
     instance_result::Outcome as Wire,
 };
 use outrigger_provider_sdk::{
@@ -12,86 +12,7 @@ use outrigger_provider_sdk::{
 };
 use tonic::Code;
 
-use crate::harness::{
-    Batch, Each, Named, Rig, ask, context, finds_all, found, lookup, node, reason,
-};
-
-fn batch_of_three() -> Server {
-    let capability = InstancesCapability::default().with_max_batch_size(3);
-    Server::new(Named::new()).instances(Each(capability, async |_: Context, node: Node| {
-        Ok(found(&node.name))
-    }))
-}
-
-#[tokio::test]
-async fn requests_that_break_the_contract_never_reach_a_handler() {
-    let rig = Rig::serve(batch_of_three());
-    let mut client = rig.instances().await;
-    let with_context = |context| BatchGetInstancesRequest {
-        context,
-        ..ask(&["a"])
-    };
-    let with_node = |node| BatchGetInstancesRequest {
-        items: vec![node],
-        ..ask(&[])
-    };
-    let named = |request_id: &str| {
-        with_context(Some(CallContext {
-            request_id: request_id.to_owned(),
-            ..context("")
-        }))
-    };
-    let negative = prost_types::Duration {
-        seconds: -1,
-        nanos: 0,
-    };
-    for (request, text) in [
-        (with_context(None), "no context"),
-        (named(""), "request_id has 0 bytes"),
-        (named(&"r".repeat(65)), "request_id has 65 bytes"),
-        (ask(&[]), "0 nodes; send 1 to 3"),
-        (ask(&["a", "b", "c", "d"]), "4 nodes; send 1 to 3"),
-        (ask(&["a", ""]), "nodes[1] has no name"),
-        (ask(&["a", "b", "a"]), "nodes[2] is \"a\", which"),
-        (
-            with_node(node("x".repeat(254))),
-            "nodes[0] has a name of 254 bytes",
-        ),
-        (
-            with_node(v1::Node {
-                provider_id: "y".repeat(1025),
-                ..node("a")
-            }),
-            "nodes[0] has a provider_id of 1025 bytes",
-        ),
-        (
-            BatchGetInstancesRequest {
-                max_staleness: Some(negative),
-                ..ask(&["a"])
-            },
-            "max_staleness is negative",
-        ),
-    ] {
-        let refused = lookup(&mut client, request).await.unwrap_err();
-        assert_eq!(
-            (refused.code(), reason(&refused).as_str()),
-            (Code::InvalidArgument, "INVALID_REQUEST")
-        );
-        assert!(
-            refused.message().contains(text),
-            "{} lacks {text}",
-            refused.message()
-        );
-    }
-    assert_eq!(
-        lookup(&mut client, ask(&["a", "b", "c"]))
-            .await
-            .unwrap()
-            .results
-            .len(),
-        3
-    );
-}
+use crate::harness::{Batch, Each, Named, Rig, ask, finds_all, found, lookup, node, reason};
 
 #[tokio::test]
 async fn each_outcome_travels() {

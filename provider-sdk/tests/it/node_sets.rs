@@ -211,7 +211,6 @@ async fn an_incomplete_upload_is_not_applied() {
             vec![begin("", "r1", 2), chunk(&["a"], &[]), commit(1)],
             "node_count is 2",
         ),
-        (vec![Part::Begin(NodeSetBegin::default())], "no context"),
     ] {
         let refused = caller.sync(parts).await.unwrap_err();
         assert_eq!(reason(&refused), "INVALID_REQUEST", "{refused}");
@@ -277,16 +276,21 @@ async fn node_sets_are_offered_with_load_balancers_unless_they_are_not_wanted() 
         let answer = handshake(rig.dial().await, 1, 1).await.unwrap();
         let mut caller = Caller::dial(&rig).await;
         let synced = caller.sync(vec![begin("", "r1", 0), commit(0)]).await;
-        (answer.capabilities.unwrap().node_sets.is_some(), synced)
+        let offered = answer.capabilities.unwrap().node_sets;
+        let offered = offered.map(|offered| (offered.max_sets, offered.deltas));
+        (offered, synced)
     };
     let (named, synced) = offered(Server::new(Named::new()).load_balancers(Names)).await;
-    assert!(named && synced.is_ok());
+    assert_eq!((named, synced.unwrap().as_str()), (Some((1, true)), "r1"));
+    let server = Server::new(Named::new()).load_balancers(Names);
+    let (named, synced) = offered(server.max_node_sets(4)).await;
+    assert_eq!((named, synced.unwrap().as_str()), (Some((4, true)), "r1"));
     let server = Server::new(Named::new())
         .load_balancers(Names)
         .without_node_sets();
     let (named, synced) = offered(server).await;
     assert_eq!(
         (named, reason(&synced.unwrap_err()).as_str()),
-        (false, "CAPABILITY_DISABLED")
+        (None, "CAPABILITY_DISABLED")
     );
 }
