@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use outrigger_api::v1;
+use outrigger_api::v1::{self, LoadBalancerDisposition as Wire};
 
 use super::load_balancer::{LoadBalancer, status};
 use crate::error::{cut, duration};
@@ -162,51 +162,9 @@ impl Deleted {
     }
 }
 
-fn in_range(after: Duration) -> prost_types::Duration {
-    duration(after.clamp(RETRY_AFTER.0, RETRY_AFTER.1))
-}
-
-/// The parts of an answer that follow from its outcome.
-#[derive(Default)]
-struct Parts {
-    disposition: v1::LoadBalancerDisposition,
-    identity: Option<v1::LoadBalancerIdentity>,
-    status: Option<v1::LoadBalancerStatus>,
-    retry_after: Option<Duration>,
-}
-
-impl Parts {
-    fn of(disposition: v1::LoadBalancerDisposition) -> Self {
-        Self {
-            disposition,
-            ..Self::default()
-        }
-    }
-
-    fn ready(load_balancer: LoadBalancer) -> Self {
-        let (identity, status) = load_balancer.into_wire();
-        Self {
-            identity: Some(identity),
-            status: Some(status),
-            ..Self::of(v1::LoadBalancerDisposition::Ready)
-        }
-    }
-
-    /// Without addresses the status is left out, since an empty one says nothing.
-    fn known(mut self, load_balancer: Option<LoadBalancer>) -> Self {
-        if let Some((identity, status)) = load_balancer.map(LoadBalancer::into_wire) {
-            self.identity = Some(identity);
-            self.status = (!status.ingress.is_empty()).then_some(status);
-        }
-        self
-    }
-
-    fn in_progress(retry_after: Option<Duration>) -> Self {
-        Self {
-            retry_after,
-            ..Self::of(v1::LoadBalancerDisposition::InProgress)
-        }
-    }
+/// The wire form of an outcome, without the parts that go beside it.
+trait Disposed {
+    fn into_wire(self) -> v1::LoadBalancerAnswer;
 }
 
 impl<T> Answer<T> {
@@ -216,75 +174,91 @@ impl<T> Answer<T> {
     )]
     pub(crate) fn into_wire(self) -> v1::LoadBalancerAnswer
     where
-        T: Into<Parts>,
+        T: Disposed,
     {
-        let Parts {
-            disposition,
-            identity,
-            status,
-            retry_after,
-        } = self.outcome.into();
         v1::LoadBalancerAnswer {
-            disposition: disposition.into(),
-            status,
-            retry_after: retry_after.map(in_range),
-            identity,
             effects: self.effects.map(Effects::into_wire),
             reason: cut(self.reason, 128),
             message: cut(self.message, 1024),
+            ..self.outcome.into_wire()
         }
     }
 }
 
-impl From<Observed> for Parts {
-    fn from(observed: Observed) -> Self {
-        use v1::LoadBalancerDisposition as Wire;
-        match observed {
-            Observed::Ready(load_balancer) => Self::ready(load_balancer),
-            Observed::Differs(load_balancer) => Self::of(Wire::Differs).known(Some(load_balancer)),
-            Observed::InProgress(load_balancer) => Self::in_progress(None).known(load_balancer),
-            Observed::NotManaged => Self::of(Wire::NotManaged),
-            Observed::Absent => Self::of(Wire::Absent),
+fn stands(disposition: Wire) -> v1::LoadBalancerAnswer {
+    v1::LoadBalancerAnswer {
+        disposition: disposition.into(),
+        ..v1::LoadBalancerAnswer::default()
+    }
+}
+
+/// Without addresses the status is left out, since an empty one says nothing.
+fn known(disposition: Wire, load_balancer: Option<LoadBalancer>) -> v1::LoadBalancerAnswer {
+    let (identity, status) = load_balancer.map(LoadBalancer::into_wire).unzip();
+    v1::LoadBalancerAnswer {
+        identity,
+        status: status.filter(|status| !status.ingress.is_empty()),
+        ..stands(disposition)
+    }
+}
+
+fn in_progress(
+    retry_after: Duration,
+    load_balancer: Option<LoadBalancer>,
+) -> v1::LoadBalancerAnswer {
+    let (shortest, longest) = RETRY_AFTER;
+    v1::LoadBalancerAnswer {
+        retry_after: Some(duration(retry_after.clamp(shortest, longest))),
+        ..known(Wire::InProgress, load_balancer)
+    }
+}
+
+impl Disposed for Observed {
+    fn into_wire(self) -> v1::LoadBalancerAnswer {
+        match self {
+            Self::Ready(load_balancer) => known(Wire::Ready, Some(load_balancer)),
+            Self::Differs(load_balancer) => known(Wire::Differs, Some(load_balancer)),
+            Self::InProgress(load_balancer) => known(Wire::InProgress, load_balancer),
+            Self::NotManaged => stands(Wire::NotManaged),
+            Self::Absent => stands(Wire::Absent),
         }
     }
 }
 
-impl From<Ensured> for Parts {
-    fn from(ensured: Ensured) -> Self {
-        match ensured {
-            Ensured::Ready(load_balancer) => Self::ready(load_balancer),
-            Ensured::InProgress {
+impl Disposed for Ensured {
+    fn into_wire(self) -> v1::LoadBalancerAnswer {
+        match self {
+            Self::Ready(load_balancer) => known(Wire::Ready, Some(load_balancer)),
+            Self::InProgress {
                 retry_after,
                 load_balancer,
-            } => Self::in_progress(Some(retry_after)).known(load_balancer),
-            Ensured::NotManaged => Self::of(v1::LoadBalancerDisposition::NotManaged),
+            } => in_progress(retry_after, load_balancer),
+            Self::NotManaged => stands(Wire::NotManaged),
         }
     }
 }
 
-impl From<Updated> for Parts {
-    fn from(updated: Updated) -> Self {
-        use v1::LoadBalancerDisposition as Wire;
-        match updated {
-            Updated::Ready { ingress } => Self {
+impl Disposed for Updated {
+    fn into_wire(self) -> v1::LoadBalancerAnswer {
+        match self {
+            Self::Ready { ingress } => v1::LoadBalancerAnswer {
                 status: ingress.map(status),
-                ..Self::of(Wire::Ready)
+                ..stands(Wire::Ready)
             },
-            Updated::InProgress { retry_after } => Self::in_progress(Some(retry_after)),
-            Updated::NotManaged => Self::of(Wire::NotManaged),
-            Updated::Absent => Self::of(Wire::Absent),
+            Self::InProgress { retry_after } => in_progress(retry_after, None),
+            Self::NotManaged => stands(Wire::NotManaged),
+            Self::Absent => stands(Wire::Absent),
         }
     }
 }
 
-impl From<Deleted> for Parts {
-    fn from(deleted: Deleted) -> Self {
-        use v1::LoadBalancerDisposition as Wire;
-        match deleted {
-            Deleted::Absent => Self::of(Wire::Absent),
-            Deleted::Retained => Self::of(Wire::Retained),
-            Deleted::NotManaged => Self::of(Wire::NotManaged),
-            Deleted::InProgress { retry_after } => Self::in_progress(Some(retry_after)),
+impl Disposed for Deleted {
+    fn into_wire(self) -> v1::LoadBalancerAnswer {
+        match self {
+            Self::Absent => stands(Wire::Absent),
+            Self::Retained => stands(Wire::Retained),
+            Self::NotManaged => stands(Wire::NotManaged),
+            Self::InProgress { retry_after } => in_progress(retry_after, None),
         }
     }
 }
