@@ -64,8 +64,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The request breaks the contract. The server checks requests before a handler sees them, so a
-    /// vendor rarely needs it. Not repeated unchanged.
+    /// The request breaks the contract, or lacks the cluster's UID that tags need. Not repeated unchanged.
     invalid_request => InvalidRequest;
     /// An annotation of the object has a bad value: name it and the legal ones. Shown on the
     /// object and not repeated until the object changes.

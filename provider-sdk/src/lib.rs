@@ -6,12 +6,12 @@
 //!
 //! ```text
 //!  controller ── gRPC over a Unix socket ──► Server ──► your Provider, Instances, LoadBalancers, Routes
-//!                                            socket, handshake, health, checks of requests,
-//!                                            deadlines, panics, errors, logs, shutdown
+//!                                            socket, handshake, health, deadlines, panics,
+//!                                            batches, errors, logs, shutdown
 //! ```
 //!
 //! The server has all that every provider needs and no provider should write again; a vendor's code
-//! sees checked, typed input and returns typed results. Nothing here knows a cloud, talks to
+//! sees typed input and returns typed results. Nothing here knows a cloud, talks to
 //! Kubernetes, or keeps state that a restart would lose.
 //!
 //! # The smallest provider

@@ -9,7 +9,7 @@ use crate::setters::setters;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InstancesCapability {
-    /// Nodes in one lookup, 1 to 500. The server refuses larger batches. Default 100.
+    /// Nodes in one lookup, 1 to 500. Default 100.
     pub max_batch_size: u32,
     /// [`list_instances`](crate::Instances::list_instances) is implemented.
     pub list: bool,

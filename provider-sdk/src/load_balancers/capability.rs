@@ -24,7 +24,7 @@ pub struct LoadBalancersCapability {
     /// leaves it to the controller (16 calls). The server keeps to it too: beyond the end of a call whose
     /// caller went away, and within an update. 1 for code that was written for one at a time.
     pub max_in_flight: u32,
-    /// Services in one update, 1 to 200. The server refuses more. Default 100.
+    /// Services in one update, 1 to 200. Default 100.
     pub max_services_per_update: u32,
     /// At most 64 bytes: names how a Service is turned into cloud resources. The controller ensures
     /// each load balancer again, slowly, when it changes. Equal over restarts of one binary with one

@@ -6,7 +6,7 @@ use crate::setters::setters;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RoutesCapability {
-    /// Routes in one batch, 1 to 500. The server refuses more. Default 100.
+    /// Routes in one batch, 1 to 500. Default 100.
     pub max_batch_size: u32,
     /// Batches at one time, creations and deletions together, at most 64; 0 leaves it to the
     /// controller (4). The server keeps to it too: beyond the end of a call whose caller went away. With

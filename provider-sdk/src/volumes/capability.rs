@@ -11,7 +11,7 @@ pub struct VolumesCapability {
     pub csi_drivers: Vec<String>,
     /// In-tree kinds.
     pub source_kinds: Vec<VolumeSourceKind>,
-    /// Volumes in one lookup, 1 to 500. The server refuses larger batches. Default 100.
+    /// Volumes in one lookup, 1 to 500. Default 100.
     pub max_batch_size: u32,
     /// Lookups at one time, at most 64; 0 leaves it to the controller (4).
     pub max_in_flight: u32,
