@@ -27,10 +27,9 @@ use std::sync::Arc;
 
 use futures::Stream;
 use futures::future::{FutureExt as _, ready};
-use outrigger_api::v1::ErrorReason;
+use outrigger_api::v1::{CallContext, ErrorReason};
 use outrigger_api::{BatchRequest, ItemResult, ListPage, MethodRequest, RpcStatus, code_of};
 use outrigger_provider_sdk::Server;
-use prost::Message;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -216,6 +215,18 @@ impl Defect {
             let mut message = call.message();
             change(&mut message);
             next.serve(call.with(&message))
+        })
+    }
+
+    /// Changes the context of requests.
+    fn in_context<Q: MethodRequest>(
+        self,
+        change: impl Fn(&mut CallContext) + Send + Sync + 'static,
+    ) -> Self {
+        self.request::<Q>(move |request| {
+            if let Some(Some(context)) = request.context_mut() {
+                change(context);
+            }
         })
     }
 

@@ -69,7 +69,13 @@ where
             };
             let mut ended = Ended::cancelled_unless_said(cloud.clone(), method);
             match serve(inner, &cloud, method, request, &mut ended).await? {
-                Ok(response) => Ok(response.map(|body| Body::new(Counted::new(body, ended)))),
+                Ok(response) => match Status::from_header_map(response.headers()) {
+                    Some(status) => {
+                        ended.with(status.code());
+                        Ok(response)
+                    }
+                    None => Ok(response.map(|body| Body::new(Counted::new(body, ended)))),
+                },
                 Err(status) => {
                     ended.with(status.code());
                     Ok(status.into_http())

@@ -75,7 +75,7 @@ fn a_bad_value_gets_one_clear_sentence() {
         ),
         (
             "ctl set errors --code INTERNAL --method Get",
-            "use Handshake, GetStatus",
+            "use BatchGetInstances, ListInstances",
         ),
         (
             "ctl set errors --code INTERNAL --rate 1.5",
@@ -91,7 +91,10 @@ fn a_bad_value_gets_one_clear_sentence() {
             "--per-item",
         ),
         ("ctl answers --bad empty --route 10.1.0.0", "is no CIDR"),
-        ("ctl answers --bad luck", "use one of duplicate-provider-id"),
+        (
+            "ctl answers --bad luck",
+            "possible values: duplicate-provider-id",
+        ),
     ] {
         let error = refused(args);
         assert!(error.contains(says), "{args}: {error}");

@@ -1,15 +1,14 @@
 //! Mistakes over a cloud that refuses, and in what calls cost it.
 
-use std::collections::BTreeSet;
-
 use outrigger_api::v1::{
-    BatchGetInstancesRequest, BatchGetInstancesResponse, ErrorReason, GetStatusResponse, Readiness,
+    BatchGetInstancesRequest, BatchGetInstancesResponse, EnsureLoadBalancerRequest, ErrorReason,
+    GetStatusRequest, Readiness,
 };
 use tonic::{Code, Status};
 
-use super::exchange::{Call, Next};
+use super::exchange::{Next, On};
 use super::{Defect, refusal};
-use crate::wire::Answer;
+use crate::wire::{Answer, Call};
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -70,15 +69,10 @@ fn instead_of(code: Code, reason: ErrorReason) -> impl Fn(Status) -> Status + Se
 
 async fn one_by_one(call: Call, next: Next) -> Answer {
     let request: BatchGetInstancesRequest = call.message();
-    let names: BTreeSet<_> = request.items.iter().map(|node| &node.name).collect();
-    // A batch that breaks the contract is refused as one.
-    if names.len() < request.items.len() || !(2..=500).contains(&names.len()) {
-        return next.serve(call).await;
-    }
     let mut all = BatchGetInstancesResponse::default();
     for node in &request.items {
         let one = BatchGetInstancesRequest {
-            nodes: vec![node.clone()],
+            items: vec![node.clone()],
             ..request.clone()
         };
         let answer = next.correct(call.clone().with(&one)).await;

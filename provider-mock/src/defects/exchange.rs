@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use http::{HeaderValue, Uri};
+use outrigger_api::v1::{CallContext, ListRoutesRequest};
 use outrigger_api::{METHODS, MethodRequest};
 use prost::Message;
 
@@ -86,6 +87,11 @@ impl Call {
         let peer = self.head.extensions.get::<Peer>();
         peer.map_or(0, |peer| peer.number)
     }
+}
+
+/// The context of a call; it has the same place in each request.
+pub(super) fn context_of(call: &Call) -> Option<CallContext> {
+    call.message::<ListRoutesRequest>().context
 }
 
 /// Everything behind a mistake: further ones of the same defect, then the correct provider.

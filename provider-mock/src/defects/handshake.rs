@@ -209,21 +209,34 @@ fn needs_handshake<Q: MethodRequest>(
         })
 }
 
-/// Remembers the cluster of the handshake, as the context of calls of the defect's own.
-pub(super) fn remembering(defect: Defect) -> (Defect, Arc<Mutex<CallContext>>) {
+/// Remembers the cluster of the last handshake with a UID, as the context of calls of the defect's own.
+fn remembering(defect: Defect) -> (Defect, Arc<Mutex<CallContext>>) {
     let cluster: Arc<Mutex<CallContext>> = Arc::default();
     let known = Arc::clone(&cluster);
-    let defect = defect.call::<HandshakeRequest, _>(move |call, next| {
-        let shaken: HandshakeRequest = call.message();
-        let named = shaken.cluster.unwrap_or_default();
-        *cluster.lock() = CallContext {
-            request_id: "of-the-handshake".to_owned(),
-            cluster_name: named.name,
-            cluster_uid: named.uid,
-        };
-        next.serve(call)
+    let defect = defect.request(move |shaken: &mut HandshakeRequest| {
+        if let Some(named) = shaken.cluster.as_ref().filter(|one| !one.uid.is_empty()) {
+            *cluster.lock() = CallContext {
+                request_id: "of-the-handshake".to_owned(),
+                cluster_name: named.name.clone(),
+                cluster_uid: named.uid.clone(),
+            };
+        }
     });
     (defect, known)
+}
+
+/// A defect that takes the cluster of the handshake for that of a call, and the change of a context that does so.
+pub(super) fn of_the_handshake(
+    defect: Defect,
+) -> (
+    Defect,
+    impl Fn(&mut CallContext) + Clone + Send + Sync + 'static,
+) {
+    let (defect, known) = remembering(defect);
+    let change = move |context: &mut CallContext| {
+        context.cluster_uid.clone_from(&known.lock().cluster_uid);
+    };
+    (defect, change)
 }
 
 /// A lookup as a check of the cloud.

@@ -8,14 +8,13 @@ mod refusals;
 mod targets;
 
 use outrigger_api::v1::{
-    CallContext, DeleteLoadBalancerRequest, DeleteLoadBalancerResponse, EnsureLoadBalancerRequest,
-    EnsureLoadBalancerResponse, GetLoadBalancerRequest, GetLoadBalancerResponse,
-    ListLoadBalancersRequest, ListLoadBalancersResponse, LoadBalancerAnswer, OwnedLoadBalancer,
-    Service,
+    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
+    LoadBalancerAnswer, NodeTargets, Service,
 };
 
 use super::Defect;
-use super::exchange::{Call, Next};
+use super::exchange::{Next, context_of};
+use crate::wire::Call;
 
 pub(super) fn defects() -> Vec<Defect> {
     let areas = [
@@ -38,12 +37,6 @@ pub(super) fn service_of(call: &Call) -> Service {
 /// The key of such a call.
 pub(super) fn key_of(call: &Call) -> String {
     service_of(call).uid
-}
-
-/// The context of a call; it has the same place in each request.
-pub(super) fn context_of(call: &Call) -> CallContext {
-    let request: ListLoadBalancersRequest = call.message();
-    request.context.unwrap_or_default()
 }
 
 impl Defect {
@@ -89,33 +82,29 @@ impl Defect {
             change(&service, message.answer.get_or_insert_default());
         })
     }
-
-    /// Changes the entries of a list.
-    pub(super) fn listed(
-        self,
-        change: impl Fn(&mut Vec<OwnedLoadBalancer>) + Send + Sync + 'static,
-    ) -> Self {
-        self.answer::<ListLoadBalancersRequest>(move |_, message| change(&mut message.items))
-    }
 }
 
-/// The correct answer to a Get about the Service of a call.
-pub(super) async fn seen(call: &Call, next: &Next) -> LoadBalancerAnswer {
+/// The correct answer to a Get about a Service with these targets, or without.
+pub(super) async fn seen(
+    call: &Call,
+    next: &Next,
+    service: Service,
+    targets: Option<NodeTargets>,
+) -> LoadBalancerAnswer {
     let request = GetLoadBalancerRequest {
-        context: Some(context_of(call)),
-        service: Some(service_of(call)),
-        targets: None,
+        context: context_of(call),
+        service: Some(service),
+        targets,
     };
-    let answer = next.correct(call.other(&request)).await;
-    let mut answers: Vec<GetLoadBalancerResponse> = answer.messages();
+    let mut answers = next.ask(call, &request).await;
     answers.pop().and_then(|one| one.answer).unwrap_or_default()
 }
 
 /// Deletes the load balancer of a Service, whatever comes of it.
 pub(super) async fn delete(call: &Call, next: &Next, service: Service) {
     let request = DeleteLoadBalancerRequest {
-        context: Some(context_of(call)),
+        context: context_of(call),
         service: Some(service),
     };
-    let _: Vec<DeleteLoadBalancerResponse> = next.correct(call.other(&request)).await.messages();
+    next.ask(call, &request).await;
 }

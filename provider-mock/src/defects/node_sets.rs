@@ -2,22 +2,22 @@
 
 mod upload;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use outrigger_api::v1::{
-    EnsureLoadBalancerRequest, ErrorReason, InlineNodes, Node, NodeSetBegin, NodeSetChunk,
-    NodeTargets, SyncNodeSetResponse, node_targets::Targets,
+    EnsureLoadBalancerRequest, ErrorReason, HandshakeRequest, InlineNodes, Node, NodeSetBegin,
+    NodeSetChunk, NodeTargets, SyncNodeSetRequest, SyncNodeSetResponse, node_targets::Targets,
 };
 use parking_lot::Mutex;
 use tonic::Status;
 
 use super::cancelled::to_the_end;
-use super::exchange::{Call, Next};
+use super::exchange::Next;
 use super::{Defect, reason, refusal};
-use crate::wire::Answer;
+use crate::wire::{Answer, Call};
 use upload::Upload;
 
 /// Serves another upload than the one that came.
@@ -129,7 +129,15 @@ pub(super) fn defects() -> Vec<Defect> {
                 empty.then(|| invalid("the set has no nodes"))
             },
         ),
-        few_sets(),
+        Defect::new(
+            "declares-sixteen-sets",
+            "The provider declares to hold sixteen sets, and holds the one that was synced last.",
+            &["NDS-12"],
+        )
+        .answer::<HandshakeRequest>(|_, answer| {
+            let declared = answer.capabilities.get_or_insert_default();
+            declared.node_sets.get_or_insert_default().max_sets = 16;
+        }),
         Defect::new(
             "revision-of-its-own",
             "The answer names a revision of the provider's own.",
@@ -317,28 +325,6 @@ fn unknown_set_is_internal() -> Defect {
         },
         |seen, begin| {
             seen.insert(begin.set_id);
-        },
-    )
-}
-
-fn few_sets() -> Defect {
-    let defect = Defect::new(
-        "eight-sets",
-        "The provider holds the eight sets that were synced last.",
-        &["NDS-12"],
-    );
-    remembering(
-        defect,
-        |held: &VecDeque<String>, begin| {
-            let is_held = held.contains(&begin.set_id);
-            (!begin.base_revision.is_empty() && !is_held).then(mismatch)
-        },
-        |held, begin| {
-            held.retain(|set| *set != begin.set_id);
-            held.push_back(begin.set_id);
-            if held.len() > 8 {
-                held.pop_front();
-            }
         },
     )
 }

@@ -8,8 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use outrigger_api::MethodRequest;
 use outrigger_api::v1::LoadBalancerDisposition as D;
-use outrigger_api::v1::{ErrorReason, LoadBalancerIdentity, OwnedLoadBalancer, ServiceRef};
+use outrigger_api::v1::{
+    BatchGetInstancesRequest, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason,
+    ListInstancesRequest, ListLoadBalancersRequest, LoadBalancerIdentity, OwnedLoadBalancer,
+    ServiceRef,
+};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -18,7 +23,6 @@ use tonic::Status;
 use super::cancelled::Cancelled;
 use super::load_balancers::{delete, key_of, service_of};
 use super::{Defect, refusal};
-use crate::faults::Method;
 use crate::wire::Answer;
 
 /// How long a cloud may take, so that calls meet.
@@ -26,23 +30,21 @@ const A_WHILE: Duration = Duration::from_millis(20);
 
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![
-        leaves_a_lock(
+        leaves_a_lock::<BatchGetInstancesRequest>(
             "cancelled-lookup-locks",
             "A lookup that is cancelled leaves the lock of the cache taken.",
             // Until the process ends.
             &["RES-02", "RES-11", "RES-12", "RES-13", "RES-20"],
-            BatchGetInstances,
         ),
-        leaves_a_lock(
+        leaves_a_lock::<ListInstancesRequest>(
             "abandoned-list-locks",
             "A list whose reader goes away leaves the lock of the cache taken.",
             &["RES-20"],
-            ListInstances,
         ),
         acts_after_cancel(
             "goes-on-after-cancel",
             "An Ensure that is cancelled makes its cloud changes later all the same.",
-            &["RES-03", "RES-23"],
+            &["RES-23"],
             Duration::from_millis(2_800),
             true,
         )
@@ -83,12 +85,11 @@ pub(super) fn defects() -> Vec<Defect> {
     defects
 }
 
-/// A call of `method` that is cancelled leaves a lock taken, so that no lookup is served until the process ends.
-fn leaves_a_lock(
+/// A call that is cancelled leaves a lock taken, so that no lookup is served until the process ends.
+fn leaves_a_lock<Q: MethodRequest>(
     name: &'static str,
     sentence: &'static str,
     cases: &'static [&'static str],
-    method: Method,
 ) -> Defect {
     let taken: Arc<AtomicBool> = Arc::default();
     let known = Arc::clone(&taken);
@@ -102,7 +103,7 @@ fn leaves_a_lock(
                 next.serve(call).await
             }
         })
-        .around(method, move |call, next| {
+        .call::<Q, _>(move |call, next| {
             let taken = Arc::clone(&taken);
             async move {
                 let cancelled = Cancelled::new(move || taken.store(true, Ordering::Relaxed));
@@ -236,7 +237,7 @@ fn deleted_is_listed() -> Defect {
         };
         parts.lock().insert(service.uid.clone(), tag);
     })
-    .listed(move |entries| {
+    .listed::<ListLoadBalancersRequest>(move |entries| {
         let parts = known.lock();
         entries.extend(parts.values().map(|tag| OwnedLoadBalancer {
             service: Some(tag.clone()),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_api::v1::{ErrorReason, GetStatusRequest};
+use outrigger_api::v1::{ErrorReason, GetStatusRequest, HandshakeRequest, ListInstancesRequest};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -168,7 +168,7 @@ fn newest_connection() -> Defect {
     Defect::new(
         "newest-connection",
         "The provider takes a handshake on another connection for the end of the older ones.",
-        &["TRN-04", "TRN-11"],
+        &["TRN-04", "TRN-11", "TRN-14"],
     )
     .call::<HandshakeRequest, _>(move |call, next| {
         *newest.lock() = call.connection();

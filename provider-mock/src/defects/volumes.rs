@@ -48,7 +48,7 @@ pub(super) fn defects() -> Vec<Defect> {
         outcomes(
             "absent-volume-is-an-error",
             "A volume that does not exist is an error, as in the cloud's API.",
-            &["VOL-03"],
+            &["VOL-03", "VOL-11"],
             |outcome| {
                 if is_certain(outcome) {
                     let error = item(ErrorReason::CloudError, "404: no such volume");
@@ -73,6 +73,18 @@ pub(super) fn defects() -> Vec<Defect> {
             |topology| {
                 let key = "node.kubernetes.io/instance-type".to_owned();
                 topology.labels.insert(key, "any".to_owned());
+            },
+        ),
+        outcomes(
+            "absence-of-unknown-certainty",
+            "The absence of a volume does not say how certain it is.",
+            &["VOL-11"],
+            |outcome| {
+                if let Outcome::Absent(absent) = outcome
+                    && absent.certainty() == AbsenceCertainty::Confirmed
+                {
+                    absent.set_certainty(AbsenceCertainty::Unspecified);
+                }
             },
         ),
         outcomes(

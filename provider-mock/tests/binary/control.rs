@@ -117,7 +117,7 @@ async fn faults_are_set_shown_and_cleared() {
     let results = mock.ask(&["n-1".into(), "n-2".into()]).await.unwrap();
     for result in results {
         let failed = matches!(result.outcome, Some(Outcome::Error(_)));
-        assert_eq!(failed, result.node_name == "n-2");
+        assert_eq!(failed, result.key == "n-2");
     }
     for (command, says) in [
         (
@@ -313,7 +313,7 @@ async fn the_journal_has_each_result_of_an_update() {
             cluster_name: "kubernetes".into(),
             ..CallContext::default()
         }),
-        services: services.into(),
+        items: services.into(),
         targets: Some(NodeTargets {
             targets: Some(node_targets::Targets::Inline(InlineNodes::default())),
         }),

@@ -151,7 +151,7 @@ impl Served {
                 cluster_name: "kubernetes".into(),
                 ..CallContext::default()
             }),
-            nodes: names
+            items: names
                 .iter()
                 .map(|name| Node {
                     name: name.clone(),

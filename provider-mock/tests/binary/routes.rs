@@ -1,5 +1,6 @@
 //! Routes of a running mock.
 
+use outrigger_api::ItemResult as _;
 use outrigger_api::v1::routes_service_client::RoutesServiceClient;
 use outrigger_api::v1::{BatchCreateRoutesRequest, CallContext, NodeAddress, Route};
 use serde_json::Value;
@@ -14,7 +15,7 @@ async fn create(mock: &Served, destination: &str, node: &str) -> i32 {
             cluster_name: "kubernetes".into(),
             ..CallContext::default()
         }),
-        routes: vec![Route {
+        items: vec![Route {
             destination_cidr: destination.into(),
             node_name: node.into(),
             provider_id: format!("mock://{node}"),
@@ -28,7 +29,7 @@ async fn create(mock: &Served, destination: &str, node: &str) -> i32 {
     let mut client = RoutesServiceClient::new(mock.channel().await);
     let results = within("creating", client.batch_create_routes(request)).await;
     let results = results.unwrap().into_inner().results;
-    results[0].status.as_ref().unwrap().code
+    results[0].error().map_or(0, |error| error.code)
 }
 
 #[tokio::test]

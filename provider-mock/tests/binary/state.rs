@@ -48,7 +48,7 @@ async fn a_kill_loses_nothing_that_was_saved() {
     let results = mock.ask(&names(3)).await.unwrap();
     for result in results {
         let absent = matches!(result.outcome, Some(Outcome::Absent(_)));
-        assert_eq!(absent, result.node_name == "n-2", "{result:?}");
+        assert_eq!(absent, result.key == "n-2", "{result:?}");
     }
     mock.terminate().await;
 }

@@ -29,7 +29,7 @@ async fn ask(mock: &Served, handles: &[&str]) -> Vec<VolumeResult> {
             cluster_name: "kubernetes".into(),
             ..CallContext::default()
         }),
-        volumes: volumes.collect(),
+        items: volumes.collect(),
     };
     let mut client = VolumesServiceClient::new(mock.channel().await);
     let answer = within("the lookup", client.batch_get_volumes(request)).await;

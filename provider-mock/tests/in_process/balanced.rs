@@ -4,9 +4,9 @@ use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient
 use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
 use outrigger_api::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, HeldAddresses,
-    InlineNodes, ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerStatus, NodeTargets,
-    OwnedLoadBalancer, PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service, ServicePort,
-    UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse, node_targets,
+    InlineNodes, ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerResult,
+    LoadBalancerStatus, NodeTargets, OwnedLoadBalancer, PlanLoadBalancerRequest, PlanOperation,
+    PlannedChange, Service, ServicePort, UpdateLoadBalancerNodesRequest, node_targets,
 };
 use outrigger_provider_mock::cloud::Clock;
 use outrigger_provider_mock::load_balancers::{LoadBalancer, LoadBalancerRules};
@@ -140,10 +140,10 @@ impl Balanced {
         &self,
         names: &[&str],
         nodes: &[&str],
-    ) -> Result<Vec<UpdateLoadBalancerNodesResponse>, Status> {
+    ) -> Result<Vec<LoadBalancerResult>, Status> {
         let request = UpdateLoadBalancerNodesRequest {
             context: Some(context()),
-            services: names.iter().map(|name| service(name)).collect(),
+            items: names.iter().map(|name| service(name)).collect(),
             targets: Some(inline(nodes)),
         };
         let mut client = self.client.clone();
@@ -152,10 +152,10 @@ impl Balanced {
             .await?
             .into_inner();
         let mut results = Vec::new();
-        while let Some(result) = stream.message().await? {
-            results.push(result);
+        while let Some(message) = stream.message().await? {
+            results.extend(message.results);
         }
-        results.sort_by_key(|result| result.service.as_ref().map(|service| service.name.clone()));
+        results.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(results)
     }
 
@@ -176,7 +176,7 @@ impl Balanced {
         let mut stream = client.list_load_balancers(request).await?.into_inner();
         let (mut listed, mut complete) = (Vec::new(), false);
         while let Some(message) = stream.message().await? {
-            listed.extend(message.load_balancers);
+            listed.extend(message.items);
             complete = message.complete;
         }
         Ok((listed, complete))

@@ -323,7 +323,7 @@ async fn addresses_labels_and_lengths_are_bad() {
 async fn results_are_missing_or_double() {
     let one = |bad| answers(bad).for_node("n-2".parse().unwrap());
     let names = |results: Vec<InstanceResult>| -> Vec<String> {
-        let mut names: Vec<_> = results.into_iter().map(|result| result.node_name).collect();
+        let mut names: Vec<_> = results.into_iter().map(|result| result.key).collect();
         names.sort();
         names
     };

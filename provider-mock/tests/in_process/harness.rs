@@ -106,7 +106,7 @@ impl Mock {
     ) -> Result<Vec<InstanceResult>, Status> {
         let mut request = Request::new(BatchGetInstancesRequest {
             context: Some(context()),
-            nodes,
+            items: nodes,
             max_staleness: Some(max_staleness.try_into().unwrap()),
             view: InstanceView::Full.into(),
         });
@@ -132,7 +132,7 @@ impl Mock {
         let (mut listed, mut complete) = (Vec::new(), false);
         while let Some(message) = stream.message().await? {
             assert!(!complete, "a message after the last");
-            listed.extend(message.instances);
+            listed.extend(message.items);
             complete = message.complete;
         }
         Ok((listed, complete))
@@ -164,7 +164,7 @@ impl Outcomes {
         let count = results.len();
         let by_name: BTreeMap<_, _> = results
             .into_iter()
-            .map(|result| (result.node_name, result.outcome))
+            .map(|result| (result.key, result.outcome))
             .collect();
         assert_eq!(by_name.len(), count, "a node has two results");
         Self(by_name)

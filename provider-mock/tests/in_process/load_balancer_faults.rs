@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_api::v1::update_load_balancer_nodes_response::Outcome;
+use outrigger_api::v1::load_balancer_result::Outcome;
 use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerDisposition as Wire};
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use tonic::Code;
@@ -138,7 +138,7 @@ async fn results_of_an_update_are_missing_double_foreign_or_empty() {
     for (what, names) in [
         (BadAnswer::MissingResult, &["a"][..]),
         (BadAnswer::DuplicateResult, &["a", "b", "b"]),
-        (BadAnswer::ForeignResult, &["a", "b", "stray"]),
+        (BadAnswer::ForeignResult, &["not-asked-about", "a", "b"]),
         (BadAnswer::Empty, &["a", "b"]),
     ] {
         let fault = bad(Method::UpdateLoadBalancerNodes, what).for_service("default/b");
@@ -146,7 +146,7 @@ async fn results_of_an_update_are_missing_double_foreign_or_empty() {
         let results = lb.update(&["a", "b"], &["n-3"]).await.unwrap();
         let seen: Vec<_> = results
             .iter()
-            .map(|result| result.service.as_ref().unwrap().name.as_str())
+            .map(|result| result.key.trim_start_matches("uid-"))
             .collect();
         assert_eq!(seen, names, "{what}");
         let empty = results

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use outrigger_api::v1::load_balancer_result::Outcome;
 use outrigger_api::v1::sync_node_set_request::Part;
-use outrigger_api::v1::update_load_balancer_nodes_response::Outcome;
 use outrigger_api::v1::{
     LoadBalancerDisposition as Wire, NodeAddress, NodeSetBegin, NodeSetChunk, NodeSetCommit,
     NodeSetRef, NodeTargets, Service, SyncNodeSetRequest, node_targets,
@@ -164,7 +164,7 @@ async fn targets_follow_an_update_and_nothing_is_made_by_it() {
         let dispositions: Vec<_> = results
             .into_iter()
             .map(|result| match result.outcome.unwrap() {
-                Outcome::Answer(updated) => updated.disposition(),
+                Outcome::Found(updated) => updated.disposition(),
                 Outcome::Error(status) => panic!("{status:?}"),
             })
             .collect();

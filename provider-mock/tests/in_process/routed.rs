@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use outrigger_api::ItemResult as _;
+use outrigger_api::v1::route_result::Outcome;
 use outrigger_api::v1::routes_service_client::RoutesServiceClient;
 use outrigger_api::v1::{
     BatchCreateRoutesRequest, BatchDeleteRoutesRequest, CallContext, ListRoutesRequest,
@@ -40,7 +42,7 @@ pub(crate) fn route(destination: &str, node: &str) -> Route {
 /// Code and reason of each result by destination; a destination with two results fails the test.
 pub(crate) fn outcomes(results: &[RouteResult]) -> BTreeMap<&str, (Code, Option<String>)> {
     let outcome = |result: &RouteResult| {
-        let status = result.status.clone().unwrap_or_default();
+        let status = result.error().cloned().unwrap_or_default();
         let code = Code::from(status.code);
         let details = prost::Message::encode_to_vec(&status);
         (
@@ -50,7 +52,7 @@ pub(crate) fn outcomes(results: &[RouteResult]) -> BTreeMap<&str, (Code, Option<
     };
     let found: BTreeMap<_, _> = results
         .iter()
-        .map(|result| (result.destination_cidr.as_str(), outcome(result)))
+        .map(|result| (result.key.as_str(), outcome(result)))
         .collect();
     assert_eq!(found.len(), results.len(), "a route has two results");
     found
@@ -89,7 +91,7 @@ impl Routed {
     pub(crate) async fn create(&self, routes: Vec<Route>) -> Result<Vec<RouteResult>, Status> {
         let request = BatchCreateRoutesRequest {
             context: Some(self.context.clone()),
-            routes,
+            items: routes,
         };
         let response = self.client.clone().batch_create_routes(request).await?;
         Ok(response.into_inner().results)
@@ -103,14 +105,17 @@ impl Routed {
         }
         results
             .into_iter()
-            .filter_map(|result| result.route)
+            .filter_map(|result| match result.outcome {
+                Some(Outcome::Found(route)) => Some(route),
+                _ => None,
+            })
             .collect()
     }
 
     pub(crate) async fn delete(&self, routes: Vec<Route>) -> Result<Vec<RouteResult>, Status> {
         let request = BatchDeleteRoutesRequest {
             context: Some(self.context.clone()),
-            routes,
+            items: routes,
         };
         let response = self.client.clone().batch_delete_routes(request).await?;
         Ok(response.into_inner().results)
@@ -133,7 +138,7 @@ pub(crate) async fn list(
     let (mut listed, mut complete) = (Vec::new(), false);
     while let Some(message) = stream.message().await? {
         assert!(!complete, "a message after the last");
-        listed.extend(message.routes);
+        listed.extend(message.items);
         complete = message.complete;
     }
     listed.sort_by(|a, b| a.destination_cidr.cmp(&b.destination_cidr));

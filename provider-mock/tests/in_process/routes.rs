@@ -94,7 +94,7 @@ async fn a_list_has_the_routes_of_its_cluster() {
         let (mut other, context) = routed.of_cluster("another");
         let request = BatchCreateRoutesRequest {
             context: Some(context.clone()),
-            routes: vec![route("10.2.0.0/24", "n-1"), route(POD_CIDR, "n-1")],
+            items: vec![route("10.2.0.0/24", "n-1"), route(POD_CIDR, "n-1")],
         };
         let results = other.batch_create_routes(request).await.unwrap();
         let results = results.into_inner().results;
@@ -166,7 +166,7 @@ async fn a_full_table_refuses_one_route_and_makes_the_others() {
     assert_eq!(outcomes["10.1.2.0/24"].1.as_deref(), Some("QUOTA_EXCEEDED"));
     for result in &results {
         let effects = result.effects.as_ref().unwrap();
-        let is_made = result.destination_cidr != "10.1.2.0/24";
+        let is_made = result.key != "10.1.2.0/24";
         assert_eq!(effects.conditions[0].status == "True", is_made);
         assert_eq!(effects.events[0].r#type == "Normal", is_made);
         assert_eq!(effects.set_annotations.len(), usize::from(is_made));
@@ -185,7 +185,8 @@ async fn results_may_leave_the_route_out_and_lists_may_have_addresses() {
     })
     .await;
     let wanted = route(POD_CIDR, "n-1");
-    assert!(routed.made(vec![wanted.clone()]).await.is_empty());
+    let made = routed.made(vec![wanted.clone()]).await;
+    assert_eq!(made, [Route::default()]);
     let (listed, _) = routed.list().await.unwrap();
     assert!(listed[0].compare_node_addresses);
     assert_eq!(listed[0].node_addresses, wanted.node_addresses);

@@ -45,7 +45,7 @@ async fn ask(mock: &Mock, sources: Vec<Source>) -> Vec<VolumeResult> {
     });
     let request = BatchGetVolumesRequest {
         context: Some(context()),
-        volumes: volumes.collect(),
+        items: volumes.collect(),
     };
     let mut client = VolumesServiceClient::new(mock.channel.clone());
     client
@@ -100,7 +100,7 @@ async fn a_volume_answers_as_it_was_set() {
         .iter()
         .map(|result| match result.outcome.as_ref().unwrap() {
             Outcome::Found(topology) => topology.labels["topology.kubernetes.io/zone"].clone(),
-            Outcome::Absent(_) => "absent".into(),
+            Outcome::Absent(absent) => absent.certainty().as_str_name().into(),
             Outcome::NotManaged(_) => "not managed".into(),
             Outcome::Error(status) => status.message.clone(),
         });
@@ -109,10 +109,10 @@ async fn a_volume_answers_as_it_was_set() {
         shown,
         [
             "a__b",
-            "absent",
+            "ABSENCE_CERTAINTY_CONFIRMED",
             "not managed",
             "failing fails",
-            "hidden may not be visible yet",
+            "ABSENCE_CERTAINTY_NOT_VISIBLE_YET",
             "\"no handle\" is no handle of the mock: it is empty or has spaces",
             "a__b",
         ]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use outrigger_provider_mock::control::{Client, EditLoadBalancer, NewLoadBalancer, Targets};
 use outrigger_provider_mock::load_balancers::{Port, ServiceTag};
 
-use crate::cli::show::Shown;
+use super::super::show::Shown;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LoadBalancerAction {

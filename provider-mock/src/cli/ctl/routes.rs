@@ -7,7 +7,7 @@ use outrigger_provider_mock::cidr::Cidr;
 use outrigger_provider_mock::control::{Client, EditRoutes, NewRoute, Targets};
 use outrigger_provider_mock::routes::RouteTarget;
 
-use crate::cli::show::Shown;
+use super::super::show::Shown;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RouteAction {

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use outrigger_provider_mock::control::{Client, Targets};
 use outrigger_provider_mock::volumes::{Volume, VolumeState};
 
-use crate::cli::show::Shown;
+use super::super::show::Shown;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum VolumeAction {

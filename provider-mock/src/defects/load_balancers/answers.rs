@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outrigger_api::v1::LoadBalancerDisposition as D;
 use outrigger_api::v1::{
-    LoadBalancerAnswer, UpdateLoadBalancerNodesResponse,
-    update_load_balancer_nodes_response::Outcome,
+    LoadBalancerAnswer, UpdateLoadBalancerNodesRequest, load_balancer_result::Outcome,
 };
 use parking_lot::Mutex;
 
@@ -28,8 +27,8 @@ pub(super) fn defects() -> Vec<Defect> {
             "An update of a Service without a load balancer has no disposition.",
             &["LBS-17", "LBS-41"],
         )
-        .answer::<UpdateLoadBalancerNodesRequest>(|_, message| {
-            if let Some(Outcome::Answer(answer)) = &mut message.outcome
+        .outcomes(|_: &UpdateLoadBalancerNodesRequest, _, outcome| {
+            if let Outcome::Found(answer) = outcome
                 && answer.disposition() == D::Absent
             {
                 answer.set_disposition(D::Unspecified);

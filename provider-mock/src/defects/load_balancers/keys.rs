@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use outrigger_api::v1::{
     CallContext, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
-    HandshakeRequest, ListLoadBalancersRequest, ListLoadBalancersResponse, PlanLoadBalancerRequest,
-    Service, UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse,
+    ListLoadBalancersRequest, PlanLoadBalancerRequest, Service, UpdateLoadBalancerNodesRequest,
 };
 use parking_lot::Mutex;
 
-use super::{context_of, delete};
+use super::delete;
 use crate::defects::Defect;
+use crate::defects::exchange::context_of;
+use crate::defects::handshake::of_the_handshake;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -66,14 +67,14 @@ fn key_is_the_name() -> Defect {
         let services = request.items.iter_mut();
         services.for_each(|service| by_name(&updated, service));
     })
-    .answer::<UpdateLoadBalancerNodesRequest>(move |_, message| {
-        if let Some(service) = &mut message.service
-            && let Some(uid) = of_updates.lock().get(&service.uid)
-        {
-            service.uid.clone_from(uid);
+    .results(move |_: &UpdateLoadBalancerNodesRequest, results| {
+        for result in results {
+            if let Some(uid) = of_updates.lock().get(&result.key) {
+                result.key.clone_from(uid);
+            }
         }
     })
-    .listed(move |entries| {
+    .listed::<ListLoadBalancersRequest>(move |entries| {
         for tag in entries.iter_mut().filter_map(|one| one.service.as_mut()) {
             if let Some(uid) = of_lists.lock().get(&tag.uid) {
                 tag.uid.clone_from(uid);
@@ -84,21 +85,12 @@ fn key_is_the_name() -> Defect {
 
 /// All but lists, which show only what is tagged.
 fn cluster_of_the_handshake() -> Defect {
-    let cluster: Arc<Mutex<String>> = Arc::default();
-    let known = Arc::clone(&cluster);
-    let defect = Defect::new(
+    let (defect, change) = of_the_handshake(Defect::new(
         "cluster-of-the-handshake",
         "A call is about the cluster of the handshake, whichever it names.",
         &["LBS-25", "LBS-37"],
-    )
-    .request(move |request: &mut HandshakeRequest| {
-        if let Some(cluster) = request.cluster.as_ref().filter(|one| !one.uid.is_empty()) {
-            known.lock().clone_from(&cluster.uid);
-        }
-    });
-    in_context(defect, move |context| {
-        context.cluster_uid.clone_from(&cluster.lock());
-    })
+    ));
+    in_context(defect, change)
 }
 
 fn name_for_uid() -> Defect {
@@ -119,17 +111,10 @@ fn in_context(
     defect: Defect,
     change: impl Fn(&mut CallContext) + Clone + Send + Sync + 'static,
 ) -> Defect {
-    let (ensured, got) = (change.clone(), change.clone());
     defect
-        .request(move |request: &mut EnsureLoadBalancerRequest| {
-            request.context.iter_mut().for_each(&ensured);
-        })
-        .request(move |request: &mut GetLoadBalancerRequest| {
-            request.context.iter_mut().for_each(&got);
-        })
-        .request(move |request: &mut DeleteLoadBalancerRequest| {
-            request.context.iter_mut().for_each(&change);
-        })
+        .in_context::<EnsureLoadBalancerRequest>(change.clone())
+        .in_context::<GetLoadBalancerRequest>(change.clone())
+        .in_context::<DeleteLoadBalancerRequest>(change)
 }
 
 fn deletes_all() -> Defect {
@@ -139,11 +124,8 @@ fn deletes_all() -> Defect {
         &["LBS-14", "LBS-24"],
     )
     .call::<DeleteLoadBalancerRequest, _>(|call, next| async move {
-        let request = ListLoadBalancersRequest {
-            context: Some(context_of(&call)),
-        };
-        let answer = next.correct(call.other(&request)).await;
-        let listed: Vec<ListLoadBalancersResponse> = answer.messages();
+        let context = context_of(&call);
+        let listed = next.ask(&call, &ListLoadBalancersRequest { context }).await;
         let entries = listed.into_iter().flat_map(|one| one.items);
         for tag in entries.filter_map(|one| one.service) {
             let service = Service {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use outrigger_api::v1::LoadBalancerDisposition as D;
 use outrigger_api::v1::{
     CallContext, EnsureLoadBalancerRequest, ErrorReason, GetLoadBalancerRequest,
-    ListLoadBalancersRequest, ListLoadBalancersResponse, PlanLoadBalancerRequest,
-    PlanLoadBalancerResponse, PlanOperation, PlannedChange,
+    ListLoadBalancersRequest, PlanLoadBalancerRequest, PlanLoadBalancerResponse, PlanOperation,
+    PlannedChange,
 };
 use parking_lot::Mutex;
 
-use super::{context_of, delete, key_of, service_of};
+use super::{delete, key_of, service_of};
+use crate::defects::exchange::context_of;
 use crate::defects::{Defect, refusal};
 use crate::wire::Answer;
 
@@ -74,11 +75,10 @@ pub(super) fn defects() -> Vec<Defect> {
             "An entry of a list names its Service by namespace and name alone.",
             // Each of them counts the load balancers of a UID.
             &[
-                "LBS-03", "LBS-04", "LBS-05", "LBS-18", "LBS-22", "RES-01", "RES-03", "RES-19",
-                "RES-23",
+                "LBS-03", "LBS-04", "LBS-05", "LBS-18", "LBS-22", "RES-01", "RES-19", "RES-23",
             ],
         )
-        .listed(|entries| {
+        .listed::<ListLoadBalancersRequest>(|entries| {
             for tag in entries.iter_mut().filter_map(|one| one.service.as_mut()) {
                 tag.uid.clear();
             }
@@ -88,7 +88,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "A list of load balancers ends without complete.",
             &["LBS-31", "TRN-14"],
         )
-        .answer::<ListLoadBalancersRequest>(|_, message| message.complete = false),
+        .never_complete::<ListLoadBalancersRequest>(),
         list_of_all_clusters(),
     ]
 }
@@ -130,7 +130,7 @@ fn plan_makes() -> Defect {
                 targets: request.targets,
                 held_addresses: None,
             };
-            next.correct(call.other(&ensure)).await;
+            next.ask(&call, &ensure).await;
         }
         answer
     })
@@ -159,12 +159,12 @@ fn list_of_all_clusters() -> Defect {
     )
     .call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         if !service_of(&call).uid.is_empty() {
-            *cluster.lock() = Some(context_of(&call));
+            *cluster.lock() = context_of(&call);
         }
         next.serve(call)
     })
-    .request(move |request: &mut ListLoadBalancersRequest| {
-        if let (Some(context), Some(known)) = (&mut request.context, &*known.lock()) {
+    .in_context::<ListLoadBalancersRequest>(move |context| {
+        if let Some(known) = &*known.lock() {
             context.cluster_uid.clone_from(&known.cluster_uid);
         }
     })

@@ -2,8 +2,8 @@
 
 use outrigger_api::v1::LoadBalancerDisposition as D;
 use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason, HandshakeResponse,
-    InlineNodes, LoadBalancerAnswer, NodeTargets, Service, node_targets::Targets,
+    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, EnsureLoadBalancerResponse, ErrorReason,
+    HandshakeRequest, InlineNodes, LoadBalancerAnswer, NodeTargets, Service, node_targets::Targets,
 };
 
 use super::{delete, service_of};
@@ -134,15 +134,13 @@ fn ignores_held_addresses() -> Defect {
         let mut request: EnsureLoadBalancerRequest = call.message();
         let held = request.held_addresses.take().unwrap_or_default();
         let mut answer: Answer = next.serve(call.with(&request)).await;
-        answer.each(
-            |message: &mut outrigger_api::v1::EnsureLoadBalancerResponse| {
-                let status = message.answer.as_mut().and_then(|one| one.status.as_mut());
-                let point = status.and_then(|status| status.ingress.first_mut());
-                if let (Some(point), Some(ip)) = (point, held.ips.first()) {
-                    point.ip.clone_from(ip);
-                }
-            },
-        );
+        answer.each(|message: &mut EnsureLoadBalancerResponse| {
+            let status = message.answer.as_mut().and_then(|one| one.status.as_mut());
+            let point = status.and_then(|status| status.ingress.first_mut());
+            if let (Some(point), Some(ip)) = (point, held.ips.first()) {
+                point.ip.clone_from(ip);
+            }
+        });
         answer
     })
 }

@@ -1,17 +1,17 @@
 //! Mistakes about the targets of load balancers.
 
+use outrigger_api::ItemResult as _;
 use outrigger_api::v1::LoadBalancerDisposition as D;
 use outrigger_api::v1::{
-    EnsureLoadBalancerRequest, EnsureLoadBalancerResponse, ErrorReason, GetLoadBalancerRequest,
-    GetLoadBalancerResponse, InlineNodes, LoadBalancerAnswer, NodeTargets, Service, ServiceRef,
-    UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse, node_targets::Targets,
-    update_load_balancer_nodes_response::Outcome,
+    EnsureLoadBalancerRequest, EnsureLoadBalancerResponse, ErrorReason, InlineNodes,
+    LoadBalancerAnswer, LoadBalancerResult, NodeTargets, Service, UpdateLoadBalancerNodesRequest,
+    UpdateLoadBalancerNodesResponse, load_balancer_result::Outcome, node_targets::Targets,
 };
 
-use super::{context_of, service_of};
-use crate::defects::exchange::{Call, Next};
+use super::{seen, service_of};
+use crate::defects::exchange::Next;
 use crate::defects::{Defect, item, refusal};
-use crate::wire::Answer;
+use crate::wire::{Answer, Call};
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -40,23 +40,6 @@ pub(super) fn defects() -> Vec<Defect> {
     ]
 }
 
-/// The answer about a load balancer to a Get with these targets.
-async fn get(
-    call: &Call,
-    next: &Next,
-    service: &Service,
-    targets: Option<NodeTargets>,
-) -> LoadBalancerAnswer {
-    let request = GetLoadBalancerRequest {
-        context: Some(context_of(call)),
-        service: Some(service.clone()),
-        targets,
-    };
-    let got = next.correct(call.other(&request)).await;
-    let mut got: Vec<GetLoadBalancerResponse> = got.messages();
-    got.pop().and_then(|one| one.answer).unwrap_or_default()
-}
-
 fn waits_for_a_target() -> Defect {
     Defect::new(
         "waits-for-a-target",
@@ -68,7 +51,7 @@ fn waits_for_a_target() -> Defect {
         let none = NodeTargets {
             targets: Some(Targets::Inline(InlineNodes::default())),
         };
-        let seen = get(&call, &next, &service_of(&call), Some(none)).await;
+        let seen = seen(&call, &next, service_of(&call), Some(none)).await;
         if seen.disposition() == D::Ready {
             answer.each(|message: &mut EnsureLoadBalancerResponse| {
                 let answer = message.answer.get_or_insert_default();
@@ -81,17 +64,6 @@ fn waits_for_a_target() -> Defect {
         }
         answer
     })
-}
-
-fn result(service: &Service, outcome: Outcome) -> UpdateLoadBalancerNodesResponse {
-    UpdateLoadBalancerNodesResponse {
-        service: Some(ServiceRef {
-            namespace: service.namespace.clone(),
-            name: service.name.clone(),
-            uid: service.uid.clone(),
-        }),
-        outcome: Some(outcome),
-    }
 }
 
 /// Each load balancer that exists is READY, unchanged.
@@ -107,19 +79,18 @@ fn update_changes_nothing() -> Defect {
             return next.serve(call).await;
         }
         let mut results = Vec::new();
-        for service in &request.items {
-            let seen = get(&call, &next, service, None).await;
+        for service in request.items {
+            let uid = service.uid.clone();
+            let seen = seen(&call, &next, service, None).await;
             let exists = seen.disposition() != D::Absent;
             let disposition = if exists { D::Ready } else { D::Absent };
             let answer = LoadBalancerAnswer {
                 disposition: disposition.into(),
                 ..LoadBalancerAnswer::default()
             };
-            results.push(result(service, Outcome::Answer(answer)));
+            results.push(LoadBalancerResult::new(uid, Outcome::Found(answer)));
         }
-        let mut answer = Answer::ok(&UpdateLoadBalancerNodesResponse::default());
-        answer.all(|messages| *messages = results);
-        answer
+        Answer::ok(&UpdateLoadBalancerNodesResponse { results })
     })
 }
 
@@ -139,7 +110,7 @@ async fn ensure(
             targets: targets.clone(),
             held_addresses: None,
         };
-        next.correct(call.other(&ensure)).await;
+        next.ask(call, &ensure).await;
     }
 }
 
@@ -166,16 +137,13 @@ fn update_resets_ports() -> Defect {
     .call::<UpdateLoadBalancerNodesRequest, _>(|call, next| async move {
         let request: UpdateLoadBalancerNodesRequest = call.message();
         let answer = next.correct(call.clone()).await;
-        let results: Vec<UpdateLoadBalancerNodesResponse> = answer.messages();
+        let results = answer.messages::<UpdateLoadBalancerNodesResponse>();
+        let results: Vec<_> = results.into_iter().flat_map(|one| one.results).collect();
         let exists = |service: &Service| {
             results.iter().any(|one| {
-                let is_it = one
-                    .service
-                    .as_ref()
-                    .is_some_and(|tag| tag.uid == service.uid);
-                let ready = matches!(&one.outcome, Some(Outcome::Answer(answer))
-                    if answer.disposition() == D::Ready);
-                is_it && ready
+                one.key == service.uid
+                    && matches!(&one.outcome, Some(Outcome::Found(answer))
+                        if answer.disposition() == D::Ready)
             })
         };
         let services = request.items.into_iter().filter(exists);
@@ -197,22 +165,17 @@ fn one_fails_the_update() -> Defect {
         "A Service without a load balancer fails the others of its update.",
         &["LBS-16"],
     )
-    .call::<UpdateLoadBalancerNodesRequest, _>(|call, next| async move {
-        let mut answer = next.serve(call).await;
-        answer.all(|results: &mut Vec<UpdateLoadBalancerNodesResponse>| {
-            let is_absent = |one: &UpdateLoadBalancerNodesResponse| {
-                matches!(&one.outcome, Some(Outcome::Answer(answer))
-                    if answer.disposition() == D::Absent)
-            };
-            if results.iter().any(is_absent) {
-                let text = "404: there is no such load balancer";
-                for one in results {
-                    let error = item(ErrorReason::CloudError, text);
-                    one.outcome = Some(Outcome::Error(error));
-                }
+    .results(|_: &UpdateLoadBalancerNodesRequest, results| {
+        let is_absent = |one: &LoadBalancerResult| {
+            matches!(&one.outcome, Some(Outcome::Found(answer))
+                if answer.disposition() == D::Absent)
+        };
+        if results.iter().any(is_absent) {
+            let text = "404: there is no such load balancer";
+            for one in results {
+                one.outcome = Some(Outcome::Error(item(ErrorReason::CloudError, text)));
             }
-        });
-        answer
+        }
     })
 }
 

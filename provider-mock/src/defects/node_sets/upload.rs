@@ -5,7 +5,7 @@ use outrigger_api::v1::{
 };
 use prost::Message as _;
 
-use crate::defects::exchange::Call;
+use crate::wire::Call;
 
 /// The parts of an upload.
 #[derive(Clone, Default)]

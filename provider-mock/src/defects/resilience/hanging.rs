@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use outrigger_api::v1::{BatchGetInstancesRequest, EnsureLoadBalancerRequest, GetStatusRequest};
 use tokio::sync::Semaphore;
 
 use super::Defect;
@@ -9,16 +10,7 @@ use crate::defects::cancelled::to_the_end;
 use crate::defects::exchange::On;
 
 pub(super) fn defects() -> Vec<Defect> {
-    vec![
-        few_threads(),
-        kept_threads(),
-        Defect::new(
-            "ensures-to-the-end",
-            "An Ensure makes all its cloud changes, also when its call was cancelled before.",
-            &["RES-27"],
-        )
-        .call::<EnsureLoadBalancerRequest, _>(|call, next| to_the_end(next.serve(call))),
-    ]
+    vec![few_threads(), kept_threads()]
 }
 
 fn few_threads() -> Defect {

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_api::v1::LoadBalancerDisposition as D;
-use outrigger_api::v1::{ErrorReason, GetStatusResponse, HandshakeResponse};
+use outrigger_api::v1::{
+    EnsureLoadBalancerRequest, ErrorReason, GetStatusRequest, HandshakeRequest,
+};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 use tonic::Code;
 
 use crate::defects::cancelled::Cancelled;
+use crate::defects::exchange::On;
 use crate::defects::listening::{End, Listening};
 use crate::defects::load_balancers::key_of;
 use crate::defects::{Defect, refusal};

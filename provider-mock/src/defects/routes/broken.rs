@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_api::v1::{
-    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, ListRoutesResponse, Route,
+    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, ListRoutesRequest, Route,
 };
 use parking_lot::Mutex;
 use tokio::time::sleep;
@@ -30,13 +30,7 @@ fn destinations(request: &BatchCreateRoutesRequest) -> BTreeSet<String> {
 
 /// Shows some routes twice, as long as they are there.
 fn twice(defect: Defect, cidrs: Cidrs) -> Defect {
-    defect.answer::<ListRoutesRequest>(move |_, message| {
-        let cidrs = cidrs.lock();
-        let is_double = |route: &&Route| cidrs.contains(&route.destination_cidr);
-        let doubles = message.items.iter().filter(is_double);
-        let doubles: Vec<_> = doubles.cloned().collect();
-        message.items.extend(doubles);
-    })
+    defect.twice::<ListRoutesRequest>(move |route| cidrs.lock().contains(&route.destination_cidr))
 }
 
 fn creates_twice() -> Defect {
@@ -127,12 +121,12 @@ fn half_made() -> Defect {
         };
         removed.lock().retain(|one| !is_named(one));
     })
-    .answer::<ListRoutesRequest>(move |_, message| {
+    .listed::<ListRoutesRequest>(move |routes| {
         let half = known.lock();
         let half = half.iter().map(|destination| Route {
             destination_cidr: destination.clone(),
             ..Route::default()
         });
-        message.items.extend(half);
+        routes.extend(half);
     })
 }
