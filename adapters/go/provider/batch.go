@@ -135,19 +135,22 @@ func (r Result[T]) put(sent protoreflect.Message, key string, took time.Duration
 // one that the caller would refuse: that is an error with a reason then, not a broken call.
 func fit(ctx context.Context, response proto.Message, results protoreflect.List) error {
 	call := CallOf(ctx)
-	bytes := proto.Size(response)
-	if bytes <= call.maxSendBytes {
+	whole := proto.Size(response)
+	if whole <= call.maxSendBytes {
 		return nil
 	}
-	call.Log.Warn("the effects of a batch are left out, since its answer is too large; send fewer or shorter ones",
-		"bytes", bytes, "limit", call.maxSendBytes)
 	for index := range results.Len() {
 		result := results.Get(index).Message()
 		if effects := result.Descriptor().Fields().ByName("effects"); effects != nil {
 			result.Clear(effects)
 		}
 	}
-	if bytes = proto.Size(response); bytes > call.maxSendBytes {
+	bytes := proto.Size(response)
+	if bytes < whole {
+		call.Log.Warn("the effects of a batch are left out, since its answer is too large; send fewer or shorter ones",
+			"bytes", whole, "limit", call.maxSendBytes)
+	}
+	if bytes > call.maxSendBytes {
 		return fmt.Errorf("the answer has %d bytes, more than the %d that the controller accepts; lower max_batch_size "+
 			"of the capability", bytes, call.maxSendBytes)
 	}

@@ -110,6 +110,9 @@ func (s *loadBalancersRPC) PlanLoadBalancer(ctx context.Context, request *v1.Pla
 		if err != nil {
 			return nil, err
 		}
+		if err := named(request.Service); err != nil {
+			return nil, err
+		}
 		if targets != nil && !s.serves(request.Service) {
 			return &v1.PlanLoadBalancerResponse{}, nil
 		}
@@ -131,8 +134,8 @@ func (s *loadBalancersRPC) call(ctx context.Context, request serviceRequest, wan
 
 // answer is the handler's, which has the Service for itself where the call changes the cloud.
 func (s *loadBalancersRPC) answer(ctx context.Context, service *v1.Service, targets *Targets, handler handler) (*v1.LoadBalancerAnswer, error) {
-	if service.GetUid() == "" {
-		return nil, Errorf(InvalidRequest, "the request has no Service, or one without a UID")
+	if err := named(service); err != nil {
+		return nil, err
 	}
 	method := CallOf(ctx).method
 	if method.ChangesCloud {
@@ -154,6 +157,14 @@ func (s *loadBalancersRPC) answer(ctx context.Context, service *v1.Service, targ
 	return checked(method, answer)
 }
 
+// named refuses a Service that no load balancer could be found by.
+func named(service *v1.Service) error {
+	if service.GetUid() == "" {
+		return Errorf(InvalidRequest, "the request has no Service, or one without a UID")
+	}
+	return nil
+}
+
 // served leaves Services of other classes alone.
 func (s *loadBalancersRPC) served(handler handler) handler {
 	return func(ctx context.Context, service *v1.Service, targets *Targets) (*v1.LoadBalancerAnswer, error) {
@@ -166,7 +177,7 @@ func (s *loadBalancersRPC) served(handler handler) handler {
 
 // serves tells whether Services of this one's class are served.
 func (s *loadBalancersRPC) serves(service *v1.Service) bool {
-	if service == nil || service.LoadBalancerClass == nil {
+	if service.LoadBalancerClass == nil {
 		return !s.capability.WithoutDefaultClass
 	}
 	return slices.Contains(s.capability.Classes, *service.LoadBalancerClass)
