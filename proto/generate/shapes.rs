@@ -16,7 +16,7 @@ pub(crate) struct Shapes<'a> {
 impl<'a> Shapes<'a> {
     pub(crate) fn of(descriptors: &'a FileDescriptorSet) -> Self {
         let mut messages = Vec::new();
-        // What options are made of is never received.
+        // The messages of options are never received.
         let sent = |name: &str| name != "google/protobuf/descriptor.proto";
         for file in descriptors.file.iter().filter(|file| sent(file.name())) {
             let package = format!(".{}", file.package());

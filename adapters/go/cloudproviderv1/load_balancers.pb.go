@@ -768,8 +768,8 @@ func (x *UpdateLoadBalancerNodesResponse) GetResults() []*LoadBalancerResult {
 	return nil
 }
 
-// The answer for one Service. What a result says elsewhere with absent, not_managed and
-// effects is in the answer here.
+// The answer for one Service. It has no absent, not_managed and effects of its own: the
+// LoadBalancerAnswer has them.
 type LoadBalancerResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Service.uid of the request.
