@@ -120,3 +120,6 @@ pub(crate) fn with_sources(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

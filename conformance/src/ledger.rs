@@ -127,3 +127,6 @@ impl Ledger {
         self.seen.lock().clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+use outrigger_api::{
+    RpcStatus,
+    v1::{Instance, InstanceResult, instance_result},
+};
+use prost::Message as _;
+
+use super::*;
+
+#[test]
+fn a_secret_is_found_in_any_text_of_an_answer_and_not_kept() {
+    let ledger = Ledger::new(&["hush".to_owned(), String::new()]);
+    let answer = |text: &str| {
+        let found = instance_result::Outcome::Found(Instance {
+            zone: text.to_owned(),
+            ..Instance::default()
+        });
+        InstanceResult::new("node".to_owned(), found).encode_to_vec()
+    };
+    ledger.search("Quiet", || answer("zone-hus-h"));
+    assert!(ledger.seen().with_secrets.is_empty());
+    ledger.search("Lookup", || answer("zone-hush-1"));
+    assert_eq!(ledger.seen().with_secrets, BTreeSet::from(["Lookup"]));
+}
+
+#[test]
+fn results_of_batches_leave_errors_effects_and_answers() {
+    let ledger = Ledger::new(&[]);
+    let failed = RpcStatus {
+        code: 13,
+        ..RpcStatus::default()
+    };
+    let effects = Some(KubernetesEffects::default());
+    let mut of_node = InstanceResult::failed("node".to_owned(), failed);
+    of_node.effects.clone_from(&effects);
+    ledger.see_result("Lookup", &mut of_node);
+    let answer = LoadBalancerAnswer {
+        effects,
+        ..LoadBalancerAnswer::default()
+    };
+    let mut of_service = LoadBalancerResult::new("uid".to_owned(), Outcome::Found(answer));
+    ledger.see_result("Update", &mut of_service);
+    let seen = ledger.seen();
+    let errors: Vec<_> = seen
+        .errors
+        .iter()
+        .map(|one| (one.rpc, one.of_item))
+        .collect();
+    assert_eq!(errors, [("Lookup", true)]);
+    let answers: Vec<_> = seen.answers.iter().map(|(rpc, _)| *rpc).collect();
+    assert_eq!(answers, ["Update"]);
+    assert_eq!(
+        (seen.node_effects.len(), seen.service_effects.len()),
+        (1, 1)
+    );
+}
