@@ -1,4 +1,4 @@
-//! What each list keeps, whatever it is of.
+//! Cases of each list.
 
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, ListPage, MethodRequest};
 

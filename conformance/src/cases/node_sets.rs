@@ -203,15 +203,10 @@ async fn unknown_revision(subject: &Subject) -> Verdict {
         Ok(answer) => return Err(failed(expected, describe(&answer))),
         Err(error) => expect(error.is(ErrorReason::NodeSetUnknown), expected, error)?,
     }
-    let seen = subject.get(&client, &service, None).await?;
-    expect(
-        seen.disposition() == Disposition::Absent,
-        "GetLoadBalancer after it is ABSENT",
-        describe(&seen),
-    )?;
     subject
-        .ensure(&client, &service, &subject.target_nodes())
+        .get_is(&client, &service, Disposition::Absent)
         .await?;
+    subject.ensure_all(&client, &service).await?;
     Ok(())
 }
 

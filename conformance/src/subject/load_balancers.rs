@@ -75,6 +75,32 @@ impl Subject {
         Ok(answered.answer.unwrap_or_default())
     }
 
+    /// Fails unless `GetLoadBalancer` without targets has this disposition.
+    pub async fn get_is(&self, client: &Client, service: &Service, wanted: Disposition) -> Verdict {
+        let answer = self.get(client, service, None).await?;
+        expect(
+            answer.disposition() == wanted,
+            format!("GetLoadBalancer is {}", name_of(wanted)),
+            describe(&answer),
+        )
+    }
+
+    /// A connection, and a Service whose load balancer is READY with all targets; its answer.
+    pub async fn balanced(&self) -> Verdict<(Client, Service, LoadBalancerAnswer)> {
+        let (client, service) = (self.connect().await?, self.service());
+        let ready = self.ensure_all(&client, &service).await?;
+        Ok((client, service, ready))
+    }
+
+    /// Ensures with all targets until READY.
+    pub async fn ensure_all(
+        &self,
+        client: &Client,
+        service: &Service,
+    ) -> Verdict<LoadBalancerAnswer> {
+        self.ensure(client, service, &self.target_nodes()).await
+    }
+
     /// One `EnsureLoadBalancer`.
     pub async fn ensure_once(
         &self,

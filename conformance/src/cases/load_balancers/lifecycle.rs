@@ -10,7 +10,7 @@ use super::FILE;
 use crate::{
     case::{Builder, Capability::LoadBalancers, Case, Input, must, should},
     client::{CallError, Client},
-    subject::{Subject, describe, name_of, port},
+    subject::{Subject, describe, port},
     verdict::{Verdict, expect, failed},
 };
 
@@ -64,22 +64,8 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Holds the disposition of Get against the wanted one.
-async fn is(subject: &Subject, client: &Client, service: &Service, wanted: Disposition) -> Verdict {
-    let answer = subject.get(client, service, None).await?;
-    expect(
-        answer.disposition() == wanted,
-        format!("GetLoadBalancer is {}", name_of(wanted)),
-        describe(&answer),
-    )
-}
-
 async fn becomes_ready(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let service = subject.service();
-    let ready = subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, ready) = subject.balanced().await?;
     let points = ready
         .status
         .as_ref()
@@ -176,7 +162,9 @@ async fn ports(subject: &Subject) -> Verdict {
             format!("the addresses stay: {}", describe(&first)),
             describe(&ready),
         )?;
-        is(subject, &client, &service, Disposition::Ready).await?;
+        subject
+            .get_is(&client, &service, Disposition::Ready)
+            .await?;
     }
     Ok(())
 }
@@ -189,7 +177,7 @@ async fn protocol(subject: &Subject) -> Verdict {
     let second = subject.inputs().services.second_protocol.clone();
     service.ports = vec![port(&second.unwrap_or_default(), 80, 30080)];
     subject.ensure(&client, &service, &nodes).await?;
-    is(subject, &client, &service, Disposition::Ready).await
+    subject.get_is(&client, &service, Disposition::Ready).await
 }
 
 async fn dual_stack(subject: &Subject) -> Verdict {
@@ -199,9 +187,7 @@ async fn dual_stack(subject: &Subject) -> Verdict {
         .ip_families
         .clone_from(&subject.inputs().services.ip_families);
     "RequireDualStack".clone_into(&mut service.ip_family_policy);
-    let ready = subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let ready = subject.ensure_all(&client, &service).await?;
     let points = ready.status.clone().unwrap_or_default().ingress;
     if points.iter().any(|point| !point.hostname.is_empty()) {
         // A name stands for addresses of both families.
@@ -227,13 +213,11 @@ async fn delete(subject: &Subject, client: &Client, service: &Service) -> Verdic
 }
 
 async fn deleted(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, _) = subject.balanced().await?;
     delete(subject, &client, &service).await?;
-    is(subject, &client, &service, Disposition::Absent).await?;
+    subject
+        .get_is(&client, &service, Disposition::Absent)
+        .await?;
     delete(subject, &client, &service).await
 }
 
@@ -247,7 +231,9 @@ async fn half_made(subject: &Subject) -> Verdict {
         let caller = subject.connect().await?;
         subject.cut_off(&caller, &service, moment).await?;
         delete(subject, &client, &service).await?;
-        is(subject, &client, &service, Disposition::Absent).await?;
+        subject
+            .get_is(&client, &service, Disposition::Absent)
+            .await?;
     }
     Ok(())
 }
@@ -258,9 +244,7 @@ async fn completed(subject: &Subject) -> Verdict {
         let service = subject.service();
         let caller = subject.connect().await?;
         subject.cut_off(&caller, &service, moment).await?;
-        subject
-            .ensure(&client, &service, &subject.target_nodes())
-            .await?;
+        subject.ensure_all(&client, &service).await?;
         subject.is_listed_once(&client, &service).await?;
         delete(subject, &client, &service).await?;
     }
@@ -275,24 +259,20 @@ async fn made_again(subject: &Subject) -> Verdict {
     after.name.clone_from(&before.name);
     subject.leftovers().expect(after.clone());
     subject.ensure(&client, &before, &nodes).await?;
-    is(subject, &client, &after, Disposition::Absent).await?;
+    subject.get_is(&client, &after, Disposition::Absent).await?;
     subject.ensure(&client, &after, &nodes).await?;
     delete(subject, &client, &before).await?;
-    is(subject, &client, &after, Disposition::Ready).await?;
+    subject.get_is(&client, &after, Disposition::Ready).await?;
     delete(subject, &client, &after).await?;
-    is(subject, &client, &after, Disposition::Absent).await
+    subject.get_is(&client, &after, Disposition::Absent).await
 }
 
 async fn other_type(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let mut service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, mut service, _) = subject.balanced().await?;
     "ClusterIP".clone_into(&mut service.r#type);
     delete(subject, &client, &service).await?;
     "LoadBalancer".clone_into(&mut service.r#type);
-    is(subject, &client, &service, Disposition::Absent).await
+    subject.get_is(&client, &service, Disposition::Absent).await
 }
 
 async fn two_services(subject: &Subject) -> Verdict {
@@ -300,19 +280,15 @@ async fn two_services(subject: &Subject) -> Verdict {
     let (one, other) = (subject.service(), subject.service());
     let nodes = subject.target_nodes();
     subject.ensure(&client, &one, &nodes).await?;
-    is(subject, &client, &other, Disposition::Absent).await?;
+    subject.get_is(&client, &other, Disposition::Absent).await?;
     subject.ensure(&client, &other, &nodes).await?;
     delete(subject, &client, &one).await?;
-    is(subject, &client, &other, Disposition::Ready).await
+    subject.get_is(&client, &other, Disposition::Ready).await
 }
 
 async fn other_cluster(subject: &Subject) -> Verdict {
     subject.needs_cluster_uid()?;
-    let client = subject.connect().await?;
-    let service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, _) = subject.balanced().await?;
     let context = subject.context_of_another_cluster();
     let request = DeleteLoadBalancerRequest {
         context: context.clone(),
@@ -320,7 +296,9 @@ async fn other_cluster(subject: &Subject) -> Verdict {
     };
     // ABSENT or NOT_MANAGED, or an error: only what becomes of the load balancer counts.
     let _ = client.call(request).await;
-    is(subject, &client, &service, Disposition::Ready).await?;
+    subject
+        .get_is(&client, &service, Disposition::Ready)
+        .await?;
     let request = GetLoadBalancerRequest {
         context,
         service: Some(service),

@@ -85,26 +85,15 @@ async fn absent(subject: &Subject) -> Verdict {
 }
 
 async fn other_ports(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let mut service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, mut service, _) = subject.balanced().await?;
     service.ports = vec![port("TCP", 8443, 30443)];
-    let answer = subject.get(&client, &service, None).await?;
-    expect(
-        answer.disposition() == Disposition::Differs,
-        "DIFFERS, since the load balancer listens on another port",
-        describe(&answer),
-    )
+    subject
+        .get_is(&client, &service, Disposition::Differs)
+        .await
 }
 
 async fn other_targets(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, _) = subject.balanced().await?;
     let none = subject.targets(&client, &[]).await?;
     let answer = subject.get(&client, &service, none).await?;
     expect(
@@ -128,12 +117,9 @@ async fn local_traffic(subject: &Subject) -> Verdict {
     }
     subject.ensure(&client, &service, &nodes).await?;
     service.health_check_node_port = 32_200;
-    let answer = subject.get(&client, &service, None).await?;
-    expect(
-        answer.disposition() == Disposition::Differs,
-        "DIFFERS, since the load balancer asks at another port",
-        describe(&answer),
-    )
+    subject
+        .get_is(&client, &service, Disposition::Differs)
+        .await
 }
 
 async fn plan(
@@ -168,38 +154,20 @@ async fn plan_of_new(subject: &Subject) -> Verdict {
         "at least one change for a Service without a load balancer",
         "none",
     )?;
-    let answer = subject.get(&client, &service, None).await?;
-    expect(
-        answer.disposition() == Disposition::Absent,
-        "GetLoadBalancer after the plan is ABSENT",
-        describe(&answer),
-    )
+    subject.get_is(&client, &service, Disposition::Absent).await
 }
 
 async fn plan_of_same(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, _) = subject.balanced().await?;
     let changes = plan(subject, &client, &service, PlanOperation::Ensure).await?;
     expect(changes.is_empty(), "no changes", format!("{changes:?}"))
 }
 
 async fn plan_of_delete(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, _) = subject.balanced().await?;
     let changes = plan(subject, &client, &service, PlanOperation::Delete).await?;
     expect(!changes.is_empty(), "at least one change", "none")?;
-    let answer = subject.get(&client, &service, None).await?;
-    expect(
-        answer.disposition() == Disposition::Ready,
-        "GetLoadBalancer after the plan is READY",
-        describe(&answer),
-    )
+    subject.get_is(&client, &service, Disposition::Ready).await
 }
 
 async fn plan_of_nothing(subject: &Subject) -> Verdict {
@@ -216,11 +184,7 @@ async fn plan_of_nothing(subject: &Subject) -> Verdict {
 }
 
 async fn listed(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, _) = subject.balanced().await?;
     let listed = subject.listed_services(&client, None).await?;
     let uids: Vec<_> = listed.iter().map(|tag| &*tag.uid).collect();
     expect(
@@ -232,11 +196,7 @@ async fn listed(subject: &Subject) -> Verdict {
 
 async fn list_of_other_cluster(subject: &Subject) -> Verdict {
     subject.needs_cluster_uid()?;
-    let client = subject.connect().await?;
-    let service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, _) = subject.balanced().await?;
     let context = subject.context_of_another_cluster();
     let listed = subject.listed_services(&client, context).await?;
     let foreign = listed.iter().filter(|tag| tag.uid == service.uid).count();

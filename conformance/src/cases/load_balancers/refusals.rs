@@ -263,27 +263,14 @@ async fn foreign_annotation(subject: &Subject) -> Verdict {
 }
 
 async fn refused_change(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, _) = subject.balanced().await?;
     let (bad, reasons) = with_bad_part(subject, &service)?;
     refused(try_ensure(subject, &client, &bad).await?, &reasons)?;
-    let seen = subject.get(&client, &service, None).await?;
-    expect(
-        seen.disposition() == Disposition::Ready,
-        "GetLoadBalancer of the Service as it was is READY",
-        describe(&seen),
-    )
+    subject.get_is(&client, &service, Disposition::Ready).await
 }
 
 async fn delete_of_refused(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let service = subject.service();
-    subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, _) = subject.balanced().await?;
     let (bad, _) = with_bad_part(subject, &service)?;
     let ended = subject.delete(&client, &bad).await?;
     expect(

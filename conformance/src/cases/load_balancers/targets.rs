@@ -240,20 +240,11 @@ async fn makes_none(subject: &Subject) -> Verdict {
             describe(answer),
         )?;
     }
-    let answer = subject.get(&client, &service, None).await?;
-    expect(
-        answer.disposition() == Disposition::Absent,
-        "GetLoadBalancer after the update is ABSENT",
-        describe(&answer),
-    )
+    subject.get_is(&client, &service, Disposition::Absent).await
 }
 
 async fn nothing_else(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let service = subject.service();
-    let before = subject
-        .ensure(&client, &service, &subject.target_nodes())
-        .await?;
+    let (client, service, before) = subject.balanced().await?;
     update_one(subject, &client, &service, &[]).await?;
     let after = subject.get(&client, &service, None).await?;
     expect(

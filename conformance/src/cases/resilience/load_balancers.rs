@@ -51,9 +51,7 @@ pub(super) fn cases() -> Vec<Case> {
 /// Ensures, holds a list against one load balancer, and deletes.
 pub(super) async fn converges(subject: &Subject, service: &Service) -> Verdict {
     let client = subject.connect().await?;
-    subject
-        .ensure(&client, service, &subject.target_nodes())
-        .await?;
+    subject.ensure_all(&client, service).await?;
     subject.is_listed_once(&client, service).await?;
     gone(subject, &client, service).await
 }
@@ -61,12 +59,7 @@ pub(super) async fn converges(subject: &Subject, service: &Service) -> Verdict {
 /// Deletes, and holds Get against ABSENT.
 async fn gone(subject: &Subject, client: &Client, service: &Service) -> Verdict {
     subject.delete(client, service).await?;
-    let seen = subject.get(client, service, None).await?;
-    expect(
-        seen.disposition() == Disposition::Absent,
-        "GetLoadBalancer after the Delete is ABSENT",
-        describe(&seen),
-    )
+    subject.get_is(client, service, Disposition::Absent).await
 }
 
 async fn killed_in_ensure(subject: &Subject) -> Verdict {
@@ -96,9 +89,7 @@ async fn repeated_after_cancel(subject: &Subject) -> Verdict {
         let client = subject.connect().await?;
         subject.cut_off(&client, &service, moment).await?;
         // At once: a change of the cancelled call may run still.
-        subject
-            .ensure(&client, &service, &subject.target_nodes())
-            .await?;
+        subject.ensure_all(&client, &service).await?;
         let before = subject.cloud_changes().await?;
         sleep(RUNNING_CHANGE).await;
         let after = subject.cloud_changes().await?;
@@ -144,9 +135,7 @@ fn answered_or_lost(answered: Result<LoadBalancerAnswer, CallError>) -> Verdict 
 async fn two_deletes(subject: &Subject) -> Verdict {
     let (one, other) = (subject.connect().await?, subject.connect().await?);
     let service = subject.service();
-    subject
-        .ensure(&one, &service, &subject.target_nodes())
-        .await?;
+    subject.ensure_all(&one, &service).await?;
     let both = join(
         subject.delete_once(&one, &service),
         subject.delete_once(&other, &service),
@@ -184,12 +173,9 @@ async fn survives_restart(subject: &Subject) -> Verdict {
     let before = subject.ensure(&client, &service, &nodes).await?;
     subject.restart().await?;
     let client = subject.connect().await?;
-    let seen = subject.get(&client, &service, None).await?;
-    expect(
-        seen.disposition() == Disposition::Ready,
-        "GetLoadBalancer after the restart is READY",
-        describe(&seen),
-    )?;
+    subject
+        .get_is(&client, &service, Disposition::Ready)
+        .await?;
     let after = subject.ensure(&client, &service, &nodes).await?;
     expect(
         before.status == after.status,
