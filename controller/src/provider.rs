@@ -44,7 +44,6 @@ mod wire;
 
 use std::{fmt, future, sync::Arc, time::Duration};
 
-use futures::future::join_all;
 use tokio::{
     sync::{mpsc, watch},
     time::sleep_until,
@@ -55,6 +54,7 @@ use outrigger_core::{cluster_uid::ClusterUid, effects::GrantedPrefixes};
 
 use crate::{fence::Fence, telemetry::Repeats};
 
+pub use batch::BatchAnswer;
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use health::{Dependency, ProviderHealth, Quota};
@@ -77,14 +77,14 @@ pub use transport::{ByteStream, Connect, Connecting};
 pub use volumes::{VolumeLookup, VolumePurpose, VolumesCapability};
 
 use admission::{Admission, CallClass};
-use batch::Batcher;
+use batch::{Asked, Batcher};
 use call::Renewal;
 use connection::Manager;
-use lookup::{DoubtedAbsences, PendingLookup, WaitingLookups};
+use lookup::{DoubtedAbsences, NodeLookup};
 use node_sets::NodeSets;
 use preconditions::Preconditions;
-use routes::{PendingRoute, WaitingRoutes};
-use volumes::{VolumeLookups, WaitingVolumes};
+use routes::ChangedRoute;
+use volumes::VolumeQuestion;
 
 /// Requests for a renewal of a session that may wait; more would be the same again.
 const RENEWALS: usize = 16;
@@ -167,9 +167,10 @@ impl LookupPurpose {
 #[derive(Clone)]
 pub struct Provider {
     shared: Arc<Shared>,
-    lookups: mpsc::UnboundedSender<PendingLookup>,
-    routes: mpsc::UnboundedSender<PendingRoute>,
-    volumes: VolumeLookups,
+    lookups: mpsc::UnboundedSender<Asked<NodeLookup>>,
+    routes: mpsc::UnboundedSender<Asked<ChangedRoute>>,
+    /// By purpose.
+    volumes: [mpsc::UnboundedSender<Asked<VolumeQuestion>>; 2],
     preconditions: Preconditions,
 }
 
@@ -204,10 +205,6 @@ impl Provider {
         metrics.state(&ProviderState::default());
         metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster_uid), None));
         let (renewals, requested) = mpsc::channel(RENEWALS);
-        // Callers are bounded by the keys that their loop has in flight.
-        let (lookups, looked_up) = mpsc::unbounded_channel();
-        let (routes, changed) = mpsc::unbounded_channel();
-        let (volumes, volumes_looked_up) = VolumeLookups::channels();
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
             cluster_uid: watch::Sender::new(ClusterUid::judge(Some(&options.cluster_uid), None)),
@@ -224,12 +221,10 @@ impl Provider {
             repeats: Repeats::default(),
             metrics,
         });
-        let lookup_batcher =
-            Batcher::new(Arc::clone(&shared), looked_up, WaitingLookups::default());
-        let route_batcher = Batcher::new(Arc::clone(&shared), changed, WaitingRoutes::default());
-        let volume_batchers = volumes_looked_up.map(|(purpose, lookups)| {
-            Batcher::new(Arc::clone(&shared), lookups, WaitingVolumes::of(purpose))
-        });
+        let (lookups, lookup_batcher) = Batcher::new(&shared);
+        let (routes, route_batcher) = Batcher::new(&shared);
+        let (admissions, admission_batcher) = Batcher::new(&shared);
+        let (labels, label_batcher) = Batcher::new(&shared);
         let manager = Manager::new(
             Arc::clone(&shared),
             options,
@@ -238,20 +233,19 @@ impl Provider {
             cancel.clone(),
         );
         let run = async move {
-            let lookups_sent = lookup_batcher.run(cancel.clone());
-            let volumes_sent = volume_batchers.map(|batcher| batcher.run(cancel.clone()));
             tokio::join!(
                 manager.run(),
-                lookups_sent,
-                join_all(volumes_sent),
-                route_batcher.run(cancel)
+                lookup_batcher.run(cancel.clone()),
+                route_batcher.run(cancel.clone()),
+                admission_batcher.run(cancel.clone()),
+                label_batcher.run(cancel)
             );
         };
         let provider = Self {
             shared,
             lookups,
             routes,
-            volumes,
+            volumes: [admissions, labels],
             preconditions: Preconditions::default(),
         };
         (provider, run)

@@ -1,15 +1,15 @@
-//! Calls that many objects share: each object waits for the next one, which is no larger than the provider
-//! accepts.
+//! Calls about several objects: each object waits for the next one, which is no larger than the provider accepts.
 //!
 //! ```text
-//!  ask ─► Batcher: WaitingItems::join ─(admission)─► take ─► call
-//!   ▲                                                         │
-//!   └───────────────── BatchCaller::answer ◄──────────────────┘
+//!  ask ─► Batcher: WaitingObjects::join ─(admission)─► take ─► send ─► one result for each
+//!   ▲                                                               │
+//!   └──────────────────── BatchCaller::answer ◄─────────────────────┘
 //! ```
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::OptionFuture};
+use outrigger_api::{BatchRequest, ItemResult, Method, MethodRequest};
 use tokio::{
     sync::mpsc,
     task::JoinSet,
@@ -21,14 +21,24 @@ use tracing::error;
 use super::{
     Error, Session, Shared,
     admission::{Permit, Urgency},
+    metrics::ProviderMetrics,
+    preconditions::Preconditions,
 };
 use crate::fence::Fence;
 
 mod caller;
+mod results;
+mod send;
 mod unanswered;
+mod waiting;
 
-pub(super) use caller::{BatchCaller, ask};
-pub(super) use unanswered::{BatchCall, EndedBatch, RepeatedItem, Unanswered};
+pub(super) use caller::{Asked, ask};
+pub use results::BatchAnswer;
+#[cfg(test)]
+pub(super) use results::speaks_for_all;
+pub(super) use results::{one_each, read_outcome};
+use unanswered::EndedBatch;
+use waiting::WaitingObjects;
 
 /// Bytes of a request besides its objects, generously.
 const ENVELOPE: usize = 1024;
@@ -43,34 +53,157 @@ const LONGEST: Duration = Duration::from_millis(250);
 
 /// When a call is due that objects may still join.
 #[derive(Clone, Copy)]
-pub(super) struct Gathering {
+struct Gathering {
     begin: Instant,
     last: Instant,
 }
 
 impl Gathering {
-    pub(super) const fn new(now: Instant) -> Self {
+    const fn new(now: Instant) -> Self {
         Self {
             begin: now,
             last: now,
         }
     }
 
-    pub(super) const fn joined(&mut self, now: Instant) {
+    const fn joined(&mut self, now: Instant) {
         self.last = now;
     }
 
     /// When the first object joined.
-    pub(super) const fn begin(self) -> Instant {
+    const fn begin(self) -> Instant {
         self.begin
     }
 
-    pub(super) fn due(self) -> Instant {
+    fn due(self) -> Instant {
         (self.last + IDLE).min(self.begin + LONGEST)
     }
 }
 
-/// An object that shares a call with others.
+/// An object that a call about several is about, as its caller sees it.
+pub(super) trait BatchObject: Send + Sync + Sized + 'static {
+    /// The call, or one with the same items and results.
+    type Request: BatchRequest;
+    /// Only objects of one group share a call.
+    type Group: Copy + PartialEq + Send + Sync + 'static;
+    /// The answer, if it is no error.
+    type Found: Clone + Send + 'static;
+
+    /// The kind of the object, for people.
+    const KIND: &'static str;
+    /// How often a batch is split whose call fails because of its request.
+    const SPLITS: usize = 0;
+    /// Whether a batch goes out at once when it is full, and later objects with the next one.
+    const GOES_WHEN_FULL: bool = false;
+    /// Whether an object that was not answered in time is asked about again, alone.
+    const IS_REPEATED: bool = true;
+
+    fn group(&self) -> Self::Group;
+
+    /// Name of the object.
+    fn name(&self) -> &Arc<str>;
+
+    /// The part of the request about it, at this place.
+    fn message(&self, session: &Session, place: usize) -> ItemOf<Self>;
+
+    /// How it joins a call that `known`, of the same name, is in.
+    fn twin(&self, known: &Self) -> Twin;
+
+    /// The answer that needs no call.
+    fn without_call(&self, _session: &Session) -> Option<Self::Found> {
+        None
+    }
+
+    /// Reads the outcome, unless it is an error.
+    fn read(&self, outcome: OutcomeOf<Self>, call: &AnsweredCall<'_>)
+    -> Result<Self::Found, Error>;
+
+    /// Checks the answers of one call against each other.
+    fn compare(_answers: &mut [BatchAnswer<Self::Found>]) {}
+
+    /// Objects in one call; none: the provider does not offer it.
+    fn most(session: &Session) -> Option<usize>;
+
+    fn method(_group: Self::Group) -> &'static Method {
+        Self::Request::METHOD
+    }
+
+    fn urgency(group: Self::Group) -> Urgency;
+
+    /// Whether an object waits for others to join its call.
+    fn is_gathered(group: Self::Group) -> bool;
+
+    /// A call about so many goes out.
+    fn count(group: Self::Group, metrics: &ProviderMetrics, objects: usize);
+
+    /// The request without its items.
+    fn request(_group: Self::Group) -> Self::Request {
+        Self::Request::default()
+    }
+
+    /// Makes the call.
+    fn call(
+        group: Self::Group,
+        call: CallOf<'_>,
+        items: impl Fn(&Session) -> Vec<ItemOf<Self>> + Send + Sync,
+    ) -> impl Future<Output = Result<Vec<ResultOf<Self>>, Error>> + Send {
+        call.about(move || Self::request(group), items)
+    }
+}
+
+/// The part of a request about one object.
+pub(super) type ItemOf<B> = <<B as BatchObject>::Request as BatchRequest>::Item;
+/// The part of an answer about one object.
+pub(super) type ResultOf<B> = <<B as BatchObject>::Request as BatchRequest>::ItemResult;
+/// Its outcome.
+pub(super) type OutcomeOf<B> = <ResultOf<B> as ItemResult>::Outcome;
+
+/// How an object joins a call that has one of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Twin {
+    /// It is the same: the answer is for both callers.
+    Shares,
+    /// As any other.
+    Joins,
+    /// Not at all: it goes out with a later call.
+    Waits,
+}
+
+/// All that a call is made with, but its request.
+pub(super) struct CallOf<'a> {
+    shared: &'a Shared,
+    permit: &'a Permit,
+    preconditions: &'a Preconditions,
+    session: &'a Session,
+}
+
+impl CallOf<'_> {
+    /// Makes it about these items.
+    pub(super) async fn about<R: BatchRequest>(
+        self,
+        request: impl Fn() -> R + Send + Sync,
+        items: impl Fn(&Session) -> Vec<R::Item> + Send + Sync,
+    ) -> Result<Vec<R::ItemResult>, Error> {
+        let request = |session: &Session| {
+            let mut request = request();
+            *request.items_mut() = items(session);
+            request
+        };
+        let call = self
+            .shared
+            .call(self.permit, self.preconditions, self.session, request);
+        call.await.map(R::results)
+    }
+}
+
+/// A call that was answered.
+pub(super) struct AnsweredCall<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) session: &'a Session,
+    pub(super) took: Duration,
+}
+
+/// A part of a request, for [`take_batch`].
 pub(super) trait BatchItem {
     /// Name of the call.
     fn rpc(&self) -> &'static str;
@@ -85,64 +218,27 @@ pub(super) trait BatchItem {
     fn fail(self, error: Error);
 }
 
-/// Objects that wait for their calls.
-pub(super) trait WaitingItems: Send + 'static {
-    /// One object, and its caller.
-    type Item: Send;
-    /// The objects of one call.
-    type Batch: Send;
-    /// The end of a call.
-    type Ended: Send + 'static;
-
-    /// Adds an object.
-    fn join(&mut self, item: Self::Item, shared: &Shared);
-
-    /// Urgency of the call that goes out next, if one is due.
-    fn urgency(&mut self, now: Instant) -> Option<Urgency>;
-
-    /// When the next call becomes due after `now`.
-    fn next_due(&self, _now: Instant) -> Option<Instant> {
-        None
-    }
-
-    /// Removes the objects of the call that goes out next; none if no caller waits any more.
-    fn take(&mut self, now: Instant, session: &Session) -> Option<Self::Batch>;
-
-    /// Fails all objects that are due.
-    fn fail_due(&mut self, now: Instant, error: &Error);
-
-    /// Makes the call, and sends each caller its answer.
-    fn call(
-        shared: Arc<Shared>,
-        admitted: (Permit, Arc<Session>),
-        batch: Self::Batch,
-    ) -> impl Future<Output = Self::Ended> + Send + 'static;
-
-    /// A call has ended.
-    fn ended(&mut self, ended: Self::Ended);
-}
-
 /// Objects share a call with those that wait at the same time: for each other ([`Gathering`]), or for admission
 /// alone: then one goes out at once, and of many each call after the first ones is full.
-pub(super) struct Batcher<W: WaitingItems> {
+pub(super) struct Batcher<B: BatchObject> {
     shared: Arc<Shared>,
-    items: mpsc::UnboundedReceiver<W::Item>,
-    waiting: W,
-    calls: JoinSet<W::Ended>,
+    arriving: mpsc::UnboundedReceiver<Asked<B>>,
+    waiting: WaitingObjects<B>,
+    calls: JoinSet<EndedBatch<B>>,
 }
 
-impl<W: WaitingItems> Batcher<W> {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        items: mpsc::UnboundedReceiver<W::Item>,
-        waiting: W,
-    ) -> Self {
-        Self {
-            shared,
-            items,
-            waiting,
+impl<B: BatchObject> Batcher<B> {
+    /// The batcher, and where objects are sent to. Callers are bounded by the keys that their loop has in flight,
+    /// and by requests of the API server to a webhook.
+    pub(super) fn new(shared: &Arc<Shared>) -> (mpsc::UnboundedSender<Asked<B>>, Self) {
+        let (objects, arriving) = mpsc::unbounded_channel();
+        let batcher = Self {
+            shared: Arc::clone(shared),
+            arriving,
+            waiting: WaitingObjects::default(),
             calls: JoinSet::new(),
-        }
+        };
+        (objects, batcher)
     }
 
     /// Works until cancelled. Callers that still wait then get an error.
@@ -168,9 +264,9 @@ impl<W: WaitingItems> Batcher<W> {
             tokio::select! {
                 // All that wait already are in the batch.
                 biased;
-                1.. = self.items.recv_many(&mut arrived, usize::MAX) => {
-                    for item in arrived.drain(..) {
-                        self.waiting.join(item, &self.shared);
+                1.. = self.arriving.recv_many(&mut arrived, usize::MAX) => {
+                    for asked in arrived.drain(..) {
+                        self.waiting.join(asked, &self.shared);
                     }
                 }
                 Some(admitted) = &mut admission => {
@@ -192,11 +288,11 @@ impl<W: WaitingItems> Batcher<W> {
     fn send(&mut self, admitted: Result<(Permit, Arc<Session>), Error>, now: Instant) {
         let (permit, session) = match admitted {
             Ok(admitted) => admitted,
-            Err(error) => return self.waiting.fail_due(now, &error),
+            Err(error) => return self.waiting.fail_due(now, |_| error.clone()),
         };
-        if let Some(batch) = self.waiting.take(now, &session) {
+        if let Some(call) = self.waiting.take(now, &session) {
             let shared = Arc::clone(&self.shared);
-            self.calls.spawn(W::call(shared, (permit, session), batch));
+            self.calls.spawn(call.make(shared, (permit, session)));
         }
     }
 }
@@ -243,23 +339,4 @@ pub(super) fn take_batch<T: BatchItem>(
         waiting.push_front(item);
     }
     batch
-}
-
-/// Fails the items of calls that the provider does not serve.
-pub(super) fn fail_not_offered<T: BatchItem>(items: impl IntoIterator<Item = T>) {
-    for item in items {
-        let rpc = item.rpc();
-        item.fail(Error::NotOffered { rpc });
-    }
-}
-
-/// The error of an item that holds for the whole class of calls, if there is one: see
-/// [`Error::speaks_for_all`]. `errors` has one entry for each item; none: it has its answer.
-pub(super) fn speaks_for_all<'a>(
-    errors: impl Iterator<Item = Option<&'a Error>> + Clone,
-) -> Option<&'a Error> {
-    let none_answered = errors.clone().all(|error| error.is_some());
-    errors
-        .flatten()
-        .find(|error| error.speaks_for_all(none_answered))
 }

@@ -25,7 +25,7 @@ use super::{
 };
 
 /// A call of a method of the contract.
-pub(super) trait Call: Send + Sized + 'static {
+pub(super) trait ProviderCall: Send + Sized + 'static {
     /// The message that it begins with.
     type Message: MethodRequest;
     /// All that comes back.
@@ -55,7 +55,7 @@ pub(super) trait Call: Send + Sized + 'static {
 }
 
 /// One message, and one back.
-impl<M: MethodRequest> Call for M {
+impl<M: MethodRequest> ProviderCall for M {
     type Message = M;
     type Reply = M::Response;
 
@@ -142,7 +142,7 @@ pub(super) struct MessageLimits {
 }
 
 /// Makes a call and reads how it ended. Dropping the future cancels the call.
-pub(super) async fn send<C: Call>(
+pub(super) async fn send<C: ProviderCall>(
     metrics: &ProviderMetrics,
     channel: Checked,
     limits: MessageLimits,
@@ -243,7 +243,7 @@ impl Shared {
     }
 
     /// Makes a call of a class: [`Shared::exchange`], whose result counts for the admission of others.
-    pub(super) async fn call<C: Call>(
+    pub(super) async fn call<C: ProviderCall>(
         &self,
         permit: &Permit,
         preconditions: &Preconditions,
@@ -260,7 +260,7 @@ impl Shared {
 
     /// Makes a call, on `session` or, if the provider turns out to be a new process, once more after a
     /// new handshake. `message` makes the request for a session.
-    pub(super) async fn exchange<C: Call>(
+    pub(super) async fn exchange<C: ProviderCall>(
         &self,
         preconditions: &Preconditions,
         session: &Session,
@@ -291,7 +291,7 @@ impl Shared {
         result
     }
 
-    async fn call_once<C: Call>(
+    async fn call_once<C: ProviderCall>(
         &self,
         preconditions: &Preconditions,
         session: &Session,

@@ -7,6 +7,7 @@ use outrigger_core::{
     effects::RawEffects,
     error_class::ErrorClass,
     service::{answer, source_ranges},
+    text,
 };
 use tonic::Code;
 
@@ -169,6 +170,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// An answer that breaks the contract. `what` may quote the provider.
+    pub(super) fn malformed(rpc: &'static str, what: &str) -> Self {
+        let what = text::message(what).into();
+        Self::Malformed { rpc, what }
+    }
+
     /// Decides requeue, event and metric label.
     pub fn class(&self) -> ErrorClass {
         match self {

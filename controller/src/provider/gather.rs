@@ -11,7 +11,7 @@ use tonic::{Request, Status};
 use super::{
     Error, Session, Shared,
     admission::Permit,
-    call::{Call, MessageLimits},
+    call::{MessageLimits, ProviderCall},
     details::Checked,
     footprint::{self, Value},
     preconditions::Preconditions,
@@ -75,7 +75,7 @@ struct Sums {
 }
 
 /// Makes the call and reads to the end.
-impl<M: MethodRequest<Response: ListPage<Item = C::Entry>>, C: Collector> Call
+impl<M: MethodRequest<Response: ListPage<Item = C::Entry>>, C: Collector> ProviderCall
     for ListRequest<M, C>
 {
     type Message = M;
@@ -94,7 +94,7 @@ impl<M: MethodRequest<Response: ListPage<Item = C::Entry>>, C: Collector> Call
         channel: Checked,
         limits: MessageLimits,
     ) -> Result<Gathered<C>, Status> {
-        let (metadata, extensions, ListRequest { message, collector }) = call.into_parts();
+        let (metadata, extensions, Self { message, collector }) = call.into_parts();
         let request = Request::from_parts(metadata, extensions, message);
         let mut reading = Reading {
             collector,

@@ -21,7 +21,8 @@ use parking_lot::Mutex;
 use tracing::debug;
 
 use super::{
-    Error, Session, Shared, admission::Permit, call::Call, preconditions::Preconditions, wire,
+    Error, Session, Shared, admission::Permit, call::ProviderCall, preconditions::Preconditions,
+    wire,
 };
 
 mod upload;
@@ -109,7 +110,7 @@ impl State {
 
 impl Shared {
     /// Makes a call that names `targets`, on the session of the moment. `message` makes the request.
-    pub(super) async fn call_with_targets<C: Call>(
+    pub(super) async fn call_with_targets<C: ProviderCall>(
         self: &Arc<Self>,
         permit: &Permit,
         preconditions: &Preconditions,

@@ -1,36 +1,142 @@
 //! Routes from Pod CIDRs to Nodes: the list, and changes that share calls.
 
+use std::sync::Arc;
+
+use outrigger_api::{
+    Method, MethodRequest,
+    v1::{self, route_result::Outcome},
+};
 use outrigger_core::{
-    effects::RawEffects,
+    fault::Excerpt,
     route::{ObservedRoute, WantedRoute},
 };
-use tokio::time::Instant;
 
-use super::{Error, Provider, batch::ask};
+use super::{
+    Error, Provider, Session,
+    admission::Urgency,
+    batch::{AnsweredCall, BatchAnswer, BatchObject, CallOf, Twin, ask},
+    metrics::ProviderMetrics,
+};
 
-mod calls;
 mod list;
 mod message;
-mod pending;
-mod results;
 
-use pending::RouteChange;
-pub(super) use pending::{PendingRoute, WaitingRoutes};
+/// The provider's answer about one route: it was made or deleted.
+pub type RouteAnswer = BatchAnswer<ObservedRoute>;
 
-/// The provider's answer about one route.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouteAnswer {
-    /// The route that was made or deleted.
-    pub result: Result<ObservedRoute, Error>,
-    /// Effects that the provider wants written to the Node, unchecked.
-    pub effects: RawEffects,
+/// A route that is made or deleted.
+pub(super) struct ChangedRoute {
+    change: RouteChange,
+    destination: Arc<str>,
 }
 
-impl From<Error> for RouteAnswer {
-    fn from(error: Error) -> Self {
-        Self {
-            effects: error.effects().cloned().unwrap_or_default(),
-            result: Err(error),
+/// A wanted change of one route.
+enum RouteChange {
+    Create(WantedRoute),
+    Delete(ObservedRoute),
+}
+
+/// The kind of a change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RouteOperation {
+    Create,
+    Delete,
+}
+
+impl BatchObject for ChangedRoute {
+    type Request = v1::BatchCreateRoutesRequest;
+    type Group = RouteOperation;
+    type Found = ObservedRoute;
+
+    const KIND: &'static str = "route";
+    /// Its loop looks what became of it.
+    const IS_REPEATED: bool = false;
+
+    fn group(&self) -> RouteOperation {
+        match self.change {
+            RouteChange::Create(_) => RouteOperation::Create,
+            RouteChange::Delete(_) => RouteOperation::Delete,
+        }
+    }
+
+    fn name(&self) -> &Arc<str> {
+        &self.destination
+    }
+
+    fn message(&self, _: &Session, _: usize) -> v1::Route {
+        match &self.change {
+            RouteChange::Create(route) => message::wanted(route),
+            RouteChange::Delete(route) => message::observed(route),
+        }
+    }
+
+    /// No destination is twice in a call.
+    fn twin(&self, _: &Self) -> Twin {
+        Twin::Waits
+    }
+
+    /// The route that was made or deleted, which the provider may show once it is made. Whether it leads to its Node
+    /// is for the loop to tell.
+    fn read(&self, outcome: Outcome, _: &AnsweredCall<'_>) -> Result<ObservedRoute, Error> {
+        let malformed = |what: &str| Error::malformed(Self::method(self.group()).name, what);
+        let (wanted, shown) = match (&self.change, outcome) {
+            (RouteChange::Delete(route), Outcome::Absent(_)) => return Ok(route.clone()),
+            (RouteChange::Create(wanted), Outcome::Found(shown)) => (wanted, shown),
+            (RouteChange::Create(_), _) => return Err(malformed("made, but not found")),
+            (RouteChange::Delete(_), _) => return Err(malformed("deleted, but not absent")),
+        };
+        if shown == v1::Route::default() {
+            return Ok(wanted.as_made());
+        }
+        let made = message::raw(shown).check();
+        let made = made.map_err(|fault| malformed(&fault.to_string()))?;
+        if made.destination() != wanted.destination {
+            let shown = Excerpt::of(&made.raw().destination_cidr);
+            return Err(malformed(&format!(
+                "made, but shown as the route to {shown}"
+            )));
+        }
+        Ok(made)
+    }
+
+    fn most(session: &Session) -> Option<usize> {
+        let offered = session.routes.as_ref();
+        offered.map(|routes| routes.max_batch_size)
+    }
+
+    fn method(operation: RouteOperation) -> &'static Method {
+        match operation {
+            RouteOperation::Create => v1::BatchCreateRoutesRequest::METHOD,
+            RouteOperation::Delete => v1::BatchDeleteRoutesRequest::METHOD,
+        }
+    }
+
+    fn urgency(_: RouteOperation) -> Urgency {
+        Urgency::Routes
+    }
+
+    fn is_gathered(_: RouteOperation) -> bool {
+        false
+    }
+
+    fn count(_: RouteOperation, metrics: &ProviderMetrics, routes: usize) {
+        metrics.routes_batched(routes);
+    }
+
+    async fn call(
+        operation: RouteOperation,
+        call: CallOf<'_>,
+        routes: impl Fn(&Session) -> Vec<v1::Route> + Send + Sync,
+    ) -> Result<Vec<v1::RouteResult>, Error> {
+        match operation {
+            RouteOperation::Create => {
+                call.about(v1::BatchCreateRoutesRequest::default, routes)
+                    .await
+            }
+            RouteOperation::Delete => {
+                call.about(v1::BatchDeleteRoutesRequest::default, routes)
+                    .await
+            }
         }
     }
 }
@@ -79,14 +185,19 @@ impl Provider {
         change: RouteChange,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> RouteAnswer {
-        let rpc = change.rpc();
-        let pending = |caller| PendingRoute {
-            change,
-            preconditions: self.preconditions.only_while(is_current),
-            since: Instant::now(),
-            caller,
+        let destination = match &change {
+            RouteChange::Create(route) => route.destination,
+            RouteChange::Delete(route) => route.destination(),
         };
-        let failed = RouteAnswer::from;
-        ask(&self.routes, pending, &self.preconditions, rpc, failed).await
+        let route = ChangedRoute {
+            change,
+            destination: destination.to_string().into(),
+        };
+        ask(
+            &self.routes,
+            route,
+            self.preconditions.only_while(is_current),
+        )
+        .await
     }
 }

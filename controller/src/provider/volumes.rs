@@ -2,19 +2,28 @@
 
 use std::sync::Arc;
 
-use outrigger_core::volume::{ServedVolumes, VolumeTopology, VolumeView};
-use tokio::sync::mpsc;
+use outrigger_api::{
+    MethodRequest,
+    v1::{self, AbsenceCertainty, ErrorReason, volume_result::Outcome},
+};
+use outrigger_core::{
+    text,
+    volume::{ServedVolumes, VolumeTopology, VolumeView},
+};
 
-use super::{Error, Provider, batch::ask};
+use super::{
+    Error, Provider, Session,
+    admission::Urgency,
+    batch::{AnsweredCall, BatchObject, Twin, ask},
+    metrics::ProviderMetrics,
+    wire,
+};
 
 mod message;
-mod pending;
-mod results;
 
 pub(super) use message::kind;
 
-use pending::METHOD;
-pub(super) use pending::{PendingVolume, WaitingVolumes};
+const RPC: &str = v1::BatchGetVolumesRequest::METHOD.name;
 
 /// The purpose of a lookup of a volume. Those of one purpose share calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,27 +62,82 @@ pub struct VolumesCapability {
     pub max_in_flight: usize,
 }
 
-/// Where lookups are sent to, by purpose.
-#[derive(Clone)]
-pub(super) struct VolumeLookups {
-    admission: mpsc::UnboundedSender<PendingVolume>,
-    labels: mpsc::UnboundedSender<PendingVolume>,
+/// A volume that is looked up.
+pub(super) struct VolumeQuestion {
+    volume: Arc<VolumeView>,
+    purpose: VolumePurpose,
 }
 
-impl VolumeLookups {
-    /// The senders, and the receivers of each purpose.
-    pub(super) fn channels() -> (
-        Self,
-        [(VolumePurpose, mpsc::UnboundedReceiver<PendingVolume>); 2],
-    ) {
-        // Callers are bounded by the keys that their loop has in flight, and by the webhook's requests.
-        let (admission, admitted) = mpsc::unbounded_channel();
-        let (labels, labelled) = mpsc::unbounded_channel();
-        let receivers = [
-            (VolumePurpose::Admission, admitted),
-            (VolumePurpose::Labels, labelled),
-        ];
-        (Self { admission, labels }, receivers)
+impl BatchObject for VolumeQuestion {
+    type Request = v1::BatchGetVolumesRequest;
+    type Group = VolumePurpose;
+    type Found = VolumeLookup;
+
+    const KIND: &'static str = "volume";
+
+    fn group(&self) -> VolumePurpose {
+        self.purpose
+    }
+
+    fn name(&self) -> &Arc<str> {
+        &self.volume.name
+    }
+
+    fn message(&self, _: &Session, place: usize) -> v1::Volume {
+        message::volume(&self.volume, place)
+    }
+
+    /// One that is being created may have no name yet.
+    fn twin(&self, _: &Self) -> Twin {
+        Twin::Joins
+    }
+
+    fn read(&self, outcome: Outcome, call: &AnsweredCall<'_>) -> Result<VolumeLookup, Error> {
+        let said = |reason: &str| text::message(reason).into();
+        match outcome {
+            Outcome::Found(topology) => {
+                let checked = message::raw(topology).check();
+                let checked = checked.map_err(|fault| Error::malformed(RPC, &fault.to_string()))?;
+                Ok(VolumeLookup::Found(checked))
+            }
+            Outcome::Absent(absent) => {
+                let doubt = wire::doubt(&absent, call.took);
+                if doubt.is_none() && absent.certainty() == AbsenceCertainty::Confirmed {
+                    let reason = said(&absent.reason);
+                    return Ok(VolumeLookup::Absent { reason });
+                }
+                let why = doubt.unwrap_or(absent.reason);
+                Err(Error::Refused {
+                    rpc: RPC,
+                    reason: ErrorReason::DependencyNotReady,
+                    message: text::message(&format!("the volume may exist: {why}")).into(),
+                    retry_after: None,
+                    effects: None,
+                })
+            }
+            Outcome::NotManaged(not_managed) => Ok(VolumeLookup::NotManaged {
+                reason: said(&not_managed.reason),
+            }),
+            Outcome::Error(status) => Err(Error::malformed(RPC, &status.message)),
+        }
+    }
+
+    fn most(session: &Session) -> Option<usize> {
+        let offered = session.volumes.as_ref();
+        offered.map(|volumes| volumes.max_batch_size)
+    }
+
+    fn urgency(purpose: VolumePurpose) -> Urgency {
+        purpose.into()
+    }
+
+    /// Not where a request to the API server waits.
+    fn is_gathered(purpose: VolumePurpose) -> bool {
+        purpose != VolumePurpose::Admission
+    }
+
+    fn count(_: VolumePurpose, metrics: &ProviderMetrics, volumes: usize) {
+        metrics.volumes_batched(volumes);
     }
 }
 
@@ -98,17 +162,9 @@ impl Provider {
         volume: Arc<VolumeView>,
         purpose: VolumePurpose,
     ) -> Result<VolumeLookup, Error> {
-        let pending = |caller| PendingVolume {
-            volume,
-            purpose,
-            preconditions: self.preconditions.without_check(),
-            caller,
-        };
-        let lookups = match purpose {
-            VolumePurpose::Admission => &self.volumes.admission,
-            VolumePurpose::Labels => &self.volumes.labels,
-        };
-        let rpc = METHOD.name;
-        ask(lookups, pending, &self.preconditions, rpc, Err).await
+        let lookups = &self.volumes[purpose as usize];
+        let question = VolumeQuestion { volume, purpose };
+        let preconditions = self.preconditions.without_check();
+        ask(lookups, question, preconditions).await.result
     }
 }

@@ -1,78 +1,141 @@
-//! The caller of an object in a batch, and its wait.
+//! An object that waits for its call, its callers, and their wait.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
 };
 
-use tokio::sync::{mpsc, oneshot};
+use prost::Message;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
-use crate::provider::{Error, preconditions::Preconditions};
+use super::{BatchAnswer, BatchItem, BatchObject, Error, Session};
+use crate::{fence::Fence, provider::preconditions::Preconditions};
 
-/// The caller that an object in a batch answers to.
-pub(in crate::provider) struct BatchCaller<A> {
+/// An object, and all callers that it answers to.
+pub(in crate::provider) struct Asked<B: BatchObject> {
+    pub(super) object: B,
+    pub(super) preconditions: Preconditions,
+    pub(super) since: Instant,
+    callers: Vec<Caller<BatchAnswer<B::Found>>>,
+}
+
+struct Caller<A> {
     answer: oneshot::Sender<A>,
-    /// Whether the object went out with a call.
+    /// Whether the request with its object was sent, or is about to be: the stop withdraws it no more.
     is_sent: Arc<AtomicBool>,
 }
 
-impl<A> BatchCaller<A> {
-    /// Whether it has withdrawn its object.
-    pub(in crate::provider) fn is_gone(&self) -> bool {
-        self.answer.is_closed()
+impl<B: BatchObject> Asked<B> {
+    /// Whether no caller waits for it any more.
+    pub(super) fn is_abandoned(&mut self) -> bool {
+        self.callers.retain(|caller| !caller.answer.is_closed());
+        self.callers.is_empty()
     }
 
-    /// Waits until it has.
-    pub(in crate::provider) async fn gone(&mut self) {
-        self.answer.closed().await;
+    /// Ready once no caller waits for it any more.
+    pub(super) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut callers = self.callers.iter_mut();
+        if callers.all(|caller| caller.answer.poll_closed(cx).is_ready()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 
-    /// The request with its object is about to be sent: the stop withdraws it no more.
-    pub(in crate::provider) fn mark_sent(&self) {
-        self.is_sent.store(true, Ordering::Release);
+    /// Whether its request is sent, asked right before that. If not, its callers have the error.
+    pub(super) fn begin(mut self) -> Option<Self> {
+        if self.is_abandoned() {
+            return None;
+        }
+        if !self.preconditions.is_wanted() {
+            let rpc = self.rpc();
+            self.fail(Error::Outdated { rpc });
+            return None;
+        }
+        self.mark_sent(true);
+        Some(self)
     }
 
-    /// Its object waits for another call: the stop withdraws it again.
-    pub(in crate::provider) fn mark_waiting(&self) {
-        self.is_sent.store(false, Ordering::Release);
+    /// Not: it waits for another call.
+    pub(super) fn mark_sent(&self, is_sent: bool) {
+        for caller in &self.callers {
+            caller.is_sent.store(is_sent, Ordering::Release);
+        }
     }
 
-    /// One that is gone needs no answer.
-    pub(in crate::provider) fn answer(self, answer: A) {
-        let _ = self.answer.send(answer);
+    /// The answer to `other` is for its callers too.
+    pub(super) fn share(&mut self, other: Self) {
+        self.object = other.object;
+        self.preconditions = other.preconditions;
+        self.callers.extend(other.callers);
+    }
+
+    /// Answers all callers. One that is gone needs no answer.
+    pub(super) fn answer(self, answer: &BatchAnswer<B::Found>) {
+        for caller in self.callers {
+            let _ = caller.answer.send(answer.clone());
+        }
     }
 }
 
-/// Hands the object that `item` makes to its batcher, and waits for its answer. `failed` makes an answer of
-/// an error of `rpc`.
+impl<B: BatchObject> BatchItem for Asked<B> {
+    fn rpc(&self) -> &'static str {
+        B::method(self.object.group()).name
+    }
+
+    fn bytes(&self, session: &Session) -> usize {
+        self.object.message(session, 0).encoded_len()
+    }
+
+    fn term(&self) -> Option<&Fence> {
+        self.preconditions.fence()
+    }
+
+    fn fail(self, error: Error) {
+        self.answer(&Err(error).into());
+    }
+}
+
+/// Hands the object to its batcher, and waits for its answer.
 ///
 /// The stop withdraws the object, and so does dropping the future, unless its request was sent.
-pub(in crate::provider) async fn ask<T, A>(
-    items: &mpsc::UnboundedSender<T>,
-    item: impl FnOnce(BatchCaller<A>) -> T,
-    preconditions: &Preconditions,
-    rpc: &'static str,
-    failed: impl Fn(Error) -> A,
-) -> A {
+pub(in crate::provider) async fn ask<B: BatchObject>(
+    objects: &mpsc::UnboundedSender<Asked<B>>,
+    object: B,
+    preconditions: Preconditions,
+) -> BatchAnswer<B::Found> {
+    let rpc = B::method(object.group()).name;
     let (answer, answered) = oneshot::channel();
     let is_sent = Arc::new(AtomicBool::new(false));
-    let caller = BatchCaller {
+    let caller = Caller {
         answer,
         is_sent: Arc::clone(&is_sent),
     };
     let is_sent = || is_sent.load(Ordering::Acquire);
     // A batcher that has ended drops it.
-    let _ = items.send(item(caller));
+    let _ = objects.send(Asked {
+        object,
+        preconditions: preconditions.clone(),
+        since: Instant::now(),
+        callers: vec![caller],
+    });
     let answered = async {
         answered.await.unwrap_or_else(|_dropped| {
             // The request may have reached the provider.
-            failed(if is_sent() {
+            let error = if is_sent() {
                 Error::Cancelled { rpc }
             } else {
                 Error::Unavailable {
                     reason: "the controller is ending".into(),
                 }
-            })
+            };
+            Err(error).into()
         })
     };
     tokio::pin!(answered);
@@ -83,7 +146,7 @@ pub(in crate::provider) async fn ask<T, A>(
             if is_sent() {
                 answered.await
             } else {
-                failed(Error::Fenced { rpc })
+                Err(Error::Fenced { rpc }).into()
             }
         }
     }

@@ -12,11 +12,10 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::BatchItem;
-use crate::{
-    provider::{Error, admission::Urgency},
-    telemetry::Repeats,
+use super::{
+    Asked, BatchItem, BatchObject, Error, Permit, Session, Shared, Urgency, send::send_batch,
 };
+use crate::telemetry::Repeats;
 
 /// Calls about one such object at once: half of the calls that a class has in flight by default.
 const PLACES: usize = 2;
@@ -26,40 +25,19 @@ const REMEMBERED: Duration = Duration::from_mins(20);
 /// An object that waits longer for a call of its own fails: its caller has to know, and asks again.
 const LONGEST_WAIT: Duration = Duration::from_mins(2);
 
-/// An object that is asked again.
-pub(in crate::provider) trait RepeatedItem: BatchItem {
-    /// Name of the object.
-    fn name(&self) -> &Arc<str>;
-
-    /// Urgency of a call about it.
-    fn urgency(&self) -> Urgency;
-
-    /// Whether no caller waits for it any more.
-    fn is_abandoned(&mut self) -> bool;
-
-    /// The stop withdraws it again: it is in no call.
-    fn mark_waiting(&self);
-}
-
 /// The objects of one call.
-pub(in crate::provider) struct BatchCall<T> {
-    pub(in crate::provider) items: Vec<T>,
+pub(super) struct BatchCall<B: BatchObject> {
+    items: Vec<Asked<B>>,
     /// Of an object that is asked alone.
     place: Option<OwnedSemaphorePermit>,
 }
 
 /// How a call ended.
-pub(in crate::provider) struct EndedBatch<T> {
-    call: BatchFacts,
-    unanswered: Vec<(T, Error)>,
-}
-
-/// A call, once its objects have been answered.
-pub(in crate::provider) struct BatchFacts {
+pub(super) struct EndedBatch<B: BatchObject> {
     size: usize,
     first: Option<Arc<str>>,
-    began: Instant,
-    deadline: Duration,
+    is_quick: bool,
+    unanswered: Vec<(Asked<B>, Error)>,
     /// Held until the end of the call is known to [`Unanswered`].
     _place: Option<OwnedSemaphorePermit>,
 }
@@ -69,8 +47,8 @@ pub(in crate::provider) struct BatchFacts {
 /// until it was answered.
 ///
 /// Batches are made smaller after such a call, and larger again after full ones that were quick.
-pub(in crate::provider) struct Unanswered<T> {
-    waiting: VecDeque<Waiting<T>>,
+pub(super) struct Unanswered<B: BatchObject> {
+    waiting: VecDeque<Repeated<B>>,
     /// When an object was last not answered alone, and how, by its name.
     hung: HashMap<Arc<str>, (Instant, Error)>,
     places: Arc<Semaphore>,
@@ -78,45 +56,41 @@ pub(in crate::provider) struct Unanswered<T> {
     repeats: Repeats,
 }
 
-struct Waiting<T> {
-    item: T,
+struct Repeated<B: BatchObject> {
+    item: Asked<B>,
     since: Instant,
     /// Why it was not answered before.
     error: Error,
 }
 
-impl<T> BatchCall<T> {
+impl<B: BatchObject> BatchCall<B> {
     /// A call about objects that may be together.
-    pub(in crate::provider) const fn together(items: Vec<T>) -> Self {
+    pub(super) const fn together(items: Vec<Asked<B>>) -> Self {
         Self { items, place: None }
     }
-}
 
-impl<T: RepeatedItem> BatchCall<T> {
-    /// Its objects, and what is to be known at its end.
-    pub(in crate::provider) fn begin(self, deadline: Duration) -> (Vec<T>, BatchFacts) {
-        let facts = BatchFacts {
-            size: self.items.len(),
-            first: self.items.first().map(|item| Arc::clone(item.name())),
-            began: Instant::now(),
-            deadline,
-            _place: self.place,
-        };
-        (self.items, facts)
-    }
-}
-
-impl BatchFacts {
-    /// The end of the call.
-    pub(in crate::provider) const fn end<T>(self, unanswered: Vec<(T, Error)>) -> EndedBatch<T> {
+    /// Makes it, and sends each caller its answer.
+    pub(super) async fn make(
+        self,
+        shared: Arc<Shared>,
+        admitted: (Permit, Arc<Session>),
+    ) -> EndedBatch<B> {
+        let first = self.items.first();
+        let deadline = first.map(|first| B::method(first.object.group()).deadline);
+        let first = first.map(|first| Arc::clone(first.object.name()));
+        let (size, began) = (self.items.len(), Instant::now());
+        let unanswered = send_batch(shared, admitted, self.items).await;
         EndedBatch {
-            call: self,
+            size,
+            first,
+            is_quick: began.elapsed() < deadline.unwrap_or_default() / 4,
             unanswered,
+            _place: self.place,
         }
     }
 }
 
-impl<T> Default for Unanswered<T> {
+impl<B: BatchObject> Default for Unanswered<B> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -128,15 +102,15 @@ impl<T> Default for Unanswered<T> {
     }
 }
 
-impl<T: RepeatedItem> Unanswered<T> {
+impl<B: BatchObject> Unanswered<B> {
     /// Objects in a call whose provider accepts `declared` of them.
-    pub(in crate::provider) fn most(&self, declared: usize) -> usize {
+    pub(super) fn most(&self, declared: usize) -> usize {
         self.most.min(declared)
     }
 
     /// Returns the object if it may be asked together with others; else it waits here.
-    pub(in crate::provider) fn admit(&mut self, item: T) -> Option<T> {
-        let hung = self.hung.get(item.name());
+    pub(super) fn admit(&mut self, item: Asked<B>) -> Option<Asked<B>> {
+        let hung = self.hung.get(item.object.name());
         let Some((_, error)) = hung.filter(|(since, _)| since.elapsed() <= REMEMBERED) else {
             return Some(item);
         };
@@ -145,13 +119,13 @@ impl<T: RepeatedItem> Unanswered<T> {
         None
     }
 
-    fn wait(&mut self, item: T, error: Error) {
+    fn wait(&mut self, item: Asked<B>, error: Error) {
         let since = Instant::now();
-        self.waiting.push_back(Waiting { item, since, error });
+        self.waiting.push_back(Repeated { item, since, error });
     }
 
     /// Urgency of the call that goes out next, if there is one and a place for it.
-    pub(in crate::provider) fn urgency(&mut self) -> Option<Urgency> {
+    pub(super) fn urgency(&mut self) -> Option<Urgency> {
         while let Some(late) = self
             .waiting
             .pop_front_if(|waiting| waiting.since.elapsed() > LONGEST_WAIT)
@@ -167,7 +141,7 @@ impl<T: RepeatedItem> Unanswered<T> {
     }
 
     /// Removes the object of the call that goes out next.
-    pub(in crate::provider) fn take(&mut self) -> Option<BatchCall<T>> {
+    pub(super) fn take(&mut self) -> Option<BatchCall<B>> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let (at, _) = self.next()?;
         let waiting = self.waiting.remove(at)?;
@@ -179,38 +153,46 @@ impl<T: RepeatedItem> Unanswered<T> {
 
     /// The most urgent object; of equals the first that has not hung alone yet.
     fn next(&self) -> Option<(usize, Urgency)> {
-        let order = |item: &T| (item.urgency(), self.hung.contains_key(item.name()));
+        let order = |item: &Asked<B>| {
+            (
+                B::urgency(item.object.group()),
+                self.hung.contains_key(item.object.name()),
+            )
+        };
         let waiting = self.waiting.iter().enumerate();
         let (at, first) = waiting.min_by_key(|(_, waiting)| order(&waiting.item))?;
-        Some((at, first.item.urgency()))
+        Some((at, B::urgency(first.item.object.group())))
     }
 
-    /// Fails all objects.
-    pub(in crate::provider) fn fail_all(&mut self, error: &Error) {
-        for waiting in self.waiting.drain(..) {
-            waiting.item.fail(error.clone());
-        }
+    /// Removes all objects.
+    pub(super) fn take_all(&mut self) -> Vec<Asked<B>> {
+        self.waiting.drain(..).map(|waiting| waiting.item).collect()
     }
 
     /// Learns from the end of a call.
-    pub(in crate::provider) fn ended(&mut self, ended: EndedBatch<T>) {
-        let EndedBatch { call, unanswered } = ended;
+    pub(super) fn ended(&mut self, ended: EndedBatch<B>) {
+        let EndedBatch {
+            size,
+            first,
+            is_quick,
+            unanswered,
+            _place,
+        } = ended;
         if unanswered.is_empty() {
-            let is_quick = call.began.elapsed() < call.deadline / 4;
-            if is_quick && call.size >= self.most {
+            if is_quick && size >= self.most {
                 self.most = self.most.saturating_mul(2);
             }
-            if let Some(first) = call.first.filter(|_| call.size == 1) {
+            if let Some(first) = first.filter(|_| size == 1) {
                 self.hung.remove(&first);
             }
             return;
         }
-        if call.size > 1 {
-            self.most = (call.size / 2).max(1);
+        if size > 1 {
+            self.most = (size / 2).max(1);
         }
         for (item, error) in unanswered {
-            item.mark_waiting();
-            if call.size == 1 {
+            item.mark_sent(false);
+            if size == 1 {
                 self.remember(&item, &error);
                 item.fail(error);
             } else if item.term().is_some_and(|term| !term.may_call()) {
@@ -222,12 +204,12 @@ impl<T: RepeatedItem> Unanswered<T> {
     }
 
     /// Notes an object that hangs alone, and says so.
-    fn remember(&mut self, item: &T, error: &Error) {
+    fn remember(&mut self, item: &Asked<B>, error: &Error) {
         let now = Instant::now();
         self.hung.retain(|_, (since, _)| now - *since <= REMEMBERED);
         let hung = (now, error.clone());
-        self.hung.insert(Arc::clone(item.name()), hung);
-        let name = &**item.name();
+        self.hung.insert(Arc::clone(item.object.name()), hung);
+        let name = &**item.object.name();
         if let Some(repeated) = self.repeats.due(name) {
             warn!(
                 name, repeated, %error,

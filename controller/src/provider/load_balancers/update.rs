@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    fmt,
+    fmt, mem,
     sync::Arc,
     time::Duration,
 };
@@ -34,7 +34,7 @@ use crate::{
     fence::Fence,
     provider::{
         Error, Provider, Session,
-        batch::{BatchItem, take_batch},
+        batch::{BatchItem, read_outcome, take_batch},
         gather::silence,
         node_sets::wire_targets,
         wire,
@@ -342,8 +342,8 @@ impl Open {
     }
 
     /// Hands a result out. Returns an error that speaks for all.
-    fn take(&mut self, result: v1::LoadBalancerResult, session: &Session) -> Option<Error> {
-        let uid = result.key;
+    fn take(&mut self, mut result: v1::LoadBalancerResult, session: &Session) -> Option<Error> {
+        let uid = mem::take(&mut result.key);
         let Some(slot) = self
             .places
             .get(&*uid)
@@ -364,7 +364,15 @@ impl Open {
         let took = self.began.elapsed();
         let (first, _) = self.answered.unwrap_or((took, took));
         self.answered = Some((first, took));
-        let result = read(result.outcome, &update.update.service, session);
+        let result = match read_outcome(METHOD, &mut result, Duration::ZERO) {
+            Ok(Wire::Found(answer)) => UncheckedAnswer::from(answer).check(
+                LoadBalancerCall::Update,
+                &update.update.service,
+                session,
+            ),
+            Ok(Wire::Error(status)) => Err(malformed(&status.message)),
+            Err(error) => Err(error),
+        };
         let error = result.as_ref().err().cloned();
         update.answer(result);
         let Some(error) = error else {
@@ -401,26 +409,6 @@ impl Open {
     }
 }
 
-fn read(
-    outcome: Option<Wire>,
-    service: &ServiceView,
-    session: &Session,
-) -> Result<LoadBalancerAnswer, Error> {
-    match outcome {
-        None => Err(malformed("a result without an outcome")),
-        Some(Wire::Found(answer)) => {
-            UncheckedAnswer::from(answer).check(LoadBalancerCall::Update, service, session)
-        }
-        Some(Wire::Error(status)) => {
-            let error = Error::from_item(RPC, &status);
-            Err(error.unwrap_or_else(|| malformed("an error with code OK")))
-        }
-    }
-}
-
 fn malformed(what: &str) -> Error {
-    Error::Malformed {
-        rpc: RPC,
-        what: what.into(),
-    }
+    Error::malformed(RPC, what)
 }

@@ -13,7 +13,7 @@ use tonic::{Request, Status};
 use super::{SET_ID, SYNC};
 use crate::provider::{
     Error, Session,
-    call::{Call, MessageLimits},
+    call::{MessageLimits, ProviderCall},
     details::Checked,
     raw, wire,
 };
@@ -40,7 +40,7 @@ impl From<&Arc<Upload>> for SyncNodeSet {
     }
 }
 
-impl Call for SyncNodeSet {
+impl ProviderCall for SyncNodeSet {
     type Message = v1::SyncNodeSetRequest;
     type Reply = v1::SyncNodeSetResponse;
 

@@ -11,7 +11,7 @@ use tokio::{sync::mpsc, time::timeout};
 use tonic::{Request, Status};
 
 use crate::provider::{
-    call::{Call, MessageLimits},
+    call::{MessageLimits, ProviderCall},
     details::Checked,
     gather::silence,
     raw,
@@ -34,7 +34,7 @@ pub(super) enum Ending {
     TooMany,
 }
 
-impl Call for Feed {
+impl ProviderCall for Feed {
     type Message = v1::UpdateLoadBalancerNodesRequest;
     type Reply = Ending;
 

@@ -1,6 +1,7 @@
-use outrigger_api::{RpcStatus, v1};
+use outrigger_api::{MethodRequest, RpcStatus, v1};
 use outrigger_core::{
-    error_class::ErrorClass, forbidden_addresses::ForbiddenAddresses, node::ownership::Prefixes,
+    effects::RawEffects, error_class::ErrorClass, forbidden_addresses::ForbiddenAddresses,
+    node::ownership::Prefixes,
 };
 
 use prost::Message;
@@ -9,11 +10,8 @@ use tonic_types::{ErrorInfo, pb};
 
 use super::*;
 use crate::provider::{
-    batch::speaks_for_all,
-    tests::{
-        fake::result,
-        rig::{node, node_with},
-    },
+    batch::{one_each, speaks_for_all},
+    tests::fake::result,
 };
 
 /// An age.
@@ -25,10 +23,9 @@ fn millis(millis: i32) -> prost_types::Duration {
 }
 
 /// A call of one second.
-fn fresh() -> Asked {
-    Asked {
+fn fresh() -> LookupCall {
+    LookupCall {
         purpose: LookupPurpose::Initialization,
-        is_fresh: true,
         took: Duration::from_secs(1),
     }
 }
@@ -47,15 +44,39 @@ fn instances() -> InstancesCapability {
     }
 }
 
-fn read_results(names: &[&str], results: Vec<v1::InstanceResult>, asked: Asked) -> Read {
-    let nodes: Vec<_> = names.iter().map(|name| node(name)).collect();
-    let answer = v1::BatchGetInstancesResponse { results };
-    read(
-        answer,
-        nodes.iter().map(|node| &**node),
-        asked,
-        Some(&instances()),
-    )
+/// Answers that were read of the results of a call.
+#[derive(Debug)]
+struct Read {
+    results: Vec<Result<Lookup, Error>>,
+    effects: Vec<RawEffects>,
+    doubts: usize,
+    strays: usize,
+}
+
+fn read_results(names: &[&str], results: Vec<v1::InstanceResult>, asked: LookupCall) -> Read {
+    let keys: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    let method = v1::BatchGetInstancesRequest::METHOD;
+    let (outcomes, strays) = one_each(method, "node", &keys, results, asked.took);
+    let found = outcomes
+        .iter()
+        .filter_map(|outcome| outcome.result.as_ref().ok());
+    let doubts = found.filter_map(|outcome| doubt(outcome, asked)).count();
+    let mut answers: Vec<_> = outcomes
+        .into_iter()
+        .map(|outcome| LookupAnswer {
+            result: outcome
+                .result
+                .and_then(|outcome| read(outcome, asked, Some(&instances()))),
+            effects: outcome.effects,
+        })
+        .collect();
+    refuse_shared_ids(&mut answers);
+    Read {
+        results: answers.iter().map(|answer| answer.result.clone()).collect(),
+        effects: answers.into_iter().map(|answer| answer.effects).collect(),
+        doubts,
+        strays,
+    }
 }
 
 fn found(id: &str) -> Outcome {
@@ -136,8 +157,10 @@ fn nonsense_is_never_found_and_never_absent() {
 #[test]
 fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_older() {
     use AbsenceCertainty::{Confirmed, NotVisibleYet, Unspecified};
-    let stale = Asked {
-        is_fresh: false,
+    let stale = LookupCall {
+        purpose: LookupPurpose::Refresh {
+            max_staleness: Duration::from_secs(60),
+        },
         ..fresh()
     };
     let check = |asked, certainty, age, expected: bool, is_doubted: bool| {
@@ -147,7 +170,7 @@ fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_olde
             confirmed: expected,
         };
         assert_eq!(read.results, [Ok(lookup)], "{certainty:?} {age:?}");
-        assert_eq!(read.doubts.len(), usize::from(is_doubted), "{read:?}");
+        assert_eq!(read.doubts, usize::from(is_doubted), "{read:?}");
     };
     // No clock, no age: asked for this call.
     check(fresh(), Confirmed, None, true, false);
@@ -205,7 +228,7 @@ fn a_forgotten_node_name_is_named() {
     let read = read_results(&["a"], vec![result("", found("fake://a"))], fresh());
     let error = read.results[0].as_ref().unwrap_err().to_string();
     assert!(
-        error.ends_with("no result for the node, but one whose node_name is empty"),
+        error.ends_with("no result for the node, but one whose key is empty"),
         "{error}"
     );
 }
@@ -230,7 +253,7 @@ fn a_view_of_the_state_reads_nothing_else() {
         power_state: v1::PowerState::Shutdown.into(),
         ..v1::Instance::default()
     };
-    let asked = Asked {
+    let asked = LookupCall {
         purpose: LookupPurpose::Lifecycle,
         ..fresh()
     };
@@ -246,11 +269,7 @@ fn a_view_of_the_state_reads_nothing_else() {
 
 #[test]
 fn a_node_that_has_a_provider_id_may_be_found_without_one() {
-    let node = node_with("a", "uid-1", "fake://a");
-    let answer = v1::BatchGetInstancesResponse {
-        results: vec![result("a", found(""))],
-    };
-    let read = read(answer, [&*node].into_iter(), fresh(), Some(&instances()));
+    let read = read_results(&["a"], vec![result("a", found(""))], fresh());
     assert!(read.results[0].is_ok());
 }
 
