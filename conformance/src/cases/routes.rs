@@ -80,6 +80,26 @@ async fn listed(
     Ok(found)
 }
 
+/// Creates the routes until they are there, and holds the list against them.
+async fn make(
+    subject: &Subject,
+    client: &Client,
+    routes: &[Route],
+    node: &Node,
+) -> Verdict<Vec<Route>> {
+    subject.create_routes(client, routes).await?;
+    listed(subject, client, routes, node).await
+}
+
+/// A connection, a machine, and so many routes to it, which the list has.
+async fn routed(subject: &Subject, count: usize) -> Verdict<(Client, Node, Vec<Route>)> {
+    let client = subject.connect().await?;
+    let node = subject.route_targets(&client).await?.remove(0);
+    let routes = subject.new_routes(&client, &node, count).await?;
+    make(subject, &client, &routes, &node).await?;
+    Ok((client, node, routes))
+}
+
 /// Fails if the list has one of these.
 async fn not_listed(subject: &Subject, client: &Client, routes: &[Route]) -> Verdict {
     let listed = subject.list_routes(client).await?;
@@ -110,8 +130,7 @@ async fn made_and_removed(subject: &Subject) -> Verdict {
     let node = &subject.route_targets(&client).await?[0];
     let routes = subject.new_routes(&client, node, 2).await?;
     for _ in 0..2 {
-        subject.create_routes(&client, &routes).await?;
-        listed(subject, &client, &routes, node).await?;
+        make(subject, &client, &routes, node).await?;
     }
     let (removed, kept) = routes.split_at(1);
     for _ in 0..2 {
@@ -149,8 +168,7 @@ async fn one_bad(subject: &Subject) -> Verdict {
             )?;
         }
     }
-    subject.create_routes(&client, &routes).await?;
-    listed(subject, &client, &routes, &nodes[0]).await?;
+    make(subject, &client, &routes, &nodes[0]).await?;
     Ok(())
 }
 
@@ -172,8 +190,7 @@ async fn both_families(subject: &Subject) -> Verdict {
             routes.extend(free.into_iter().map(|cidr| subject.route(cidr, node)));
         }
     }
-    subject.create_routes(&client, &routes).await?;
-    listed(subject, &client, &routes, node).await?;
+    make(subject, &client, &routes, node).await?;
     subject.delete_routes(&client, &routes[..1]).await?;
     listed(subject, &client, &routes[1..], node).await?;
     Ok(())
@@ -191,8 +208,7 @@ async fn other_target(subject: &Subject) -> Verdict {
     refused(&changed[0], ErrorReason::ConflictingResource)?;
     listed(subject, &client, &first, &nodes[0]).await?;
     subject.delete_routes(&client, &first).await?;
-    subject.create_routes(&client, &second).await?;
-    listed(subject, &client, &second, &nodes[1]).await?;
+    make(subject, &client, &second, &nodes[1]).await?;
     Ok(())
 }
 

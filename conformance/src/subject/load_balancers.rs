@@ -241,6 +241,17 @@ pub(crate) fn is_passing(error: &CallError) -> bool {
     })
 }
 
+/// An answer, or a loss against another call about the same key.
+pub(crate) fn answered_or_lost(answered: Result<LoadBalancerAnswer, CallError>) -> Verdict {
+    let lost = [ErrorReason::OperationInProgress, ErrorReason::Conflict];
+    match answered.err() {
+        Some(error) if !lost.iter().any(|reason| error.is(*reason)) => {
+            Err(failed("an answer, or OPERATION_IN_PROGRESS", error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A port of a Service.
 pub fn port(protocol: &str, port: i32, node_port: i32) -> ServicePort {
     ServicePort {

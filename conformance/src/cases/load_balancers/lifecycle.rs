@@ -2,16 +2,16 @@
 
 use futures::future::join;
 use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, ErrorReason, GetLoadBalancerRequest, LoadBalancerAnswer,
+    DeleteLoadBalancerRequest, GetLoadBalancerRequest, LoadBalancerAnswer,
     LoadBalancerDisposition as Disposition, Service,
 };
 
 use super::FILE;
 use crate::{
     case::{Builder, Capability::LoadBalancers, Case, Input, must, should},
-    client::{CallError, Client},
-    subject::{Subject, describe, port},
-    verdict::{Verdict, expect, failed},
+    client::Client,
+    subject::{Subject, answered_or_lost, describe, port},
+    verdict::{Verdict, expect},
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -111,11 +111,6 @@ async fn lost_reply(subject: &Subject) -> Verdict {
     subject.is_listed_once(&client, &service).await
 }
 
-/// A call that lost against another one about the same key.
-fn lost(error: &CallError) -> bool {
-    error.is(ErrorReason::OperationInProgress) || error.is(ErrorReason::Conflict)
-}
-
 async fn two_at_once(subject: &Subject) -> Verdict {
     let (one, other) = (subject.connect().await?, subject.connect().await?);
     let service = subject.service();
@@ -126,15 +121,8 @@ async fn two_at_once(subject: &Subject) -> Verdict {
         subject.ensure_once(&other, &service, targets),
     );
     let (first, second) = Box::pin(both).await;
-    for answered in [first, second] {
-        match answered {
-            Ok(_) => {}
-            Err(error) if lost(&error) => {}
-            Err(error) => {
-                return Err(failed("an answer, or OPERATION_IN_PROGRESS", error));
-            }
-        }
-    }
+    answered_or_lost(first)?;
+    answered_or_lost(second)?;
     subject.ensure(&one, &service, &nodes).await?;
     subject.is_listed_once(&one, &service).await
 }

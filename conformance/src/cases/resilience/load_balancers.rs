@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use futures::future::{join, try_join_all};
-use outrigger_api::v1::{
-    ErrorReason, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service,
-};
+use outrigger_api::v1::{LoadBalancerDisposition as Disposition, Service};
 use tokio::time::sleep;
 
 use crate::{
     case::{Builder, Capability::LoadBalancers, Case, Input, must, should},
-    client::{CallError, Client},
-    subject::{Subject, describe},
-    verdict::{Verdict, expect, failed, skipped},
+    client::Client,
+    subject::{Subject, answered_or_lost, describe},
+    verdict::{Verdict, expect, skipped},
 };
 
 const FILE: &str = "common.proto";
@@ -117,19 +115,6 @@ async fn many_at_once(subject: &Subject) -> Verdict {
         .map(|service| subject.delete(&client, service));
     Box::pin(try_join_all(deleted)).await?;
     Ok(())
-}
-
-/// An answer, or a loss against the other call of the same key.
-fn answered_or_lost(answered: Result<LoadBalancerAnswer, CallError>) -> Verdict {
-    match answered {
-        Ok(_) => Ok(()),
-        Err(error)
-            if error.is(ErrorReason::OperationInProgress) || error.is(ErrorReason::Conflict) =>
-        {
-            Ok(())
-        }
-        Err(error) => Err(failed("an answer, or OPERATION_IN_PROGRESS", error)),
-    }
 }
 
 async fn two_deletes(subject: &Subject) -> Verdict {

@@ -6,7 +6,7 @@ use futures::future::join;
 use outrigger_api::v1::ErrorReason;
 use tokio::time::timeout;
 
-use super::{FILE, changing, listed, read};
+use super::{FILE, changing, listed, make, read};
 use crate::{
     case::{Case, must},
     client::Client,
@@ -37,8 +37,7 @@ async fn lost_reply(subject: &Subject) -> Verdict {
         create.await.map(drop)
     };
     subject.lose_reply(create).await?;
-    subject.create_routes(&client, &routes).await?;
-    listed(subject, &client, &routes, node).await?;
+    make(subject, &client, &routes, node).await?;
     Ok(())
 }
 
@@ -104,8 +103,7 @@ async fn cut_off(subject: &Subject) -> Verdict {
                 format!("{broken:?}"),
             )?;
         }
-        subject.create_routes(&client, &routes).await?;
-        listed(subject, &client, &routes, node).await?;
+        make(subject, &client, &routes, node).await?;
         subject.delete_routes(&client, &routes).await?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outrigger_api::v1::ListRoutesRequest;
 
-use super::{FILE, changing, listed};
+use super::{FILE, changing, listed, routed};
 use crate::{
     case::{Capability::Routes, Case, Input, must, should},
     cases::lists::{complete, message_size},
@@ -85,11 +85,7 @@ fn has_marks(subject: &Subject) -> Verdict {
 
 async fn of_this_cluster(subject: &Subject) -> Verdict {
     has_marks(subject)?;
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
-    let routes = subject.new_routes(&client, node, 2).await?;
-    subject.create_routes(&client, &routes).await?;
-    listed(subject, &client, &routes, node).await?;
+    let (client, ..) = routed(subject, 2).await?;
     let of_another = subject
         .list_routes_of(&client, subject.context_of_another_cluster())
         .await?;
@@ -102,11 +98,8 @@ async fn of_this_cluster(subject: &Subject) -> Verdict {
 
 async fn delete_of_another(subject: &Subject) -> Verdict {
     has_marks(subject)?;
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
-    let routes = subject.new_routes(&client, node, 2).await?;
-    subject.create_routes(&client, &routes).await?;
-    let shown = listed(subject, &client, &routes, node).await?;
+    let (client, node, routes) = routed(subject, 2).await?;
+    let shown = listed(subject, &client, &routes, &node).await?;
     for named in [&shown, &routes] {
         // OK and an error are both answers: that cluster has no such route.
         subject
@@ -117,16 +110,13 @@ async fn delete_of_another(subject: &Subject) -> Verdict {
                 named,
             )
             .await?;
-        listed(subject, &client, &routes, node).await?;
+        listed(subject, &client, &routes, &node).await?;
     }
     Ok(())
 }
 
 async fn failing_cloud(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
-    let routes = subject.new_routes(&client, node, 2).await?;
-    subject.create_routes(&client, &routes).await?;
+    let (client, node, routes) = routed(subject, 2).await?;
     let asked = async {
         let Ok(seen) = client.list(ListRoutesRequest::default()).await else {
             return Ok(());
@@ -142,7 +132,7 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
     };
     subject.without_cloud(asked).await?;
     let look = async || {
-        let seen = listed(subject, &client, &routes, node).await;
+        let seen = listed(subject, &client, &routes, &node).await;
         seen.map_err(|stop| format!("{stop:?}"))
     };
     let limit = Duration::from_mins(1);
@@ -153,11 +143,7 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
 }
 
 async fn blackhole(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
-    let routes = subject.new_routes(&client, node, 2).await?;
-    subject.create_routes(&client, &routes).await?;
-    listed(subject, &client, &routes, node).await?;
+    let (client, node, routes) = routed(subject, 2).await?;
     let (lost, kept) = routes.split_at(1);
     let mut command = subject.inputs().commands.blackhole.clone();
     command.push(lost[0].destination_cidr.clone());
@@ -172,10 +158,10 @@ async fn blackhole(subject: &Subject) -> Verdict {
         ),
         format!("{seen:?}"),
     )?;
-    listed(subject, &client, kept, node).await?;
+    listed(subject, &client, kept, &node).await?;
     // As the controller does: away, and made again.
     subject.delete_routes(&client, lost).await?;
     subject.create_routes(&client, lost).await?;
-    listed(subject, &client, &routes, node).await?;
+    listed(subject, &client, &routes, &node).await?;
     Ok(())
 }
