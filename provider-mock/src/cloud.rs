@@ -105,13 +105,13 @@ impl CloudConfig {
 }
 
 /// Which lookup a cloud does best.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Preference {
-    /// One call per instance.
+    /// One call to the cloud per node
     Each,
-    /// One call per page of ids.
+    /// One call to the cloud per page of nodes
     Batch,
-    /// One call per page of everything; a lookup of some is one call per page of ids.
+    /// As batch, and listing everything is cheaper still
     List,
 }
 

@@ -208,7 +208,9 @@ impl Fault {
         }
         let hangs = matches!(self.effect, Effect::Hang { .. });
         if self.node.is_some() && !self.effect.is_about_items() && !hangs {
-            return Err("a whole call cannot fail for one node; fail its item instead".into());
+            return Err(
+                "a whole call cannot fail for one node; fail its item instead (--per-item)".into(),
+            );
         }
         let (service, route) = (self.service.is_some(), self.route.is_some());
         for (is_named, class, what) in [
@@ -222,7 +224,10 @@ impl Fault {
             // Calls about one Service are known; all others of these are batches.
             let of_batch = !service || self.method.is_some_and(Method::is_batch);
             if is_named && of_batch && !self.effect.is_about_items() {
-                return Err("a call is about many of them; fail the item of one instead".into());
+                return Err(
+                    "a call is about many of them; fail the item of one instead (--per-item)"
+                        .into(),
+                );
             }
         }
         Ok(())

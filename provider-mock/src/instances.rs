@@ -11,11 +11,12 @@ mod syntax;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::str::FromStr;
 
+use clap::ValueEnum;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::choice;
 use crate::cidr::Cidr;
 
 pub use address::{Address, AddressType};
@@ -72,7 +73,7 @@ fn is_zero(generation: &u32) -> bool {
 }
 
 /// Whether an instance runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Power {
     /// Being made or started.
@@ -86,38 +87,8 @@ pub enum Power {
     Terminating,
 }
 
-impl Power {
-    /// In lower case.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Shutdown => "shutdown",
-            Self::Terminating => "terminating",
-        }
-    }
-}
-
 impl fmt::Display for Power {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Power {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        [
-            Self::Pending,
-            Self::Running,
-            Self::Shutdown,
-            Self::Terminating,
-        ]
-        .into_iter()
-        .find(|power| power.as_str() == text)
-        .ok_or_else(|| {
-            format!("{text:?} is no power state; use pending, running, shutdown or terminating")
-        })
+        f.pad(&choice::name(self))
     }
 }

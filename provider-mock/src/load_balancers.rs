@@ -12,9 +12,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::choice;
 
 pub(crate) use effects::declare as declare_effects;
 pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
@@ -152,7 +155,7 @@ pub struct Target {
 }
 
 /// How a load balancer is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AddressMode {
     /// By IP addresses, without an `ipMode`.
@@ -165,32 +168,9 @@ pub enum AddressMode {
     Hostname,
 }
 
-impl AddressMode {
-    /// In lower case.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ip => "ip",
-            Self::Vip => "vip",
-            Self::Proxy => "proxy",
-            Self::Hostname => "hostname",
-        }
-    }
-}
-
 impl fmt::Display for AddressMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for AddressMode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Ip, Self::Vip, Self::Proxy, Self::Hostname]
-            .into_iter()
-            .find(|mode| mode.as_str() == text)
-            .ok_or_else(|| format!("{text:?} is no address mode; use ip, vip, proxy or hostname"))
+        f.pad(&choice::name(self))
     }
 }
 

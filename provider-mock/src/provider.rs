@@ -1,5 +1,6 @@
 //! The provider: what the contract asks, answered from the cloud.
 
+use clap::{Args, value_parser};
 use outrigger_provider_sdk::{
     CallClass, Context, Dependency, EffectsCapability, Provider, ProviderInfo, ProviderStatus,
     Quota, RateLimit, Readiness, Server,
@@ -46,21 +47,33 @@ pub struct ProviderOptions {
 }
 
 /// The provider's declarations about load balancers in the handshake.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ServedLoadBalancers {
-    /// Classes that are served besides Services without a class.
+    /// Value of spec.loadBalancerClass that is served besides Services without a class; may be repeated
+    #[arg(long = "lb-class", value_name = "CLASS")]
     pub classes: Vec<String>,
-    /// Services without a class are not served.
+    /// Serve no Services without a class
+    #[arg(long = "lb-without-default-class", requires = "classes")]
     pub without_default_class: bool,
-    /// Most Services in one update, 1 to 200.
+    /// Most Services in one update
+    #[arg(long = "lb-max-services-per-update", default_value_t = 200, value_parser = value_parser!(u32).range(1..=200), value_name = "N")]
     pub max_services_per_update: u32,
-    /// Changing calls at one time; 0 leaves it to the controller.
+    /// Changing calls at one time; 0 leaves it to the controller
+    #[arg(long = "lb-max-in-flight", default_value_t = 0, value_parser = value_parser!(u32).range(0..=256), value_name = "N")]
     pub max_in_flight: u32,
-    /// Names how a Service becomes a load balancer.
+    /// Names how a Service becomes a load balancer: another one has all ensured again
+    #[arg(
+        long = "lb-configuration-revision",
+        default_value = "",
+        value_name = "TEXT"
+    )]
     pub configuration_revision: String,
-    /// Load balancers are lost with the process.
+    /// Declare that load balancers are lost with this process, as they are without --state; a Service then
+    /// keeps the addresses in its status, and gets none of another Service
+    #[arg(long = "lb-volatile")]
     pub volatile: bool,
-    /// A load balancer that is ready comes with events, annotations and conditions.
+    /// Send an event, an annotation and a condition with each load balancer that is ready
+    #[arg(long = "lb-effects")]
     pub effects: bool,
 }
 
@@ -79,27 +92,36 @@ impl Default for ServedLoadBalancers {
 }
 
 /// How routes are declared, listed and answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[group(skip)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a way of some cloud, and a separate thing"
 )]
 pub struct ServedRoutes {
-    /// Most routes in one batch, 1 to 500.
+    /// Most routes in one batch
+    #[arg(id = "route_max_batch_size", long = "route-max-batch-size", requires = "routes", default_value_t = 100, value_parser = value_parser!(u32).range(1..=500), value_name = "N")]
     pub max_batch_size: u32,
-    /// Most batches at one time, up to 64; 0 leaves it to the controller.
+    /// Most batches at one time [default: left to the controller]
+    #[arg(id = "route_max_in_flight", long = "route-max-in-flight", requires = "routes", default_value_t = 0, hide_default_value = true, value_parser = value_parser!(u32).range(0..=64), value_name = "N")]
     pub max_in_flight: u32,
-    /// How a list names the target of a route.
+    /// How a list names the target of a route
+    #[arg(skip)]
     pub target: ListedTarget,
-    /// Lists the whole table, as a cloud whose routes have no tags, and deletes routes of no cluster too.
+    /// List the whole table, as a cloud whose routes have no tags; routes of no cluster are deleted too
+    #[arg(long = "route-whole-table", requires = "routes")]
     pub whole_table: bool,
-    /// A list has the addresses that a route was made with, to be compared with the Node's.
+    /// List the addresses that a route was made with: it is made again where its Node has others
+    #[arg(long = "route-compared-addresses", requires = "routes")]
     pub compared_addresses: bool,
-    /// The answer to a creation leaves the route out.
+    /// Answer a creation without the route, so that its name is not known before a list
+    #[arg(long = "route-bare-results", requires = "routes")]
     pub bare_results: bool,
-    /// Results carry events, annotations and conditions of the Node.
+    /// Send an event, an annotation and a condition of the Node with each result
+    #[arg(id = "route_effects", long = "route-effects", requires = "routes")]
     pub effects: bool,
-    /// A field of the target that lists and answers to creations spell otherwise than asked for.
+    /// A field of the target that lists and answers to creations spell otherwise than asked for
+    #[arg(skip)]
     pub respelled: Option<Respelled>,
 }
 
@@ -130,20 +152,24 @@ impl Default for ServedRoutes {
 }
 
 /// The provider's declarations about volumes in the handshake.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ServedVolumes {
-    /// CSI drivers.
+    /// A CSI driver with volumes that are looked up; may be repeated
+    #[arg(long = "csi-driver", value_name = "DRIVER")]
     pub csi_drivers: Vec<String>,
-    /// All in-tree kinds of the contract.
+    /// Look up volumes of the in-tree kinds too
+    #[arg(long = "in-tree-volumes")]
     pub in_tree: bool,
-    /// Most volumes in one lookup, 1 to 500.
+    /// Most volumes in one lookup
+    #[arg(id = "volume_max_batch_size", long = "volume-max-batch-size", default_value_t = 100, value_parser = value_parser!(u32).range(1..=500), value_name = "N")]
     pub max_batch_size: u32,
 }
 
 /// How a list names the target of a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ListedTarget {
     /// By the name of the Node.
+    #[default]
     NodeName,
     /// By its provider ID.
     ProviderId,

@@ -6,6 +6,7 @@ mod table;
 
 use std::net::IpAddr;
 
+use clap::Args;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -38,19 +39,28 @@ pub struct Route {
 }
 
 /// Where a route leads.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RouteTarget {
-    /// Name of the node.
+    /// Name of the node that it leads to
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAME"
+    )]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
-    /// Its provider ID.
+    /// Provider ID of the node
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub provider_id: String,
-    /// The address that packets are sent to.
+    /// The address that packets are sent to
+    #[arg(long, value_name = "IP")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_hop: Option<IpAddr>,
-    /// The node's addresses when the route was made.
+    /// The node's addresses when the route was made
+    #[arg(skip)]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<Address>,
 }

@@ -1,5 +1,8 @@
 //! The volumes of the fake cloud.
 
+use std::fmt;
+
+use clap::{Args, ValueEnum};
 use outrigger_api::v1::volume_source::Source;
 use outrigger_provider_sdk as sdk;
 use outrigger_provider_sdk::{
@@ -8,27 +11,31 @@ use outrigger_provider_sdk::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::choice;
 use crate::provider::MockProvider;
 
 /// A volume.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Volume {
-    /// Its handle, or the name or id of the disk.
+    /// Its CSI handle, or the name or id of the disk
     pub handle: String,
-    /// Its region; empty: none is known.
+    /// Its region [default: none]
+    #[arg(long, default_value = "", hide_default_value = true)]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub region: String,
-    /// Its zones; empty: it can be used everywhere.
+    /// A zone that it can be used in; may be repeated [default: each]
+    #[arg(long = "zone", value_name = "ZONE")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
-    /// How it answers.
+    /// How it answers
+    #[arg(long, default_value = "available", value_name = "STATE")]
     #[serde(default)]
     pub state: VolumeState,
 }
 
 /// How a volume answers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum VolumeState {
     /// It is found.
@@ -40,6 +47,12 @@ pub enum VolumeState {
     Failing,
     /// It may not be visible yet.
     Hidden,
+}
+
+impl fmt::Display for VolumeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&choice::name(self))
+    }
 }
 
 impl Volumes for MockProvider {

@@ -46,13 +46,13 @@ enum Action {
     /// Make an instance
     Create(Box<CreateArgs>),
     /// Stop instances: they stay, shut down
-    Stop(TargetArgs),
+    Stop(Targets),
     /// Start instances
-    Start(TargetArgs),
+    Start(Targets),
     /// Delete instances for good: they are not synthesised again
     Delete {
         #[command(flatten)]
-        targets: TargetArgs,
+        targets: Targets,
         /// Only begin: the instances stay, as terminating, until they are deleted again
         #[arg(long)]
         terminating: bool,
@@ -142,7 +142,7 @@ struct CreateArgs {
     /// A block that its Pods have; may be repeated [default: one of each range of the mock's --pod-cidrs]
     #[arg(long = "pod-cidr", value_name = "CIDR")]
     pod_cidrs: Vec<Cidr>,
-    /// Its power state: pending, running, shutdown or terminating
+    /// Its power state
     #[arg(long, default_value_t = Power::Running)]
     power: Power,
 }
@@ -159,26 +159,6 @@ impl CreateArgs {
             labels: self.labels.into_iter().collect(),
             pod_cidrs: self.pod_cidrs,
             power: self.power,
-        }
-    }
-}
-
-#[derive(Debug, Args)]
-struct TargetArgs {
-    /// Names, ids or provider IDs; if one is not known, nothing is changed
-    #[arg(required_unless_present = "all", value_name = "NAME|ID")]
-    targets: Vec<String>,
-    /// Each instance
-    #[arg(long, conflicts_with = "targets")]
-    all: bool,
-}
-
-impl TargetArgs {
-    fn targets(self, terminating: bool) -> Targets {
-        Targets {
-            targets: self.targets,
-            all: self.all,
-            terminating,
         }
     }
 }
@@ -203,8 +183,8 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
     Ok(match action {
         Action::List => Shown::Listed(client.list().await?),
         Action::Create(args) => Shown::changed("created", client.create(&args.into_spec()).await?),
-        Action::Stop(args) => Shown::changed("stopped", client.stop(&args.targets(false)).await?),
-        Action::Start(args) => Shown::changed("started", client.start(&args.targets(false)).await?),
+        Action::Stop(targets) => Shown::changed("stopped", client.stop(&targets).await?),
+        Action::Start(targets) => Shown::changed("started", client.start(&targets).await?),
         Action::Delete {
             targets,
             terminating,
@@ -214,7 +194,11 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
             } else {
                 "deleted"
             };
-            Shown::changed(done, client.delete(&targets.targets(terminating)).await?)
+            let targets = Targets {
+                terminating,
+                ..targets
+            };
+            Shown::changed(done, client.delete(&targets).await?)
         }
         Action::LoadBalancers(action) => load_balancers::ask(client, action).await?,
         Action::Routes(action) => routes::ask(client, action).await?,

@@ -2,7 +2,6 @@
 
 mod load_balancers;
 mod routes;
-mod volumes;
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
@@ -10,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use outrigger_provider_mock::cidr::Cidr;
 use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Jitter, Preference, Quota};
 use outrigger_provider_mock::control::{self, About};
@@ -21,7 +20,9 @@ use outrigger_provider_mock::instances::{
 };
 use outrigger_provider_mock::journal::Journal;
 use outrigger_provider_mock::state::{Keeper, StateFile};
-use outrigger_provider_mock::{Cloud, CloudConfig, MockProvider, ProviderOptions, duration};
+use outrigger_provider_mock::{
+    Cloud, CloudConfig, MockProvider, ProviderOptions, ServedVolumes, duration,
+};
 use outrigger_provider_sdk::Listener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -30,7 +31,6 @@ use super::SocketArgs;
 use super::values::{at_least_one, calls_per_second, label};
 use load_balancers::LoadBalancerArgs;
 use routes::RouteArgs;
-use volumes::VolumeArgs;
 
 #[derive(Debug, Args)]
 #[expect(
@@ -128,7 +128,7 @@ pub(crate) struct ServeCommand {
     routes: RouteArgs,
 
     #[command(flatten)]
-    volumes: VolumeArgs,
+    volumes: ServedVolumes,
 
     /// Name of the provider and scheme of its provider IDs
     #[arg(long, default_value = "mock", value_name = "NAME")]
@@ -140,7 +140,7 @@ pub(crate) struct ServeCommand {
 
     /// Which lookup the cloud does best, and so what looking up many nodes costs
     #[arg(long, default_value = "batch", value_name = "HOW")]
-    lookup_preference: PreferenceArg,
+    lookup_preference: Preference,
 
     /// Declare at the handshake that the cloud has no cluster id
     #[arg(long)]
@@ -180,26 +180,6 @@ pub(crate) struct ServeCommand {
     seed: u64,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum PreferenceArg {
-    /// One call to the cloud per node
-    Each,
-    /// One call to the cloud per page of nodes
-    Batch,
-    /// As batch, and listing everything is cheaper still
-    List,
-}
-
-impl From<PreferenceArg> for Preference {
-    fn from(preference: PreferenceArg) -> Self {
-        match preference {
-            PreferenceArg::Each => Self::Each,
-            PreferenceArg::Batch => Self::Batch,
-            PreferenceArg::List => Self::List,
-        }
-    }
-}
-
 impl ServeCommand {
     fn cloud_config(&self) -> anyhow::Result<CloudConfig> {
         let mut placement = Placement::new(
@@ -217,7 +197,7 @@ impl ServeCommand {
             synthesize: self.synthesize_instances,
             pod_cidrs: self.pod_cidr_ranges().map_err(anyhow::Error::msg)?,
             page_size: self.page_size,
-            preference: self.lookup_preference.into(),
+            preference: self.lookup_preference,
             parallel_calls: self.parallel_calls,
             latency: self.latency,
             jitter: self.jitter,
@@ -257,7 +237,8 @@ impl ServeCommand {
             announce_quota: self.announce_rate_limit,
             load_balancers: self.load_balancers.served(),
             routes: self.routes.served(),
-            volumes: self.volumes.served(),
+            volumes: (self.volumes.in_tree || !self.volumes.csi_drivers.is_empty())
+                .then(|| self.volumes.clone()),
             without_node_sets: self.load_balancers.without_node_sets,
             service_annotation_prefixes: self.service_annotation_prefixes.clone(),
         }

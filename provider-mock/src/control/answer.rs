@@ -1,8 +1,12 @@
 //! The form of answers on the control socket.
 
+use std::fmt;
+
 use http::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use super::messages::Targets;
 
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -14,6 +18,20 @@ impl Refusal {
         Self {
             status: StatusCode::BAD_REQUEST,
             error,
+        }
+    }
+
+    pub(super) fn conflict(refused: &dyn fmt::Display) -> Self {
+        Self {
+            status: StatusCode::CONFLICT,
+            error: refused.to_string(),
+        }
+    }
+
+    pub(super) fn unknown(kind: &str, names: &str) -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            error: format!("there is no {kind} {names}; nothing was changed"),
         }
     }
 }
@@ -40,4 +58,32 @@ pub(super) fn printable(text: &str) -> Result<(), Refusal> {
     Err(Refusal::bad_request(format!(
         "{text:?} has control characters; use letters, digits and punctuation"
     )))
+}
+
+/// The objects that are meant; a name that is not known refuses them all.
+pub(super) fn chosen<T>(
+    kind: &str,
+    targets: &Targets,
+    all: impl FnOnce() -> Vec<T>,
+    named: impl Fn(&str) -> Vec<T>,
+) -> Result<Vec<T>, Refusal> {
+    if targets.all {
+        return Ok(all());
+    }
+    if targets.targets.is_empty() {
+        let error = format!("no {kind} is named; name some, or all");
+        return Err(Refusal::bad_request(error));
+    }
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    for target in &targets.targets {
+        let meant = named(target);
+        if meant.is_empty() {
+            unknown.push(target.as_str());
+        }
+        found.extend(meant);
+    }
+    if unknown.is_empty() {
+        return Ok(found);
+    }
+    Err(Refusal::unknown(kind, &unknown.join(", ")))
 }

@@ -3,15 +3,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::StatusCode;
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Refusal, json, printable, read};
+use super::answer::{Answer, Refusal, chosen, json, printable, read};
 use super::messages::Targets;
 use crate::cloud::Cloud;
-use crate::load_balancers::{
-    AddressMode, LoadBalancer, LoadBalancerRefused, Port, ServiceTag, Target,
-};
+use crate::load_balancers::{AddressMode, LoadBalancer, Port, ServiceTag, Target};
 
 /// `GET /v1/load-balancers`, and what any change answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,39 +32,59 @@ pub struct ShownLoadBalancer {
 }
 
 /// `POST /v1/load-balancers`: one that no Service of the cluster asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct NewLoadBalancer {
-    /// Its id.
+    /// Its id
     pub id: String,
-    /// Tag of the cluster: its UID, or its name where it has none.
+    /// Tag of the cluster: its UID, or its name where it has none
+    #[arg(long)]
     pub cluster: String,
-    /// Tag of the Service; absent: none.
+    /// Tag of the Service, as NAMESPACE/NAME/UID [default: none]
+    #[arg(long, value_parser = tag, value_name = "TAG")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceTag>,
-    /// Its addresses.
+    /// An address; may be repeated
+    #[arg(long = "address", value_name = "IP")]
     #[serde(default)]
     pub addresses: Vec<IpAddr>,
 }
 
 /// `POST /v1/load-balancers/edit`: what is absent stays.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EditLoadBalancer {
-    /// Its id, the UID of its Service, or `namespace/name`.
+    /// Its id, the UID of its Service, or NAMESPACE/NAME
+    #[arg(value_name = "ID|UID|NAME")]
     pub target: String,
-    /// New addresses.
+    /// An address that it has from now on; may be repeated
+    #[arg(long = "address", value_name = "IP")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<IpAddr>>,
-    /// New ports.
+    /// A port that it has from now on, as TCP/80:30080; may be repeated
+    #[arg(long = "port", value_name = "PORT")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<Vec<Port>>,
-    /// Names of the nodes that are its targets now.
+    /// A node that is its target from now on; may be repeated
+    #[arg(long = "node", value_name = "NAME")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<String>>,
-    /// Removes the tag of its Service.
+    /// Remove the tag of its Service
+    #[arg(long)]
     #[serde(default)]
     pub untag: bool,
+}
+
+fn tag(text: &str) -> Result<ServiceTag, String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let [namespace, name, uid] = parts[..] else {
+        return Err(format!("{text:?} is no tag; write NAMESPACE/NAME/UID"));
+    };
+    Ok(ServiceTag {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+    })
 }
 
 pub(super) fn list(cloud: &Cloud) -> Answer {
@@ -110,13 +128,16 @@ pub(super) fn create(cloud: &Cloud, body: &[u8]) -> Answer {
         ready_at: now,
         gone_at: None,
     });
-    shown(cloud, [created.map_err(|refused| conflict(&refused))?])
+    shown(
+        cloud,
+        [created.map_err(|refused| Refusal::conflict(&refused))?],
+    )
 }
 
 pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
     let edit: EditLoadBalancer = read(body)?;
     let known = cloud.load_balancer(&edit.target);
-    let known = known.ok_or_else(|| unknown(&[edit.target.as_str()]))?;
+    let known = known.ok_or_else(|| Refusal::unknown("load balancer", &edit.target))?;
     let mut changed = LoadBalancer::clone(&known);
     changed.addresses = edit.addresses.unwrap_or(changed.addresses);
     changed.ports = edit.ports.unwrap_or(changed.ports);
@@ -132,7 +153,10 @@ pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
         changed.service = None;
     }
     let edited = cloud.edit_load_balancer(changed);
-    shown(cloud, [edited.map_err(|refused| conflict(&refused))?])
+    shown(
+        cloud,
+        [edited.map_err(|refused| Refusal::conflict(&refused))?],
+    )
 }
 
 pub(super) fn delete(cloud: &Cloud, body: &[u8]) -> Answer {
@@ -143,42 +167,10 @@ pub(super) fn delete(cloud: &Cloud, body: &[u8]) -> Answer {
     shown(cloud, deleted)
 }
 
-/// Those that are named; one that is not known refuses them all.
 fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<Arc<LoadBalancer>>, Refusal> {
-    if targets.all {
-        return Ok(cloud.load_balancers());
-    }
-    let found: Vec<_> = targets
-        .targets
-        .iter()
-        .map(|target| cloud.load_balancer(target).ok_or(target.as_str()))
-        .collect();
-    let missing: Vec<&str> = found
-        .iter()
-        .filter_map(|one| one.as_ref().err().copied())
-        .collect();
-    if missing.is_empty() {
-        Ok(found.into_iter().flatten().collect())
-    } else {
-        Err(unknown(&missing))
-    }
-}
-
-fn unknown(targets: &[&str]) -> Refusal {
-    Refusal {
-        status: StatusCode::NOT_FOUND,
-        error: format!(
-            "there is no load balancer {}; nothing was changed",
-            targets.join(", ")
-        ),
-    }
-}
-
-fn conflict(refused: &LoadBalancerRefused) -> Refusal {
-    Refusal {
-        status: StatusCode::CONFLICT,
-        error: refused.to_string(),
-    }
+    let all = || cloud.load_balancers();
+    let named = |target: &str| cloud.load_balancer(target).into_iter().collect();
+    chosen("load balancer", targets, all, named)
 }
 
 fn shown(cloud: &Cloud, found: impl IntoIterator<Item = Arc<LoadBalancer>>) -> Answer {

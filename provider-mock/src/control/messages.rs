@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::cloud::Quota;
@@ -58,17 +59,21 @@ pub struct Listed {
     pub deleted: Vec<String>,
 }
 
-/// `POST /v1/instances/{start,stop,delete}`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Which objects are meant: `POST /v1/instances/{start,stop,delete}`, and of other objects likewise.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Targets {
-    /// Names, ids or provider IDs. If one is not known, nothing is changed.
+    /// Names, ids or provider IDs; of load balancers also UIDs of Services or NAMESPACE/NAME, of routes destinations, of
+    /// volumes handles. If one is not known, nothing is changed
+    #[arg(required_unless_present = "all", value_name = "NAME|ID")]
     #[serde(default)]
     pub targets: Vec<String>,
-    /// Each instance, instead of `targets`.
+    /// Each that there is
+    #[arg(long, conflicts_with = "targets")]
     #[serde(default)]
     pub all: bool,
-    /// `delete` only: begin to delete; the instance stays, as terminating, until deleted again.
+    /// `delete` of instances only: begin to delete; the instance stays, as terminating, until deleted again
+    #[arg(skip)]
     #[serde(default)]
     pub terminating: bool,
 }

@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::StatusCode;
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Refusal, json, printable, read};
+use super::answer::{Answer, Refusal, chosen, json, printable, read};
 use super::messages::Targets;
 use crate::cidr::Cidr;
 use crate::cloud::Cloud;
-use crate::routes::{Route, RouteRefused, RouteTable, RouteTarget};
+use crate::routes::{Route, RouteTable, RouteTarget};
 
 /// `GET /v1/routes`, and what any change answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,44 +21,55 @@ pub struct ShownRoutes {
 }
 
 /// `POST /v1/routes`: one that no controller asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct NewRoute {
-    /// Its destination; there may be others to it.
+    /// Its destination; there may be others to it
+    #[arg(value_name = "CIDR")]
     pub destination: Cidr,
-    /// Its name; absent: `by-hand-` and a number.
+    /// Its name [default: by-hand-1, by-hand-2 …]
+    #[arg(long)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Tag of the cluster: its UID, or its name where it has none; absent: it is of no cluster.
+    /// Tag of the cluster: its UID, or its name where it has none [default: the route is of no cluster]
+    #[arg(long, value_name = "UID")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// Where it leads.
+    /// Where it leads
+    #[command(flatten)]
     #[serde(default)]
     pub target: RouteTarget,
-    /// It leads nowhere.
+    /// It leads nowhere
+    #[arg(long)]
     #[serde(default)]
     pub blackhole: bool,
 }
 
 /// `POST /v1/routes/edit`: what is absent stays.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EditRoutes {
-    /// Names or destinations. If one is not known, nothing is changed.
+    /// Names or destinations; if one is not known, nothing is changed
+    #[arg(required = true, value_name = "NAME|CIDR")]
     pub targets: Vec<String>,
-    /// Name of the node that they lead to now.
+    /// Name of the node that they lead to from now on
+    #[arg(long, value_name = "NAME")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Its provider ID.
+    /// Provider ID of the node
+    #[arg(long, value_name = "ID")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// The address that packets are sent to.
+    /// The address that packets are sent to from now on
+    #[arg(long, value_name = "IP")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_hop: Option<IpAddr>,
-    /// Whether they lead nowhere.
+    /// Whether they lead nowhere
+    #[arg(long, value_name = "BOOL")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blackhole: Option<bool>,
-    /// Removes the tag of the cluster.
+    /// Remove the tag of the cluster
+    #[arg(long)]
     #[serde(default)]
     pub untag: bool,
 }
@@ -83,15 +94,19 @@ pub(super) fn add(cloud: &Cloud, body: &[u8]) -> Answer {
             created_at,
         })
     });
-    shown([added.map_err(|refused| conflict(&refused))?])
+    shown([added.map_err(|refused| Refusal::conflict(&refused))?])
 }
 
 pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
     let edit: EditRoutes = read(body)?;
     let texts = [&edit.node, &edit.provider_id].into_iter().flatten();
     texts.into_iter().try_for_each(|text| printable(text))?;
+    let targets = Targets {
+        targets: edit.targets.clone(),
+        ..Targets::default()
+    };
     let edited = cloud.edit_routes(|table| {
-        let known = resolve(table, &edit.targets)?;
+        let known = resolve(table, &targets)?;
         let edited = known.into_iter().map(|route| {
             let mut route = Route::clone(&route);
             let target = &mut route.target;
@@ -103,7 +118,9 @@ pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
             if edit.untag {
                 route.cluster = None;
             }
-            table.replace(route).map_err(|refused| conflict(&refused))
+            table
+                .replace(route)
+                .map_err(|refused| Refusal::conflict(&refused))
         });
         edited.collect::<Result<Vec<_>, Refusal>>()
     });
@@ -113,15 +130,11 @@ pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
 pub(super) fn remove(cloud: &Cloud, body: &[u8]) -> Answer {
     let targets: Targets = read(body)?;
     let removed = cloud.edit_routes(|table| {
-        let known = if targets.all {
-            table.iter().cloned().collect()
-        } else {
-            resolve(table, &targets.targets)?
-        };
+        let known = resolve(table, &targets)?;
         for route in &known {
             table.remove(&route.name);
         }
-        Ok(known)
+        Ok::<_, Refusal>(known)
     });
     shown(removed?)
 }
@@ -132,40 +145,22 @@ fn free_name(table: &RouteTable) -> String {
     free.unwrap_or_default()
 }
 
-/// Those with these names or destinations; one that is not known refuses them all.
-fn resolve(table: &RouteTable, targets: &[String]) -> Result<Vec<Arc<Route>>, Refusal> {
-    if targets.is_empty() {
-        return Err(Refusal::bad_request(
-            "no route is named; name some, by name or destination".to_owned(),
-        ));
-    }
-    let (mut found, mut unknown) = (Vec::<Arc<Route>>::new(), Vec::new());
-    for target in targets {
+/// Those with these names or destinations.
+fn resolve(table: &RouteTable, targets: &Targets) -> Result<Vec<Arc<Route>>, Refusal> {
+    let named = |target: &str| {
         let to = target.parse::<Cidr>().ok();
         let to = to.into_iter().flat_map(|to| table.to(to));
-        let mut meant = table.by_name(target).into_iter().chain(to).peekable();
-        if meant.peek().is_none() {
-            unknown.push(target.as_str());
-        }
-        found.extend(meant.cloned());
-    }
+        table
+            .by_name(target)
+            .into_iter()
+            .chain(to)
+            .cloned()
+            .collect()
+    };
+    let mut found = chosen("route", targets, || table.iter().cloned().collect(), named)?;
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found.dedup_by(|a, b| a.name == b.name);
-    if unknown.is_empty() {
-        return Ok(found);
-    }
-    let unknown = unknown.join(", ");
-    Err(Refusal {
-        status: StatusCode::NOT_FOUND,
-        error: format!("there is no route {unknown}; nothing was changed"),
-    })
-}
-
-fn conflict(refused: &RouteRefused) -> Refusal {
-    Refusal {
-        status: StatusCode::CONFLICT,
-        error: refused.to_string(),
-    }
+    Ok(found)
 }
 
 fn shown(routes: impl IntoIterator<Item = Arc<Route>>) -> Answer {

@@ -14,14 +14,14 @@ use outrigger_provider_sdk::Listener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Answer, Refusal, json, read};
+use super::answer::{Answer, Refusal, chosen, json, read};
 use super::messages::{
     ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
     Listed, NewQuota, Status, Targets,
 };
 use super::{load_balancers, routes, volumes};
 use crate::cloud::{Cloud, Jitter, Quota};
-use crate::instances::{Instance, InstanceSpec, Power};
+use crate::instances::{Instance, InstanceId, InstanceSpec, Power};
 
 /// Largest request.
 const MAX_BODY: usize = 4 << 20;
@@ -168,16 +168,18 @@ fn listed(cloud: &Cloud) -> Listed {
 
 fn create(cloud: &Cloud, body: &[u8]) -> Answer {
     let spec: InstanceSpec = read(body)?;
-    let created = cloud.create(spec).map_err(|refused| Refusal {
-        status: StatusCode::CONFLICT,
-        error: refused.to_string(),
-    })?;
+    let created = cloud
+        .create(spec)
+        .map_err(|refused| Refusal::conflict(&refused))?;
     changed([created])
 }
 
 fn set_power(cloud: &Cloud, body: &[u8], power: Power) -> Answer {
     let ids = resolve(cloud, &read(body)?)?;
-    changed(ids.iter().filter_map(|id| cloud.set_power(id, power)))
+    changed(
+        ids.iter()
+            .filter_map(|id| cloud.set_power(id.as_str(), power)),
+    )
 }
 
 fn delete(cloud: &Cloud, body: &[u8]) -> Answer {
@@ -186,44 +188,17 @@ fn delete(cloud: &Cloud, body: &[u8]) -> Answer {
     if targets.terminating {
         return changed(
             ids.iter()
-                .filter_map(|id| cloud.set_power(id, Power::Terminating)),
+                .filter_map(|id| cloud.set_power(id.as_str(), Power::Terminating)),
         );
     }
-    changed(ids.iter().filter_map(|id| cloud.delete(id)))
+    changed(ids.iter().filter_map(|id| cloud.delete(id.as_str())))
 }
 
-/// The ids of the targets; one that is not known refuses them all.
-fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<String>, Refusal> {
-    if targets.all {
-        return Ok(cloud
-            .instances()
-            .iter()
-            .map(|instance| instance.id.to_string())
-            .collect());
-    }
-    if targets.targets.is_empty() {
-        return Err(Refusal::bad_request(
-            "no instance is named; name some, or all".to_owned(),
-        ));
-    }
-    let mut ids = Vec::with_capacity(targets.targets.len());
-    let mut unknown = Vec::new();
-    for target in &targets.targets {
-        match cloud.find(target) {
-            Some(instance) => ids.push(instance.id.to_string()),
-            None => unknown.push(target.as_str()),
-        }
-    }
-    if unknown.is_empty() {
-        return Ok(ids);
-    }
-    Err(Refusal {
-        status: StatusCode::NOT_FOUND,
-        error: format!(
-            "there is no instance {}; nothing was changed",
-            unknown.join(", ")
-        ),
-    })
+/// The ids of the targets.
+fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<InstanceId>, Refusal> {
+    let named = |target: &str| cloud.find(target).into_iter().collect();
+    let found = chosen("instance", targets, || cloud.instances(), named)?;
+    Ok(found.iter().map(|instance| instance.id.clone()).collect())
 }
 
 fn changed(instances: impl IntoIterator<Item = Arc<Instance>>) -> Answer {

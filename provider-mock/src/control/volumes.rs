@@ -1,9 +1,8 @@
 //! Volumes on the control socket.
 
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Refusal, json, printable, read};
+use super::answer::{Answer, Refusal, chosen, json, printable, read};
 use super::messages::Targets;
 use crate::cloud::Cloud;
 use crate::volumes::{Volume, is_malformed, malformed};
@@ -35,26 +34,13 @@ pub(super) fn set(cloud: &Cloud, body: &[u8]) -> Answer {
 pub(super) fn delete(cloud: &Cloud, body: &[u8]) -> Answer {
     let targets: Targets = read(body)?;
     cloud.edit_volumes(|volumes| {
-        if targets.all {
-            return shown(std::mem::take(volumes).into_values().collect());
+        let all = || volumes.values().cloned().collect();
+        let named = |handle: &str| volumes.get(handle).cloned().into_iter().collect();
+        let deleted = chosen("volume", &targets, all, named)?;
+        for volume in &deleted {
+            volumes.remove(&volume.handle);
         }
-        if targets.targets.is_empty() {
-            let error = "no volume is named; name some, or all";
-            return Err(Refusal::bad_request(error.to_owned()));
-        }
-        let unknown = |handle: &&String| !volumes.contains_key(*handle);
-        if let Some(handle) = targets.targets.iter().find(unknown) {
-            return Err(Refusal {
-                status: StatusCode::NOT_FOUND,
-                error: format!("there is no volume {handle}; nothing was changed"),
-            });
-        }
-        let deleted = targets.targets.iter();
-        shown(
-            deleted
-                .filter_map(|handle| volumes.remove(handle))
-                .collect(),
-        )
+        shown(deleted)
     })
 }
 

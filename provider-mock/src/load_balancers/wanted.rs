@@ -7,6 +7,7 @@ use std::time::Duration;
 use outrigger_provider_sdk::{Address, Error, IngressPoint, Service, Targets};
 
 use super::{AddressMode, LoadBalancer, LoadBalancerRules, Port, ServiceTag, Target};
+use crate::choice;
 use crate::duration;
 
 /// Prefix of the Service annotations that the mock reads.
@@ -150,7 +151,9 @@ fn annotated(
     };
     let mode = match value("address-mode") {
         None => rules.address_mode,
-        Some((key, text)) => text.parse().map_err(|error: String| bad(key, &error))?,
+        Some((key, text)) => {
+            choice::named("address mode", text).map_err(|error| bad(key, &error))?
+        }
     };
     let protected = match value("deletion-protection") {
         None => rules.deletion_protection,

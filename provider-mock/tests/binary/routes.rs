@@ -95,7 +95,7 @@ async fn routes_are_listed_added_changed_and_removed() {
             "no route r-9; nothing was changed",
         ),
         ("routes blackhole 10.9.0.0/24", "no route 10.9.0.0/24"),
-        ("routes remove", "<NAME|CIDR>"),
+        ("routes remove", "<NAME|ID>"),
     ] {
         let error = mock.ctl_fails(command).await;
         assert!(error.contains(says), "{command}: {error}");

@@ -87,7 +87,7 @@ async fn volumes_are_made_moved_broken_and_deleted() {
             "volumes delete vol-1 vol-9",
             "no volume vol-9; nothing was changed",
         ),
-        ("volumes delete", "<HANDLE>"),
+        ("volumes delete", "<NAME|ID>"),
     ] {
         let error = mock.ctl_fails(command).await;
         assert!(error.contains(says), "{command}: {error}");

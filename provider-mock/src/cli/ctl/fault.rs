@@ -14,9 +14,24 @@ use outrigger_provider_mock::instances::NodeName;
 /// Word for an error without `ErrorInfo`.
 const NO_REASON: &str = "none";
 
-/// How often a fault happens.
+/// What a fault happens to, and how often.
 #[derive(Debug, Args)]
-struct BudgetArgs {
+struct WhereArgs {
+    /// Method that it happens to, for example `BatchGetInstances` [default: each that can be so]
+    #[arg(long)]
+    method: Option<Method>,
+    /// Only items and answers about this node; of calls that hang those about it, as a whole
+    #[arg(long, value_name = "NAME")]
+    node: Option<NodeName>,
+    /// Only items and answers about the route to this destination
+    #[arg(long, value_name = "CIDR")]
+    route: Option<Cidr>,
+    /// Only items and answers about the volume with this handle
+    #[arg(long, value_name = "HANDLE")]
+    volume: Option<String>,
+    /// Only calls, or results of an update, about this Service
+    #[arg(long, value_name = "NAMESPACE/NAME|UID")]
+    service: Option<String>,
     /// So many times only [default: until cleared]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
@@ -35,9 +50,8 @@ fn probability(text: &str) -> Result<f64, String> {
     }
 }
 
-impl BudgetArgs {
-    /// A fault on any object.
-    fn inject(self, method: Option<Method>, effect: Effect) -> InjectFault {
+impl WhereArgs {
+    fn inject(self, effect: Effect) -> InjectFault {
         let budget = match (self.count, self.rate) {
             (Some(count), _) => Budget::Count(count),
             (None, Some(rate)) => Budget::Rate(rate),
@@ -45,11 +59,11 @@ impl BudgetArgs {
         };
         InjectFault {
             fault: Fault {
-                method,
-                node: None,
-                service: None,
-                route: None,
-                volume: None,
+                method: self.method,
+                node: self.node,
+                service: self.service,
+                route: self.route,
+                volume: self.volume,
                 effect,
                 budget,
             },
@@ -61,9 +75,6 @@ impl BudgetArgs {
 /// `ctl set errors`.
 #[derive(Debug, Args)]
 pub(super) struct ErrorsArgs {
-    /// Method that fails, for example `BatchGetInstances` [default: each]
-    #[arg(long)]
-    method: Option<Method>,
     /// gRPC code, for example UNAVAILABLE
     #[arg(long)]
     code: Code,
@@ -83,20 +94,8 @@ pub(super) struct ErrorsArgs {
     /// Let single items of a batch fail, not the call
     #[arg(long)]
     per_item: bool,
-    /// With --per-item: the item of this node only
-    #[arg(long, requires = "per_item", value_name = "NAME")]
-    node: Option<NodeName>,
-    /// With --per-item: the item of the route to this destination only
-    #[arg(long, requires = "per_item", value_name = "CIDR")]
-    route: Option<Cidr>,
-    /// With --per-item: the item of the volume with this handle only
-    #[arg(long, requires = "per_item", value_name = "HANDLE")]
-    volume: Option<String>,
-    /// Only calls, or results of an update, about this Service
-    #[arg(long, value_name = "NAMESPACE/NAME|UID")]
-    service: Option<String>,
     #[command(flatten)]
-    budget: BudgetArgs,
+    wherever: WhereArgs,
 }
 
 impl ErrorsArgs {
@@ -121,35 +120,21 @@ impl ErrorsArgs {
         } else {
             Effect::Error(error)
         };
-        let mut inject = self.budget.inject(self.method, effect);
-        inject.fault.node = self.node;
-        inject.fault.service = self.service;
-        inject.fault.route = self.route;
-        inject.fault.volume = self.volume;
-        Ok(inject)
+        Ok(self.wherever.inject(effect))
     }
 }
 
 /// `ctl hang`.
 #[derive(Debug, Args)]
 pub(super) struct HangArgs {
-    /// Method that hangs, for example `BatchGetInstances` [default: each]
-    #[arg(long)]
-    method: Option<Method>,
     /// How long each call hangs; it is served then [default: until cleared]
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
     duration: Option<Duration>,
     /// So long for each item that the call is about, as if they were served one after the other
     #[arg(long, requires = "duration")]
     each: bool,
-    /// Only calls that are about this node, as a whole
-    #[arg(long, value_name = "NAME", conflicts_with = "each")]
-    node: Option<NodeName>,
-    /// Only calls, or results of an update, about this Service
-    #[arg(long, value_name = "NAMESPACE/NAME|UID")]
-    service: Option<String>,
     #[command(flatten)]
-    budget: BudgetArgs,
+    wherever: WhereArgs,
 }
 
 impl HangArgs {
@@ -159,71 +144,35 @@ impl HangArgs {
             Some(each) if self.each => Effect::OneAfterTheOther { each },
             _ => Effect::Hang { duration },
         };
-        let mut inject = self.budget.inject(self.method, effect);
-        inject.fault.node = self.node;
-        inject.fault.service = self.service;
-        inject
+        self.wherever.inject(effect)
     }
 }
 
 /// `ctl lose`.
 #[derive(Debug, Args)]
 pub(super) struct LoseArgs {
-    /// Method whose replies are lost, for example `EnsureLoadBalancer` [default: each]
-    #[arg(long)]
-    method: Option<Method>,
-    /// Only calls, or results of an update, about this Service
-    #[arg(long, value_name = "NAMESPACE/NAME|UID")]
-    service: Option<String>,
     #[command(flatten)]
-    budget: BudgetArgs,
+    wherever: WhereArgs,
 }
 
 impl LoseArgs {
     pub(super) fn into_fault(self) -> InjectFault {
-        let mut inject = self.budget.inject(self.method, Effect::LoseReply);
-        inject.fault.service = self.service;
-        inject
+        self.wherever.inject(Effect::LoseReply)
     }
 }
 
 /// `ctl answers`.
 #[derive(Debug, Args)]
 pub(super) struct AnswersArgs {
-    /// Defect of the answers: duplicate-provider-id, malformed-address, oversized-reply,
-    /// oversized-strings, missing-result, duplicate-result, bad-label, wrong-prefix, other-spelling,
-    /// empty-provider-id, stale-absence, uncertain-absence, not-managed or empty; of load balancers
-    /// also missing-disposition, missing-status, far-retry or in-progress-without-status; of load balancers and volumes
-    /// false-absence; of load balancers, routes and volumes foreign-result; of routes and instances
-    /// malformed-cidr
+    /// How the answers are bad
     #[arg(long, value_name = "WHAT")]
     bad: BadAnswer,
-    /// Method whose answers are bad [default: each that can be so]
-    #[arg(long)]
-    method: Option<Method>,
-    /// Only answers about this node
-    #[arg(long, value_name = "NAME")]
-    node: Option<NodeName>,
-    /// Only answers about the route to this destination
-    #[arg(long, value_name = "CIDR")]
-    route: Option<Cidr>,
-    /// Only answers about the volume with this handle
-    #[arg(long, value_name = "HANDLE")]
-    volume: Option<String>,
-    /// Only calls, or results of an update, about this Service
-    #[arg(long, value_name = "NAMESPACE/NAME|UID")]
-    service: Option<String>,
     #[command(flatten)]
-    budget: BudgetArgs,
+    wherever: WhereArgs,
 }
 
 impl AnswersArgs {
     pub(super) fn into_fault(self) -> InjectFault {
-        let mut inject = self.budget.inject(self.method, Effect::BadAnswer(self.bad));
-        inject.fault.node = self.node;
-        inject.fault.service = self.service;
-        inject.fault.route = self.route;
-        inject.fault.volume = self.volume;
-        inject
+        self.wherever.inject(Effect::BadAnswer(self.bad))
     }
 }

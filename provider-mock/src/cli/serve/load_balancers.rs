@@ -64,39 +64,8 @@ pub(super) struct LoadBalancerArgs {
     #[arg(long = "lb-deletion-protection")]
     deletion_protection: bool,
 
-    /// Value of spec.loadBalancerClass that is served besides Services without a class; may be
-    /// repeated
-    #[arg(long = "lb-class", value_name = "CLASS")]
-    classes: Vec<String>,
-
-    /// Serve no Services without a class
-    #[arg(long = "lb-without-default-class", requires = "classes")]
-    without_default_class: bool,
-
-    /// Most Services in one update
-    #[arg(long = "lb-max-services-per-update", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=200), value_name = "N")]
-    max_services_per_update: u32,
-
-    /// Changing calls at one time; 0 leaves it to the controller
-    #[arg(long = "lb-max-in-flight", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=256), value_name = "N")]
-    max_in_flight: u32,
-
-    /// Names how a Service becomes a load balancer: another one has all ensured again
-    #[arg(
-        long = "lb-configuration-revision",
-        default_value = "",
-        value_name = "TEXT"
-    )]
-    configuration_revision: String,
-
-    /// Declare that load balancers are lost with this process, as they are without --state; a Service then
-    /// keeps the addresses in its status, and gets none of another Service
-    #[arg(long = "lb-volatile")]
-    volatile: bool,
-
-    /// Send an event, an annotation and a condition with each load balancer that is ready
-    #[arg(long = "lb-effects")]
-    effects: bool,
+    #[command(flatten)]
+    served: ServedLoadBalancers,
 }
 
 impl LoadBalancerArgs {
@@ -120,14 +89,6 @@ impl LoadBalancerArgs {
     }
 
     pub(super) fn served(&self) -> Option<ServedLoadBalancers> {
-        (!self.without_load_balancers).then(|| ServedLoadBalancers {
-            classes: self.classes.clone(),
-            without_default_class: self.without_default_class,
-            max_services_per_update: self.max_services_per_update,
-            max_in_flight: self.max_in_flight,
-            configuration_revision: self.configuration_revision.clone(),
-            volatile: self.volatile,
-            effects: self.effects,
-        })
+        (!self.without_load_balancers).then(|| self.served.clone())
     }
 }

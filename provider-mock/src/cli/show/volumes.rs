@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use outrigger_provider_mock::control::ShownVolumes;
-use outrigger_provider_mock::volumes::{Volume, VolumeState};
+use outrigger_provider_mock::volumes::Volume;
 
 use super::{Output, Rows, escaped};
 
@@ -19,17 +19,11 @@ pub(super) fn print(shown: &ShownVolumes, output: Output, out: &mut impl Write) 
                 text
             }
         };
-        let state = match volume.state {
-            VolumeState::Available => "available",
-            VolumeState::Foreign => "foreign",
-            VolumeState::Failing => "failing",
-            VolumeState::Hidden => "hidden",
-        };
         [
             volume.handle.clone(),
             or_dash(volume.region.clone()),
             or_dash(volume.zones.join(",")),
-            state.to_owned(),
+            volume.state.to_string(),
         ]
     };
     Rows {

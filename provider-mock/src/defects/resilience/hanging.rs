@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outrigger_api::v1::{BatchGetInstancesRequest, EnsureLoadBalancerRequest, GetStatusRequest};
+use outrigger_api::v1::{BatchGetInstancesRequest, GetStatusRequest};
 use tokio::sync::Semaphore;
 
 use super::Defect;
