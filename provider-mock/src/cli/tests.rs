@@ -95,3 +95,10 @@ fn a_bad_value_gets_one_clear_sentence() {
         assert!(error.contains(says), "{args}: {error}");
     }
 }
+
+#[cfg(not(feature = "defects"))]
+#[test]
+fn the_program_of_operators_has_no_defects() {
+    assert!(refused("serve --defect stopped-is-absent").contains("unexpected argument"));
+    assert!(refused("defects").contains("unrecognized subcommand"));
+}
