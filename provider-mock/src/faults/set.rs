@@ -112,7 +112,10 @@ impl Faults {
 
     /// Fails items of an answer, and spoils it, as the faults are set.
     pub(crate) fn spoil(&self, method: Method, asked: &Asked, answer: &mut Answer) {
-        let Some(shape) = method.shape() else { return };
+        // An error stays as it is.
+        let Some(shape) = method.shape().filter(|_| !answer.is_empty()) else {
+            return;
+        };
         let items = shape.answered(asked, answer);
         shape.fail(asked, answer, &mut |about| {
             let error = self.first(|fault| match &fault.effect {

@@ -12,88 +12,115 @@ use outrigger_api::v1::{
 use outrigger_api::{BatchRequest, ItemResult, ListPage, MethodRequest, RpcStatus};
 use prost::Message;
 
-use super::BadAnswer::{self, *};
 use super::spoil::{Outcome, Spoil};
-use super::{About, Method, Named};
+use super::{About, BadAnswer as Bad, Method, Named};
 use crate::wire::Answer;
 
 /// Of an answer about instances.
-const INSTANCES: &[BadAnswer] = &[
-    MalformedAddress,
-    OversizedStrings,
-    MalformedCidr,
-    NotManaged,
-    BadLabel,
-    DuplicateProviderId,
-    WrongPrefix,
-    OtherSpelling,
-    EmptyProviderId,
-    StaleAbsence,
-    UncertainAbsence,
+const INSTANCES: &[Bad] = &[
+    Bad::MalformedAddress,
+    Bad::OversizedStrings,
+    Bad::MalformedCidr,
+    Bad::NotManaged,
+    Bad::BadLabel,
+    Bad::DuplicateProviderId,
+    Bad::WrongPrefix,
+    Bad::OtherSpelling,
+    Bad::EmptyProviderId,
+    Bad::StaleAbsence,
+    Bad::UncertainAbsence,
+];
+
+/// Of an answer about many objects.
+const OF_MANY: &[Bad] = &[Bad::MissingResult, Bad::DuplicateResult, Bad::Empty];
+
+/// Of results about routes.
+const ROUTES: &[Bad] = &[
+    Bad::OversizedStrings,
+    Bad::MalformedCidr,
+    Bad::ForeignResult,
 ];
 
 /// The methods whose messages have objects, and the bad answers that fit them besides those that fit all of their kind.
 static SHAPES: &[&dyn Shape] = &[
-    &Batch::<BatchGetInstancesRequest>::of(INSTANCES),
-    &List::<ListInstancesRequest>::of(INSTANCES),
+    &Batch::<BatchGetInstancesRequest>(PhantomData, INSTANCES),
+    &List::<ListInstancesRequest>(PhantomData, INSTANCES),
     &One {
         method: Method::GetLoadBalancer,
         service: |bytes| GetLoadBalancerRequest::decode(bytes).ok()?.service,
         fits: &[
-            MalformedAddress,
-            OversizedStrings,
-            Empty,
-            NotManaged,
-            MissingDisposition,
-            MissingStatus,
-            InProgressWithoutStatus,
-            FalseAbsence,
+            Bad::MalformedAddress,
+            Bad::OversizedStrings,
+            Bad::Empty,
+            Bad::NotManaged,
+            Bad::MissingDisposition,
+            Bad::MissingStatus,
+            Bad::InProgressWithoutStatus,
+            Bad::FalseAbsence,
         ],
     },
     &One {
         method: Method::EnsureLoadBalancer,
         service: |bytes| EnsureLoadBalancerRequest::decode(bytes).ok()?.service,
         fits: &[
-            MalformedAddress,
-            OversizedStrings,
-            Empty,
-            NotManaged,
-            MissingDisposition,
-            MissingStatus,
-            InProgressWithoutStatus,
-            FarRetry,
+            Bad::MalformedAddress,
+            Bad::OversizedStrings,
+            Bad::Empty,
+            Bad::NotManaged,
+            Bad::MissingDisposition,
+            Bad::MissingStatus,
+            Bad::InProgressWithoutStatus,
+            Bad::FarRetry,
         ],
     },
-    &Batch::<UpdateLoadBalancerNodesRequest>::of(&[
-        MalformedAddress,
-        OversizedStrings,
-        NotManaged,
-        MissingDisposition,
-        FalseAbsence,
-        FarRetry,
-        ForeignResult,
-    ]),
+    &Batch::<UpdateLoadBalancerNodesRequest>(
+        PhantomData,
+        &[
+            Bad::MalformedAddress,
+            Bad::OversizedStrings,
+            Bad::NotManaged,
+            Bad::MissingDisposition,
+            Bad::FalseAbsence,
+            Bad::FarRetry,
+            Bad::ForeignResult,
+        ],
+    ),
     &One {
         method: Method::DeleteLoadBalancer,
         service: |bytes| DeleteLoadBalancerRequest::decode(bytes).ok()?.service,
-        fits: &[Empty, NotManaged, MissingDisposition, FarRetry],
+        fits: &[
+            Bad::Empty,
+            Bad::NotManaged,
+            Bad::MissingDisposition,
+            Bad::FarRetry,
+        ],
     },
-    &List::<ListLoadBalancersRequest>::of(&[MalformedAddress, OversizedStrings]),
+    &List::<ListLoadBalancersRequest>(PhantomData, &[Bad::MalformedAddress, Bad::OversizedStrings]),
     &One {
         method: Method::PlanLoadBalancer,
         service: |bytes| PlanLoadBalancerRequest::decode(bytes).ok()?.service,
         fits: &[],
     },
-    &List::<ListRoutesRequest>::of(&[MalformedAddress, OversizedStrings, MalformedCidr]),
-    &Batch::<BatchCreateRoutesRequest>::of(&[OversizedStrings, MalformedCidr, ForeignResult]),
-    &Batch::<BatchDeleteRoutesRequest>::of(&[OversizedStrings, MalformedCidr, ForeignResult]),
-    &Batch::<BatchGetVolumesRequest>::of(&[
-        OversizedStrings,
-        NotManaged,
-        BadLabel,
-        FalseAbsence,
-        ForeignResult,
-    ]),
+    &List::<ListRoutesRequest>(
+        PhantomData,
+        &[
+            Bad::MalformedAddress,
+            Bad::OversizedStrings,
+            Bad::MalformedCidr,
+        ],
+    ),
+    &Batch::<BatchCreateRoutesRequest>(PhantomData, ROUTES),
+    &Batch::<BatchDeleteRoutesRequest>(PhantomData, ROUTES),
+    &Batch::<BatchGetVolumesRequest>(
+        PhantomData,
+        &[
+            Bad::OversizedStrings,
+            Bad::NotManaged,
+            Bad::BadLabel,
+            Bad::FalseAbsence,
+            Bad::ForeignResult,
+        ],
+    ),
 ];
 
 /// The objects of a request, each with the key of its result.
@@ -102,31 +129,29 @@ pub(crate) type Asked = Vec<(String, About)>;
 /// Beyond what any caller accepts that named no limit of its own (4 MiB).
 const OVERSIZED_BYTES: usize = 5 << 20;
 
+/// Which objects are meant.
+type Meant<'a> = &'a dyn Fn(&About) -> bool;
+
 /// The messages of a method.
 pub(crate) trait Shape: Sync {
     fn method(&self) -> Method;
 
     /// Whether answers can be so.
-    fn fits(&self, bad: BadAnswer) -> bool;
+    fn fits(&self, bad: Bad) -> bool;
 
     /// The objects that a request is about.
     fn asked(&self, request: &[u8]) -> Asked;
 
     /// The objects that an answer is about.
-    fn answered(&self, asked: &Asked, answer: &Answer) -> Vec<About>;
-
-    /// Fails single results.
-    fn fail(&self, _: &Asked, _: &mut Answer, _error: &mut dyn FnMut(&About) -> Option<RpcStatus>) {
+    fn answered(&self, asked: &Asked, _: &Answer) -> Vec<About> {
+        asked.iter().map(|(_, about)| about.clone()).collect()
     }
 
+    /// Fails single results.
+    fn fail(&self, _: &Asked, _: &mut Answer, _: &mut dyn FnMut(&About) -> Option<RpcStatus>) {}
+
     /// Spoils the parts of an answer that are about some objects.
-    fn spoil(
-        &self,
-        bad: BadAnswer,
-        asked: &Asked,
-        answer: &mut Answer,
-        is_about: &dyn Fn(&About) -> bool,
-    );
+    fn spoil(&self, bad: Bad, asked: &Asked, answer: &mut Answer, is_meant: Meant<'_>);
 }
 
 impl Method {
@@ -137,25 +162,25 @@ impl Method {
     }
 
     /// Whether answers can be so.
-    pub(crate) fn can_be(self, bad: BadAnswer) -> bool {
+    pub(crate) fn can_be(self, bad: Bad) -> bool {
         self.shape()
-            .is_some_and(|shape| bad == OversizedReply || shape.fits(bad))
+            .is_some_and(|shape| bad == Bad::OversizedReply || shape.fits(bad))
     }
 }
 
 impl dyn Shape {
-    /// Spoils an answer; an error stays as it is.
+    /// Spoils an answer, also in its size.
     pub(crate) fn spoil_answer(
         &self,
-        bad: BadAnswer,
+        bad: Bad,
         asked: &Asked,
         answer: &mut Answer,
-        is_about: &dyn Fn(&About) -> bool,
+        is_meant: Meant<'_>,
     ) {
-        if bad == OversizedReply {
+        if bad == Bad::OversizedReply {
             answer.inflate(OVERSIZED_BYTES);
-        } else {
-            self.spoil(bad, asked, answer, is_about);
+        } else if !answer.is_empty() {
+            self.spoil(bad, asked, answer, is_meant);
         }
     }
 }
@@ -167,10 +192,10 @@ fn about<'a>(asked: &'a Asked, key: &str) -> Option<&'a About> {
 }
 
 /// Leaves some out, or doubles them; false: `bad` is none of these.
-fn count<T: Clone>(bad: BadAnswer, all: &mut Vec<T>, is_meant: impl Fn(&T) -> bool) -> bool {
+fn count<T: Clone>(bad: Bad, all: &mut Vec<T>, is_meant: impl Fn(&T) -> bool) -> bool {
     match bad {
-        MissingResult => all.retain(|one| !is_meant(one)),
-        DuplicateResult => {
+        Bad::MissingResult => all.retain(|one| !is_meant(one)),
+        Bad::DuplicateResult => {
             let twins = all.iter().filter(|one| is_meant(one));
             all.extend(twins.cloned().collect::<Vec<_>>());
         }
@@ -179,17 +204,7 @@ fn count<T: Clone>(bad: BadAnswer, all: &mut Vec<T>, is_meant: impl Fn(&T) -> bo
     true
 }
 
-struct Batch<B> {
-    fits: &'static [BadAnswer],
-    request: PhantomData<fn() -> B>,
-}
-
-impl<B: BatchRequest> Batch<B> {
-    const fn of(fits: &'static [BadAnswer]) -> Self {
-        let request = PhantomData;
-        Self { fits, request }
-    }
-}
+struct Batch<B>(PhantomData<fn() -> B>, &'static [Bad]);
 
 impl<B> Shape for Batch<B>
 where
@@ -201,8 +216,8 @@ where
         Method::of::<B>()
     }
 
-    fn fits(&self, bad: BadAnswer) -> bool {
-        matches!(bad, MissingResult | DuplicateResult | Empty) || self.fits.contains(&bad)
+    fn fits(&self, bad: Bad) -> bool {
+        OF_MANY.contains(&bad) || self.1.contains(&bad)
     }
 
     fn asked(&self, request: &[u8]) -> Asked {
@@ -211,12 +226,6 @@ where
         items
             .map(|item| (B::key(item).to_owned(), item.about()))
             .collect()
-    }
-
-    fn answered(&self, asked: &Asked, answer: &Answer) -> Vec<About> {
-        let results = answer.messages().into_iter().flat_map(B::results);
-        let known = results.filter_map(|result| about(asked, result.key()).cloned());
-        known.collect()
     }
 
     fn fail(
@@ -228,33 +237,28 @@ where
         answer.results::<B>(|results| {
             for result in results {
                 if let Some(error) = about(asked, result.key()).and_then(&mut *error) {
-                    *result = B::ItemResult::failed(result.key().to_owned(), error);
+                    let mut failed = B::ItemResult::failed(String::new(), error);
+                    *result.outcome_mut() = failed.outcome_mut().take();
                 }
             }
         });
     }
 
-    fn spoil(
-        &self,
-        bad: BadAnswer,
-        asked: &Asked,
-        answer: &mut Answer,
-        is_about: &dyn Fn(&About) -> bool,
-    ) {
+    fn spoil(&self, bad: Bad, asked: &Asked, answer: &mut Answer, is_about: Meant<'_>) {
         let is_meant = |result: &B::ItemResult| about(asked, result.key()).is_some_and(is_about);
         answer.results::<B>(|results| {
             if count(bad, results, is_meant) {
                 return;
             }
-            if bad == ForeignResult {
+            if bad == Bad::ForeignResult {
                 let (key, outcome) = Outcome::foreign();
                 results.push(B::ItemResult::new(key, outcome));
                 return;
             }
             for result in results.iter_mut().filter(|one| is_meant(one)) {
                 match (bad, <B::ItemResult as ItemResult>::Outcome::NO_KEY) {
-                    (Empty, _) => *result.outcome_mut() = None,
-                    (MalformedCidr, Some(key)) => key.clone_into(result.key_mut()),
+                    (Bad::Empty, _) => *result.outcome_mut() = None,
+                    (Bad::MalformedCidr, Some(key)) => key.clone_into(result.key_mut()),
                     _ => result
                         .outcome_mut()
                         .iter_mut()
@@ -265,17 +269,7 @@ where
     }
 }
 
-struct List<L> {
-    fits: &'static [BadAnswer],
-    request: PhantomData<fn() -> L>,
-}
-
-impl<L: MethodRequest> List<L> {
-    const fn of(fits: &'static [BadAnswer]) -> Self {
-        let request = PhantomData;
-        Self { fits, request }
-    }
-}
+struct List<L>(PhantomData<fn() -> L>, &'static [Bad]);
 
 impl<L, I> Shape for List<L>
 where
@@ -286,8 +280,8 @@ where
         Method::of::<L>()
     }
 
-    fn fits(&self, bad: BadAnswer) -> bool {
-        matches!(bad, MissingResult | DuplicateResult | Empty) || self.fits.contains(&bad)
+    fn fits(&self, bad: Bad) -> bool {
+        OF_MANY.contains(&bad) || self.1.contains(&bad)
     }
 
     fn asked(&self, _: &[u8]) -> Asked {
@@ -300,24 +294,18 @@ where
         entries.map(|entry| entry.about()).collect()
     }
 
-    fn spoil(
-        &self,
-        bad: BadAnswer,
-        _: &Asked,
-        answer: &mut Answer,
-        is_about: &dyn Fn(&About) -> bool,
-    ) {
+    fn spoil(&self, bad: Bad, _: &Asked, answer: &mut Answer, is_about: Meant<'_>) {
         let is_meant = |entry: &I| is_about(&entry.about());
         answer.each(|page: &mut L::Response| {
             let (mut entries, mut complete) = std::mem::take(page).into_parts();
             match bad {
-                Empty => {
+                Bad::Empty => {
                     entries.clear();
                     complete = false;
                 }
                 // Of an entry of a list.
-                StaleAbsence | UncertainAbsence | NotManaged => {
-                    entries.retain(|one| !is_meant(one))
+                Bad::StaleAbsence | Bad::UncertainAbsence | Bad::NotManaged => {
+                    entries.retain(|one| !is_meant(one));
                 }
                 _ if count(bad, &mut entries, is_meant) => {}
                 _ => {
@@ -334,7 +322,7 @@ where
 struct One {
     method: Method,
     service: fn(&[u8]) -> Option<Service>,
-    fits: &'static [BadAnswer],
+    fits: &'static [Bad],
 }
 
 impl Shape for One {
@@ -342,7 +330,7 @@ impl Shape for One {
         self.method
     }
 
-    fn fits(&self, bad: BadAnswer) -> bool {
+    fn fits(&self, bad: Bad) -> bool {
         self.fits.contains(&bad)
     }
 
@@ -352,21 +340,9 @@ impl Shape for One {
         named.into_iter().collect()
     }
 
-    fn answered(&self, asked: &Asked, answer: &Answer) -> Vec<About> {
-        let of_call = if answer.is_empty() {
-            None
-        } else {
-            asked.first()
-        };
-        of_call
-            .map(|(_, about)| about.clone())
-            .into_iter()
-            .collect()
-    }
-
-    fn spoil(&self, bad: BadAnswer, _: &Asked, answer: &mut Answer, _: &dyn Fn(&About) -> bool) {
+    fn spoil(&self, bad: Bad, _: &Asked, answer: &mut Answer, _: Meant<'_>) {
         answer.each(|message: &mut GetLoadBalancerResponse| match bad {
-            Empty => message.answer = None,
+            Bad::Empty => message.answer = None,
             _ => message.answer.get_or_insert_default().spoil(bad),
         });
     }

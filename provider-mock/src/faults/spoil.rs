@@ -32,8 +32,8 @@ pub(super) trait Outcome: Spoil + Sized {
     fn foreign() -> (String, Self);
 }
 
-fn seconds(seconds: i64) -> Option<Duration> {
-    Some(Duration { seconds, nanos: 0 })
+fn seconds(seconds: i64) -> Duration {
+    Duration { seconds, nanos: 0 }
 }
 
 fn injected() -> String {
@@ -77,10 +77,10 @@ impl Spoil for instance_result::Outcome {
         match (bad, &mut *self) {
             (BadAnswer::NotManaged, _) => *self = Self::NotManaged(not_managed()),
             (BadAnswer::StaleAbsence, Self::Found(_)) => {
-                *self = Self::Absent(absent(seconds(3600)));
+                *self = Self::Absent(absent(Some(seconds(3600))));
             }
             (BadAnswer::UncertainAbsence, Self::Found(_)) => {
-                *self = Self::Absent(Absent::default())
+                *self = Self::Absent(Absent::default());
             }
             (_, Self::Found(instance)) => instance.spoil(bad),
             _ => {}
@@ -142,12 +142,12 @@ impl Spoil for LoadBalancerAnswer {
             }
             BadAnswer::FarRetry => {
                 self.set_disposition(D::InProgress);
-                self.retry_after = seconds(3_600_000);
+                self.retry_after = Some(seconds(3_600_000));
             }
             BadAnswer::InProgressWithoutStatus => {
                 self.set_disposition(D::InProgress);
                 self.status = Some(LoadBalancerStatus::default());
-                self.retry_after = seconds(5);
+                self.retry_after = Some(seconds(5));
             }
             BadAnswer::MalformedAddress => self.status.get_or_insert_default().spoil(bad),
             BadAnswer::OversizedStrings => {

@@ -4,54 +4,38 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::NodeName;
 use super::syntax::{BadText, is_dns_subdomain};
+use crate::choice;
 
 /// Kubernetes' `NodeAddressType`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[value(rename_all = "verbatim")]
 pub enum AddressType {
     /// An IP address inside the cluster's network.
     #[serde(rename = "InternalIP")]
+    #[value(name = "InternalIP")]
     InternalIp,
     /// An IP address that the world reaches.
     #[serde(rename = "ExternalIP")]
+    #[value(name = "ExternalIP")]
     ExternalIp,
     /// The name of the host.
     Hostname,
     /// A DNS name inside the cluster's network.
     #[serde(rename = "InternalDNS")]
+    #[value(name = "InternalDNS")]
     InternalDns,
     /// A DNS name that the world resolves.
     #[serde(rename = "ExternalDNS")]
+    #[value(name = "ExternalDNS")]
     ExternalDns,
 }
 
 impl AddressType {
-    /// As Kubernetes spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InternalIp => "InternalIP",
-            Self::ExternalIp => "ExternalIP",
-            Self::Hostname => "Hostname",
-            Self::InternalDns => "InternalDNS",
-            Self::ExternalDns => "ExternalDNS",
-        }
-    }
-
-    fn named(text: &str) -> Option<Self> {
-        [
-            Self::InternalIp,
-            Self::ExternalIp,
-            Self::Hostname,
-            Self::InternalDns,
-            Self::ExternalDns,
-        ]
-        .into_iter()
-        .find(|kind| kind.as_str() == text)
-    }
-
     fn holds_ip(self) -> bool {
         matches!(self, Self::InternalIp | Self::ExternalIp)
     }
@@ -146,7 +130,7 @@ impl FromStr for Address {
         let Some((kind, address)) = text.split_once('=') else {
             return Self::new(AddressType::InternalIp, text);
         };
-        let kind = AddressType::named(kind).ok_or_else(|| BadText {
+        let kind = AddressType::from_str(kind, false).map_err(|_| BadText {
             text: kind.to_owned(),
             what: "address type",
             rule: "use InternalIP, ExternalIP, Hostname, InternalDNS or ExternalDNS",
@@ -157,7 +141,7 @@ impl FromStr for Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.kind.as_str(), self.address)
+        write!(f, "{}={}", choice::name(&self.kind), self.address)
     }
 }
 

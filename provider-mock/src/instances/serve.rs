@@ -10,6 +10,7 @@ use outrigger_provider_sdk::{Context, Error, Instances, Lookup, Lookups, Node, Q
 use super::{
     Address, AddressType, Asked, Found, Instance, InstanceId, Key, NodeName, Power, effects,
 };
+use crate::choice;
 use crate::cloud::{Cloud, Preference, RateLimited};
 use crate::provider::{MockProvider, PROVIDED_NODE_IP};
 
@@ -183,7 +184,7 @@ pub(crate) fn to_sdk(address: &Address) -> sdk::Address {
         (AddressType::InternalDns, _) => sdk::Address::InternalDns(text()),
         (AddressType::ExternalDns, _) => sdk::Address::ExternalDns(text()),
         (kind, Err(_)) => sdk::Address::Other {
-            kind: kind.as_str().to_owned(),
+            kind: choice::name(&kind),
             address: text(),
         },
     }

@@ -14,7 +14,7 @@ use outrigger_provider_mock::instances::NodeName;
 /// Word for an error without `ErrorInfo`.
 const NO_REASON: &str = "none";
 
-/// What a fault happens to, and how often.
+/// The calls and objects that a fault happens to, and how often.
 #[derive(Debug, Args)]
 struct WhereArgs {
     /// Method that it happens to, for example `BatchGetInstances` [default: each that can be so]

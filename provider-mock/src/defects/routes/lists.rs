@@ -41,7 +41,9 @@ pub(super) fn defects() -> Vec<Defect> {
             &["RTE-17"],
         )
         .listed::<ListRoutesRequest>(|routes| {
-            routes.iter_mut().for_each(|route| route.blackhole = false);
+            for route in routes {
+                route.blackhole = false;
+            }
         }),
         Defect::new(
             "empty-while-the-cloud-fails",
