@@ -84,15 +84,8 @@ pub use context::{Cluster, Context};
 pub use effects::{Condition, Effects, EffectsCapability, Event};
 pub use error::{Error, ErrorReason};
 pub use ingress::{Ingress, IngressPoint, IpMode, PortStatus};
-pub use instances::{
-    Certainty, Instance, InstanceSink, Instances, InstancesCapability, Lookup, LookupPreference,
-    Lookups, Outcome, PowerState, Query, View,
-};
-pub use load_balancers::{
-    Answer, ChangeAction, Deleted, Ensured, LoadBalancer, LoadBalancerSink, LoadBalancers,
-    LoadBalancersCapability, Observed, OwnedLoadBalancer, PlanOperation, PlannedChange,
-    ServiceName, Updated,
-};
+pub use instances::*;
+pub use load_balancers::*;
 #[cfg(feature = "logging")]
 pub use logging::init_logging;
 pub use node::{Node, Taint};
@@ -101,7 +94,7 @@ pub use probe::{Probe, ProbeFailure, probe};
 pub use provider::{
     CallClass, Dependency, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit, Readiness,
 };
-pub use routes::{Route, RouteChange, RouteChanges, RouteSink, Routes, RoutesCapability};
+pub use routes::*;
 #[cfg(feature = "cli")]
 pub use runner::{EndpointArgs, ProbeArgs, main, main_with_args};
 pub use serve_error::ServeError;
@@ -111,10 +104,7 @@ pub use sink::Sink;
 pub use socket::{Endpoint, InvalidEndpoint, Listener, SocketError};
 /// Returned by [`Context::cancellation`], accepted by [`Context::detached`].
 pub use tokio_util::sync::CancellationToken;
-pub use volumes::{
-    NodeRequirement, NodeTerm, Volume, VolumeLookup, VolumeLookups, VolumeSource, VolumeSourceKind,
-    VolumeTopology, Volumes, VolumesCapability,
-};
+pub use volumes::*;
 
 /// Any error that a vendor's start-up code may end with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;

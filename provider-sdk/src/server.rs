@@ -97,12 +97,12 @@ impl Server {
     pub fn instances(mut self, instances: impl Instances) -> Self {
         let capability = instances.capability();
         self.capabilities.instances = Some(capability.to_wire());
-        let (instances, list) = (Arc::new(instances), capability.list);
+        let instances = Arc::new(instances);
         register!(self, InstancesServiceServer, |core| {
             instances::InstancesRpc {
                 core,
                 instances,
-                list,
+                capability,
             }
         })
     }

@@ -8,12 +8,12 @@ use tonic::{Request, Response, Status};
 
 use super::calls::Answers;
 use super::core::Core;
-use crate::{InstanceSink, Instances, Lookup, Node, Query};
+use crate::{InstanceSink, Instances, InstancesCapability, Lookup, Node, Query};
 
 pub(super) struct InstancesRpc<I> {
     pub(super) core: Arc<Core>,
     pub(super) instances: Arc<I>,
-    pub(super) list: bool,
+    pub(super) capability: InstancesCapability,
 }
 
 #[tonic::async_trait]
@@ -44,6 +44,6 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
             instances.list_instances(&ctx, &query, &mut sink).await?;
             sink.complete().await
         };
-        self.core.list(request, self.list, list)
+        self.core.list(request, self.capability.list, list)
     }
 }
