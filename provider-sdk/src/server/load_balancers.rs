@@ -77,7 +77,8 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
             let service = named(request.service)?;
             let targets = shared.core.node_sets.resolve(request.targets)?;
             let answer = if shared.capability.serves(&service) {
-                let ctx = ctx.with_held_addresses(request.held_addresses.as_ref().map(addresses));
+                let held = request.held_addresses.as_ref().map(addresses);
+                let ctx = ctx.with_held_addresses(held.transpose()?);
                 let _held = shared.keys.hold(&ctx, &service.uid).await?;
                 let answer = shared
                     .load_balancers
@@ -212,6 +213,12 @@ fn named(service: Option<v1::Service>) -> Result<Service, Error> {
     service.ok_or_else(|| Error::invalid_request("the request has no Service with a UID"))
 }
 
-fn addresses(held: &v1::HeldAddresses) -> Arc<[IpAddr]> {
-    held.ips.iter().filter_map(|ip| ip.parse().ok()).collect()
+/// One that is left out might be given to a second Service.
+fn addresses(held: &v1::HeldAddresses) -> Result<Arc<[IpAddr]>, Error> {
+    let read = |ip: &String| {
+        ip.parse().map_err(|_| {
+            Error::invalid_request(format!("held_addresses has {ip:?}, which is no IP address"))
+        })
+    };
+    held.ips.iter().map(read).collect()
 }
