@@ -166,20 +166,11 @@ pub fn info(id: &'static str, title: &'static str) -> Builder {
 
 /// A case that is being described; [`Builder::check`] completes it.
 #[must_use = "a case is complete with its check"]
-pub struct Builder {
-    id: &'static str,
-    title: &'static str,
-    level: Level,
-    capability: Capability,
-    mutates: bool,
-    clause: Clause,
-    needs: Vec<Input>,
-    of_errors: Option<ErrorRule>,
-}
+pub struct Builder(Case);
 
 impl Builder {
-    const fn new(id: &'static str, title: &'static str, level: Level) -> Self {
-        Self {
+    fn new(id: &'static str, title: &'static str, level: Level) -> Self {
+        Self(Case {
             id,
             title,
             level,
@@ -192,18 +183,19 @@ impl Builder {
             },
             needs: Vec::new(),
             of_errors: None,
-        }
+            body: |_| Box::pin(async { Ok(()) }),
+        })
     }
 
     /// It belongs to this capability; [`Capability::Core`] if not called.
     pub const fn of(mut self, capability: Capability) -> Self {
-        self.capability = capability;
+        self.0.capability = capability;
         self
     }
 
     /// It changes the cloud.
     pub const fn mutates(mut self) -> Self {
-        self.mutates = true;
+        self.0.mutates = true;
         self
     }
 
@@ -214,35 +206,26 @@ impl Builder {
         at: &'static str,
         text: &'static str,
     ) -> Self {
-        self.clause = Clause { file, at, text };
+        self.0.clause = Clause { file, at, text };
         self
     }
 
     /// It cannot run without this input. May be repeated.
     pub fn needs(mut self, input: Input) -> Self {
-        self.needs.push(input);
+        self.0.needs.push(input);
         self
     }
 
     /// Every error of each run is held to this rule.
     pub const fn of_errors(mut self, rule: ErrorRule) -> Self {
-        self.of_errors = Some(rule);
+        self.0.of_errors = Some(rule);
         self
     }
 
     /// The case, with its check.
-    pub fn check(self, body: Body) -> Case {
-        Case {
-            id: self.id,
-            title: self.title,
-            level: self.level,
-            capability: self.capability,
-            mutates: self.mutates,
-            clause: self.clause,
-            needs: self.needs,
-            of_errors: self.of_errors,
-            body,
-        }
+    pub fn check(mut self, body: Body) -> Case {
+        self.0.body = body;
+        self.0
     }
 }
 

@@ -105,13 +105,36 @@ impl Latencies {
         methods.flat_map(|method| method.errors.values()).sum()
     }
 
-    fn add<T>(&mut self, method: &Method, took: Duration, answered: Result<T, CallError>) {
+    fn add(&mut self, (method, took, answered): Timed) {
         let method = self.methods.entry(method.name).or_default();
         method.took.push(took);
         if let Err(error) = answered {
             *method.errors.entry(error.to_string()).or_default() += 1;
         }
     }
+
+    /// Makes calls, so many at one time, each with those that follow it.
+    async fn measure<F>(&mut self, parallel: usize, calls: impl Iterator<Item = F>)
+    where
+        F: Future<Output: IntoIterator<Item = Timed>>,
+    {
+        let mut calls = stream::iter(calls).buffer_unordered(parallel);
+        while let Some(timed) = calls.next().await {
+            timed.into_iter().for_each(|one| self.add(one));
+        }
+    }
+}
+
+/// A call: its method, how long it took, and its error.
+type Timed = (&'static Method, Duration, Result<(), CallError>);
+
+async fn timed<T>(
+    method: &'static Method,
+    call: impl Future<Output = Result<T, CallError>>,
+) -> Timed {
+    let began = Instant::now();
+    let answered = call.await;
+    (method, began.elapsed(), answered.map(drop))
 }
 
 impl fmt::Display for Latencies {
@@ -207,9 +230,8 @@ async fn once(
     }
     if declares(handshake, Capability::NodeSets) {
         let upload = subject.snapshot("stress", &nodes(load.nodes));
-        let began = Instant::now();
-        let answered = client.sync_node_set(stream::iter(upload)).await;
-        latencies.add(SyncNodeSetRequest::METHOD, began.elapsed(), answered);
+        let sync = client.sync_node_set(stream::iter(upload));
+        latencies.add(timed(SyncNodeSetRequest::METHOD, sync).await);
     }
     if load.services > 0 && declares(handshake, Capability::LoadBalancers) {
         balance(subject, client, load, latencies).await?;
@@ -237,20 +259,14 @@ async fn look_up(subject: &Subject, client: &Client, load: Load, latencies: &mut
             view: InstanceView::State.into(),
             ..BatchGetInstancesRequest::default()
         };
-        async move {
-            let began = Instant::now();
-            let looked_up = client.results(request).await;
-            let took = began.elapsed();
-            let began = Instant::now();
-            let status = client.call(GetStatusRequest {}).await;
-            (took, looked_up.map(drop), began.elapsed(), status.map(drop))
+        async {
+            let looked_up = timed(BatchGetInstancesRequest::METHOD, client.results(request));
+            let looked_up = looked_up.await;
+            let status = client.call(GetStatusRequest {});
+            [looked_up, timed(GetStatusRequest::METHOD, status).await]
         }
     });
-    let mut calls = stream::iter(calls).buffer_unordered(load.parallel);
-    while let Some((took, looked_up, status_took, status)) = calls.next().await {
-        latencies.add(BatchGetInstancesRequest::METHOD, took, looked_up);
-        latencies.add(GetStatusRequest::METHOD, status_took, status);
-    }
+    latencies.measure(load.parallel, calls).await;
 }
 
 /// Makes a load balancer for each Service, and deletes all of them.
@@ -263,26 +279,15 @@ async fn balance(
     let targets = subject.targets(client, &subject.target_nodes()).await?;
     let services: Vec<_> = (0..load.services).map(|_| subject.service()).collect();
     let ensured = services.iter().map(|service| {
-        let targets = targets.clone();
-        async move {
-            let began = Instant::now();
-            let answered = subject.ensure_once(client, service, targets).await;
-            (began.elapsed(), answered.map(drop))
-        }
+        let ensure = subject.ensure_once(client, service, targets.clone());
+        async { [timed(EnsureLoadBalancerRequest::METHOD, ensure).await] }
     });
-    let mut ensured = stream::iter(ensured).buffer_unordered(load.parallel);
-    while let Some((took, answered)) = ensured.next().await {
-        latencies.add(EnsureLoadBalancerRequest::METHOD, took, answered);
-    }
+    latencies.measure(load.parallel, ensured).await;
     let deleted = services.iter().map(|service| async move {
-        let began = Instant::now();
-        let answered = subject.delete_once(client, service).await;
-        (began.elapsed(), answered.map(drop))
+        let delete = subject.delete_once(client, service);
+        [timed(DeleteLoadBalancerRequest::METHOD, delete).await]
     });
-    let mut deleted = stream::iter(deleted).buffer_unordered(load.parallel);
-    while let Some((took, answered)) = deleted.next().await {
-        latencies.add(DeleteLoadBalancerRequest::METHOD, took, answered);
-    }
+    latencies.measure(load.parallel, deleted).await;
     // Those that were IN_PROGRESS.
     subject.clean_up().await
 }
