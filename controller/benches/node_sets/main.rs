@@ -184,7 +184,7 @@ impl Rig {
             };
             let (results, ()) = tokio::join!(join_all(answered), calls);
             for result in results {
-                result.unwrap().unwrap();
+                result.unwrap().result.unwrap();
             }
         })
         .await

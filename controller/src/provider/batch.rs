@@ -10,6 +10,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::OptionFuture};
 use outrigger_api::{BatchRequest, ItemResult, Method, MethodRequest};
+use prost::Message;
 use tokio::{
     sync::mpsc,
     task::JoinSet,
@@ -24,7 +25,6 @@ use super::{
     metrics::ProviderMetrics,
     preconditions::Preconditions,
 };
-use crate::fence::Fence;
 
 mod caller;
 mod results;
@@ -80,14 +80,29 @@ impl Gathering {
     }
 }
 
-/// An object that a call about several is about, as its caller sees it.
+/// An object that a call about several is about.
 pub(super) trait BatchObject: Send + Sync + Sized + 'static {
     /// The call, or one with the same items and results.
     type Request: BatchRequest;
-    /// Only objects of one group share a call.
-    type Group: Copy + PartialEq + Send + Sync + 'static;
     /// The answer, if it is no error.
     type Found: Clone + Send + 'static;
+
+    fn method(&self) -> &'static Method {
+        Self::Request::METHOD
+    }
+
+    /// The part of the request about it, at this place.
+    fn message(&self, session: &Session, place: usize) -> ItemOf<Self>;
+
+    /// Reads the outcome, unless it is an error.
+    fn read(&self, outcome: OutcomeOf<Self>, call: &AnsweredCall<'_>)
+    -> Result<Self::Found, Error>;
+}
+
+/// An object that waits for others to share a call with.
+pub(super) trait GatheredObject: BatchObject {
+    /// Only objects of one group share a call.
+    type Group: Copy + PartialEq + Send + Sync + 'static;
 
     /// The kind of the object, for people.
     const KIND: &'static str;
@@ -103,9 +118,6 @@ pub(super) trait BatchObject: Send + Sync + Sized + 'static {
     /// Name of the object.
     fn name(&self) -> &Arc<str>;
 
-    /// The part of the request about it, at this place.
-    fn message(&self, session: &Session, place: usize) -> ItemOf<Self>;
-
     /// How it joins a call that `known`, of the same name, is in.
     fn twin(&self, known: &Self) -> Twin;
 
@@ -114,19 +126,11 @@ pub(super) trait BatchObject: Send + Sync + Sized + 'static {
         None
     }
 
-    /// Reads the outcome, unless it is an error.
-    fn read(&self, outcome: OutcomeOf<Self>, call: &AnsweredCall<'_>)
-    -> Result<Self::Found, Error>;
-
     /// Checks the answers of one call against each other.
     fn compare(_answers: &mut [BatchAnswer<Self::Found>]) {}
 
     /// Objects in one call; none: the provider does not offer it.
     fn most(session: &Session) -> Option<usize>;
-
-    fn method(_group: Self::Group) -> &'static Method {
-        Self::Request::METHOD
-    }
 
     fn urgency(group: Self::Group) -> Urgency;
 
@@ -203,31 +207,16 @@ pub(super) struct AnsweredCall<'a> {
     pub(super) took: Duration,
 }
 
-/// A part of a request, for [`take_batch`].
-pub(super) trait BatchItem {
-    /// Name of the call.
-    fn rpc(&self) -> &'static str;
-
-    /// Bytes of its part of the request.
-    fn bytes(&self, session: &Session) -> usize;
-
-    /// Its lease term: a call is of one.
-    fn term(&self) -> Option<&Fence>;
-
-    /// Ends its wait without a call.
-    fn fail(self, error: Error);
-}
-
 /// Objects share a call with those that wait at the same time: for each other ([`Gathering`]), or for admission
 /// alone: then one goes out at once, and of many each call after the first ones is full.
-pub(super) struct Batcher<B: BatchObject> {
+pub(super) struct Batcher<B: GatheredObject> {
     shared: Arc<Shared>,
     arriving: mpsc::UnboundedReceiver<Asked<B>>,
     waiting: WaitingObjects<B>,
     calls: JoinSet<EndedBatch<B>>,
 }
 
-impl<B: BatchObject> Batcher<B> {
+impl<B: GatheredObject> Batcher<B> {
     /// The batcher, and where objects are sent to. Callers are bounded by the keys that their loop has in flight,
     /// and by requests of the API server to a webhook.
     pub(super) fn new(shared: &Arc<Shared>) -> (mpsc::UnboundedSender<Asked<B>>, Self) {
@@ -299,16 +288,16 @@ impl<B: BatchObject> Batcher<B> {
 
 /// Removes from `waiting` the items of one call: `most` of one lease term, in a request that has `beside`
 /// bytes of other content. An item that would not even fit alone fails.
-pub(super) fn take_batch<T: BatchItem>(
-    waiting: &mut VecDeque<T>,
+pub(super) fn take_batch<B: BatchObject>(
+    waiting: &mut VecDeque<Asked<B>>,
     session: &Session,
     most: usize,
     beside: usize,
-) -> Vec<T> {
+) -> Vec<Asked<B>> {
     let limit = session.max_send_bytes;
     let envelope = ENVELOPE + beside;
     let mut size = envelope;
-    let mut batch: Vec<T> = Vec::new();
+    let mut batch: Vec<Asked<B>> = Vec::new();
     let mut of_other_terms = Vec::new();
     while batch.len() < most
         && let Some(item) = waiting.pop_front()
@@ -319,9 +308,9 @@ pub(super) fn take_batch<T: BatchItem>(
             of_other_terms.push(item);
             continue;
         }
-        let bytes = item.bytes(session) + AROUND;
+        let bytes = item.object.message(session, 0).encoded_len() + AROUND;
         if envelope + bytes > limit {
-            let rpc = item.rpc();
+            let rpc = item.object.method().name;
             item.fail(Error::TooLarge {
                 rpc,
                 bytes: envelope + bytes,

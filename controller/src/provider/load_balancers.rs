@@ -8,6 +8,7 @@ use outrigger_core::{
     service::{
         ServiceView,
         answer::{LoadBalancerAnswer, LoadBalancerCall},
+        capability::Capability,
         source_ranges::source_ranges,
     },
     targets::Targets,
@@ -25,8 +26,6 @@ pub use list::{OwnedLoadBalancer, Owner};
 pub use plan::{ChangeAction, PlanOperation, PlannedChange};
 pub use slot::Slot;
 pub use update::TargetsUpdate;
-
-use answer::UncheckedAnswer;
 
 /// Input of an Ensure, as of the moment of the call.
 #[derive(Clone, Debug)]
@@ -55,24 +54,18 @@ impl Provider {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let (permit, session) = self
-            .admit::<v1::GetLoadBalancerRequest>(Urgency::LoadBalancerChecks)
-            .await?;
-        let offered = offered(&session, v1::GetLoadBalancerRequest::METHOD.name)?;
-        let call =
-            self.shared
-                .call_with_targets(&permit, &self.preconditions, targets, |targets| {
-                    v1::GetLoadBalancerRequest {
-                        context: None,
-                        service: Some(with_valid_ranges(service, offered)),
-                        targets: Some(targets),
-                    }
-                });
-        UncheckedAnswer::from(call.await?.answer.unwrap_or_default()).check(
-            LoadBalancerCall::Get,
-            service,
-            &session,
-        )
+        let admitted = self.admit::<v1::GetLoadBalancerRequest>(Urgency::LoadBalancerChecks);
+        let (permit, session) = admitted.await?;
+        offered(&session, v1::GetLoadBalancerRequest::METHOD.name)?;
+        let request = |targets| v1::GetLoadBalancerRequest {
+            context: None,
+            service: Some(service_of(service, &session)),
+            targets: Some(targets),
+        };
+        let (shared, preconditions) = (&self.shared, &self.preconditions);
+        let call = shared.call_with_targets(&permit, preconditions, targets, request);
+        let said = call.await?.answer.unwrap_or_default();
+        answer::check(said, LoadBalancerCall::Get, service, &session)
     }
 
     /// Makes the load balancer of `service`, or changes it, to its desired state; without `input` the call is not
@@ -88,42 +81,32 @@ impl Provider {
         input: impl Future<Output = Option<EnsureInput>>,
     ) -> Result<LoadBalancerAnswer, Error> {
         const RPC: &str = v1::EnsureLoadBalancerRequest::METHOD.name;
-        let ranges = ranges(service)?;
+        ranges(service)?;
         offered(&slot.session, RPC)?;
         let input = input.await.ok_or(Error::Fenced { rpc: RPC })?;
-        self.ensure(&slot, &ranges, input).await
+        self.ensure(&slot, input).await
     }
 
-    async fn ensure(
-        &self,
-        slot: &Slot,
-        ranges: &[IpNet],
-        input: EnsureInput,
-    ) -> Result<LoadBalancerAnswer, Error> {
+    async fn ensure(&self, slot: &Slot, input: EnsureInput) -> Result<LoadBalancerAnswer, Error> {
         let EnsureInput {
             service,
             targets,
             held,
         } = input;
+        ranges(&service)?;
         let Slot { permit, session } = slot;
-        let offered = offered(session, v1::EnsureLoadBalancerRequest::METHOD.name)?;
-        let call =
-            self.shared
-                .call_with_targets(permit, &self.preconditions, &targets, |targets| {
-                    v1::EnsureLoadBalancerRequest {
-                        context: None,
-                        service: Some(wire::service(&service, &offered.capability, ranges)),
-                        targets: Some(targets),
-                        held_addresses: held.as_ref().map(|held| v1::HeldAddresses {
-                            ips: held.iter().map(ToString::to_string).collect(),
-                        }),
-                    }
-                });
-        UncheckedAnswer::from(call.await?.answer.unwrap_or_default()).check(
-            LoadBalancerCall::Ensure,
-            &service,
-            session,
-        )
+        let request = |targets| v1::EnsureLoadBalancerRequest {
+            context: None,
+            service: Some(service_of(&service, session)),
+            targets: Some(targets),
+            held_addresses: held.as_ref().map(|held| v1::HeldAddresses {
+                ips: held.iter().map(ToString::to_string).collect(),
+            }),
+        };
+        let (shared, preconditions) = (&self.shared, &self.preconditions);
+        let call = shared.call_with_targets(permit, preconditions, &targets, request);
+        let said = call.await?.answer.unwrap_or_default();
+        answer::check(said, LoadBalancerCall::Ensure, &service, session)
     }
 
     /// Removes the load balancer of `service` and every part of it, if `may_send` allows it. Of none, that is
@@ -141,21 +124,18 @@ impl Provider {
     ) -> Result<LoadBalancerAnswer, Error> {
         const RPC: &str = v1::DeleteLoadBalancerRequest::METHOD.name;
         let Slot { permit, session } = slot;
-        let offered = offered(&session, RPC)?;
+        offered(&session, RPC)?;
         if !may_send() {
             return Err(Error::Fenced { rpc: RPC });
         }
-        let request = |_: &Session| v1::DeleteLoadBalancerRequest {
+        let request = |session: &Session| v1::DeleteLoadBalancerRequest {
             context: None,
-            service: Some(with_valid_ranges(service, offered)),
+            service: Some(service_of(service, session)),
         };
         let preconditions = &self.preconditions;
         let call = self.shared.call(&permit, preconditions, &session, request);
-        UncheckedAnswer::from(call.await?.answer.unwrap_or_default()).check(
-            LoadBalancerCall::Delete,
-            service,
-            &session,
-        )
+        let said = call.await?.answer.unwrap_or_default();
+        answer::check(said, LoadBalancerCall::Delete, service, &session)
     }
 
     /// Waits until there is a provider that serves load balancers; `without` is called once if one
@@ -178,9 +158,12 @@ fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
     source_ranges(service).map_err(|error| Error::SourceRanges(error.into()))
 }
 
-/// For calls without source ranges: ranges that do not parse must not keep
-/// it from being deleted.
-fn with_valid_ranges(service: &ServiceView, offered: &LoadBalancersCapability) -> v1::Service {
+/// The Service as the provider may see it. Source ranges that do not parse are left out: they must not keep it from
+/// being deleted.
+fn service_of(service: &ServiceView, session: &Session) -> v1::Service {
     let ranges = source_ranges(service).unwrap_or_default();
-    wire::service(service, &offered.capability, &ranges)
+    let offered = session.load_balancers.as_ref();
+    let none = Capability::default();
+    let capability = offered.map_or(&none, |offered| &offered.capability);
+    wire::service(service, capability, &ranges)
 }

@@ -13,7 +13,7 @@ use tracing::warn;
 use super::{
     Error, LookupPurpose, Provider, Session,
     admission::Urgency,
-    batch::{AnsweredCall, BatchAnswer, BatchObject, Twin, ask},
+    batch::{AnsweredCall, BatchAnswer, BatchObject, GatheredObject, Twin, ask},
     metrics::ProviderMetrics,
     wire,
 };
@@ -59,8 +59,26 @@ pub(super) struct NodeLookup {
 
 impl BatchObject for NodeLookup {
     type Request = v1::BatchGetInstancesRequest;
-    type Group = LookupPurpose;
     type Found = Lookup;
+
+    fn message(&self, session: &Session, _: usize) -> v1::Node {
+        wire::asked_node(&self.node, session)
+    }
+
+    fn read(&self, outcome: Outcome, call: &AnsweredCall<'_>) -> Result<Lookup, Error> {
+        let asked = answer::LookupCall {
+            purpose: self.purpose,
+            took: call.took,
+        };
+        if let Some(why) = answer::doubt(&outcome, asked) {
+            call.shared.doubted.report(&self.node, &why);
+        }
+        answer::read(outcome, asked, call.session.instances.as_ref())
+    }
+}
+
+impl GatheredObject for NodeLookup {
+    type Group = LookupPurpose;
 
     const KIND: &'static str = "node";
     /// Often enough to find one Node among 250, and no storm if every call fails.
@@ -73,10 +91,6 @@ impl BatchObject for NodeLookup {
 
     fn name(&self) -> &Arc<str> {
         &self.node.name
-    }
-
-    fn message(&self, session: &Session, _: usize) -> v1::Node {
-        wire::asked_node(&self.node, session)
     }
 
     /// A Node that was made again under its name, or got a provider ID meanwhile, is another machine.
@@ -92,17 +106,6 @@ impl BatchObject for NodeLookup {
     fn without_call(&self, session: &Session) -> Option<Lookup> {
         let instances = session.instances.as_ref()?;
         answer::without_asking(&self.node, instances)
-    }
-
-    fn read(&self, outcome: Outcome, call: &AnsweredCall<'_>) -> Result<Lookup, Error> {
-        let asked = answer::LookupCall {
-            purpose: self.purpose,
-            took: call.took,
-        };
-        if let Some(why) = answer::doubt(&outcome, asked) {
-            call.shared.doubted.report(&self.node, &why);
-        }
-        answer::read(outcome, asked, call.session.instances.as_ref())
     }
 
     fn compare(answers: &mut [LookupAnswer]) {

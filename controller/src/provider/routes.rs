@@ -14,7 +14,7 @@ use outrigger_core::{
 use super::{
     Error, Provider, Session,
     admission::Urgency,
-    batch::{AnsweredCall, BatchAnswer, BatchObject, CallOf, Twin, ask},
+    batch::{AnsweredCall, BatchAnswer, BatchObject, CallOf, GatheredObject, Twin, ask},
     metrics::ProviderMetrics,
 };
 
@@ -45,22 +45,13 @@ pub(super) enum RouteOperation {
 
 impl BatchObject for ChangedRoute {
     type Request = v1::BatchCreateRoutesRequest;
-    type Group = RouteOperation;
     type Found = ObservedRoute;
 
-    const KIND: &'static str = "route";
-    /// Its loop looks what became of it.
-    const IS_REPEATED: bool = false;
-
-    fn group(&self) -> RouteOperation {
+    fn method(&self) -> &'static Method {
         match self.change {
-            RouteChange::Create(_) => RouteOperation::Create,
-            RouteChange::Delete(_) => RouteOperation::Delete,
+            RouteChange::Create(_) => v1::BatchCreateRoutesRequest::METHOD,
+            RouteChange::Delete(_) => v1::BatchDeleteRoutesRequest::METHOD,
         }
-    }
-
-    fn name(&self) -> &Arc<str> {
-        &self.destination
     }
 
     fn message(&self, _: &Session, _: usize) -> v1::Route {
@@ -70,15 +61,10 @@ impl BatchObject for ChangedRoute {
         }
     }
 
-    /// No destination is twice in a call.
-    fn twin(&self, _: &Self) -> Twin {
-        Twin::Waits
-    }
-
     /// The route that was made or deleted, which the provider may show once it is made. Whether it leads to its Node
     /// is for the loop to tell.
     fn read(&self, outcome: Outcome, _: &AnsweredCall<'_>) -> Result<ObservedRoute, Error> {
-        let malformed = |what: &str| Error::malformed(Self::method(self.group()).name, what);
+        let malformed = |what: &str| Error::malformed(self.method().name, what);
         let (wanted, shown) = match (&self.change, outcome) {
             (RouteChange::Delete(route), Outcome::Absent(_)) => return Ok(route.clone()),
             (RouteChange::Create(wanted), Outcome::Found(shown)) => (wanted, shown),
@@ -98,17 +84,34 @@ impl BatchObject for ChangedRoute {
         }
         Ok(made)
     }
+}
+
+impl GatheredObject for ChangedRoute {
+    type Group = RouteOperation;
+
+    const KIND: &'static str = "route";
+    /// Its loop looks what became of it.
+    const IS_REPEATED: bool = false;
+
+    fn group(&self) -> RouteOperation {
+        match self.change {
+            RouteChange::Create(_) => RouteOperation::Create,
+            RouteChange::Delete(_) => RouteOperation::Delete,
+        }
+    }
+
+    fn name(&self) -> &Arc<str> {
+        &self.destination
+    }
+
+    /// No destination is twice in a call.
+    fn twin(&self, _: &Self) -> Twin {
+        Twin::Waits
+    }
 
     fn most(session: &Session) -> Option<usize> {
         let offered = session.routes.as_ref();
         offered.map(|routes| routes.max_batch_size)
-    }
-
-    fn method(operation: RouteOperation) -> &'static Method {
-        match operation {
-            RouteOperation::Create => v1::BatchCreateRoutesRequest::METHOD,
-            RouteOperation::Delete => v1::BatchDeleteRoutesRequest::METHOD,
-        }
     }
 
     fn urgency(_: RouteOperation) -> Urgency {

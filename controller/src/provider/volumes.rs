@@ -14,7 +14,7 @@ use outrigger_core::{
 use super::{
     Error, Provider, Session,
     admission::Urgency,
-    batch::{AnsweredCall, BatchObject, Twin, ask},
+    batch::{AnsweredCall, BatchObject, GatheredObject, Twin, ask},
     metrics::ProviderMetrics,
     wire,
 };
@@ -70,26 +70,10 @@ pub(super) struct VolumeQuestion {
 
 impl BatchObject for VolumeQuestion {
     type Request = v1::BatchGetVolumesRequest;
-    type Group = VolumePurpose;
     type Found = VolumeLookup;
-
-    const KIND: &'static str = "volume";
-
-    fn group(&self) -> VolumePurpose {
-        self.purpose
-    }
-
-    fn name(&self) -> &Arc<str> {
-        &self.volume.name
-    }
 
     fn message(&self, _: &Session, place: usize) -> v1::Volume {
         message::volume(&self.volume, place)
-    }
-
-    /// One that is being created may have no name yet.
-    fn twin(&self, _: &Self) -> Twin {
-        Twin::Joins
     }
 
     fn read(&self, outcome: Outcome, call: &AnsweredCall<'_>) -> Result<VolumeLookup, Error> {
@@ -120,6 +104,25 @@ impl BatchObject for VolumeQuestion {
             }),
             Outcome::Error(status) => Err(Error::malformed(RPC, &status.message)),
         }
+    }
+}
+
+impl GatheredObject for VolumeQuestion {
+    type Group = VolumePurpose;
+
+    const KIND: &'static str = "volume";
+
+    fn group(&self) -> VolumePurpose {
+        self.purpose
+    }
+
+    fn name(&self) -> &Arc<str> {
+        &self.volume.name
+    }
+
+    /// One that is being created may have no name yet.
+    fn twin(&self, _: &Self) -> Twin {
+        Twin::Joins
     }
 
     fn most(session: &Session) -> Option<usize> {

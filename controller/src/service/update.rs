@@ -18,7 +18,7 @@ use super::{
     key::ServiceKey,
 };
 use crate::{
-    provider::{self, Slot, TargetsUpdate},
+    provider::{self, BatchAnswer, Slot, TargetsUpdate},
     queue::{Outcome, Priority, Taken},
 };
 
@@ -102,12 +102,12 @@ impl ServiceLb {
     async fn finish_update(
         &self,
         update: Update,
-        answered: oneshot::Receiver<Result<LoadBalancerAnswer, provider::Error>>,
+        answered: oneshot::Receiver<BatchAnswer<LoadBalancerAnswer>>,
         began: Instant,
         inputs: &DecisionInputs,
     ) {
         let key = update.taken.key();
-        let Ok(called) = answered.await else {
+        let Ok(BatchAnswer { result: called, .. }) = answered.await else {
             debug!(
                 service = &*key.name,
                 "no result of the update; asking again"

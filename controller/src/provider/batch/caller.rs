@@ -8,19 +8,18 @@ use std::{
     task::{Context, Poll},
 };
 
-use prost::Message;
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
 };
 
-use super::{BatchAnswer, BatchItem, BatchObject, Error, Session};
+use super::{BatchAnswer, BatchObject, Error};
 use crate::{fence::Fence, provider::preconditions::Preconditions};
 
 /// An object, and all callers that it answers to.
 pub(in crate::provider) struct Asked<B: BatchObject> {
-    pub(super) object: B,
-    pub(super) preconditions: Preconditions,
+    pub(in crate::provider) object: B,
+    pub(in crate::provider) preconditions: Preconditions,
     pub(super) since: Instant,
     callers: Vec<Caller<BatchAnswer<B::Found>>>,
 }
@@ -32,6 +31,25 @@ struct Caller<A> {
 }
 
 impl<B: BatchObject> Asked<B> {
+    /// The object with one caller, and where its answer comes.
+    pub(in crate::provider) fn new(
+        object: B,
+        preconditions: Preconditions,
+    ) -> (Self, oneshot::Receiver<BatchAnswer<B::Found>>) {
+        let (answer, answered) = oneshot::channel();
+        let caller = Caller {
+            answer,
+            is_sent: Arc::default(),
+        };
+        let asked = Self {
+            object,
+            preconditions,
+            since: Instant::now(),
+            callers: vec![caller],
+        };
+        (asked, answered)
+    }
+
     /// Whether no caller waits for it any more.
     pub(super) fn is_abandoned(&mut self) -> bool {
         self.callers.retain(|caller| !caller.answer.is_closed());
@@ -49,12 +67,12 @@ impl<B: BatchObject> Asked<B> {
     }
 
     /// Whether its request is sent, asked right before that. If not, its callers have the error.
-    pub(super) fn begin(mut self) -> Option<Self> {
+    pub(in crate::provider) fn begin(mut self) -> Option<Self> {
         if self.is_abandoned() {
             return None;
         }
         if !self.preconditions.is_wanted() {
-            let rpc = self.rpc();
+            let rpc = self.object.method().name;
             self.fail(Error::Outdated { rpc });
             return None;
         }
@@ -77,27 +95,19 @@ impl<B: BatchObject> Asked<B> {
     }
 
     /// Answers all callers. One that is gone needs no answer.
-    pub(super) fn answer(self, answer: &BatchAnswer<B::Found>) {
+    pub(in crate::provider) fn answer(self, answer: &BatchAnswer<B::Found>) {
         for caller in self.callers {
             let _ = caller.answer.send(answer.clone());
         }
     }
-}
 
-impl<B: BatchObject> BatchItem for Asked<B> {
-    fn rpc(&self) -> &'static str {
-        B::method(self.object.group()).name
-    }
-
-    fn bytes(&self, session: &Session) -> usize {
-        self.object.message(session, 0).encoded_len()
-    }
-
-    fn term(&self) -> Option<&Fence> {
+    /// Its lease term: a call is of one.
+    pub(super) fn term(&self) -> Option<&Fence> {
         self.preconditions.fence()
     }
 
-    fn fail(self, error: Error) {
+    /// Ends its wait without an answer.
+    pub(in crate::provider) fn fail(self, error: Error) {
         self.answer(&Err(error).into());
     }
 }
@@ -110,21 +120,16 @@ pub(in crate::provider) async fn ask<B: BatchObject>(
     object: B,
     preconditions: Preconditions,
 ) -> BatchAnswer<B::Found> {
-    let rpc = B::method(object.group()).name;
-    let (answer, answered) = oneshot::channel();
-    let is_sent = Arc::new(AtomicBool::new(false));
-    let caller = Caller {
-        answer,
-        is_sent: Arc::clone(&is_sent),
-    };
-    let is_sent = || is_sent.load(Ordering::Acquire);
+    let rpc = object.method().name;
+    let (asked, answered) = Asked::new(object, preconditions.clone());
+    let is_sent: Vec<_> = asked
+        .callers
+        .iter()
+        .map(|caller| Arc::clone(&caller.is_sent))
+        .collect();
+    let is_sent = || is_sent.iter().all(|sent| sent.load(Ordering::Acquire));
     // A batcher that has ended drops it.
-    let _ = objects.send(Asked {
-        object,
-        preconditions: preconditions.clone(),
-        since: Instant::now(),
-        callers: vec![caller],
-    });
+    let _ = objects.send(asked);
     let answered = async {
         answered.await.unwrap_or_else(|_dropped| {
             // The request may have reached the provider.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    AnsweredCall, Asked, BatchAnswer, BatchItem, BatchObject, CallOf, Error, Permit, Session,
+    AnsweredCall, Asked, BatchAnswer, BatchObject, CallOf, Error, GatheredObject, Permit, Session,
     Shared, one_each, results::speaks_for_all,
 };
 
@@ -20,7 +20,7 @@ type Part<B> = (
 /// Sends a batch, and each caller its answer. Where a batch may be split, a call that fails because of its request is
 /// repeated by halves, so that one object does not fail the others. Returns the objects that are to be asked about
 /// again, since they were not answered until the deadline.
-pub(super) async fn send_batch<B: BatchObject>(
+pub(super) async fn send_batch<B: GatheredObject>(
     shared: Arc<Shared>,
     admitted: (Permit, Arc<Session>),
     items: Vec<Asked<B>>,
@@ -30,7 +30,7 @@ pub(super) async fn send_batch<B: BatchObject>(
         return unanswered;
     };
     // All are of one group and one lease term.
-    let (group, rpc) = (first.object.group(), first.rpc());
+    let (group, rpc) = (first.object.group(), first.object.method().name);
     let preconditions = first.preconditions.without_check();
     let mut admitted = Some(admitted);
     let mut splits = B::SPLITS;
@@ -81,7 +81,7 @@ pub(super) async fn send_batch<B: BatchObject>(
 }
 
 /// Makes one call. `common`: one that fails as a whole has the error of all calls about these objects.
-async fn call_batch<B: BatchObject>(
+async fn call_batch<B: GatheredObject>(
     shared: &Shared,
     (permit, session): (Permit, Arc<Session>),
     items: Vec<Asked<B>>,
@@ -90,8 +90,8 @@ async fn call_batch<B: BatchObject>(
     let Some(first) = items.first() else {
         return (items, Ok(Vec::new()));
     };
-    let (group, of_all) = (first.object.group(), first.preconditions.clone());
-    let method = B::method(group);
+    let (group, method) = (first.object.group(), first.object.method());
+    let of_all = first.preconditions.clone();
     B::count(group, &shared.metrics, items.len());
     let began = Instant::now();
     let open = Arc::new(Mutex::new(items));

@@ -12,9 +12,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{
-    Asked, BatchItem, BatchObject, Error, Permit, Session, Shared, Urgency, send::send_batch,
-};
+use super::{Asked, Error, GatheredObject, Permit, Session, Shared, Urgency, send::send_batch};
 use crate::telemetry::Repeats;
 
 /// Calls about one such object at once: half of the calls that a class has in flight by default.
@@ -26,14 +24,14 @@ const REMEMBERED: Duration = Duration::from_mins(20);
 const LONGEST_WAIT: Duration = Duration::from_mins(2);
 
 /// The objects of one call.
-pub(super) struct BatchCall<B: BatchObject> {
+pub(super) struct BatchCall<B: GatheredObject> {
     items: Vec<Asked<B>>,
     /// Of an object that is asked alone.
     place: Option<OwnedSemaphorePermit>,
 }
 
 /// How a call ended.
-pub(super) struct EndedBatch<B: BatchObject> {
+pub(super) struct EndedBatch<B: GatheredObject> {
     size: usize,
     first: Option<Arc<str>>,
     is_quick: bool,
@@ -47,7 +45,7 @@ pub(super) struct EndedBatch<B: BatchObject> {
 /// until it was answered.
 ///
 /// Batches are made smaller after such a call, and larger again after full ones that were quick.
-pub(super) struct Unanswered<B: BatchObject> {
+pub(super) struct Unanswered<B: GatheredObject> {
     waiting: VecDeque<Repeated<B>>,
     /// When an object was last not answered alone, and how, by its name.
     hung: HashMap<Arc<str>, (Instant, Error)>,
@@ -56,14 +54,14 @@ pub(super) struct Unanswered<B: BatchObject> {
     repeats: Repeats,
 }
 
-struct Repeated<B: BatchObject> {
+struct Repeated<B: GatheredObject> {
     item: Asked<B>,
     since: Instant,
     /// Why it was not answered before.
     error: Error,
 }
 
-impl<B: BatchObject> BatchCall<B> {
+impl<B: GatheredObject> BatchCall<B> {
     /// A call about objects that may be together.
     pub(super) const fn together(items: Vec<Asked<B>>) -> Self {
         Self { items, place: None }
@@ -76,7 +74,7 @@ impl<B: BatchObject> BatchCall<B> {
         admitted: (Permit, Arc<Session>),
     ) -> EndedBatch<B> {
         let first = self.items.first();
-        let deadline = first.map(|first| B::method(first.object.group()).deadline);
+        let deadline = first.map(|first| first.object.method().deadline);
         let first = first.map(|first| Arc::clone(first.object.name()));
         let (size, began) = (self.items.len(), Instant::now());
         let unanswered = send_batch(shared, admitted, self.items).await;
@@ -90,7 +88,7 @@ impl<B: BatchObject> BatchCall<B> {
     }
 }
 
-impl<B: BatchObject> Default for Unanswered<B> {
+impl<B: GatheredObject> Default for Unanswered<B> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -102,7 +100,7 @@ impl<B: BatchObject> Default for Unanswered<B> {
     }
 }
 
-impl<B: BatchObject> Unanswered<B> {
+impl<B: GatheredObject> Unanswered<B> {
     /// Objects in a call whose provider accepts `declared` of them.
     pub(super) fn most(&self, declared: usize) -> usize {
         self.most.min(declared)

@@ -8,7 +8,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Asked, BatchItem, BatchObject, Error, Gathering, Session, Shared, Twin, Urgency, take_batch,
+    Asked, Error, GatheredObject, Gathering, Session, Shared, Twin, Urgency, take_batch,
     unanswered::{BatchCall, EndedBatch, Unanswered},
 };
 
@@ -16,13 +16,13 @@ use super::{
 const BATCH: usize = 100;
 
 /// Objects that have not gone out, oldest first.
-pub(super) struct WaitingObjects<B: BatchObject> {
+pub(super) struct WaitingObjects<B: GatheredObject> {
     batches: VecDeque<Batch<B>>,
     unanswered: Unanswered<B>,
 }
 
 /// Objects that share a call.
-struct Batch<B: BatchObject> {
+struct Batch<B: GatheredObject> {
     group: B::Group,
     items: VecDeque<Asked<B>>,
     /// Places by name.
@@ -31,7 +31,7 @@ struct Batch<B: BatchObject> {
     gathering: Gathering,
 }
 
-impl<B: BatchObject> Default for WaitingObjects<B> {
+impl<B: GatheredObject> Default for WaitingObjects<B> {
     fn default() -> Self {
         Self {
             batches: VecDeque::new(),
@@ -40,13 +40,13 @@ impl<B: BatchObject> Default for WaitingObjects<B> {
     }
 }
 
-impl<B: BatchObject> WaitingObjects<B> {
+impl<B: GatheredObject> WaitingObjects<B> {
     /// Adds an object.
     pub(super) fn join(&mut self, asked: Asked<B>, shared: &Shared) {
         let mut most = BATCH;
         if let Some(session) = &*shared.session.borrow() {
             let Some(declared) = B::most(session) else {
-                let rpc = asked.rpc();
+                let rpc = asked.object.method().name;
                 return asked.fail(Error::NotOffered { rpc });
             };
             if let Some(known) = asked.object.without_call(session) {
@@ -138,7 +138,7 @@ impl<B: BatchObject> WaitingObjects<B> {
             failed.extend(batch.items);
         }
         for asked in failed {
-            let rpc = asked.rpc();
+            let rpc = asked.object.method().name;
             asked.fail(error(rpc));
         }
     }
@@ -149,7 +149,7 @@ impl<B: BatchObject> WaitingObjects<B> {
     }
 }
 
-impl<B: BatchObject> Batch<B> {
+impl<B: GatheredObject> Batch<B> {
     fn twin(&self, object: &B) -> Twin {
         let place = self.places.get(object.name());
         let known = place.and_then(|at| self.items.get(*at));

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use outrigger_api::v1;
 use outrigger_core::{
-    effects::RawEffects,
     service::{
         Ingress, PortStatus, ServiceView,
         answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer},
@@ -18,61 +17,44 @@ use crate::provider::{Error, Session, wire};
 /// Ids and names of a cloud, in bytes.
 const NAME: usize = 253;
 
-/// The fields that all answers about a load balancer share.
-pub(super) struct UncheckedAnswer {
-    answer: RawAnswer,
-    effects: RawEffects,
-    identity: v1::LoadBalancerIdentity,
-}
-
-impl UncheckedAnswer {
-    /// The answer to `call`, if it is one and all of it is legal. Of a provider that declared no
-    /// effects there are none.
-    pub(super) fn check(
-        self,
-        call: LoadBalancerCall,
-        service: &ServiceView,
-        session: &Session,
-    ) -> Result<LoadBalancerAnswer, Error> {
-        debug!(
-            service = &*service.key,
-            disposition = ?self.answer.disposition,
-            id = text::cut(&self.identity.id, NAME),
-            name = text::cut(&self.identity.name, NAME),
-            "answer about the load balancer received"
-        );
-        let no_longer = || Error::NotOffered {
-            rpc: "LoadBalancersService",
-        };
-        let offered = session.load_balancers.as_ref().ok_or_else(no_longer)?;
-        let asked = self.answer.retry_after;
-        let checked = self.answer.check(call, &offered.forbidden);
-        let mut answer = checked.map_err(|refusal| Error::Unusable(refusal.into()))?;
-        if let Some(asked) = asked.filter(|asked| *asked > answer.retry_after)
-            && answer.disposition == Disposition::InProgress
-        {
-            session.tell_cut_wait(service, asked, answer.retry_after);
-        }
-        let allowed = &offered.capability.effects;
-        answer.effects = session.effects(self.effects, allowed, &service.uid, service);
-        Ok(answer)
+/// The answer to `call`, if it is one and all of it is legal. Of a provider that declared no effects there are none.
+pub(super) fn check(
+    said: v1::LoadBalancerAnswer,
+    call: LoadBalancerCall,
+    service: &ServiceView,
+    session: &Session,
+) -> Result<LoadBalancerAnswer, Error> {
+    let identity = said.identity.clone().unwrap_or_default();
+    let asked = said.retry_after.map(duration);
+    let raw = RawAnswer {
+        disposition: disposition(said.disposition()),
+        ingress: said.status.map(ingress),
+        retry_after: asked,
+        reason: said.reason,
+        message: said.message,
+    };
+    debug!(
+        service = &*service.key,
+        disposition = ?raw.disposition,
+        id = text::cut(&identity.id, NAME),
+        name = text::cut(&identity.name, NAME),
+        "answer about the load balancer received"
+    );
+    let no_longer = || Error::NotOffered {
+        rpc: "LoadBalancersService",
+    };
+    let offered = session.load_balancers.as_ref().ok_or_else(no_longer)?;
+    let checked = raw.check(call, &offered.forbidden);
+    let mut answer = checked.map_err(|refusal| Error::Unusable(refusal.into()))?;
+    if let Some(asked) = asked.filter(|asked| *asked > answer.retry_after)
+        && answer.disposition == Disposition::InProgress
+    {
+        session.tell_cut_wait(service, asked, answer.retry_after);
     }
-}
-
-impl From<v1::LoadBalancerAnswer> for UncheckedAnswer {
-    fn from(answer: v1::LoadBalancerAnswer) -> Self {
-        Self {
-            answer: RawAnswer {
-                disposition: disposition(answer.disposition()),
-                ingress: answer.status.map(ingress),
-                retry_after: answer.retry_after.map(duration),
-                reason: answer.reason,
-                message: answer.message,
-            },
-            effects: answer.effects.map(wire::effects).unwrap_or_default(),
-            identity: answer.identity.unwrap_or_default(),
-        }
-    }
+    let effects = said.effects.map(wire::effects).unwrap_or_default();
+    let allowed = &offered.capability.effects;
+    answer.effects = session.effects(effects, allowed, &service.uid, service);
+    Ok(answer)
 }
 
 const fn disposition(said: v1::LoadBalancerDisposition) -> Option<Disposition> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{service::ServiceView, targets::Targets, text};
 
-use super::{offered, ranges, with_valid_ranges};
-use crate::provider::{Error, Provider, Session, admission::Urgency, wire};
+use super::{offered, ranges, service_of};
+use crate::provider::{Error, Provider, Session, admission::Urgency};
 
 /// Changes in one plan that are shown.
 const MOST: usize = 1_000;
@@ -75,10 +75,9 @@ impl Provider {
         targets: &Arc<Targets>,
     ) -> Result<Vec<PlannedChange>, Error> {
         let rpc = v1::PlanLoadBalancerRequest::METHOD.name;
-        let ranges = match operation {
-            PlanOperation::Ensure => ranges(service)?,
-            PlanOperation::Delete => Vec::new(),
-        };
+        if operation == PlanOperation::Ensure {
+            ranges(service)?;
+        }
         let (permit, session) = self
             .admit::<v1::PlanLoadBalancerRequest>(Urgency::LoadBalancerChecks)
             .await?;
@@ -87,28 +86,21 @@ impl Provider {
             return Err(Error::NotOffered { rpc });
         }
         let shared = &self.shared;
-        let request =
-            |operation: v1::PlanOperation, service, targets| v1::PlanLoadBalancerRequest {
-                context: None,
-                operation: operation.into(),
-                service: Some(service),
-                targets,
-            };
+        let request = |operation: v1::PlanOperation, targets| v1::PlanLoadBalancerRequest {
+            context: None,
+            operation: operation.into(),
+            service: Some(service_of(service, &session)),
+            targets,
+        };
         let preconditions = &self.preconditions;
         let plan = match operation {
             PlanOperation::Ensure => {
-                let ensure = |targets| {
-                    let service = wire::service(service, &offered.capability, &ranges);
-                    request(v1::PlanOperation::Ensure, service, Some(targets))
-                };
+                let ensure = |targets| request(v1::PlanOperation::Ensure, Some(targets));
                 let call = shared.call_with_targets(&permit, preconditions, targets, ensure);
                 call.await?
             }
             PlanOperation::Delete => {
-                let delete = |_: &Session| {
-                    let service = with_valid_ranges(service, offered);
-                    request(v1::PlanOperation::Delete, service, None)
-                };
+                let delete = |_: &Session| request(v1::PlanOperation::Delete, None);
                 let call = shared.call(&permit, preconditions, &session, delete);
                 call.await?
             }

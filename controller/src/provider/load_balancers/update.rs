@@ -1,22 +1,20 @@
 //! New targets for many load balancers, in as few calls as the provider accepts.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashSet, VecDeque},
     fmt, mem,
     sync::Arc,
     time::Duration,
 };
 
-use ipnet::IpNet;
 use outrigger_api::{
     Method, MethodRequest,
-    v1::{self, load_balancer_result::Outcome as Wire},
+    v1::{self, load_balancer_result::Outcome},
 };
 use outrigger_core::{
     service::{
         ServiceView,
         answer::{LoadBalancerAnswer, LoadBalancerCall},
-        capability::Capability,
         update_size::UpdateResults,
     },
     targets::Targets,
@@ -29,16 +27,13 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{EnsureInput, Slot, answer::UncheckedAnswer, offered, ranges};
-use crate::{
-    fence::Fence,
-    provider::{
-        Error, Provider, Session,
-        batch::{BatchItem, read_outcome, take_batch},
-        gather::silence,
-        node_sets::wire_targets,
-        wire,
-    },
+use super::{EnsureInput, Slot, answer, offered, ranges, service_of};
+use crate::provider::{
+    BatchAnswer, Error, Provider, Session, Shared,
+    batch::{AnsweredCall, Asked, BatchObject, read_outcome, take_batch},
+    gather::silence,
+    node_sets::wire_targets,
+    preconditions::Preconditions,
 };
 
 mod results;
@@ -49,10 +44,26 @@ const METHOD: &Method = v1::UpdateLoadBalancerNodesRequest::METHOD;
 const RPC: &str = METHOD.name;
 
 /// A Service whose load balancer gets other targets.
-pub struct TargetsUpdate {
-    service: Arc<ServiceView>,
-    is_current: Box<dyn Fn() -> bool + Send + Sync>,
-    result: oneshot::Sender<Result<LoadBalancerAnswer, Error>>,
+pub struct TargetsUpdate(Asked<UpdatedService>);
+
+pub(in crate::provider) struct UpdatedService(Arc<ServiceView>);
+
+impl BatchObject for UpdatedService {
+    type Request = v1::UpdateLoadBalancerNodesRequest;
+    type Found = LoadBalancerAnswer;
+
+    fn message(&self, session: &Session, _: usize) -> v1::Service {
+        service_of(&self.0, session)
+    }
+
+    fn read(&self, outcome: Outcome, call: &AnsweredCall<'_>) -> Result<LoadBalancerAnswer, Error> {
+        match outcome {
+            Outcome::Found(said) => {
+                answer::check(said, LoadBalancerCall::Update, &self.0, call.session)
+            }
+            Outcome::Error(status) => Err(Error::malformed(RPC, &status.message)),
+        }
+    }
 }
 
 impl TargetsUpdate {
@@ -61,77 +72,22 @@ impl TargetsUpdate {
     pub fn new(
         service: Arc<ServiceView>,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> (Self, oneshot::Receiver<Result<LoadBalancerAnswer, Error>>) {
-        let (result, answered) = oneshot::channel();
-        let update = Self {
-            service,
-            is_current: Box::new(is_current),
-            result,
-        };
-        (update, answered)
+    ) -> (Self, oneshot::Receiver<BatchAnswer<LoadBalancerAnswer>>) {
+        let preconditions = Preconditions::default().only_while(is_current);
+        let (asked, answered) = Asked::new(UpdatedService(service), preconditions);
+        (Self(asked), answered)
     }
 
     /// Ends it without a call.
     pub fn fail(self, error: Error) {
-        let _ = self.result.send(Err(error));
+        self.0.fail(error);
     }
 }
 
 impl fmt::Debug for TargetsUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TargetsUpdate")
-            .field(&self.service.key)
-            .finish()
-    }
-}
-
-/// An update without a result.
-struct Unanswered {
-    update: TargetsUpdate,
-    ranges: Vec<IpNet>,
-}
-
-impl Unanswered {
-    /// None: what is wrong with the Service is its result.
-    fn new(update: TargetsUpdate) -> Option<Self> {
-        match ranges(&update.service) {
-            Ok(ranges) => Some(Self { update, ranges }),
-            Err(error) => {
-                let _ = update.result.send(Err(error));
-                None
-            }
-        }
-    }
-
-    /// A caller that is gone does not mind.
-    fn answer(self, result: Result<LoadBalancerAnswer, Error>) {
-        let _ = self.update.result.send(result);
-    }
-
-    fn wire(&self, session: &Session) -> v1::Service {
-        let offered = session.load_balancers.as_ref();
-        let none = Capability::default();
-        let capability = offered.map_or(&none, |offered| &offered.capability);
-        wire::service(&self.update.service, capability, &self.ranges)
-    }
-}
-
-impl BatchItem for Unanswered {
-    fn rpc(&self) -> &'static str {
-        RPC
-    }
-
-    fn bytes(&self, session: &Session) -> usize {
-        self.wire(session).encoded_len()
-    }
-
-    /// All of one call have the same caller.
-    fn term(&self) -> Option<&Fence> {
-        None
-    }
-
-    fn fail(self, error: Error) {
-        self.answer(Err(error));
+        let key = &self.0.object.0.key;
+        f.debug_tuple("TargetsUpdate").field(key).finish()
     }
 }
 
@@ -158,52 +114,43 @@ impl Provider {
         updates: Vec<TargetsUpdate>,
         targets: &Arc<Targets>,
     ) -> (Vec<TargetsUpdate>, Option<UpdateResults>) {
-        let mut waiting: VecDeque<_> = updates.into_iter().filter_map(Unanswered::new).collect();
-        let batch = match offered(&slot.session, RPC) {
-            Ok(offered) => {
-                let most = if slot.lacks_updates() {
-                    1
-                } else {
-                    offered.max_services_per_update
-                };
-                let beside = wire_targets(targets, &slot.session).encoded_len();
-                take_batch(&mut waiting, &slot.session, most, beside)
+        let mut waiting = VecDeque::new();
+        for TargetsUpdate(asked) in updates {
+            let offered = offered(&slot.session, RPC).map(drop);
+            match offered.and_then(|()| ranges(&asked.object.0)) {
+                Ok(_) => waiting.push_back(asked),
+                Err(error) => asked.fail(error),
             }
-            Err(error) => {
-                for update in waiting.drain(..) {
-                    update.answer(Err(error.clone()));
-                }
-                Vec::new()
-            }
-        };
+        }
+        let beside = wire_targets(targets, &slot.session).encoded_len();
+        let most = slot.services_per_update();
+        let batch = take_batch(&mut waiting, &slot.session, most, beside);
         let results = if batch.is_empty() {
             None
         } else if slot.lacks_updates() {
-            for update in batch {
-                self.ensure_instead(&slot, update, targets).await;
+            for asked in batch {
+                self.ensure_instead(&slot, asked, targets).await;
             }
             None
         } else {
             self.update_batch(slot, batch, targets).await
         };
-        let unsent = waiting.into_iter().map(|one| one.update).collect();
+        let unsent = waiting.into_iter().map(TargetsUpdate).collect();
         (unsent, results)
     }
 
     async fn update_batch(
         &self,
         slot: Slot,
-        batch: Vec<Unanswered>,
+        batch: Vec<Asked<UpdatedService>>,
         targets: &Arc<Targets>,
     ) -> Option<UpdateResults> {
         let Slot { permit, session } = slot;
         let open = Arc::new(Mutex::new(Open::new(batch)));
         let asked = Arc::clone(&open);
-        let preconditions = self
-            .preconditions
-            .only_while(move || asked.lock().drop_outdated());
+        let preconditions = self.preconditions.only_while(move || asked.lock().begin());
         let hand_out = |result| {
-            let general = open.lock().take(result, &session);
+            let general = open.lock().take(result, &self.shared, &session);
             if let Some(error) = general {
                 permit.failed(&error);
             }
@@ -218,9 +165,8 @@ impl Provider {
                 },
                 results: results.clone(),
             };
-            let call = self
-                .shared
-                .call_with_targets(&permit, &preconditions, targets, message);
+            let shared = &self.shared;
+            let call = shared.call_with_targets(&permit, &preconditions, targets, message);
             tokio::pin!(call);
             let ended = loop {
                 tokio::select! {
@@ -236,31 +182,29 @@ impl Provider {
             }
             ended
         };
-        let (rest, general, results) = {
-            let mut open = open.lock();
-            self.shared.metrics.strays(open.strays);
-            let results = open.results();
-            let (rest, general) = open.rest();
-            (rest, general, results)
-        };
-        if let Some(error) = general {
+        let mut open = mem::take(&mut *open.lock());
+        self.shared.metrics.strays(open.strays);
+        let results = open.results();
+        // One without a result may have worked.
+        let is_general = !open.has_answered && open.waiting.is_empty();
+        if let Some(error) = open.general.take().filter(|_| is_general) {
             permit.failed(&error);
         }
         drop(permit);
         let error = match ended {
-            Ok(Ending::TooMany) => malformed("more results than Services"),
+            Ok(Ending::TooMany) => Error::malformed(RPC, "more results than Services"),
             Ok(Ending::Whole | Ending::Silent) | Err(Error::Timeout { .. })
-                if results.asked > 1 && !rest.is_empty() =>
+                if results.asked > 1 && !open.waiting.is_empty() =>
             {
                 warn!(
                     services = results.asked,
-                    unanswered = rest.len(),
+                    unanswered = open.waiting.len(),
                     "the provider gave no result for some Services of an update of targets; they are \
                      asked about again in smaller updates"
                 );
                 return Some(results);
             }
-            Ok(Ending::Whole) => malformed("no result for the Service"),
+            Ok(Ending::Whole) => Error::malformed(RPC, "no result for the Service"),
             Ok(Ending::Silent) => Error::Timeout {
                 rpc: RPC,
                 after: silence(METHOD),
@@ -269,112 +213,115 @@ impl Provider {
             Err(Error::NotServed { .. }) => Error::Outdated { rpc: RPC },
             Err(error) => error,
         };
-        let is_whole = rest.is_empty();
-        for update in rest {
-            update.answer(Err(error.clone()));
+        let is_whole = open.waiting.is_empty();
+        for asked in open.waiting {
+            asked.fail(error.clone());
         }
         is_whole.then_some(results)
     }
 
-    async fn ensure_instead(&self, slot: &Slot, update: Unanswered, targets: &Arc<Targets>) {
-        let TargetsUpdate {
-            service,
-            is_current,
-            result,
-        } = update.update;
+    async fn ensure_instead(
+        &self,
+        slot: &Slot,
+        asked: Asked<UpdatedService>,
+        targets: &Arc<Targets>,
+    ) {
+        let service = Arc::clone(&asked.object.0);
         let input = EnsureInput {
-            service,
+            service: Arc::clone(&service),
             targets: Arc::clone(targets),
             held: None,
         };
-        let provider = self.only_while(is_current);
-        let _ = result.send(provider.ensure(slot, &update.ranges, input).await);
+        let preconditions = asked.preconditions.clone();
+        let provider = self.only_while(move || preconditions.is_wanted());
+        asked.answer(&provider.ensure(slot, input).await.into());
     }
 }
 
-/// Services that a call is made for, by their place in it.
+/// Services that a call is made for.
 struct Open {
-    /// None: it has its answer.
-    updates: Vec<Option<Unanswered>>,
-    places: HashMap<Box<str>, usize>,
+    /// Those without an answer.
+    waiting: Vec<Asked<UpdatedService>>,
+    /// Those with one, by UID.
+    answered: HashSet<String>,
     /// Results without a caller.
     strays: usize,
-    /// Services that were left out.
-    outdated: usize,
     began: Instant,
     /// From the call to the first and to the last result.
-    answered: Option<(Duration, Duration)>,
+    times: Option<(Duration, Duration)>,
     has_answered: bool,
     /// The first error that would speak for all, if no Service was spared it.
     general: Option<Error>,
 }
 
+impl Default for Open {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
 impl Open {
-    fn new(updates: Vec<Unanswered>) -> Self {
-        let uids = updates.iter().map(|one| one.update.service.uid.clone());
+    fn new(waiting: Vec<Asked<UpdatedService>>) -> Self {
         Self {
-            places: uids.zip(0..).collect(),
-            updates: updates.into_iter().map(Some).collect(),
+            waiting,
+            answered: HashSet::new(),
             strays: 0,
-            outdated: 0,
             began: Instant::now(),
-            answered: None,
+            times: None,
             has_answered: false,
             general: None,
         }
     }
 
     /// Leaves out Services that have changed while the call waited. Whether any are left.
-    fn drop_outdated(&mut self) -> bool {
-        for slot in &mut self.updates {
-            if let Some(outdated) = slot.take_if(|one| !(one.update.is_current)()) {
-                outdated.answer(Err(Error::Outdated { rpc: RPC }));
-                self.outdated += 1;
-            }
-        }
-        self.updates.iter().any(Option::is_some)
+    fn begin(&mut self) -> bool {
+        let waiting = mem::take(&mut self.waiting).into_iter();
+        self.waiting = waiting.filter_map(Asked::begin).collect();
+        !self.waiting.is_empty()
     }
 
     /// Those that have no answer yet.
     fn services(&self, session: &Session) -> Vec<v1::Service> {
-        let open = self.updates.iter().flatten();
-        open.map(|one| one.wire(session)).collect()
+        let waiting = self.waiting.iter().zip(0..);
+        waiting
+            .map(|(asked, place)| asked.object.message(session, place))
+            .collect()
     }
 
     /// Hands a result out. Returns an error that speaks for all.
-    fn take(&mut self, mut result: v1::LoadBalancerResult, session: &Session) -> Option<Error> {
+    fn take(
+        &mut self,
+        mut result: v1::LoadBalancerResult,
+        shared: &Shared,
+        session: &Session,
+    ) -> Option<Error> {
         let uid = mem::take(&mut result.key);
-        let Some(slot) = self
-            .places
-            .get(&*uid)
-            .and_then(|at| self.updates.get_mut(*at))
-        else {
+        let mut waiting = self.waiting.iter();
+        let Some(at) = waiting.position(|asked| *asked.object.0.uid == *uid) else {
             self.strays += 1;
+            if self.answered.contains(&uid) {
+                // The caller has the first of them.
+                warn!(
+                    uid,
+                    "Service answered twice by the provider in one update of targets"
+                );
+            }
             return None;
         };
-        let Some(update) = slot.take() else {
-            // The caller has the first of them.
-            self.strays += 1;
-            warn!(
-                uid,
-                "Service answered twice by the provider in one update of targets"
-            );
-            return None;
-        };
+        let asked = self.waiting.remove(at);
+        self.answered.insert(uid);
         let took = self.began.elapsed();
-        let (first, _) = self.answered.unwrap_or((took, took));
-        self.answered = Some((first, took));
-        let result = match read_outcome(METHOD, &mut result, Duration::ZERO) {
-            Ok(Wire::Found(answer)) => UncheckedAnswer::from(answer).check(
-                LoadBalancerCall::Update,
-                &update.update.service,
-                session,
-            ),
-            Ok(Wire::Error(status)) => Err(malformed(&status.message)),
-            Err(error) => Err(error),
+        let (first, _) = self.times.unwrap_or((took, took));
+        self.times = Some((first, took));
+        let call = AnsweredCall {
+            shared,
+            session,
+            took: Duration::ZERO,
         };
+        let read = read_outcome(METHOD, &mut result, call.took);
+        let result = read.and_then(|outcome| asked.object.read(outcome, &call));
         let error = result.as_ref().err().cloned();
-        update.answer(result);
+        asked.answer(&result.into());
         let Some(error) = error else {
             self.has_answered = true;
             return None;
@@ -389,26 +336,12 @@ impl Open {
     }
 
     fn results(&self) -> UpdateResults {
-        let asked = self.updates.len() - self.outdated;
-        let unanswered = self.updates.iter().flatten().count();
-        let (first, last) = self.answered.unwrap_or_default();
+        let (first, last) = self.times.unwrap_or_default();
         UpdateResults {
-            asked,
-            answered: asked - unanswered,
+            asked: self.waiting.len() + self.answered.len(),
+            answered: self.answered.len(),
             first,
             last,
         }
     }
-
-    /// Removes those without a result. Also returns an error that holds for the class of calls.
-    fn rest(&mut self) -> (Vec<Unanswered>, Option<Error>) {
-        let rest: Vec<_> = self.updates.drain(..).flatten().collect();
-        // One without a result may have worked.
-        let is_general = !self.has_answered && rest.is_empty();
-        (rest, self.general.take().filter(|_| is_general))
-    }
-}
-
-fn malformed(what: &str) -> Error {
-    Error::malformed(RPC, what)
 }

@@ -9,12 +9,17 @@ use outrigger_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::provider::{EnsureInput, Error, Provider, Slot, TargetsUpdate, admission::Urgency};
+use crate::provider::{
+    BatchAnswer, EnsureInput, Error, Provider, Slot, TargetsUpdate, admission::Urgency,
+};
 
 type Answered = Result<LoadBalancerAnswer, Error>;
 
 /// An update of targets, and where its result comes.
-pub(super) type Asked = (TargetsUpdate, oneshot::Receiver<Answered>);
+pub(super) type Asked = (
+    TargetsUpdate,
+    oneshot::Receiver<BatchAnswer<LoadBalancerAnswer>>,
+);
 
 impl Provider {
     /// As [`Provider::slot`], but an error without a provider.
@@ -64,7 +69,8 @@ impl Provider {
         let (updates, answered): (VecDeque<_>, Vec<_>) = asked.into_iter().unzip();
         let (results, ()) =
             tokio::join!(join_all(answered), self.update_by_and_by(updates, targets));
-        results.into_iter().map(Result::ok).collect()
+        let results = results.into_iter().map(Result::ok);
+        results.map(|answer| Some(answer?.result)).collect()
     }
 
     async fn update_by_and_by(&self, mut waiting: VecDeque<TargetsUpdate>, targets: &Arc<Targets>) {

@@ -54,7 +54,7 @@ async fn each_result_is_handed_out_as_it_comes() {
     let (updates, answered): (Vec<_>, Vec<_>) = asked(20).into_iter().unzip();
     let all = targets(["a"]);
     let ended = join_all(answered.into_iter().map(async |answered| {
-        answered.await.unwrap().unwrap();
+        answered.await.unwrap().result.unwrap();
         started.elapsed().as_secs()
     }));
     let slot = rig.provider.slot(false).await;
