@@ -1,4 +1,7 @@
-use outrigger_api::v1::{Absent, InstanceResult, instance_result::Outcome};
+use outrigger_api::{
+    RpcStatus,
+    v1::{Absent, InstanceResult, instance_result::Outcome},
+};
 
 use super::*;
 
@@ -11,7 +14,7 @@ fn judge(keys: &[&str], results: Vec<InstanceResult>) -> Verdict<usize> {
 fn each_item_has_one_result_with_an_outcome_in_any_order() {
     let absent =
         |key: &str| InstanceResult::new(key.to_owned(), Outcome::Absent(Absent::default()));
-    let failed = |key: &str| InstanceResult::failed(key.to_owned(), Default::default());
+    let failed = |key: &str| InstanceResult::failed(key.to_owned(), RpcStatus::default());
     let empty = InstanceResult {
         key: "a".to_owned(),
         ..InstanceResult::default()
