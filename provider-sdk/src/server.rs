@@ -146,9 +146,8 @@ impl Server {
     pub fn routes(mut self, routes: impl crate::Routes) -> Self {
         let capability = routes.capability();
         self.capabilities.routes = Some(capability.to_wire());
-        let (routes, most) = (Arc::new(routes), capability.max_in_flight);
         register!(self, RoutesServiceServer, |core| {
-            routes::RoutesRpc::new(core, routes, most)
+            routes::RoutesRpc::new(core, routes, capability.max_in_flight)
         })
     }
 

@@ -22,13 +22,13 @@ pub(super) struct RoutesRpc<R> {
 }
 
 struct Changes<R> {
-    routes: Arc<R>,
+    routes: R,
     /// A slot is one batch.
     keys: Arc<Keys>,
 }
 
 impl<R: Routes> RoutesRpc<R> {
-    pub(super) fn new(core: Arc<Core>, routes: Arc<R>, max_in_flight: u32) -> Self {
+    pub(super) fn new(core: Arc<Core>, routes: R, max_in_flight: u32) -> Self {
         let keys = Arc::new(Keys::at_most(max_in_flight));
         Self {
             core,
@@ -45,9 +45,9 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
         &self,
         request: Request<v1::ListRoutesRequest>,
     ) -> Result<Response<Self::ListRoutesStream>, Status> {
-        let routes = Arc::clone(&self.changes.routes);
+        let changes = Arc::clone(&self.changes);
         let list = async move |ctx, _, mut sink: RouteSink| {
-            routes.list_routes(&ctx, &mut sink).await?;
+            changes.routes.list_routes(&ctx, &mut sink).await?;
             sink.complete().await
         };
         self.core.list(request, true, list)
