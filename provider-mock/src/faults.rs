@@ -4,6 +4,7 @@
 //! it with an error, or spoil its answer. They are tried in the order in which they were set, and a
 //! fault whose budget is used up is gone.
 
+mod about;
 mod bad_answer;
 mod code;
 mod error;
@@ -15,9 +16,10 @@ mod spoil;
 use std::time::Duration;
 
 use outrigger_api::METHODS;
-use outrigger_api::v1::{self, CallClass};
+use outrigger_api::v1::CallClass;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use about::About;
 pub use bad_answer::BadAnswer;
 pub use code::Code;
 pub use error::InjectedError;
@@ -28,8 +30,6 @@ pub(crate) use shape::Asked;
 use crate::cidr::Cidr;
 use crate::duration;
 use crate::instances::NodeName;
-use crate::journal::ServiceName;
-use crate::volumes::handle_in;
 
 /// Something that goes wrong, where, and how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -212,17 +212,21 @@ impl Fault {
                 "a whole call cannot fail for one node; fail its item instead (--per-item)".into(),
             );
         }
-        let (service, route) = (self.service.is_some(), self.route.is_some());
         for (is_named, class, what) in [
-            (service, CallClass::LoadBalancers, "a Service"),
-            (route, CallClass::Routes, "routes"),
+            (
+                self.service.is_some(),
+                CallClass::LoadBalancers,
+                "a Service",
+            ),
+            (self.route.is_some(), CallClass::Routes, "routes"),
             (self.volume.is_some(), CallClass::Volumes, "volumes"),
         ] {
             if let Some(method) = self.method.filter(|one| is_named && !one.is_of(class)) {
                 return Err(format!("{method} is not about {what}"));
             }
-            // Calls about one Service are known; all others of these are batches.
-            let of_batch = !service || self.method.is_some_and(Method::is_batch);
+            // Of these calls only those about load balancers may be about one object.
+            let of_one = class == CallClass::LoadBalancers;
+            let of_batch = !of_one || self.method.is_some_and(Method::is_batch);
             if is_named && of_batch && !self.effect.is_about_items() {
                 return Err(
                     "a call is about many of them; fail the item of one instead (--per-item)"
@@ -231,112 +235,5 @@ impl Fault {
             }
         }
         Ok(())
-    }
-}
-
-/// The object that an item, a result or an entry of a list is about.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct About {
-    node: Option<String>,
-    pub(crate) service: Option<ServiceName>,
-    /// The destination of a route, without host bits.
-    pub(crate) route: Option<Cidr>,
-    /// The handle of a volume.
-    volume: Option<String>,
-}
-
-/// A message about one object.
-trait Named {
-    fn about(&self) -> About;
-}
-
-impl Named for v1::Node {
-    fn about(&self) -> About {
-        About::node(&self.name)
-    }
-}
-
-impl Named for v1::Instance {
-    fn about(&self) -> About {
-        About::node(&self.node_name)
-    }
-}
-
-impl Named for v1::Service {
-    fn about(&self) -> About {
-        About::service(&self.namespace, &self.name, &self.uid)
-    }
-}
-
-impl Named for v1::OwnedLoadBalancer {
-    fn about(&self) -> About {
-        let service = self.service.as_ref();
-        service.map_or_else(About::default, |service| {
-            About::service(&service.namespace, &service.name, &service.uid)
-        })
-    }
-}
-
-impl Named for v1::Route {
-    fn about(&self) -> About {
-        About {
-            route: self.destination_cidr.parse().ok().map(Cidr::network),
-            ..About::node(&self.node_name)
-        }
-    }
-}
-
-impl Named for v1::Volume {
-    fn about(&self) -> About {
-        let source = self
-            .source
-            .as_ref()
-            .and_then(|source| source.source.as_ref());
-        About {
-            volume: source.map(handle_in),
-            ..About::default()
-        }
-    }
-}
-
-impl About {
-    fn node(name: &str) -> Self {
-        Self {
-            node: Some(name.to_owned()),
-            ..Self::default()
-        }
-    }
-
-    fn service(namespace: &str, name: &str, uid: &str) -> Self {
-        let name = format!("{namespace}/{name}");
-        let uid = uid.to_owned();
-        Self {
-            service: Some(ServiceName { name, uid }),
-            ..Self::default()
-        }
-    }
-}
-
-impl Fault {
-    fn is_about(&self, about: &About) -> bool {
-        let node = self.node.as_ref().map(NodeName::as_str);
-        let service = self.service.as_ref().is_none_or(|wanted| {
-            let service = about.service.as_ref();
-            service.is_some_and(|known| known.name == *wanted || known.uid == *wanted)
-        });
-        let route = self.route.map(Cidr::network);
-        (node.is_none() || about.node.as_deref() == node)
-            && service
-            && (route.is_none() || about.route == route)
-            && (self.volume.is_none() || about.volume == self.volume)
-    }
-
-    /// Whether it is about a whole call. A batch as a whole is not about one Service.
-    fn is_about_call(&self, method: Method, asked: &Asked) -> bool {
-        if asked.is_empty() {
-            return self.is_about(&About::default());
-        }
-        let of_one = self.service.is_none() || !method.is_batch();
-        of_one && asked.iter().any(|(_, about)| self.is_about(about))
     }
 }

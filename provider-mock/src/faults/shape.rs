@@ -12,8 +12,9 @@ use outrigger_api::v1::{
 use outrigger_api::{BatchRequest, ItemResult, ListPage, MethodRequest, RpcStatus};
 use prost::Message;
 
+use super::about::Named;
 use super::spoil::{Outcome, Spoil};
-use super::{About, BadAnswer as Bad, Method, Named};
+use super::{About, BadAnswer as Bad, Method};
 use crate::wire::Answer;
 
 /// Of an answer about instances.

@@ -321,4 +321,11 @@ async fn a_volatile_mock_gives_addresses_back_and_none_of_those_that_others_hold
         let answer = lb.ensure(service, inline(&[])).await.unwrap();
         assert_eq!(ips(answer.status.as_ref()), [ip]);
     }
+    let wrong = lb
+        .ensure_among(service("c"), inline(&[]), Some(&["here"]))
+        .await;
+    assert_eq!(
+        reason(&wrong.unwrap_err()),
+        Some("INVALID_REQUEST".to_owned())
+    );
 }

@@ -47,6 +47,25 @@ async fn calls_about_routes_fail_hang_and_lose_their_replies() {
     assert_eq!(cloud.routes().len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_batch_hangs_that_is_about_a_node() {
+    let routed = Routed::start(ServedRoutes::default()).await;
+    let duration = Some(Duration::from_secs(30));
+    let hangs = Fault::on(Method::BatchCreateRoutes, Effect::Hang { duration });
+    let of_node = hangs.for_node("n-2".parse().unwrap());
+    routed.mock.cloud.inject(of_node);
+    let create = async |nodes: &[&str]| {
+        let started = tokio::time::Instant::now();
+        let cidrs = (0..).map(|number| format!("10.1.{number}.0/24"));
+        let routes = nodes.iter().zip(cidrs);
+        let routes = routes.map(|(node, cidr)| route(&cidr, node));
+        routed.create(routes.collect()).await.unwrap();
+        started.elapsed().as_secs() >= 30
+    };
+    assert!(!create(&["n-1"]).await);
+    assert!(create(&["n-1", "n-2"]).await);
+}
+
 #[tokio::test]
 async fn one_route_of_a_batch_fails() {
     let routed = two_routes().await;
