@@ -3,7 +3,10 @@
 use std::fmt;
 
 use futures::future::LocalBoxFuture;
-use outrigger_api::{Method, Streams};
+use outrigger_api::{
+    Method, Streams,
+    v1::{Capabilities, HandshakeResponse},
+};
 
 use crate::{client::CallError, subject::Subject, verdict::Verdict};
 
@@ -278,18 +281,41 @@ impl Capability {
 
     /// The field of the handshake that declares it, for people.
     pub const fn declared_by(self) -> &'static str {
+        self.declaration().0
+    }
+
+    /// Whether a handshake declares it.
+    pub fn is_declared(self, handshake: &HandshakeResponse) -> bool {
+        let (_, is_declared) = self.declaration();
+        is_declared(&handshake.capabilities.clone().unwrap_or_default())
+    }
+
+    /// The field of the handshake that declares it, and whether it does.
+    const fn declaration(self) -> (&'static str, fn(&Capabilities) -> bool) {
         match self {
-            Self::Core => "every provider",
-            Self::Instances => "Capabilities.instances",
-            Self::InstancesList => "InstancesCapability.list",
-            Self::LoadBalancers => "Capabilities.load_balancers",
-            Self::LoadBalancersList => "LoadBalancersCapability.list",
-            Self::LoadBalancersPlan => "LoadBalancersCapability.plan",
-            Self::LoadBalancersVolatile => "LoadBalancersCapability.volatile",
-            Self::NodeSets => "Capabilities.node_sets",
-            Self::NodeSetsDeltas => "NodeSetsCapability.deltas",
-            Self::Routes => "Capabilities.routes",
-            Self::Volumes => "Capabilities.volumes",
+            Self::Core => ("every provider", |_| true),
+            Self::Instances => ("Capabilities.instances", |all| all.instances.is_some()),
+            Self::InstancesList => ("InstancesCapability.list", |all| {
+                all.instances.as_ref().is_some_and(|one| one.list)
+            }),
+            Self::LoadBalancers => ("Capabilities.load_balancers", |all| {
+                all.load_balancers.is_some()
+            }),
+            Self::LoadBalancersList => ("LoadBalancersCapability.list", |all| {
+                all.load_balancers.as_ref().is_some_and(|one| one.list)
+            }),
+            Self::LoadBalancersPlan => ("LoadBalancersCapability.plan", |all| {
+                all.load_balancers.as_ref().is_some_and(|one| one.plan)
+            }),
+            Self::LoadBalancersVolatile => ("LoadBalancersCapability.volatile", |all| {
+                all.load_balancers.as_ref().is_some_and(|one| one.volatile)
+            }),
+            Self::NodeSets => ("Capabilities.node_sets", |all| all.node_sets.is_some()),
+            Self::NodeSetsDeltas => ("NodeSetsCapability.deltas", |all| {
+                all.node_sets.is_some_and(|one| one.deltas)
+            }),
+            Self::Routes => ("Capabilities.routes", |all| all.routes.is_some()),
+            Self::Volumes => ("Capabilities.volumes", |all| all.volumes.is_some()),
         }
     }
 }

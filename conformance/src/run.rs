@@ -20,7 +20,7 @@ use crate::{
     leftovers::{Leftovers, Objects},
     log::Log,
     report::{Judged, Outcome, Report, Skip},
-    subject::{Subject, Suite, declares, handshake_request},
+    subject::{Subject, Suite, handshake_request},
     verdict::{Failure, Stop, Verdict},
     waivers::Waivers,
 };
@@ -194,7 +194,7 @@ impl Run {
             return Some(failed.unwrap_or(Outcome::Skipped(Skip::NotSelected)));
         }
         let profiles = &self.settings.profiles;
-        if !declares(&self.suite.handshake, case.capability) {
+        if !case.capability.is_declared(&self.suite.handshake) {
             let by = case.capability.declared_by();
             if profiles.contains(&case.capability) && case.level == Level::Must {
                 let failure = Failure {

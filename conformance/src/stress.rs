@@ -20,7 +20,7 @@ use crate::{
     cases,
     client::{CallError, Client},
     run::{self, Settings},
-    subject::{Subject, batch_size, declares},
+    subject::{Subject, batch_size},
     verdict::{Failure, Stop},
 };
 
@@ -224,16 +224,15 @@ async fn once(
     load: Load,
     latencies: &mut Latencies,
 ) -> Result<(), Stop> {
-    let handshake = subject.handshake();
-    if declares(handshake, Capability::Instances) {
+    if subject.declares(Capability::Instances) {
         look_up(subject, client, load, latencies).await;
     }
-    if declares(handshake, Capability::NodeSets) {
+    if subject.declares(Capability::NodeSets) {
         let upload = subject.snapshot("stress", &nodes(load.nodes));
         let sync = client.sync_node_set(stream::iter(upload));
         latencies.add(timed(SyncNodeSetRequest::METHOD, sync).await);
     }
-    if load.services > 0 && declares(handshake, Capability::LoadBalancers) {
+    if load.services > 0 && subject.declares(Capability::LoadBalancers) {
         balance(subject, client, load, latencies).await?;
     }
     Ok(())

@@ -105,11 +105,16 @@ impl Subject {
         self.capabilities().load_balancers.unwrap_or_default()
     }
 
+    /// Whether the handshake declares a part of the contract.
+    pub fn declares(&self, capability: Capability) -> bool {
+        capability.is_declared(self.handshake())
+    }
+
     /// The methods of the capabilities that it declares.
     pub fn declared_methods(&self) -> impl Iterator<Item = &'static Method> {
         let declared = |method: &&Method| {
             let capability = Capability::of(method);
-            capability != Capability::Core && declares(self.handshake(), capability)
+            capability != Capability::Core && self.declares(capability)
         };
         METHODS.iter().filter(declared)
     }
@@ -293,24 +298,5 @@ pub(crate) const fn batch_size(declared: u32) -> usize {
         0 => 100,
         1..=500 => declared as usize,
         _ => 500,
-    }
-}
-
-/// Whether the handshake declares this part of the contract.
-pub fn declares(handshake: &HandshakeResponse, capability: Capability) -> bool {
-    let declared = handshake.capabilities.clone().unwrap_or_default();
-    let load_balancers = declared.load_balancers.as_ref();
-    match capability {
-        Capability::Core => true,
-        Capability::Instances => declared.instances.is_some(),
-        Capability::InstancesList => declared.instances.is_some_and(|one| one.list),
-        Capability::LoadBalancers => load_balancers.is_some(),
-        Capability::LoadBalancersList => load_balancers.is_some_and(|one| one.list),
-        Capability::LoadBalancersPlan => load_balancers.is_some_and(|one| one.plan),
-        Capability::LoadBalancersVolatile => load_balancers.is_some_and(|one| one.volatile),
-        Capability::NodeSets => declared.node_sets.is_some(),
-        Capability::NodeSetsDeltas => declared.node_sets.is_some_and(|one| one.deltas),
-        Capability::Routes => declared.routes.is_some(),
-        Capability::Volumes => declared.volumes.is_some(),
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     cases,
     client::Client,
     run::{self, Settings},
-    subject::{NAMESPACE, Subject, declares, destination, uid_of},
+    subject::{NAMESPACE, Subject, destination, uid_of},
     verdict::{Stop, Verdict},
 };
 
@@ -55,14 +55,14 @@ impl fmt::Display for Swept {
 /// The provider cannot be reached; or it has no list of load balancers and no run is named.
 pub async fn sweep(settings: Settings, by_run: bool) -> Result<Swept, String> {
     let suite = Arc::new(run::prepare(&settings).await?);
-    let has_balancers = declares(&suite.handshake, Capability::LoadBalancers);
-    let has_routes = declares(&suite.handshake, Capability::Routes);
+    let has_balancers = Capability::LoadBalancers.is_declared(&suite.handshake);
+    let has_routes = Capability::Routes.is_declared(&suite.handshake);
     if !has_balancers && !has_routes {
         return Err(
             "the provider declares neither load balancers nor routes: nothing to sweep".to_owned(),
         );
     }
-    let has_list = declares(&suite.handshake, Capability::LoadBalancersList);
+    let has_list = Capability::LoadBalancersList.is_declared(&suite.handshake);
     let subject = Subject::new(Arc::clone(&suite), "sweep");
     let reason = |stop: Stop| format!("{stop:?}");
     let client = subject.connect().await.map_err(reason)?;

@@ -19,7 +19,7 @@ use crate::{
         Case, Input, must, should,
     },
     client::{CallError, Client},
-    subject::{Subject, declares, describe},
+    subject::{Subject, describe},
     verdict::{Verdict, expect, failed, skipped},
 };
 
@@ -110,11 +110,11 @@ impl Subject {
         revision: &str,
         count: usize,
     ) -> Verdict<bool> {
-        let (answered, unknown) = if declares(self.handshake(), NodeSetsDeltas) {
+        let (answered, unknown) = if self.declares(NodeSetsDeltas) {
             let upload = self.upload(set, revision, revision, count, &[], &[]);
             let answered = sync(client, upload).await.map(drop);
             (answered, ErrorReason::NodeSetBaseMismatch)
-        } else if declares(self.handshake(), LoadBalancers) {
+        } else if self.declares(LoadBalancers) {
             let answered = self
                 .get(client, &self.service(), Some(named(set, revision)))
                 .await;
@@ -190,7 +190,7 @@ async fn delta(subject: &Subject) -> Verdict {
 }
 
 async fn unknown_revision(subject: &Subject) -> Verdict {
-    if !declares(subject.handshake(), LoadBalancers) {
+    if !subject.declares(LoadBalancers) {
         return Err(skipped(
             "no call names targets: Capabilities.load_balancers is not declared",
         ));
@@ -243,7 +243,7 @@ async fn large(subject: &Subject) -> Verdict {
     let limit = Duration::from_secs(2);
     let came = format!("{snapshot:?}");
     expect(snapshot < limit, "a snapshot in less than 2 s", came)?;
-    if !declares(subject.handshake(), NodeSetsDeltas) {
+    if !subject.declares(NodeSetsDeltas) {
         return Ok(());
     }
     let upload = subject.upload(&set, "a", "b", nodes.len(), &[&nodes[..1]], &[]);
@@ -262,7 +262,7 @@ async fn again(subject: &Subject) -> Verdict {
     let label = ("conformance.example/label".to_owned(), "x".to_owned());
     nodes[0].labels.extend([label]);
     subject.sync_as(&client, &set, "a", &nodes).await?;
-    if !declares(subject.handshake(), NodeSetsDeltas) {
+    if !subject.declares(NodeSetsDeltas) {
         return held(subject, &client, &set, "a", 3).await;
     }
     let upload = subject.upload(&set, "a", "a", 3, &[&nodes[..1]], &[]);

@@ -23,7 +23,7 @@ use crate::{
     client::CallError,
     connection::Manner,
     inputs::limit,
-    subject::{Subject, declares},
+    subject::Subject,
     verdict::{Verdict, expect, failed},
 };
 
@@ -179,7 +179,7 @@ async fn unknown_field(subject: &Subject) -> Verdict {
         ),
         (GET_STATUS, Vec::new()),
     ];
-    if declares(subject.handshake(), Capability::Instances) {
+    if subject.declares(Capability::Instances) {
         let request = BatchGetInstancesRequest {
             context: Some(client.context()),
             items: vec![subject.unknown_node()],

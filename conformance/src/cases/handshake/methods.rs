@@ -9,7 +9,7 @@ use tonic::Code;
 use crate::{
     case::{Capability, Case, must, should},
     client::CallError,
-    subject::{Subject, declares},
+    subject::Subject,
     verdict::{Verdict, expect, failed},
 };
 
@@ -63,7 +63,7 @@ async fn undeclared_is_not_served(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     for method in METHODS {
         let capability = Capability::of(method);
-        if declares(subject.handshake(), capability) {
+        if subject.declares(capability) {
             continue;
         }
         let (name, by) = (method.name, capability.declared_by());

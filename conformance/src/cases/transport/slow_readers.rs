@@ -13,7 +13,7 @@ use crate::{
     case::Capability::{self, InstancesList, LoadBalancersList, Routes},
     client::{CallError, Client},
     connection::Manner,
-    subject::{Subject, declares},
+    subject::Subject,
     verdict::{Verdict, expect, failed, skipped},
 };
 
@@ -26,7 +26,7 @@ const BESIDE: Duration = Duration::from_secs(5);
 
 pub(super) async fn check(subject: &Subject) -> Verdict {
     let lists = [InstancesList, LoadBalancersList, Routes];
-    let lists = lists.map(|list| declares(subject.handshake(), list).then_some(list));
+    let lists = lists.map(|list| subject.declares(list).then_some(list));
     let lists: Vec<_> = lists.into_iter().flatten().collect();
     if lists.is_empty() {
         return Err(skipped("the provider declares no list"));
