@@ -171,7 +171,7 @@ fn boot_id_of_each_handshake() -> Defect {
     Defect::new(
         "boot-id-of-each-handshake",
         "The provider makes a boot_id for each handshake.",
-        &["IDN-06"],
+        &["IDN-06", "RES-22"],
     )
     .answer::<HandshakeRequest>(move |_, answer| {
         answer.boot_id = boot_id(latest.fetch_add(1, Ordering::Relaxed) + 1);
@@ -244,7 +244,7 @@ fn status_of_the_cloud() -> Defect {
     let (defect, known) = remembering(Defect::new(
         "status-of-the-cloud",
         "GetStatus fails while the cloud does.",
-        &["IDN-10"],
+        &["IDN-10", "RES-25", "RES-26"],
     ));
     defect.call::<GetStatusRequest, _>(move |call, next| {
         let check = BatchGetInstancesRequest {

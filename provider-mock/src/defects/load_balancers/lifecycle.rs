@@ -53,7 +53,9 @@ fn creates_each_time() -> Defect {
     let defect = Defect::new(
         "creates-each-time",
         "Each Ensure creates a load balancer: a repeated one leaves two.",
-        &["LBS-03", "LBS-04", "LBS-05", "LBS-22", "RES-19", "RES-23"],
+        &[
+            "LBS-03", "LBS-04", "LBS-05", "LBS-22", "RES-19", "RES-23", "RES-27",
+        ],
     );
     twice(defect, Arc::clone(&doubled)).call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         let key = key_of(&call);
@@ -155,7 +157,7 @@ fn cancelled_is_lost() -> Defect {
     Defect::new(
         "cancelled-is-lost",
         "An Ensure that is cut off leaves a load balancer that no Delete finds.",
-        &["LBS-13", "RES-19", "RES-23"],
+        &["LBS-13", "RES-19", "RES-23", "RES-27"],
     )
     .call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         let (lost, key) = (Arc::clone(&lost), key_of(&call));

@@ -76,6 +76,7 @@ pub(super) fn defects() -> Vec<Defect> {
             // Each of them counts the load balancers of a UID.
             &[
                 "LBS-03", "LBS-04", "LBS-05", "LBS-18", "LBS-22", "RES-01", "RES-19", "RES-23",
+                "RES-27",
             ],
         )
         .listed::<ListLoadBalancersRequest>(|entries| {
