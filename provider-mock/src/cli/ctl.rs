@@ -14,6 +14,7 @@ use outrigger_provider_mock::control::{
     ChangeCost, Client, CloseConnections, InjectFault, NewQuota, Targets,
 };
 use outrigger_provider_mock::duration;
+use outrigger_provider_mock::faults::Effect;
 use outrigger_provider_mock::instances::{
     Address, InstanceId, InstanceSpec, LabelKey, LabelValue, NodeName, Power,
 };
@@ -21,7 +22,7 @@ use outrigger_provider_mock::instances::{
 use super::SocketArgs;
 use super::show::{Output, Shown};
 use super::values::label;
-use fault::{AnswersArgs, ErrorsArgs, HangArgs, LoseArgs};
+use fault::{AnswersArgs, ErrorsArgs, HangArgs, WhereArgs};
 use load_balancers::LoadBalancerAction;
 use routes::RouteAction;
 use volumes::VolumeAction;
@@ -72,7 +73,7 @@ enum Action {
     /// Let calls hang
     Hang(HangArgs),
     /// Serve calls and lose the replies
-    Lose(LoseArgs),
+    Lose(WhereArgs),
     /// Answer nonsense
     Answers(AnswersArgs),
     /// Remove all faults and end each call that hangs
@@ -225,7 +226,7 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
         }
         Action::Set(SetAction::Errors(args)) => inject(client, args.into_fault()?).await?,
         Action::Hang(args) => inject(client, args.into_fault()).await?,
-        Action::Lose(args) => inject(client, args.into_fault()).await?,
+        Action::Lose(args) => inject(client, args.inject(Effect::LoseReply)).await?,
         Action::Answers(args) => inject(client, args.into_fault()).await?,
         Action::Disconnect { hold } => {
             Shown::Closed(client.close_connections(&CloseConnections { hold }).await?)

@@ -16,7 +16,7 @@ const NO_REASON: &str = "none";
 
 /// The calls and objects that a fault happens to, and how often.
 #[derive(Debug, Args)]
-struct WhereArgs {
+pub(super) struct WhereArgs {
     /// Method that it happens to, for example `BatchGetInstances` [default: each that can be so]
     #[arg(long)]
     method: Option<Method>,
@@ -51,7 +51,7 @@ fn probability(text: &str) -> Result<f64, String> {
 }
 
 impl WhereArgs {
-    fn inject(self, effect: Effect) -> InjectFault {
+    pub(super) fn inject(self, effect: Effect) -> InjectFault {
         let budget = match (self.count, self.rate) {
             (Some(count), _) => Budget::Count(count),
             (None, Some(rate)) => Budget::Rate(rate),
@@ -145,19 +145,6 @@ impl HangArgs {
             _ => Effect::Hang { duration },
         };
         self.wherever.inject(effect)
-    }
-}
-
-/// `ctl lose`.
-#[derive(Debug, Args)]
-pub(super) struct LoseArgs {
-    #[command(flatten)]
-    wherever: WhereArgs,
-}
-
-impl LoseArgs {
-    pub(super) fn into_fault(self) -> InjectFault {
-        self.wherever.inject(Effect::LoseReply)
     }
 }
 
