@@ -7,7 +7,7 @@
 //! | gate of the queue | all keys | without a provider that serves, each key would fail and back off |
 //! | back-off in the queue | one key | its failure concerns no other key |
 //! | semaphores of a loop, lanes of calls of its queue | keys of the loop | operators bound its work by flags |
-//! | window of a batch (`lookup::batches`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
+//! | window of a batch (`batch::waiting`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
 //! | pause | a class of calls, or all | the provider names a reason that concerns all of them |
 //! | one call at a time | a class, after the cloud's rate limit | all at once would be refused again |
 //! | calls in flight | a class, by urgency | the provider declares how many it takes at once |
@@ -19,6 +19,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+pub(super) use outrigger_api::v1::CallClass;
 use outrigger_api::v1::ErrorReason;
 use outrigger_core::error_class::CLASS_PAUSE;
 use parking_lot::Mutex;
@@ -36,7 +37,7 @@ mod urgency;
 
 pub(super) use limits::Rate;
 use limits::{CallLimits, Limit};
-pub(super) use urgency::{CallClass, Urgency};
+pub(super) use urgency::{CLASSES, Urgency, class_label};
 
 /// Pause after a `RATE_LIMITED` without `RetryInfo`.
 const RATE_LIMITED: Duration = Duration::from_secs(30);
@@ -174,8 +175,7 @@ impl Permit {
         let asked = retry_after.map(|after| CLASS_PAUSE.clamp(after));
         let mut limits = self.admission.limits.lock();
         let now = Instant::now();
-        let until =
-            |limits: &CallLimits| CallClass::ALL.map(|class| limits.paused_until(class, now));
+        let until = |limits: &CallLimits| CLASSES.map(|class| limits.paused_until(class, now));
         let before = until(&limits);
         let class = limits.class(own);
         let pause = match reason {
@@ -194,7 +194,7 @@ impl Permit {
         let is_refusal = error.reason().is_some();
         if is_refusal && reason == ErrorReason::RateLimited && retry_after.is_none() {
             warn!(
-                class = own.as_str(),
+                class = class_label(own),
                 ?pause,
                 "the provider answers RATE_LIMITED without RetryInfo, which the contract requires: \
                  send when the cloud takes calls again"
@@ -202,7 +202,7 @@ impl Permit {
         }
         if let Some(asked) = retry_after.filter(|after| *after > CLASS_PAUSE.longest()) {
             warn!(
-                class = own.as_str(),
+                class = class_label(own),
                 ?asked,
                 ?pause,
                 "the provider asks for a longer pause than the contract allows; are these milliseconds?"
@@ -211,13 +211,15 @@ impl Permit {
         let label = super::error::reason_name(reason);
         let shown = match reason {
             ErrorReason::CredentialsInvalid => "all",
-            _ => own.as_str(),
+            _ => class_label(own),
         };
-        for ((class, before), after) in CallClass::ALL.into_iter().zip(before).zip(after) {
+        for ((class, before), after) in CLASSES.into_iter().zip(before).zip(after) {
             // Calls that were in flight together fail together: time that is paused already counts once.
             let more = after.unwrap_or(now) - before.unwrap_or(now);
             if !more.is_zero() {
-                self.admission.metrics.paused(class.as_str(), label, more);
+                self.admission
+                    .metrics
+                    .paused(class_label(class), label, more);
             }
         }
         let repeats = &self.admission.repeats;

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use tokio::time::Instant;
 
 use super::{
-    HandshakeResult, Provider, ProviderHealth, ProviderState, Session, admission::CallClass,
+    HandshakeResult, Provider, ProviderHealth, ProviderState, Session,
+    admission::{CLASSES, class_label},
 };
 
 impl Provider {
@@ -39,10 +40,10 @@ impl Provider {
             None => writeln!(lines, "session: none")?,
         }
         write_health(lines, &self.health())?;
-        for class in CallClass::ALL {
+        for class in CLASSES {
             if let Some(until) = shared.admission.paused_until(class) {
                 let left = (until - now).as_secs_f64();
-                writeln!(lines, "paused: {} for {left:.3}s", class.as_str())?;
+                writeln!(lines, "paused: {} for {left:.3}s", class_label(class))?;
             }
         }
         Ok(())

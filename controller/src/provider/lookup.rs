@@ -146,8 +146,8 @@ impl Provider {
     /// with [`LookupPurpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
     /// error, never absence.
     ///
-    /// Waits while calls about instances are paused. Dropping the future withdraws this one lookup only;
-    /// the stop withdraws it if it has not gone out.
+    /// Waits while calls about instances are paused. Dropping the future withdraws this one lookup; a call that no
+    /// caller waits for any more is cancelled. The stop withdraws a lookup that has not gone out.
     ///
     /// # Errors
     /// Any [`Error`]; all but its class is for people.

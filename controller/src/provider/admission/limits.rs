@@ -5,8 +5,10 @@ use std::time::Duration;
 use outrigger_api::v1;
 use tokio::time::Instant;
 
-use super::{CallClass, Urgency};
+use super::{CLASSES, CallClass, Urgency};
 
+/// Calls of a class in flight, until the provider has declared another number.
+const MAX_IN_FLIGHT: usize = 4;
 const OVERLOADED: Duration = Duration::from_secs(1);
 const CLOUD_UNAVAILABLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 const CREDENTIALS_INVALID: (Duration, Duration) = (Duration::from_mins(1), Duration::from_mins(10));
@@ -37,8 +39,8 @@ pub(super) struct Wait {
 /// The limits on all calls.
 #[derive(Debug)]
 pub(super) struct CallLimits {
-    classes: [ClassLimits; CallClass::ALL.len()],
-    rate: Option<TokenBucket>,
+    /// By class; that of all together has a rate only.
+    classes: [ClassLimits; CallClass::Volumes as usize + 1],
     pub(super) credentials: GrowingPause,
     /// Calls that wait, by limit and urgency.
     waiting: [[usize; Urgency::ALL.len()]; 3],
@@ -61,8 +63,7 @@ impl CallLimits {
     pub(super) fn new() -> Self {
         let (first, longest) = CREDENTIALS_INVALID;
         Self {
-            classes: CallClass::ALL.map(|class| ClassLimits::new(class.max_in_flight())),
-            rate: None,
+            classes: Default::default(),
             credentials: GrowingPause::new(first, longest),
             waiting: Default::default(),
         }
@@ -97,7 +98,7 @@ impl CallLimits {
         }
         let [calls_ahead, ahead, total_ahead] = [Limit::InFlight, Limit::Rate, Limit::TotalRate]
             .map(|limit| self.ahead(limit, urgency));
-        let class = &mut self.classes[urgency.class() as usize];
+        let class = &self.classes[urgency.class() as usize];
         let (max_in_flight, until) = class.calls_allowed(now);
         if urgency.is_counted() && class.in_flight + calls_ahead >= max_in_flight {
             return Err(Wait {
@@ -105,24 +106,25 @@ impl CallLimits {
                 until,
             });
         }
-        let mut rates = [
-            (Limit::Rate, class.rate.as_mut(), ahead),
-            (Limit::TotalRate, self.rate.as_mut(), total_ahead),
+        let rates = [
+            (Limit::Rate, urgency.class(), ahead),
+            (Limit::TotalRate, CallClass::All, total_ahead),
         ];
-        for (limit, bucket, ahead) in &rates {
-            if let Some(until) = bucket.as_ref().and_then(|bucket| bucket.next(now, *ahead)) {
+        for (limit, class, ahead) in rates {
+            let bucket = self.classes[class as usize].rate.as_ref();
+            if let Some(until) = bucket.and_then(|bucket| bucket.next(now, ahead)) {
                 return Err(Wait {
-                    limit: Some(*limit),
+                    limit: Some(limit),
                     until: Some(until),
                 });
             }
         }
-        for bucket in rates
-            .iter_mut()
-            .filter_map(|(_, bucket, _)| bucket.as_mut())
-        {
-            bucket.take(now);
+        for (_, class, _) in rates {
+            if let Some(bucket) = &mut self.classes[class as usize].rate {
+                bucket.take(now);
+            }
         }
+        let class = &mut self.classes[urgency.class() as usize];
         if urgency.is_counted() {
             class.in_flight += 1;
         }
@@ -143,21 +145,17 @@ impl CallLimits {
     /// Adopts what a handshake declared. A new process may have new credentials and a new way to its
     /// cloud, so its predecessor's pauses end; the cloud's own limits stay.
     pub(super) fn renew(&mut self, rates: &[Rate], new_process: bool) {
-        let bucket_of = |class: Option<CallClass>, before: Option<TokenBucket>| {
+        for class in CLASSES.into_iter().chain([CallClass::All]) {
             let named = rates.iter().filter(|rate| rate.class == class);
             // Two for one class break the contract; the lower one is safe.
-            let rate = named.min_by(|a, b| a.qps.total_cmp(&b.qps))?;
+            let rate = named.min_by(|a, b| a.qps.total_cmp(&b.qps));
+            let limits = self.class(class);
             // A handshake gives no tokens back: the cloud counts on.
-            let full = before.and_then(|before| before.full);
-            Some(TokenBucket {
+            let full = limits.rate.as_ref().and_then(|before| before.full);
+            limits.rate = rate.map(|rate| TokenBucket {
                 full,
                 ..TokenBucket::new(rate)
-            })
-        };
-        self.rate = bucket_of(None, self.rate.take());
-        for class in CallClass::ALL {
-            let limits = self.class(class);
-            limits.rate = bucket_of(Some(class), limits.rate.take());
+            });
             if new_process {
                 limits.overloaded.reset();
                 limits.cloud.reset();
@@ -169,11 +167,11 @@ impl CallLimits {
     }
 }
 
-impl ClassLimits {
-    const fn new(max_in_flight: usize) -> Self {
+impl Default for ClassLimits {
+    fn default() -> Self {
         Self {
             in_flight: 0,
-            max_in_flight,
+            max_in_flight: MAX_IN_FLIGHT,
             rate: None,
             rate_limited_until: None,
             rate_limited_at: None,
@@ -181,7 +179,9 @@ impl ClassLimits {
             cloud: GrowingPause::new(CLOUD_UNAVAILABLE.0, CLOUD_UNAVAILABLE.1),
         }
     }
+}
 
+impl ClassLimits {
     /// How many calls may be in flight, and until when it is fewer than the provider declared. After the cloud's
     /// rate limit it is one: all together they would be refused again, each after a part of its work.
     fn calls_allowed(&self, now: Instant) -> (usize, Option<Instant>) {
@@ -270,7 +270,7 @@ impl GrowingPause {
 /// A limit from the handshake, on one class or on all together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::provider) struct Rate {
-    pub(super) class: Option<CallClass>,
+    pub(super) class: CallClass,
     pub(super) qps: f64,
     pub(super) burst: u32,
 }
@@ -278,15 +278,9 @@ pub(in crate::provider) struct Rate {
 impl Rate {
     /// Reads one limit of a handshake. An invalid limit limits nothing.
     pub(in crate::provider) fn read(limit: &v1::RateLimit) -> Option<Self> {
-        let class = match limit.call_class() {
-            v1::CallClass::Unspecified => return None,
-            v1::CallClass::All => None,
-            v1::CallClass::Instances => Some(CallClass::Instances),
-            v1::CallClass::LoadBalancers => Some(CallClass::LoadBalancers),
-            v1::CallClass::Routes => Some(CallClass::Routes),
-            v1::CallClass::Volumes => Some(CallClass::Volumes),
-        };
-        (limit.qps.is_finite() && limit.qps > 0.0).then(|| Self {
+        let class = limit.call_class();
+        let is_named = class != CallClass::Unspecified;
+        (is_named && limit.qps.is_finite() && limit.qps > 0.0).then(|| Self {
             class,
             qps: limit.qps,
             burst: limit.burst.max(1),

@@ -128,7 +128,7 @@ async fn a_pause_grows_where_all_objects_of_answered_calls_fail() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_flaps_does_not_exceed_the_rate() {
     let admission = admission();
-    let rates = [None, Some(CallClass::Instances)].map(|class| Rate {
+    let rates = [CallClass::All, CallClass::Instances].map(|class| Rate {
         class,
         qps: 1.0,
         burst: 5,
@@ -221,9 +221,9 @@ async fn a_class_pauses_alone_except_for_credentials() {
     );
     let permit = admission.enter(Urgency::LoadBalancers).await;
     permit.failed(&refused(ErrorReason::CredentialsInvalid, None));
-    assert!(CallClass::ALL.into_iter().all(shut));
+    assert!(CLASSES.into_iter().all(shut));
     admission.open(CallClass::LoadBalancers).await;
-    assert!(!CallClass::ALL.into_iter().any(shut));
+    assert!(!CLASSES.into_iter().any(shut));
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,9 +294,9 @@ async fn the_clouds_rates_hold_for_a_class_and_for_all_together() {
     let rate = |class, qps, burst| Rate { class, qps, burst };
     admission.renew(
         &[
-            rate(None, 10.0, 1),
-            rate(Some(CallClass::LoadBalancers), 1.0, 2),
-            rate(Some(CallClass::LoadBalancers), 100.0, 9),
+            rate(CallClass::All, 10.0, 1),
+            rate(CallClass::LoadBalancers, 1.0, 2),
+            rate(CallClass::LoadBalancers, 100.0, 9),
         ],
         false,
     );
@@ -311,7 +311,7 @@ async fn the_clouds_rates_hold_for_a_class_and_for_all_together() {
     assert_eq!(started.elapsed().as_millis(), 2100);
     // Neither extreme makes the arithmetic panic.
     for qps in [f64::MIN_POSITIVE, f64::MAX] {
-        admission.renew(&[rate(None, qps, u32::MAX)], true);
+        admission.renew(&[rate(CallClass::All, qps, u32::MAX)], true);
         admission.enter(Urgency::Refresh).await;
         let _ = admission.try_enter(Urgency::Refresh);
     }

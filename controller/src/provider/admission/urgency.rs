@@ -1,44 +1,29 @@
 //! Classes of calls, and which of their calls goes first.
 
+use outrigger_api::{
+    MethodRequest,
+    v1::{self, CallClass},
+};
+
 use crate::provider::{LookupPurpose, VolumePurpose};
 
-/// Classes of calls that are limited and paused together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::provider) enum CallClass {
-    /// Lookups and lists of instances.
-    Instances,
-    /// Load balancers.
-    LoadBalancers,
-    /// Routes.
-    Routes,
-    /// Lookups of volumes.
-    Volumes,
-}
+/// Classes of calls that are limited and paused, each for itself.
+pub(in crate::provider) const CLASSES: [CallClass; 4] = [
+    CallClass::Instances,
+    CallClass::LoadBalancers,
+    CallClass::Routes,
+    CallClass::Volumes,
+];
 
-impl CallClass {
-    pub(in crate::provider) const ALL: [Self; 4] = [
-        Self::Instances,
-        Self::LoadBalancers,
-        Self::Routes,
-        Self::Volumes,
-    ];
-
-    /// The value of the metric's label `class`.
-    pub(in crate::provider) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Instances => "instances",
-            Self::LoadBalancers => "load_balancers",
-            Self::Routes => "routes",
-            Self::Volumes => "volumes",
-        }
-    }
-
-    /// Calls in flight, unless the provider declares another number.
-    pub(super) const fn max_in_flight(self) -> usize {
-        match self {
-            Self::Instances | Self::Routes | Self::Volumes => 4,
-            Self::LoadBalancers => 16,
-        }
+/// The value of the metric's label `class`.
+pub(in crate::provider) const fn class_label(class: CallClass) -> &'static str {
+    match class {
+        CallClass::Unspecified => "none",
+        CallClass::All => "all",
+        CallClass::Instances => "instances",
+        CallClass::LoadBalancers => "load_balancers",
+        CallClass::Routes => "routes",
+        CallClass::Volumes => "volumes",
     }
 }
 
@@ -86,12 +71,14 @@ impl Urgency {
 
     pub(super) const fn class(self) -> CallClass {
         match self {
-            Self::Initialization | Self::Lifecycle | Self::Refresh => CallClass::Instances,
-            Self::LoadBalancers | Self::LoadBalancersInBackground | Self::LoadBalancerChecks => {
-                CallClass::LoadBalancers
+            Self::Initialization | Self::Lifecycle | Self::Refresh => {
+                v1::BatchGetInstancesRequest::METHOD.class
             }
-            Self::Routes | Self::RouteList => CallClass::Routes,
-            Self::VolumeAdmission | Self::VolumeLabels => CallClass::Volumes,
+            Self::LoadBalancers | Self::LoadBalancersInBackground | Self::LoadBalancerChecks => {
+                v1::EnsureLoadBalancerRequest::METHOD.class
+            }
+            Self::Routes | Self::RouteList => v1::ListRoutesRequest::METHOD.class,
+            Self::VolumeAdmission | Self::VolumeLabels => v1::BatchGetVolumesRequest::METHOD.class,
         }
     }
 

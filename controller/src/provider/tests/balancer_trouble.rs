@@ -120,7 +120,7 @@ async fn a_provider_without_load_balancers_is_not_asked() {
     ] {
         assert_eq!(error.class(), ErrorClass::Unimplemented);
     }
-    // UncheckedAnswer once, and waited for until another process serves them.
+    // Told once, and waited for until another process serves them.
     let mut said = 0;
     let without = || said += 1;
     assert!(

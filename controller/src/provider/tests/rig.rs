@@ -93,7 +93,7 @@ impl Rig {
             offered.node_sets = Some(v1::NodeSetsCapability {
                 deltas: true,
                 ..v1::NodeSetsCapability::default()
-            })
+            });
         })
         .await
     }

@@ -34,10 +34,6 @@ fn refused(reason: &str, code: Code) -> RpcStatus {
     item(&refusal(code, reason, None))
 }
 
-fn error(status: RpcStatus) -> Option<Outcome> {
-    Some(Outcome::Error(status))
-}
-
 fn effects(reason: &str) -> KubernetesEffects {
     KubernetesEffects {
         events: vec![KubernetesEvent {
@@ -76,10 +72,6 @@ fn shown(result: &RouteResult) -> v1::Route {
     }
 }
 
-fn found(route: v1::Route) -> Option<Outcome> {
-    Some(Outcome::Found(route))
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_route_is_known_as_the_provider_shows_it() {
     let rig = Rig::routing(v1::RoutesCapability::default()).await;
@@ -87,14 +79,14 @@ async fn a_route_is_known_as_the_provider_shows_it() {
         &rig,
         &[
             |_| {},
-            |result| result.outcome = found(shown(result)),
+            |result| result.outcome = Some(Outcome::Found(shown(result))),
             |result| result.effects = Some(effects("Slow")),
             // Whether it leads to its Node is for the loop to tell.
             |result| {
-                result.outcome = found(v1::Route {
+                result.outcome = Some(Outcome::Found(v1::Route {
                     node_name: "node-x".into(),
                     ..shown(result)
-                });
+                }));
             },
         ],
     )
@@ -120,16 +112,16 @@ async fn a_result_that_breaks_the_contract_is_unknown_for_its_route_alone() {
         // The same network in another spelling is no key.
         |result| result.key = "::ffff:10.0.5.0/120".into(),
         |result| {
-            result.outcome = found(v1::Route {
+            result.outcome = Some(Outcome::Found(v1::Route {
                 destination_cidr: "10.9.9.0/24".into(),
                 ..shown(result)
-            });
+            }));
         },
         |result| {
-            result.outcome = found(v1::Route {
+            result.outcome = Some(Outcome::Found(v1::Route {
                 next_hop_ip: "gateway".into(),
                 ..shown(result)
-            });
+            }));
         },
     ];
     let answers = create_with(&rig, &changes).await;
@@ -194,7 +186,10 @@ async fn an_error_of_one_route_is_its_own_with_its_effects() {
         &[
             |_| {},
             |result| {
-                result.outcome = error(refused("QUOTA_EXCEEDED", Code::ResourceExhausted));
+                result.outcome = Some(Outcome::Error(refused(
+                    "QUOTA_EXCEEDED",
+                    Code::ResourceExhausted,
+                )));
                 result.effects = Some(effects("TableFull"));
             },
             |result| {
@@ -203,20 +198,20 @@ async fn an_error_of_one_route_is_its_own_with_its_effects() {
                     type_url: "type.googleapis.com/cloudprovider.v1.KubernetesEffects".into(),
                     value: effects("Packed").encode_to_vec(),
                 });
-                result.outcome = error(status);
+                result.outcome = Some(Outcome::Error(status));
             },
-            |result| result.outcome = error(refused("MADE_UP", Code::Internal)),
+            |result| result.outcome = Some(Outcome::Error(refused("MADE_UP", Code::Internal))),
             |result| {
-                result.outcome = error(RpcStatus {
+                result.outcome = Some(Outcome::Error(RpcStatus {
                     code: Code::Unimplemented as i32,
                     ..RpcStatus::default()
-                });
+                }));
             },
             |result| {
-                result.outcome = error(RpcStatus {
+                result.outcome = Some(Outcome::Error(RpcStatus {
                     code: Code::Internal as i32,
                     ..RpcStatus::default()
-                });
+                }));
             },
         ],
     )
@@ -247,11 +242,19 @@ async fn an_error_of_one_route_pauses_the_others_only_if_it_speaks_for_them() {
         started.elapsed().as_secs()
     };
     let ok: fn(&mut RouteResult) = |_| {};
-    let unavailable: fn(&mut RouteResult) =
-        |result| result.outcome = error(refused("CLOUD_UNAVAILABLE", Code::Unavailable));
+    let unavailable: fn(&mut RouteResult) = |result| {
+        result.outcome = Some(Outcome::Error(refused(
+            "CLOUD_UNAVAILABLE",
+            Code::Unavailable,
+        )));
+    };
     let missing: fn(&mut RouteResult) = |result| result.key.clear();
-    let limited: fn(&mut RouteResult) =
-        |result| result.outcome = error(refused("RATE_LIMITED", Code::ResourceExhausted));
+    let limited: fn(&mut RouteResult) = |result| {
+        result.outcome = Some(Outcome::Error(refused(
+            "RATE_LIMITED",
+            Code::ResourceExhausted,
+        )));
+    };
     for (changes, pause) in [
         ([unavailable, ok], 0),
         // One without a result may have been made.

@@ -6,7 +6,7 @@ use super::*;
 async fn one_limit_for_all_serves_the_most_urgent_first() {
     let admission = admission();
     let rate = Rate {
-        class: None,
+        class: CallClass::All,
         qps: 1.0,
         burst: 1,
     };
@@ -86,7 +86,7 @@ async fn no_call_waits_behind_one_that_is_gone_or_waits_for_something_else() {
         qps: 1.0,
         burst: 1,
     };
-    admission.renew(&[rate(None)], false);
+    admission.renew(&[rate(CallClass::All)], false);
     drop(admission.enter(Urgency::Refresh).await);
     // Gone.
     assert!(

@@ -159,7 +159,7 @@ fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_olde
     use AbsenceCertainty::{Confirmed, NotVisibleYet, Unspecified};
     let stale = LookupCall {
         purpose: LookupPurpose::Refresh {
-            max_staleness: Duration::from_secs(60),
+            max_staleness: Duration::from_mins(1),
         },
         ..fresh()
     };
