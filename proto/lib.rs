@@ -57,6 +57,11 @@ pub struct Method {
     pub item_key: Option<&'static str>,
     /// Whether a provider that declares the service may leave it out.
     pub is_optional: bool,
+    /// The field of the handshake that declares it: `Capabilities.instances`, `InstancesCapability.list`. Empty: each
+    /// provider serves it.
+    pub declared_by: &'static str,
+    /// Whether it is declared with these capabilities.
+    pub is_declared: fn(&v1::Capabilities) -> bool,
     /// Which side sends more than one message.
     pub streams: Streams,
 }

@@ -95,19 +95,51 @@ fn row(table: &mut String, method: &MethodDescriptor, rules: &DynamicMessage) ->
     let class = classes.and_then(|classes| classes.get_value(class));
     let class = class.ok_or("no such class of calls")?;
     let class = camel(class.name().trim_start_matches("CALL_CLASS_"));
+    let (declared_by, is_declared) = declaration(method, &text(rules, "declared_by")?)?;
     writeln!(
         table,
         "Method {{ service: {service:?}, name: {name:?}, path: \"/{PACKAGE}.{service}/{name}\", \
          response: {:?}, deadline: Duration::from_secs({deadline}), is_deadline_per_item: {}, \
          max_silence: {silence}, changes_cloud: {}, class: v1::CallClass::{class}, \
-         item_key: {key:?}, is_optional: {}, streams: Streams::{streams} }},",
+         item_key: {key:?}, is_optional: {}, declared_by: {declared_by:?}, \
+         is_declared: {is_declared}, streams: Streams::{streams} }},",
         method.output().name(),
         flag(rules, "deadline_per_item")?,
         flag(rules, "changes_cloud")?,
-        flag(rules, "optional")?,
+        !text(rules, "declared_by")?.is_empty(),
         silence = silence.map_or("None".to_owned(), |silence| format!("Some({silence})")),
     )?;
     Ok(())
+}
+
+/// The field of the handshake that declares a method, and a function that reads it: the capability of its service,
+/// or the field of that capability which its rules name.
+fn declaration(method: &MethodDescriptor, by: &str) -> Result<(String, String)> {
+    let service = method.parent_service();
+    let name = service.name().trim_end_matches("Service");
+    if name == "Provider" {
+        return Ok((String::new(), "|_| true".to_owned()));
+    }
+    let all = method.parent_pool();
+    let all = all.get_message_by_name("cloudprovider.v1.Capabilities");
+    let all = all.ok_or("the contract has no Capabilities")?;
+    let of = snake(name);
+    let capability = all.get_field_by_name(&of);
+    let capability = capability.ok_or_else(|| format!("Capabilities has no field {of}"))?;
+    if by.is_empty() {
+        let is_declared = format!("|all| all.{of}.is_some()");
+        return Ok((format!("Capabilities.{of}"), is_declared));
+    }
+    let Kind::Message(capability) = capability.kind() else {
+        return Err(format!("Capabilities.{of} is no message").into());
+    };
+    let field = capability.get_field_by_name(by);
+    if !field.is_some_and(|field| field.kind() == Kind::Bool && !field.is_list()) {
+        let (name, capability) = (method.name(), capability.name());
+        return Err(format!("{capability} has no flag {by}, which declares {name}").into());
+    }
+    let is_declared = format!("|all| all.{of}.as_ref().is_some_and(|one| one.{by})");
+    Ok((format!("{}.{by}", capability.name()), is_declared))
 }
 
 fn request(source: &mut String, method: &MethodDescriptor, place: usize) {

@@ -1414,7 +1414,7 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\x14CHANGE_ACTION_CREATE\x10\x01\x12\x18\n" +
 	"\x14CHANGE_ACTION_UPDATE\x10\x02\x12\x18\n" +
 	"\x14CHANGE_ACTION_DELETE\x10\x03\x12\x19\n" +
-	"\x15CHANGE_ACTION_REPLACE\x10\x042\xa1\x06\n" +
+	"\x15CHANGE_ACTION_REPLACE\x10\x042\xa9\x06\n" +
 	"\x14LoadBalancersService\x12r\n" +
 	"\x0fGetLoadBalancer\x12(.cloudprovider.v1.GetLoadBalancerRequest\x1a).cloudprovider.v1.GetLoadBalancerResponse\"\n" +
 	"\x82\xa8\x19\x06\n" +
@@ -1424,11 +1424,11 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\x17UpdateLoadBalancerNodes\x120.cloudprovider.v1.UpdateLoadBalancerNodesRequest\x1a1.cloudprovider.v1.UpdateLoadBalancerNodesResponse\"\x17\x82\xa8\x19\x13\n" +
 	"\x02\bx\x10\x01\x1a\x02\bx \x01(\x032\x03uid0\x01\x12}\n" +
 	"\x12DeleteLoadBalancer\x12+.cloudprovider.v1.DeleteLoadBalancerRequest\x1a,.cloudprovider.v1.DeleteLoadBalancerResponse\"\f\x82\xa8\x19\b\n" +
-	"\x02\bx \x01(\x03\x12\x81\x01\n" +
-	"\x11ListLoadBalancers\x12*.cloudprovider.v1.ListLoadBalancersRequest\x1a+.cloudprovider.v1.ListLoadBalancersResponse\"\x11\x82\xa8\x19\r\n" +
-	"\x03\b\xac\x02\x1a\x02\b<(\x038\x010\x01\x12w\n" +
-	"\x10PlanLoadBalancer\x12).cloudprovider.v1.PlanLoadBalancerRequest\x1a*.cloudprovider.v1.PlanLoadBalancerResponse\"\f\x82\xa8\x19\b\n" +
-	"\x02\bx(\x038\x01B\xca\x01\n" +
+	"\x02\bx \x01(\x03\x12\x85\x01\n" +
+	"\x11ListLoadBalancers\x12*.cloudprovider.v1.ListLoadBalancersRequest\x1a+.cloudprovider.v1.ListLoadBalancersResponse\"\x15\x82\xa8\x19\x11\n" +
+	"\x03\b\xac\x02\x1a\x02\b<(\x03:\x04list0\x01\x12{\n" +
+	"\x10PlanLoadBalancer\x12).cloudprovider.v1.PlanLoadBalancerRequest\x1a*.cloudprovider.v1.PlanLoadBalancerResponse\"\x10\x82\xa8\x19\f\n" +
+	"\x02\bx(\x03:\x04planB\xca\x01\n" +
 	"\x1edev.outrigger.cloudprovider.v1B\x12LoadBalancersProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (

@@ -108,8 +108,9 @@ type MethodRules struct {
 	// This is the field of an item that is its key; a result names it in its field key. Empty:
 	// no batch.
 	ItemKey string `protobuf:"bytes,6,opt,name=item_key,json=itemKey,proto3" json:"item_key,omitempty"`
-	// A provider that declares the service need not serve it; the capability says so.
-	Optional      bool `protobuf:"varint,7,opt,name=optional,proto3" json:"optional,omitempty"`
+	// A provider that declares the service need not serve it: it does where this field of
+	// the capability of the service is true. Empty: each provider of the service serves it.
+	DeclaredBy    string `protobuf:"bytes,7,opt,name=declared_by,json=declaredBy,proto3" json:"declared_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -186,11 +187,11 @@ func (x *MethodRules) GetItemKey() string {
 	return ""
 }
 
-func (x *MethodRules) GetOptional() bool {
+func (x *MethodRules) GetDeclaredBy() string {
 	if x != nil {
-		return x.Optional
+		return x.DeclaredBy
 	}
-	return false
+	return ""
 }
 
 var file_cloudprovider_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
@@ -233,7 +234,7 @@ var File_cloudprovider_v1_options_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecloudprovider/v1/options.proto\x12\x10cloudprovider.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x15google/rpc/code.proto\"\xc4\x02\n" +
+	"\x1ecloudprovider/v1/options.proto\x12\x10cloudprovider.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x15google/rpc/code.proto\"\xc9\x02\n" +
 	"\vMethodRules\x125\n" +
 	"\bdeadline\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12*\n" +
 	"\x11deadline_per_item\x18\x02 \x01(\bR\x0fdeadlinePerItem\x12:\n" +
@@ -242,8 +243,9 @@ const file_cloudprovider_v1_options_proto_rawDesc = "" +
 	"\rchanges_cloud\x18\x04 \x01(\bR\fchangesCloud\x12:\n" +
 	"\n" +
 	"call_class\x18\x05 \x01(\x0e2\x1b.cloudprovider.v1.CallClassR\tcallClass\x12\x19\n" +
-	"\bitem_key\x18\x06 \x01(\tR\aitemKey\x12\x1a\n" +
-	"\boptional\x18\a \x01(\bR\boptional*\xa3\x01\n" +
+	"\bitem_key\x18\x06 \x01(\tR\aitemKey\x12\x1f\n" +
+	"\vdeclared_by\x18\a \x01(\tR\n" +
+	"declaredBy*\xa3\x01\n" +
 	"\tCallClass\x12\x1a\n" +
 	"\x16CALL_CLASS_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eCALL_CLASS_ALL\x10\x01\x12\x18\n" +
