@@ -2,11 +2,9 @@
 
 use std::fmt;
 
+use clap::ValueEnum as _;
 use futures::future::LocalBoxFuture;
-use outrigger_api::{
-    Method, Streams,
-    v1::{Capabilities, HandshakeResponse},
-};
+use outrigger_api::{METHODS, Method, v1::HandshakeResponse};
 
 use crate::{client::CallError, subject::Subject, verdict::Verdict};
 
@@ -252,17 +250,9 @@ impl fmt::Display for Level {
 impl Capability {
     /// The part that a method belongs to.
     pub fn of(method: &Method) -> Self {
-        match (method.service, method.streams, method.is_optional) {
-            ("InstancesService", _, false) => Self::Instances,
-            ("InstancesService", _, true) => Self::InstancesList,
-            ("LoadBalancersService", _, false) => Self::LoadBalancers,
-            ("LoadBalancersService", Streams::Response, true) => Self::LoadBalancersList,
-            ("LoadBalancersService", _, true) => Self::LoadBalancersPlan,
-            ("NodeSetsService", ..) => Self::NodeSets,
-            ("RoutesService", ..) => Self::Routes,
-            ("VolumesService", ..) => Self::Volumes,
-            _ => Self::Core,
-        }
+        let mut all = Self::value_variants().iter().copied();
+        let is_of = |one: &Self| one.declared_by() == method.declared_by;
+        all.find(is_of).unwrap_or(Self::Core)
     }
 
     /// Whether a run of this capability alone has the cases of `other`.
@@ -279,43 +269,35 @@ impl Capability {
             || matches!(self, Self::LoadBalancers) && of_load_balancers
     }
 
-    /// The field of the handshake that declares it, for people.
+    /// The field of the handshake that declares it, as the table of methods names it.
     pub const fn declared_by(self) -> &'static str {
-        self.declaration().0
+        match self {
+            Self::Core => "every provider",
+            Self::Instances => "Capabilities.instances",
+            Self::InstancesList => "InstancesCapability.list",
+            Self::LoadBalancers => "Capabilities.load_balancers",
+            Self::LoadBalancersList => "LoadBalancersCapability.list",
+            Self::LoadBalancersPlan => "LoadBalancersCapability.plan",
+            Self::LoadBalancersVolatile => "LoadBalancersCapability.volatile",
+            Self::NodeSets => "Capabilities.node_sets",
+            Self::NodeSetsDeltas => "NodeSetsCapability.deltas",
+            Self::Routes => "Capabilities.routes",
+            Self::Volumes => "Capabilities.volumes",
+        }
     }
 
     /// Whether a handshake declares it.
     pub fn is_declared(self, handshake: &HandshakeResponse) -> bool {
-        let (_, is_declared) = self.declaration();
-        is_declared(&handshake.capabilities.clone().unwrap_or_default())
-    }
-
-    /// The field of the handshake that declares it, and whether it does.
-    const fn declaration(self) -> (&'static str, fn(&Capabilities) -> bool) {
+        let declared = handshake.capabilities.clone().unwrap_or_default();
         match self {
-            Self::Core => ("every provider", |_| true),
-            Self::Instances => ("Capabilities.instances", |all| all.instances.is_some()),
-            Self::InstancesList => ("InstancesCapability.list", |all| {
-                all.instances.as_ref().is_some_and(|one| one.list)
-            }),
-            Self::LoadBalancers => ("Capabilities.load_balancers", |all| {
-                all.load_balancers.is_some()
-            }),
-            Self::LoadBalancersList => ("LoadBalancersCapability.list", |all| {
-                all.load_balancers.as_ref().is_some_and(|one| one.list)
-            }),
-            Self::LoadBalancersPlan => ("LoadBalancersCapability.plan", |all| {
-                all.load_balancers.as_ref().is_some_and(|one| one.plan)
-            }),
-            Self::LoadBalancersVolatile => ("LoadBalancersCapability.volatile", |all| {
-                all.load_balancers.as_ref().is_some_and(|one| one.volatile)
-            }),
-            Self::NodeSets => ("Capabilities.node_sets", |all| all.node_sets.is_some()),
-            Self::NodeSetsDeltas => ("NodeSetsCapability.deltas", |all| {
-                all.node_sets.is_some_and(|one| one.deltas)
-            }),
-            Self::Routes => ("Capabilities.routes", |all| all.routes.is_some()),
-            Self::Volumes => ("Capabilities.volumes", |all| all.volumes.is_some()),
+            Self::Core => true,
+            Self::LoadBalancersVolatile => declared.load_balancers.is_some_and(|one| one.volatile),
+            Self::NodeSetsDeltas => declared.node_sets.is_some_and(|one| one.deltas),
+            _ => {
+                let is_of = |method: &&Method| method.declared_by == self.declared_by();
+                let method = METHODS.iter().find(is_of);
+                method.is_some_and(|method| (method.is_declared)(&declared))
+            }
         }
     }
 }
