@@ -6,6 +6,7 @@
 use std::{io::IsTerminal, sync::Arc, time::Duration};
 
 use comfy_table::{Attribute, Cell, Table, presets};
+use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::{
     lease::Unbroken,
     node::NodeView,
@@ -56,7 +57,10 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
             "cannot plan: the provider does not serve load balancers".to_owned(),
         ));
     };
-    if !declared.plan {
+    if session
+        .as_ref()
+        .is_some_and(|s| !s.declares::<PlanLoadBalancerRequest>())
+    {
         warn!(
             "the provider cannot plan its changes of the cloud; showing what it would be \
              asked for"

@@ -101,8 +101,8 @@ impl Sweep<'_> {
         if nodes.is_empty() {
             return;
         }
-        let lists = self.instances.list
-            && self.instances.preference == LookupPreference::ListAll
+        // Without the list, the handshake has made it another preference.
+        let lists = self.instances.preference == LookupPreference::ListAll
             && too_large.as_ref() != Some(&self.session.boot_id);
         let unlisted = if lists { self.list(nodes).await } else { nodes };
         if !unlisted.is_empty() {

@@ -185,14 +185,16 @@ pub(super) async fn send<C: ProviderCall>(
 }
 
 impl Provider {
-    /// [`Shared::admit`], but not past the stop.
+    /// [`Shared::admit`], but not past the stop, and only where the provider declares the method.
     pub(super) async fn admit<M: MethodRequest>(
         &self,
         urgency: Urgency,
     ) -> Result<(Permit, Arc<Session>), Error> {
-        self.preconditions
-            .wait(M::METHOD.name, self.shared.admit(urgency))
-            .await?
+        let admitted = self.shared.admit(urgency);
+        let admitted = self.preconditions.wait(M::METHOD.name, admitted).await?;
+        let (permit, session) = admitted?;
+        session.offers::<M>()?;
+        Ok((permit, session))
     }
 }
 

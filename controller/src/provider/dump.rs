@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use outrigger_api::v1;
 use tokio::time::Instant;
 
 use super::{
@@ -74,7 +75,7 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
             lines,
             "instances: max_batch_size={} list={} prefixes={:?} visibility_delay={:?}",
             instances.max_batch_size,
-            instances.list,
+            session.declares::<v1::ListInstancesRequest>(),
             instances.prefixes,
             instances.visibility_delay
         )?;
@@ -85,8 +86,8 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
             lines,
             "load_balancers: list={} plan={} max_in_flight={} max_services_per_update={} \
              classes={:?} default_class={} configuration_revision={:?} volatile={}",
-            load_balancers.list,
-            load_balancers.plan,
+            session.declares::<v1::ListLoadBalancersRequest>(),
+            session.declares::<v1::PlanLoadBalancerRequest>(),
             load_balancers.max_in_flight,
             load_balancers.max_services_per_update,
             capability.classes,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
+use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, METHODS, MINOR, v1};
 use outrigger_core::{
     cidr::Cidr, effects::AllowedEffects, forbidden_addresses::ForbiddenAddresses,
     node::ownership::Prefixes, service::capability::Capability, text, volume::ServedVolumes,
@@ -154,6 +154,10 @@ pub(super) fn accept(
         bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
     };
     let offered = answer.capabilities.unwrap_or_default();
+    let declared = METHODS
+        .iter()
+        .filter(|method| (method.is_declared)(&offered));
+    let declared = declared.map(|method| method.name).collect();
     let effects = offered
         .effects
         .map(|effects| effects::accept(effects, &options.effect_prefixes))
@@ -199,6 +203,7 @@ pub(super) fn accept(
         )?,
         max_send_bytes: max_send,
         rates: answer.rate_limits.iter().filter_map(Rate::read).collect(),
+        declared,
         name,
     })
 }
@@ -275,7 +280,6 @@ fn accept_instances(
     )?;
     Ok(InstancesCapability {
         max_batch_size: limit(instances.max_batch_size, DEFAULT_BATCH, MAX_BATCH),
-        list: instances.list,
         preference,
         prefixes: Prefixes::new(name, prefixes).map_err(RefusedHandshake::bad)?,
         visibility_delay,
@@ -310,8 +314,6 @@ fn accept_load_balancers(
     };
     Ok(LoadBalancersCapability {
         capability: capability.into(),
-        list: offered.list,
-        plan: offered.plan,
         max_in_flight: limit(offered.max_in_flight, DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT),
         max_services_per_update: offered
             .max_services_per_update

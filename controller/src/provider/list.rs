@@ -105,7 +105,7 @@ impl Provider {
         let (permit, session) = self
             .admit::<v1::ListInstancesRequest>(purpose.into())
             .await?;
-        let offered = session.instances.as_ref().filter(|offered| offered.list);
+        let offered = session.instances.as_ref();
         let offered = offered.ok_or(Error::NotOffered { rpc })?;
         self.shared.metrics.asked(purpose);
         let Instances {

@@ -14,7 +14,7 @@ use outrigger_core::{
     targets::Targets,
 };
 
-use super::{Error, LoadBalancersCapability, Provider, Session, admission::Urgency, wire};
+use super::{Error, Provider, Session, admission::Urgency, wire};
 
 mod answer;
 mod list;
@@ -56,7 +56,6 @@ impl Provider {
     ) -> Result<LoadBalancerAnswer, Error> {
         let admitted = self.admit::<v1::GetLoadBalancerRequest>(Urgency::LoadBalancerChecks);
         let (permit, session) = admitted.await?;
-        offered(&session, v1::GetLoadBalancerRequest::METHOD.name)?;
         let request = |targets| v1::GetLoadBalancerRequest {
             context: None,
             service: Some(service_of(service, &session)),
@@ -82,7 +81,7 @@ impl Provider {
     ) -> Result<LoadBalancerAnswer, Error> {
         const RPC: &str = v1::EnsureLoadBalancerRequest::METHOD.name;
         ranges(service)?;
-        offered(&slot.session, RPC)?;
+        slot.session.offers::<v1::EnsureLoadBalancerRequest>()?;
         let input = input.await.ok_or(Error::Fenced { rpc: RPC })?;
         self.ensure(&slot, input).await
     }
@@ -124,7 +123,7 @@ impl Provider {
     ) -> Result<LoadBalancerAnswer, Error> {
         const RPC: &str = v1::DeleteLoadBalancerRequest::METHOD.name;
         let Slot { permit, session } = slot;
-        offered(&session, RPC)?;
+        session.offers::<v1::DeleteLoadBalancerRequest>()?;
         if !may_send() {
             return Err(Error::Fenced { rpc: RPC });
         }
@@ -144,14 +143,6 @@ impl Provider {
         self.offering(|session| session.load_balancers.is_some(), without)
             .await;
     }
-}
-
-fn offered<'a>(
-    session: &'a Session,
-    rpc: &'static str,
-) -> Result<&'a LoadBalancersCapability, Error> {
-    let offered = session.load_balancers.as_ref();
-    offered.ok_or(Error::NotOffered { rpc })
 }
 
 fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {

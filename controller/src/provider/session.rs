@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use outrigger_api::{Method, v1};
+use outrigger_api::{Method, MethodRequest, v1};
 use outrigger_core::{
     annotations::ReadAnnotations,
     effects::{AllowedEffects, DropCause, Effects, EffectsObject, RawEffects},
@@ -93,9 +93,23 @@ pub struct HandshakeResult {
     pub max_send_bytes: usize,
     /// Rates of the cloud.
     pub(super) rates: Box<[Rate]>,
+    /// Names of the methods whose capability is declared.
+    pub(super) declared: Box<[&'static str]>,
 }
 
 impl HandshakeResult {
+    /// Whether the provider declares the capability of a method.
+    pub fn declares<M: MethodRequest>(&self) -> bool {
+        self.declared.contains(&M::METHOD.name)
+    }
+
+    /// [`Error::NotOffered`] unless the provider declares the capability of a method.
+    pub(super) fn offers<M: MethodRequest>(&self) -> Result<(), Error> {
+        let rpc = M::METHOD.name;
+        let declared = self.declares::<M>().then_some(());
+        declared.ok_or(Error::NotOffered { rpc })
+    }
+
     /// The parts of the contract that loops call, and whether the provider serves them.
     pub(super) fn capabilities(&self) -> [(&'static str, bool); 4] {
         [
@@ -252,8 +266,6 @@ impl Session {
 pub struct InstancesCapability {
     /// Nodes in one call, 1 to 500.
     pub max_batch_size: usize,
-    /// Whether they can be listed.
-    pub list: bool,
     /// The cheapest lookup of the cloud.
     pub preference: v1::LookupPreference,
     /// Prefixes of the provider IDs that belong to this provider.
@@ -275,10 +287,6 @@ pub struct InstancesCapability {
 pub struct LoadBalancersCapability {
     /// The part that decides about a Service.
     pub capability: Arc<Capability>,
-    /// Whether they can be listed.
-    pub list: bool,
-    /// Whether a change can be planned without being made.
-    pub plan: bool,
     /// Calls that change something at one time, 1 to 256.
     pub max_in_flight: usize,
     /// Services in one update of targets, 1 to 200.

@@ -8,6 +8,7 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, stream};
+use outrigger_api::v1::ListLoadBalancersRequest;
 use outrigger_core::{
     condition::Status,
     service::{
@@ -145,13 +146,7 @@ impl ServiceLb {
 
     async fn report_orphans(&self, named: &mut HashSet<String>) {
         let session = self.parts.provider.session();
-        let lists = session.and_then(|session| {
-            session
-                .load_balancers
-                .as_ref()
-                .map(|declared| declared.list)
-        });
-        if lists != Some(true) {
+        if !session.is_some_and(|session| session.declares::<ListLoadBalancersRequest>()) {
             return;
         }
         // A Service that is deleted while the list is made may be in it, as one that is new.

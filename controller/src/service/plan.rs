@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
+use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::service::{
     ServiceView,
     ownership::Ownership,
@@ -79,9 +80,7 @@ pub async fn plan(
     now: Timestamp,
 ) -> Vec<Planned> {
     let session = provider.session();
-    let can_plan = session
-        .and_then(|session| Some(session.load_balancers.as_ref()?.plan))
-        .unwrap_or(false);
+    let can_plan = session.is_some_and(|session| session.declares::<PlanLoadBalancerRequest>());
     let intended = services.into_iter().filter_map(|service| {
         let action = intended(&service, facts, now)?;
         Some((service, action))

@@ -1,6 +1,7 @@
 use outrigger_api::v1::{
     CallClass, Capabilities, EffectsCapability, HandshakeResponse, InstancesCapability,
-    LoadBalancersCapability, LookupPreference, RateLimit, VolumeSourceKind,
+    ListLoadBalancersRequest, LoadBalancersCapability, LookupPreference, PlanLoadBalancerRequest,
+    RateLimit, VolumeSourceKind,
 };
 
 use outrigger_core::{
@@ -86,9 +87,9 @@ fn declarations_that_decide_about_a_service_are_taken_over() {
         });
     })
     .unwrap();
-    let load_balancers = session.load_balancers.unwrap();
-    assert!(load_balancers.list && load_balancers.plan);
-    let capability = load_balancers.capability;
+    assert!(session.declares::<ListLoadBalancersRequest>());
+    assert!(session.declares::<PlanLoadBalancerRequest>());
+    let capability = session.load_balancers.unwrap().capability;
     assert!(!capability.serves(None) && capability.serves(Some("fake.example/fast")));
     assert_eq!(&*capability.configuration_revision, "r1");
     assert!(capability.reads("read.example/x") && !capability.reads("other.example/x"));

@@ -1,6 +1,6 @@
 //! The list of load balancers that this cluster owns in the cloud, where a provider serves it.
 
-use outrigger_api::{MethodRequest, v1};
+use outrigger_api::v1;
 use outrigger_core::text;
 
 use crate::provider::{
@@ -50,14 +50,9 @@ impl Provider {
     /// # Errors
     /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
     pub async fn list_load_balancers(&self) -> Result<Vec<OwnedLoadBalancer>, Error> {
-        let rpc = v1::ListLoadBalancersRequest::METHOD.name;
         let (permit, session) = self
             .admit::<v1::ListLoadBalancersRequest>(Urgency::LoadBalancerChecks)
             .await?;
-        let offered = session.load_balancers.as_ref();
-        if !offered.is_some_and(|offered| offered.list) {
-            return Err(Error::NotOffered { rpc });
-        }
         let list = || ListRequest {
             message: v1::ListLoadBalancersRequest::default(),
             collector: Vec::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{service::ServiceView, targets::Targets, text};
 
-use super::{offered, ranges, service_of};
+use super::{ranges, service_of};
 use crate::provider::{Error, Provider, Session, admission::Urgency};
 
 /// Changes in one plan that are shown.
@@ -81,10 +81,6 @@ impl Provider {
         let (permit, session) = self
             .admit::<v1::PlanLoadBalancerRequest>(Urgency::LoadBalancerChecks)
             .await?;
-        let offered = offered(&session, rpc)?;
-        if !offered.plan {
-            return Err(Error::NotOffered { rpc });
-        }
         let shared = &self.shared;
         let request = |operation: v1::PlanOperation, targets| v1::PlanLoadBalancerRequest {
             context: None,

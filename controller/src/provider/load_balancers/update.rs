@@ -27,7 +27,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{EnsureInput, Slot, answer, offered, ranges, service_of};
+use super::{EnsureInput, Slot, answer, ranges, service_of};
 use crate::provider::{
     BatchAnswer, Error, Provider, Session, Shared,
     batch::{AnsweredCall, Asked, BatchObject, read_outcome, take_batch},
@@ -116,7 +116,7 @@ impl Provider {
     ) -> (Vec<TargetsUpdate>, Option<UpdateResults>) {
         let mut waiting = VecDeque::new();
         for TargetsUpdate(asked) in updates {
-            let offered = offered(&slot.session, RPC).map(drop);
+            let offered = slot.session.offers::<v1::UpdateLoadBalancerNodesRequest>();
             match offered.and_then(|()| ranges(&asked.object.0)) {
                 Ok(_) => waiting.push_back(asked),
                 Err(error) => asked.fail(error),

@@ -1,6 +1,6 @@
 //! All routes of this cluster.
 
-use outrigger_api::{MethodRequest, v1};
+use outrigger_api::v1;
 use outrigger_core::route::{ObservedRoute, RouteFault};
 use tracing::warn;
 
@@ -45,13 +45,9 @@ impl Provider {
     /// # Errors
     /// Any [`Error`]: a list that is not complete is one.
     pub async fn list_routes(&self) -> Result<Vec<ObservedRoute>, Error> {
-        let rpc = v1::ListRoutesRequest::METHOD.name;
         let (permit, session) = self
             .admit::<v1::ListRoutesRequest>(Urgency::RouteList)
             .await?;
-        if session.routes.is_none() {
-            return Err(Error::NotOffered { rpc });
-        }
         let list = || ListRequest {
             message: v1::ListRoutesRequest::default(),
             collector: CheckedRoutes::default(),

@@ -29,17 +29,16 @@ fn declared_values_are_kept_within_bounds() {
 #[test]
 fn load_balancers_are_declared_within_bounds() {
     let declared = |change: fn(&mut LoadBalancersCapability)| {
-        capabilities(|offered| change(offered.load_balancers.get_or_insert_default()))
-            .unwrap()
-            .load_balancers
-            .unwrap()
+        capabilities(|offered| change(offered.load_balancers.get_or_insert_default())).unwrap()
     };
-    let least = declared(|_| {});
+    let session = declared(|_| {});
+    assert!(!session.declares::<ListLoadBalancersRequest>());
+    assert!(!session.declares::<PlanLoadBalancerRequest>());
+    let least = session.load_balancers.unwrap();
     assert_eq!(
         (least.max_in_flight, least.max_services_per_update),
         (16, 1)
     );
-    assert!(!least.list && !least.plan);
     let capability = &least.capability;
     assert_eq!(&*capability.provider, "fake");
     assert!(capability.serves(None) && capability.reads("any.example/x"));
@@ -48,6 +47,7 @@ fn load_balancers_are_declared_within_bounds() {
         load_balancers.max_in_flight = 1_000_000;
         load_balancers.max_services_per_update = 1_000_000;
     });
+    let most = most.load_balancers.unwrap();
     assert_eq!(
         (most.max_in_flight, most.max_services_per_update),
         (256, 200)

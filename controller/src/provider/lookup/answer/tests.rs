@@ -33,7 +33,6 @@ fn fresh() -> LookupCall {
 fn instances() -> InstancesCapability {
     InstancesCapability {
         max_batch_size: 100,
-        list: false,
         preference: v1::LookupPreference::Batch,
         prefixes: Prefixes::new("fake", ["fake://"]).unwrap(),
         visibility_delay: std::time::Duration::ZERO,
