@@ -40,6 +40,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     tonic_prost_build::configure()
         .emit_rerun_if_changed(false)
+        // A server names the methods that it serves; the others are UNIMPLEMENTED.
+        .generate_default_stubs(true)
         // google.rpc comes from the crate that also knows how to put it into a status.
         .extern_path(".google.rpc.Status", "::tonic_types::Status")
         .compile_fds(descriptors)?;

@@ -167,13 +167,4 @@ impl InstancesService for Service {
         self.asked.lock().extend(nodes);
         Ok(Response::new(v1::BatchGetInstancesResponse { results }))
     }
-
-    type ListInstancesStream = stream::Pending<Result<v1::ListInstancesResponse, Status>>;
-
-    async fn list_instances(
-        &self,
-        _: Request<v1::ListInstancesRequest>,
-    ) -> Result<Response<Self::ListInstancesStream>, Status> {
-        Err(Status::unimplemented("scripted"))
-    }
 }

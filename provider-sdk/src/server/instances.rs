@@ -32,12 +32,10 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
         self.core.batch(request, look_up, outcome).await
     }
 
-    type ListInstancesStream = Answers<v1::ListInstancesResponse>;
-
     async fn list_instances(
         &self,
         request: Request<v1::ListInstancesRequest>,
-    ) -> Result<Response<Self::ListInstancesStream>, Status> {
+    ) -> Result<Response<Answers<v1::ListInstancesResponse>>, Status> {
         let instances = Arc::clone(&self.instances);
         let list = async move |ctx, request: v1::ListInstancesRequest, mut sink: InstanceSink| {
             let query = Query::from_wire(request.view(), request.max_staleness);

@@ -93,12 +93,10 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         self.0.core.unary(request, ensure).await
     }
 
-    type UpdateLoadBalancerNodesStream = Answers<v1::UpdateLoadBalancerNodesResponse>;
-
     async fn update_load_balancer_nodes(
         &self,
         request: Request<v1::UpdateLoadBalancerNodesRequest>,
-    ) -> Result<Response<Self::UpdateLoadBalancerNodesStream>, Status> {
+    ) -> Result<Response<Answers<v1::UpdateLoadBalancerNodesResponse>>, Status> {
         use v1::load_balancer_result::Outcome;
         let shared = Arc::clone(&self.0);
         let update = async move |ctx: Context,
@@ -153,12 +151,10 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         self.0.core.unary(request, delete).await
     }
 
-    type ListLoadBalancersStream = Answers<v1::ListLoadBalancersResponse>;
-
     async fn list_load_balancers(
         &self,
         request: Request<v1::ListLoadBalancersRequest>,
-    ) -> Result<Response<Self::ListLoadBalancersStream>, Status> {
+    ) -> Result<Response<Answers<v1::ListLoadBalancersResponse>>, Status> {
         let shared = Arc::clone(&self.0);
         let list = async move |ctx, _, mut sink: LoadBalancerSink| {
             shared

@@ -39,12 +39,10 @@ impl<R: Routes> RoutesRpc<R> {
 
 #[tonic::async_trait]
 impl<R: Routes> RoutesService for RoutesRpc<R> {
-    type ListRoutesStream = Answers<v1::ListRoutesResponse>;
-
     async fn list_routes(
         &self,
         request: Request<v1::ListRoutesRequest>,
-    ) -> Result<Response<Self::ListRoutesStream>, Status> {
+    ) -> Result<Response<Answers<v1::ListRoutesResponse>>, Status> {
         let changes = Arc::clone(&self.changes);
         let list = async move |ctx, _, mut sink: RouteSink| {
             changes.routes.list_routes(&ctx, &mut sink).await?;

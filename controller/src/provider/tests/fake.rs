@@ -6,7 +6,6 @@ mod volumes;
 
 use std::{
     fmt, io,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -37,6 +36,7 @@ use tonic_types::{ErrorDetails, StatusExt, pb};
 use tower::ServiceBuilder;
 
 use crate::provider::{ByteStream, Connect, Connecting};
+use load_balancers::Messages;
 
 pub(in crate::provider) use load_balancers::{Balancers, Step, outcome, ready, say, taken, unsaid};
 pub(in crate::provider) use routes::{FakeRoutes, done, gone};
@@ -399,13 +399,10 @@ impl InstancesService for Fake {
         reply.play().await
     }
 
-    type ListInstancesStream =
-        Pin<Box<dyn tokio_stream::Stream<Item = Result<v1::ListInstancesResponse, Status>> + Send>>;
-
     async fn list_instances(
         &self,
         _: Request<v1::ListInstancesRequest>,
-    ) -> Result<Response<Self::ListInstancesStream>, Status> {
+    ) -> Result<Response<Messages<v1::ListInstancesResponse>>, Status> {
         let messages = std::mem::take(&mut *self.on_list.lock());
         Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
     }

@@ -83,16 +83,8 @@ impl Balancing {
     }
 }
 
-fn unimplemented() -> Status {
-    Status::unimplemented("scripted")
-}
-
 #[tonic::async_trait]
 impl LoadBalancersService for Balancer {
-    type ListLoadBalancersStream = stream::Pending<Result<v1::ListLoadBalancersResponse, Status>>;
-    type UpdateLoadBalancerNodesStream =
-        BoxStream<'static, Result<v1::UpdateLoadBalancerNodesResponse, Status>>;
-
     async fn ensure_load_balancer(
         &self,
         request: Request<v1::EnsureLoadBalancerRequest>,
@@ -120,7 +112,10 @@ impl LoadBalancersService for Balancer {
     async fn update_load_balancer_nodes(
         &self,
         request: Request<v1::UpdateLoadBalancerNodesRequest>,
-    ) -> Result<Response<Self::UpdateLoadBalancerNodesStream>, Status> {
+    ) -> Result<
+        Response<BoxStream<'static, Result<v1::UpdateLoadBalancerNodesResponse, Status>>>,
+        Status,
+    > {
         let services = request.into_inner().items;
         let results = services.into_iter().map(|service| {
             let answer = v1::LoadBalancerAnswer {
@@ -137,26 +132,5 @@ impl LoadBalancersService for Balancer {
         });
         let results: Vec<_> = results.collect();
         Ok(Response::new(Box::pin(stream::iter(results))))
-    }
-
-    async fn get_load_balancer(
-        &self,
-        _: Request<v1::GetLoadBalancerRequest>,
-    ) -> Result<Response<v1::GetLoadBalancerResponse>, Status> {
-        Err(unimplemented())
-    }
-
-    async fn list_load_balancers(
-        &self,
-        _: Request<v1::ListLoadBalancersRequest>,
-    ) -> Result<Response<Self::ListLoadBalancersStream>, Status> {
-        Err(unimplemented())
-    }
-
-    async fn plan_load_balancer(
-        &self,
-        _: Request<v1::PlanLoadBalancerRequest>,
-    ) -> Result<Response<v1::PlanLoadBalancerResponse>, Status> {
-        Err(unimplemented())
     }
 }

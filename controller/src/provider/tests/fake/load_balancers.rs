@@ -277,12 +277,10 @@ impl LoadBalancersService for Fake {
         }))
     }
 
-    type UpdateLoadBalancerNodesStream = Messages<v1::UpdateLoadBalancerNodesResponse>;
-
     async fn update_load_balancer_nodes(
         &self,
         request: Request<v1::UpdateLoadBalancerNodesRequest>,
-    ) -> Result<Response<Self::UpdateLoadBalancerNodesStream>, Status> {
+    ) -> Result<Response<Messages<v1::UpdateLoadBalancerNodesResponse>>, Status> {
         let request = request.into_inner();
         let steps = Arc::clone(&*self.balancers.on_update.lock())(&request);
         let targets = request.targets.clone();
@@ -304,12 +302,10 @@ impl LoadBalancersService for Fake {
         }))
     }
 
-    type ListLoadBalancersStream = Messages<v1::ListLoadBalancersResponse>;
-
     async fn list_load_balancers(
         &self,
         _: Request<v1::ListLoadBalancersRequest>,
-    ) -> Result<Response<Self::ListLoadBalancersStream>, Status> {
+    ) -> Result<Response<Messages<v1::ListLoadBalancersResponse>>, Status> {
         let steps = std::mem::take(&mut *self.balancers.on_list.lock());
         Ok(Response::new(play(steps)))
     }

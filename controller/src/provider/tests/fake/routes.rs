@@ -58,12 +58,10 @@ pub(in crate::provider) fn gone(route: &v1::Route) -> v1::RouteResult {
 
 #[tonic::async_trait]
 impl RoutesService for Fake {
-    type ListRoutesStream = Messages<v1::ListRoutesResponse>;
-
     async fn list_routes(
         &self,
         _: Request<v1::ListRoutesRequest>,
-    ) -> Result<Response<Self::ListRoutesStream>, Status> {
+    ) -> Result<Response<Messages<v1::ListRoutesResponse>>, Status> {
         let steps = std::mem::take(&mut *self.routes.on_list.lock());
         Ok(Response::new(play(steps)))
     }
