@@ -67,6 +67,11 @@ func NotManaged(reason string) Lookup { return Lookup{NotManaged: &v1.NotManaged
 // Failed is the error of one lookup; the Node stays as it is.
 func Failed(err error) Lookup { return Lookup{Err: err} }
 
+// declareInstances declares the optional methods that there are.
+func declareInstances(offered *v1.InstancesCapability, served Instances) {
+	_, offered.List = served.(InstanceLister)
+}
+
 type instancesRPC struct {
 	v1.UnimplementedInstancesServiceServer
 	core      *core

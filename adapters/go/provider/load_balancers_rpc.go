@@ -18,6 +18,12 @@ import (
 // keyPatience is how long a call waits for another of its Service: an update must not fall silent because of one.
 const keyPatience = 10 * time.Second
 
+// declareLoadBalancers declares the optional methods that there are.
+func declareLoadBalancers(offered *v1.LoadBalancersCapability, served LoadBalancers) {
+	_, offered.List = served.(LoadBalancerLister)
+	_, offered.Plan = served.(LoadBalancerPlanner)
+}
+
 // loadBalancersRPC resolves targets and serialises changes before a vendor's handler, and checks its answers.
 type loadBalancersRPC struct {
 	v1.UnimplementedLoadBalancersServiceServer

@@ -79,14 +79,13 @@ func (p *Provider) capabilities() *v1.Capabilities {
 	offered := &v1.Capabilities{Effects: p.Effects}
 	if p.Instances != nil {
 		offered.Instances = copied(p.InstancesCapability)
-		_, offered.Instances.List = p.Instances.(InstanceLister)
+		declareInstances(offered.Instances, p.Instances)
 		orDefault(&offered.Instances.MaxBatchSize, 100)
 	}
 	if p.LoadBalancers != nil {
 		offered.NodeSets = &v1.NodeSetsCapability{Deltas: true}
 		offered.LoadBalancers = copied(p.LoadBalancersCapability)
-		_, offered.LoadBalancers.List = p.LoadBalancers.(LoadBalancerLister)
-		_, offered.LoadBalancers.Plan = p.LoadBalancers.(LoadBalancerPlanner)
+		declareLoadBalancers(offered.LoadBalancers, p.LoadBalancers)
 		orDefault(&offered.LoadBalancers.MaxServicesPerUpdate, 100)
 	}
 	if p.Routes != nil {
