@@ -1,7 +1,7 @@
 //! The conformance suite against each defect: its cases fail by it, and no other does.
 //!
 //! A run has the areas of cases that the defect concerns. The whole suite for each defect takes minutes:
-//! `cargo test --package outrigger-provider-mock --test defects -- --ignored`. `DEFECTS=NAME,NAME` chooses some.
+//! `cargo test --package outrigger-provider-mock --features defects --test defects -- --ignored`. `DEFECTS=NAME,NAME` chooses some.
 
 #![allow(
     clippy::unwrap_used,
