@@ -155,7 +155,7 @@ func TestABatchAnswersWhatItHasBeforeTheDeadline(t *testing.T) {
 	for index := range 30 {
 		request.Items = append(request.Items, &v1.Node{Name: fmt.Sprint(index)})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(ctx, request)
 	if err != nil || len(response.Results) != len(request.Items) {
