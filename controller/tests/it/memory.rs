@@ -199,6 +199,7 @@ async fn of_an_account_with_many_machines_only_those_of_nodes_are_kept() {
         assert_eq!(stage.controller.lines(refused), 0, "{refused}");
     }
     stays_small("after some lists", &mut stage.controller);
-    let more = peak(&mut stage.controller) - before;
+    // The kernel counts a little behind.
+    let more = peak(&mut stage.controller).saturating_sub(before);
     println!("{} KiB more for {count} machines", more >> 10);
 }
