@@ -21,7 +21,7 @@ use super::{
     details::Checked,
     metrics::ProviderMetrics,
     preconditions::Preconditions,
-    raw::{self, ONE_OBJECT},
+    raw::{self, MessageLimits, ONE_OBJECT},
 };
 
 /// A call of a method of the contract.
@@ -134,13 +134,6 @@ pub(super) enum Renewal {
 
 /// Requests for a renewal, with the generation of the session that is to be renewed.
 pub(super) type Renewals = mpsc::Receiver<(u64, Renewal)>;
-
-/// Largest messages, in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MessageLimits {
-    pub(super) send: usize,
-    pub(super) receive: usize,
-}
 
 /// Makes a call and reads how it ended. Dropping the future cancels the call.
 pub(super) async fn send<C: ProviderCall>(

@@ -10,8 +10,9 @@ use tracing::{debug, warn};
 use super::{
     Connect, DownCause, Error, Options, Session, Shared,
     admission::CallClass,
-    call::{MessageLimits, Renewals, send},
+    call::{Renewals, send},
     handshake::{self, RefusedHandshake},
+    raw::MessageLimits,
     session::HandshakeResult,
     socket,
     transport::ProviderConnection,

@@ -11,11 +11,11 @@ use tonic::{Request, Status};
 use super::{
     Error, Session, Shared,
     admission::Permit,
-    call::{MessageLimits, ProviderCall},
+    call::ProviderCall,
     details::Checked,
     footprint::{self, Value},
     preconditions::Preconditions,
-    raw,
+    raw::{self, MessageLimits},
 };
 
 /// More than any cluster has of anything: a list that does not end.

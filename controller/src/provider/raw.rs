@@ -15,7 +15,14 @@ use tonic::{
 };
 use tonic_prost::ProstEncoder;
 
-use super::{call::MessageLimits, details::Checked, footprint};
+use super::{details::Checked, footprint};
+
+/// Largest messages, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MessageLimits {
+    pub(super) send: usize,
+    pub(super) receive: usize,
+}
 
 /// Largest answer about one object, in bytes: with all that the contract allows it is a quarter of this.
 pub(super) const ONE_OBJECT: usize = 256 << 10;

@@ -24,13 +24,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{
-    Error,
-    admission::Rate,
-    call::{MessageLimits, without},
-    details::Checked,
-    error::is_cut_off,
-    transport::ProviderConnection,
-    volumes::VolumesCapability,
+    Error, admission::Rate, call::without, details::Checked, error::is_cut_off, raw::MessageLimits,
+    transport::ProviderConnection, volumes::VolumesCapability,
 };
 use crate::telemetry::Repeats;
 

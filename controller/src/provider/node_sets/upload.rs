@@ -13,9 +13,10 @@ use tonic::{Request, Status};
 use super::{SET_ID, SYNC};
 use crate::provider::{
     Error, Session,
-    call::{MessageLimits, ProviderCall},
+    call::ProviderCall,
     details::Checked,
-    raw, wire,
+    raw::{self, MessageLimits},
+    wire,
 };
 
 /// Bytes of a chunk, unless the provider accepts less.

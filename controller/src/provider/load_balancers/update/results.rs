@@ -11,10 +11,10 @@ use tokio::{sync::mpsc, time::timeout};
 use tonic::{Request, Status};
 
 use crate::provider::{
-    call::{MessageLimits, ProviderCall},
+    call::ProviderCall,
     details::Checked,
     gather::silence,
-    raw,
+    raw::{self, MessageLimits},
 };
 
 /// The request, and where its results go.
