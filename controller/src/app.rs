@@ -112,7 +112,9 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let webhooks = config.webhook.as_ref();
     let webhooks = webhooks.filter(|_| config.plan.is_none());
     let webhooks = webhooks.map(webhooks::bind).transpose()?;
-    let pages = Pages::new(&config, move |verbosity| telemetry.set_verbosity(verbosity));
+    let pages = Pages::new(config.pages.clone(), move |verbosity| {
+        telemetry.set_verbosity(verbosity);
+    });
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let kube = config

@@ -10,6 +10,7 @@ pub mod catalogue;
 mod check;
 mod command_line;
 pub mod config;
+mod configz;
 pub mod controllers;
 pub mod features;
 mod flags;
@@ -21,7 +22,7 @@ use std::{collections::BTreeMap, error::Error, ffi::OsString, io::Write, process
 
 use clap::error::{ContextKind, ContextValue};
 
-use self::{command_line::CommandLine, flags::Flags};
+use self::command_line::CommandLine;
 
 use crate::VERSION;
 
@@ -123,19 +124,12 @@ pub fn parse_from(args: &[String], env: &BTreeMap<String, String>) -> Result<Con
         return Err(Exit::content(text));
     }
     let values = catalogue::values(&command, &matches, &line);
-    check_all(flags, &line).map(|config| Config {
-        flags: values,
-        ..config
-    })
-}
-
-fn check_all(flags: Flags, line: &CommandLine) -> Result<Config, Exit> {
-    check::check(flags, line).map_err(|errors| {
+    check::check(flags, values, &line).map_err(|errors| {
         let errors = match &errors[..] {
             [error] => error.clone(),
             errors => format!("[{}]", errors.join(", ")),
         };
-        let mut lines = check::notices(line);
+        let mut lines = check::notices(&line);
         lines.push(errors);
         Exit::refused(lines.join("\n") + "\n")
     })

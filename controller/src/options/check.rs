@@ -5,15 +5,17 @@ use std::{path::PathBuf, time::Duration};
 use super::{
     catalogue::{self, Flag, Parity},
     command_line::CommandLine,
-    config::{ApiSettings, Config, Route},
+    config::{ApiSettings, Config, FlagValue, Route},
+    configz,
     controllers::Controllers,
+    features::Feature,
     flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
     values::GoDuration,
 };
 use crate::{
     kube::client::{Budget, Source},
     provider::Cluster,
-    serving::settings::Debugging,
+    serving::settings::PageSettings,
 };
 
 /// A flag by its name, which is the name of its field, and its value.
@@ -112,12 +114,17 @@ fn name(path: &str) -> String {
 ///
 /// # Errors
 /// A sentence for each mistake.
-pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<String>> {
+pub(super) fn check(
+    flags: Flags,
+    values: Vec<FlagValue>,
+    line: &CommandLine,
+) -> Result<Config, Vec<String>> {
     let mut findings = Findings::default();
     let f = &mut findings;
     let features = flags.generic.feature_gates.clone();
     f.warnings.extend(features.warning());
 
+    let flagz = features.enabled(Feature::ComponentFlagz);
     let controllers = Controllers::evaluate(&flags.generic.controllers.0);
     let controllers = controllers.unwrap_or_else(|unknown| {
         f.errors.extend(unknown);
@@ -171,7 +178,6 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         controllers,
         controller_start_interval,
         shutdown_grace,
-        features,
         cluster,
         provider,
         node,
@@ -185,14 +191,16 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         webhook,
         authentication,
         authorization,
-        debugging: Debugging {
+        pages: PageSettings {
+            configz: configz::object(&values),
+            flagz: flagz.then(|| values.iter().map(FlagValue::pair).collect()),
+            statusz: features.enabled(Feature::ComponentStatusz),
             profiling: flags.debugging.profiling.0,
-            contention: flags.debugging.contention_profiling.0,
         },
         logging,
         notices: notices(line),
         warnings,
-        flags: Vec::new(),
+        flags: values,
     })
 }
 

@@ -4,14 +4,14 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Terms, route::RouteRange};
 
-use super::{controllers::Controllers, features::FeatureGates, migration::Migration};
+use super::{controllers::Controllers, migration::Migration};
 use crate::{
     kube::client::{Budget, Source},
     lifecycle::LifecycleSettings,
     node::NodeSettings,
     provider::{Cluster, Endpoint},
     service::ServiceSettings,
-    serving::settings::{Authentication, Authorization, Debugging, Serving},
+    serving::settings::{Authentication, Authorization, PageSettings, Serving},
     telemetry::Logging,
     webhook::{Webhook, WebhookAddress},
 };
@@ -30,8 +30,6 @@ pub struct Config {
     /// `--shutdown-grace-period`: how long calls in flight may last after the first
     /// termination signal.
     pub shutdown_grace: Duration,
-    /// Switches of unfinished or contested behaviour.
-    pub features: FeatureGates,
     /// Facts of the cluster for providers.
     pub cluster: Cluster,
     /// How the provider is reached and who it must be.
@@ -58,8 +56,8 @@ pub struct Config {
     pub authentication: Authentication,
     /// Their authorization.
     pub authorization: Authorization,
-    /// Contents of `/debug` on the HTTPS server.
-    pub debugging: Debugging,
+    /// Pages for people on the HTTPS server.
+    pub pages: PageSettings,
     /// Levels and formats of the log.
     pub logging: Logging,
     /// Lines for standard error before anything is logged: use of deprecated flags.
@@ -163,6 +161,12 @@ pub struct WebhookSettings {
     pub address: WebhookAddress,
     /// `--register-webhooks`.
     pub register: bool,
+}
+
+impl FlagValue {
+    pub(super) fn pair(&self) -> (String, String) {
+        (self.name.clone(), self.value.clone())
+    }
 }
 
 impl Config {

@@ -1,25 +1,15 @@
 //! Pages for people: `/configz`, `/flagz`, `/statusz` and what is under `/debug`.
 
-mod configz;
 mod debug;
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use jiff::{Timestamp, tz::TimeZone};
 use parking_lot::RwLock;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::answer::{self, Answer};
-use crate::{
-    VERSION,
-    options::{
-        Config,
-        config::FlagValue,
-        features::{Feature, FeatureGates},
-    },
-    serving::settings::Debugging,
-};
+use crate::{VERSION, serving::settings::PageSettings};
 
 const NAME: &str = "cloud-controller-manager";
 
@@ -48,10 +38,7 @@ type Dump = Arc<dyn Fn() -> String + Send + Sync>;
 /// Contents of the pages. Clones share the dumps.
 #[derive(Clone)]
 pub struct Pages {
-    configz: Arc<Value>,
-    flags: Arc<[FlagValue]>,
-    debugging: Debugging,
-    features: FeatureGates,
+    settings: Arc<PageSettings>,
     set_verbosity: SetVerbosity,
     dumps: Arc<RwLock<BTreeMap<String, Dump>>>,
     started: Timestamp,
@@ -60,12 +47,12 @@ pub struct Pages {
 
 impl Pages {
     /// Pages of a process that starts now; `PUT /debug/flags/v` ends in `set_verbosity`.
-    pub fn new(config: &Config, set_verbosity: impl Fn(u32) + Send + Sync + 'static) -> Self {
+    pub fn new(
+        settings: PageSettings,
+        set_verbosity: impl Fn(u32) + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            configz: Arc::new(configz::of(&config.flags)),
-            flags: config.flags.clone().into(),
-            debugging: config.debugging,
-            features: config.features.clone(),
+            settings: Arc::new(settings),
             set_verbosity: Arc::new(set_verbosity),
             dumps: Arc::default(),
             started: Timestamp::now(),
@@ -79,16 +66,16 @@ impl Pages {
     }
 
     pub(super) fn configz(&self) -> Answer {
-        answer::json(&self.configz)
+        answer::json(&self.settings.configz)
     }
 
     /// In the format of Kubernetes' z-pages.
     pub(super) fn flagz(&self) -> Answer {
-        if !self.features.enabled(Feature::ComponentFlagz) {
+        let Some(flags) = &self.settings.flagz else {
             return answer::not_found();
-        }
+        };
         let mut page = format!("\n{NAME} flags\n{WARNING}\n\n");
-        for FlagValue { name, value, .. } in &*self.flags {
+        for (name, value) in flags {
             let _ = writeln!(page, "{name}={value}");
         }
         answer::text(page)
@@ -96,7 +83,7 @@ impl Pages {
 
     /// In the format of Kubernetes' z-pages.
     pub(super) fn statusz(&self) -> Answer {
-        if !self.features.enabled(Feature::ComponentStatusz) {
+        if !self.settings.statusz {
             return answer::not_found();
         }
         let paths: Vec<_> = PATHS.into_iter().filter(|path| self.serves(path)).collect();
@@ -114,8 +101,8 @@ impl Pages {
 
     fn serves(&self, path: &str) -> bool {
         match path {
-            "/debug/" => self.debugging.profiling,
-            "/flagz" => self.features.enabled(Feature::ComponentFlagz),
+            "/debug/" => self.settings.profiling,
+            "/flagz" => self.settings.flagz.is_some(),
             _ => true,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
+use serde_json::Value;
+
 /// One HTTPS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serving {
@@ -130,11 +132,15 @@ pub struct Authorization {
     pub unauthorized_ttl: Duration,
 }
 
-/// Contents of `/debug` on the HTTPS server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Debugging {
-    /// `--profiling`.
+/// Pages for people on the HTTPS server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageSettings {
+    /// The object of `/configz`.
+    pub configz: Value,
+    /// Names and values of all flags for `/flagz`; absent: there is no such page.
+    pub flagz: Option<Vec<(String, String)>>,
+    /// Whether there is `/statusz`.
+    pub statusz: bool,
+    /// `--profiling`: whether there is anything below `/debug/`.
     pub profiling: bool,
-    /// `--contention-profiling`.
-    pub contention: bool,
 }

@@ -75,7 +75,7 @@ fn begin(flags: &[&str], cluster: Cluster, registry: Registry) -> Running {
     let access = Arc::new(access.unwrap());
     let verbosity = Arc::new(AtomicU32::new(0));
     let set = Arc::clone(&verbosity);
-    let pages = Pages::new(&config, move |v| set.store(v, Relaxed));
+    let pages = Pages::new(config.pages, move |v| set.store(v, Relaxed));
     let checks = Checks::default();
     let parts = ServerParts {
         checks: checks.clone(),

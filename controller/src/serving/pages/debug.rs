@@ -17,7 +17,7 @@ impl Pages {
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
-        if !self.debugging.profiling {
+        if !self.settings.profiling {
             return answer::not_found();
         }
         match path {

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::options::{catalogue, config::FlagValue};
+use super::{catalogue, config::FlagValue};
 
 const GROUP: &str = "cloudcontrollermanager.config.k8s.io";
 
 /// The whole page. Fields of upstream without a flag of ours are left out.
-pub(super) fn of(flags: &[FlagValue]) -> Value {
+pub(super) fn object(flags: &[FlagValue]) -> Value {
     let mut object = json!({
         "kind": "CloudControllerManagerConfiguration",
         "apiVersion": format!("{GROUP}/v1alpha1"),
@@ -60,7 +60,7 @@ mod tests {
             value: value.into(),
             explicit: false,
         });
-        let page = of(&flags);
+        let page = object(&flags);
         let config = &page["cloudcontrollermanager.config.k8s.io"];
         assert_eq!(config["kind"], "CloudControllerManagerConfiguration");
         assert_eq!(config["Generic"]["Port"], 10258);
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn without_flags_the_page_has_upstreams_fields() {
         let config = options::parse_from(&[], &BTreeMap::new()).unwrap();
-        let page = serde_json::to_string_pretty(&of(&config.flags)).unwrap();
+        let page = serde_json::to_string_pretty(&object(&config.flags)).unwrap();
         expect![[r#"
             {
               "cloudcontrollermanager.config.k8s.io": {
