@@ -1,5 +1,5 @@
-//! The documents name what exists: links lead somewhere, metrics are listed, and what
-//! `docs/troubleshooting.md` quotes is in the code.
+//! Names mean what exists: tests, metrics and quotes that the documents name are in the code, one public name of
+//! the controller is one type, and no field of a log line hides its text.
 
 #![allow(
     clippy::expect_used,
@@ -42,16 +42,6 @@ fn prose(text: &str) -> String {
     parts.collect::<Vec<_>>().join("\n")
 }
 
-/// The anchor that GitHub gives a heading.
-fn anchor(heading: &str) -> String {
-    let kept = heading.trim().chars().filter_map(|c| match c {
-        ' ' | '-' => Some('-'),
-        c if c.is_alphanumeric() || c == '_' => Some(c),
-        _ => None,
-    });
-    kept.collect::<String>().to_lowercase()
-}
-
 /// `path` without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
@@ -63,36 +53,6 @@ fn plain(path: &Path) -> PathBuf {
         }
     }
     plain
-}
-
-#[test]
-fn links_lead_somewhere() {
-    let pages = pages();
-    let mut dead = Vec::new();
-    for (page, text) in &pages {
-        let prose = prose(text);
-        for link in prose.split("](").skip(1) {
-            let link = link.split([')', ' ']).next().unwrap_or_default();
-            if link.starts_with("http") {
-                continue;
-            }
-            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
-            let target = match path {
-                "" => page.clone(),
-                path => plain(&page.with_file_name(path)),
-            };
-            let has_heading = || {
-                let text = pages.get(&target).map_or("", |text| text);
-                text.lines()
-                    .filter_map(|line| line.strip_prefix('#'))
-                    .any(|line| anchor(line.trim_start_matches('#')) == heading)
-            };
-            if !Path::new(ROOT).join(&target).exists() || !(heading.is_empty() || has_heading()) {
-                dead.push(format!("{}: {link}", page.display()));
-            }
-        }
-    }
-    assert!(dead.is_empty(), "dead links: {dead:#?}");
 }
 
 /// A page that names a test as the proof of a sentence links its file: [`name`](path.rs).
@@ -286,4 +246,35 @@ fn no_log_line_loses_its_text_to_a_field() {
         .map(|(path, _)| path)
         .collect();
     assert!(wrong.is_empty(), "a field named message: {wrong:?}");
+}
+
+/// One type has a public name in `controller/`, except `Error`: in the standard library's way it is the error of
+/// the module that it is imported from, and a module with two of them writes their modules (`provider::Error`).
+#[test]
+fn a_public_name_of_the_controller_means_one_type() {
+    let mut sources = BTreeMap::new();
+    texts("controller", "rs", &mut sources);
+    let mut places: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
+    for (path, text) in &sources {
+        let text_of_tests = ["tests", "fixture", "benches"];
+        let path_text = path.to_string_lossy();
+        let is_test = path_text
+            .split(['/', '.'])
+            .any(|part| text_of_tests.contains(&part));
+        for line in text
+            .lines()
+            .filter(|line| line.starts_with("pub") && !is_test)
+        {
+            let mut words = line.split([' ', '<', '(', ')', ';', ':', '{']);
+            let is_kind = |word: &str| ["struct", "enum", "trait", "type"].contains(&word);
+            if words.any(is_kind)
+                && let Some(name) = words.next()
+            {
+                places.entry(name).or_default().push(path);
+            }
+        }
+    }
+    assert!(places.len() > 300, "only {} names found", places.len());
+    places.retain(|name, places| *name != "Error" && places.len() > 1);
+    assert!(places.is_empty(), "names that mean two types: {places:#?}");
 }

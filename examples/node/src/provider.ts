@@ -15,7 +15,7 @@ import { NodeSets } from "./nodeSets.js";
 
 /** Of the contract. */
 const MINOR = 1;
-/** In both directions; grpc-js accepts as much unless it is told otherwise. */
+/** In both directions; grpc-js accepts as much by default. */
 const MAX_MESSAGE_BYTES = 4 << 20;
 
 export function provider(cloud: Cloud) {

@@ -1,6 +1,6 @@
 // The fake cloud of upstream's own tests, as a provider. Where it answers the same about each object, it looks
-// here: the machines are those of its list, and a load balancer is there once it was made. It can be told to
-// refuse calls, and has limits, since the errors of a cloud are half of a provider.
+// here: the machines are those of its list, and a load balancer is there once it was made. It refuses
+// calls on request, and has limits, since the errors of a cloud are half of a provider.
 //
 //	FAKE_MACHINES  names of its machines, separated by commas; with =off one that is stopped
 //	FAKE_LIMIT     most load balancers, and most routes; empty: any number

@@ -27,7 +27,7 @@ type Client struct {
 	Health *Health
 }
 
-// NewClient makes a client; nothing is called. baseURL is DefaultURL but for tests and gateways.
+// NewClient makes a client; nothing is called. baseURL is DefaultURL except in tests and behind gateways.
 func NewClient(baseURL string, token Token, userAgent string) (*Client, error) {
 	base, err := url.Parse(baseURL)
 	if err != nil || base.Host == "" || (base.Scheme != "https" && base.Scheme != "http") {

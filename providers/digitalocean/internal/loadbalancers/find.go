@@ -46,7 +46,7 @@ func clusterTag(ctx context.Context) (string, error) {
 	uid := provider.CallOf(ctx).Cluster.UID
 	if !isTag(uid) {
 		return "", provider.Errorf(provider.InvalidRequest, "the cluster's UID %q cannot be a tag: without it the load "+
-			"balancers of this cluster could not be told from another's", uid)
+			"balancers of this cluster could not be distinguished from those of another", uid)
 	}
 	return tagPrefix + uid, nil
 }
