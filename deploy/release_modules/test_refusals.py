@@ -15,7 +15,7 @@ class Refusals(unittest.TestCase):
         self.clone = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.clone)
         files = {name for pattern in versions.PLACES for name in versions.names(REPOSITORY, pattern)}
-        for folder in ["deploy/releases", "deploy/images"]:
+        for folder in ["deploy/release_modules", "deploy/images"]:
             files |= {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / folder).glob("*.py")}
         for name in files | {"deploy/release", ".gitignore"}:
             (self.clone / name).parent.mkdir(parents=True, exist_ok=True)

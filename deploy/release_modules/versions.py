@@ -37,7 +37,7 @@ def faults(repository, version):
             yield f"{file}:{line} has the version {found}, not {version}"
     for pattern in PLACES:
         if not any(name in seen for name in names(repository, pattern)):
-            yield f"{pattern}: no version stands where deploy/releases/versions.py looks for it"
+            yield f"{pattern}: no version stands where deploy/release_modules/versions.py looks for it"
 
 
 def change(repository, version):
