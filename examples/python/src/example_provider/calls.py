@@ -8,7 +8,7 @@ import grpc
 
 from cloudprovider.v1.common_pb2 import CallContext
 
-from .contract import METHODS
+from .contract import CHANGES
 from .errors import Refusal
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Gate(grpc.aio.ServerInterceptor):
         # An upload has its context in its first message, Handshake and GetStatus have none.
         if isinstance(context := getattr(request, "context", None), CallContext):
             self.admit(context)
-            if METHODS[method].changes_cloud and not context.cluster_uid:
+            if method in CHANGES and not context.cluster_uid:
                 raise Refusal("INVALID_REQUEST", "no cluster_uid, which tells the cluster's resources from another's")
 
     async def intercept_service(self, continuation: Callable[..., Awaitable[Any]], details: Any) -> Any:
