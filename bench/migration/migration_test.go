@@ -17,11 +17,11 @@ func cluster(t *testing.T, change func(*corev1.Node, *corev1.Service)) Objects {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker", ResourceVersion: "1"}, Spec: corev1.NodeSpec{ProviderID: "fake://worker"}}
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Finalizers: []string{"cleanup"}}}
 	change(&node, &service)
-	seen, err := Snapshot([]corev1.Node{node}, []corev1.Service{service})
+	objects, err := Snapshot([]corev1.Node{node}, []corev1.Service{service})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seen
+	return objects
 }
 
 func TestWhatEitherControllerMayWriteIsNoDifference(t *testing.T) {
@@ -31,8 +31,8 @@ func TestWhatEitherControllerMayWriteIsNoDifference(t *testing.T) {
 		service.Annotations = map[string]string{"outrigger.dev/settled": "x"}
 		service.Status.Conditions = []metav1.Condition{{Type: "outrigger.dev/Accepted"}}
 	})
-	if found := before.Differences(after); len(found) > 0 {
-		t.Error(found)
+	if differences := before.Differences(after); len(differences) > 0 {
+		t.Error(differences)
 	}
 }
 
@@ -43,27 +43,27 @@ func TestEachFieldThatChangedIsNamed(t *testing.T) {
 		service.Finalizers = nil
 		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 	})
-	found := before.Differences(after)
+	differences := before.Differences(after)
 	for place, part := range []string{"Node worker.spec.taints", "Service web.metadata.finalizers", "Service web.status.loadBalancer"} {
-		if len(found) != 3 || !strings.HasPrefix(found[place], part) {
-			t.Errorf("%q", found)
+		if len(differences) != 3 || !strings.HasPrefix(differences[place], part) {
+			t.Errorf("%q", differences)
 			break
 		}
 	}
 	delete(after, "Node worker")
-	if found := before.Differences(after); !slices.Contains(found, "Node worker is gone") {
-		t.Error(found)
+	if differences := before.Differences(after); !slices.Contains(differences, "Node worker is gone") {
+		t.Error(differences)
 	}
 }
 
-func TestOnlyWantedChangesOfTheCloudAreRight(t *testing.T) {
-	wanted := Wanted{Created: []string{"a/new"}, Deleted: []string{"a/old"}, Joined: []string{"late"}, Left: []string{"lost"}}
+func TestOnlyExpectedChangesOfTheCloudAreRight(t *testing.T) {
+	expected := Expected{Created: []string{"a/new"}, Deleted: []string{"a/old"}, Joined: []string{"late"}, Left: []string{"lost"}}
 	right := []cloud.Change{
 		{Action: cloud.Created, Service: "a/new", Joined: []string{"worker", "late"}},
 		{Action: cloud.Retargeted, Service: "a/web", Joined: []string{"late"}, Left: []string{"lost"}},
 		{Action: cloud.Deleted, Service: "a/old"},
 	}
-	count, wrong := wanted.Judge(right)
+	count, wrong := expected.Judge(right)
 	if len(wrong) > 0 || count.String() != "1 created, 1 deleted, 1 retargeted" {
 		t.Error(count, wrong)
 	}
@@ -73,11 +73,11 @@ func TestOnlyWantedChangesOfTheCloudAreRight(t *testing.T) {
 		{Action: cloud.Retargeted, Service: "a/web", Left: []string{"worker"}},
 		{Action: cloud.Retargeted, Service: "a/web", Joined: []string{"worker"}},
 	} {
-		if _, wrong := wanted.Judge(append(slices.Clone(right), change)); len(wrong) != 1 {
+		if _, wrong := expected.Judge(append(slices.Clone(right), change)); len(wrong) != 1 {
 			t.Error(change, wrong)
 		}
 	}
-	edits := Wanted{TakenBack: []string{"a/web"}}
+	edits := Expected{TakenBack: []string{"a/web"}}
 	edit := cloud.Change{Action: cloud.Respecified, Service: "a/web"}
 	if _, wrong := edits.Judge([]cloud.Change{edit, edit}); len(wrong) > 0 {
 		t.Error(wrong)
@@ -85,10 +85,10 @@ func TestOnlyWantedChangesOfTheCloudAreRight(t *testing.T) {
 	if _, wrong := edits.Judge([]cloud.Change{edit}); len(wrong) != 1 {
 		t.Error("the edit was not taken back:", wrong)
 	}
-	if _, wrong := wanted.Judge(nil); len(wrong) != 2 {
+	if _, wrong := expected.Judge(nil); len(wrong) != 2 {
 		t.Error("what was asked for and did not happen:", wrong)
 	}
-	if count, _ := (Wanted{}).Judge(nil); count.String() != "0" {
+	if count, _ := (Expected{}).Judge(nil); count.String() != "0" {
 		t.Error(count)
 	}
 }
@@ -120,5 +120,26 @@ func TestTableTellsTheTwoControllersApart(t *testing.T) {
 	}
 	if wrong := report.Wrong(); !slices.Equal(wrong, []string{"there: x"}) {
 		t.Error(wrong)
+	}
+}
+
+func TestActionIsReadFromTheTableOfAPlan(t *testing.T) {
+	table := "I1123 default/web-1 ensure\n SERVICE        ACTION  CAUSE\n default/web    hold\n default/web-1  ensure  unrecorded\n\n0 load balancers\n"
+	for service, action := range map[string]string{"default/web": "hold", "default/web-1": "ensure"} {
+		if !isPlanned(table, service, action) || isPlanned(table, service, "keep") || isPlanned(table, service+"0", action) {
+			t.Error(service)
+		}
+	}
+}
+
+func TestMigrateNeedsEnoughObjects(t *testing.T) {
+	o, err := parse([]string{"--nodes=3", "--services=4", "--markdown=x"})
+	if err != nil || o.nodes != 3 || o.services != 4 {
+		t.Error(o, err)
+	}
+	for _, wrong := range [][]string{{"--nodes=2"}, {"--services=3"}, {"now"}} {
+		if _, err := parse(wrong); err == nil {
+			t.Errorf("%q was accepted", wrong)
+		}
 	}
 }

@@ -1,4 +1,3 @@
-// Package migration judges a change of controllers: what it did to the objects that stood, and to the cloud.
 package migration
 
 import (
@@ -20,9 +19,9 @@ type Objects map[string]map[string]any
 
 // Snapshot of a cluster. Annotations and conditions of ours do not count.
 func Snapshot(nodes []corev1.Node, services []corev1.Service) (Objects, error) {
-	seen := Objects{}
+	objects := Objects{}
 	for _, node := range nodes {
-		if err := seen.add("Node "+node.Name, stripped(node.ObjectMeta), node.Spec, node.Status); err != nil {
+		if err := objects.add("Node "+node.Name, stripped(node.ObjectMeta), node.Spec, node.Status); err != nil {
 			return nil, err
 		}
 	}
@@ -34,11 +33,11 @@ func Snapshot(nodes []corev1.Node, services []corev1.Service) (Objects, error) {
 		if len(status.Conditions) == 0 {
 			status.Conditions = nil
 		}
-		if err := seen.add("Service "+service.Name, stripped(service.ObjectMeta), service.Spec, status); err != nil {
+		if err := objects.add("Service "+service.Name, stripped(service.ObjectMeta), service.Spec, status); err != nil {
 			return nil, err
 		}
 	}
-	return seen, nil
+	return objects, nil
 }
 
 // stripped of versions, and of annotations of ours.
@@ -65,28 +64,28 @@ func (o Objects) add(name string, metadata, spec, status any) error {
 	return nil
 }
 
-// Has says whether an object of either kind stood under this name.
+// Has reports whether an object of either kind stood under this name.
 func (o Objects) Has(name string) bool {
 	_, node := o["Node "+name]
 	_, service := o["Service "+name]
 	return node || service
 }
 
-// Differences of the objects that stood before, one line for each field. Objects that came later are none.
+// Differences of the objects that stood before, one line for each field. Objects that came later do not count.
 func (o Objects) Differences(after Objects) []string {
-	var found []string
+	var differences []string
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		now, exists := after[name]
 		if !exists {
-			found = append(found, name+" is gone")
+			differences = append(differences, name+" is gone")
 			continue
 		}
-		found = append(found, differences(name, o[name], now)...)
+		differences = append(differences, compare(name, o[name], now)...)
 	}
-	return found
+	return differences
 }
 
-func differences(path string, before, after any) []string {
+func compare(path string, before, after any) []string {
 	old, isOld := before.(map[string]any)
 	young, isYoung := after.(map[string]any)
 	if isOld && isYoung {
@@ -97,11 +96,11 @@ func differences(path string, before, after any) []string {
 		for key := range young {
 			keys[key] = true
 		}
-		var found []string
+		var differences []string
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			found = append(found, differences(path+"."+key, old[key], young[key])...)
+			differences = append(differences, compare(path+"."+key, old[key], young[key])...)
 		}
-		return found
+		return differences
 	}
 	was, _ := json.Marshal(before) // was decoded from JSON
 	is, _ := json.Marshal(after)

@@ -3,16 +3,19 @@ package migration
 import (
 	"fmt"
 	"strconv"
+
+	"outrigger.dev/bench/report"
 )
+
+// mark of the table in docs/migrate.md.
+var mark = report.Mark("migration")
 
 // Report is a whole run.
 type Report struct {
-	Date       string `json:"date"`
-	Kubernetes string `json:"kubernetes"`
-	Upstream   string `json:"upstream"`
-	Nodes      int    `json:"nodes"`
-	Services   int    `json:"services"`
-	Steps      []Step `json:"steps"`
+	report.Conditions
+	Nodes    int    `json:"nodes"`
+	Services int    `json:"services"`
+	Steps    []Step `json:"steps"`
 }
 
 // Step is a change of controllers, or a preparation of one.
@@ -35,8 +38,8 @@ type Step struct {
 func (r *Report) Wrong() []string {
 	var all []string
 	for _, step := range r.Steps {
-		for _, one := range step.Wrong {
-			all = append(all, step.Title+": "+one)
+		for _, fault := range step.Wrong {
+			all = append(all, step.Title+": "+fault)
 		}
 	}
 	return all
@@ -62,10 +65,13 @@ func (r *Report) Table() [][]string {
 	return rows
 }
 
-// Conditions of the run.
-func (r *Report) Conditions() string {
-	return fmt.Sprintf("%s, Kubernetes %s, upstream's library %s, %d Nodes, %d Services; API writes as upstream's / Outrigger's",
-		r.Date, r.Kubernetes, r.Upstream, r.Nodes, r.Services)
+// Figures are the report itself.
+func (r *Report) Figures() any { return r }
+
+// Sections has the table.
+func (r *Report) Sections() map[string]string {
+	conditions := fmt.Sprintf("%s, %d Nodes, %d Services; API writes as upstream's / Outrigger's", r.Conditions, r.Nodes, r.Services)
+	return map[string]string{mark: report.Section(conditions, r.Table())}
 }
 
 func seconds(value *float64) string {

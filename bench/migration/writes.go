@@ -16,7 +16,7 @@ type Writes struct {
 	Leases int `json:"leases"`
 }
 
-// Count the writes. Objects that are not in the snapshot count as others.
+// Count counts the writes. Objects that are not in the snapshot count as others.
 func Count(requests []audit.Request, standing Objects) Writes {
 	var count Writes
 	for _, request := range requests {

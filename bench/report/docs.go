@@ -5,78 +5,62 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// The marks between which the docs have a table of the bench.
-const (
-	fullMark      = "<!-- bench: table -->"
-	summaryMark   = "<!-- bench: summary -->"
-	migrationMark = "<!-- bench: migration -->"
-	attackMark    = "<!-- bench: attack -->"
-	endMark       = "<!-- bench: end -->"
-)
+// endMark ends what the bench has written after another mark.
+var endMark = Mark("end")
 
-// Migration is the table of a change of controllers.
-type Migration struct {
-	Conditions string
-	Table      [][]string
-}
+// Mark is the line of a page after which the bench writes.
+func Mark(name string) string { return "<!-- bench: " + name + " -->" }
 
-// Attacks is the table of attacks on the HTTPS ports.
-type Attacks struct {
-	Conditions string
-	Table      [][]string
-}
-
-// page is text that belongs between marks, by the first of them.
-type page interface{ blocks() map[string]string }
-
-func (r *Report) blocks() map[string]string {
-	return map[string]string{
-		fullMark:    r.conditions() + "; the median, with the least and the most.\n\n" + markdown(r.table(full)),
-		summaryMark: "Side by side, by [one command](bench/README.md): " + r.conditions() + "; medians.\n\n" + markdown(r.table(summary)),
+// Section is conditions and a table, as a page has them.
+func Section(conditions string, table [][]string) string {
+	var text strings.Builder
+	text.WriteString(conditions + ".\n\n")
+	for index, row := range table {
+		text.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if index == 0 {
+			text.WriteString("|" + strings.Repeat("---|", len(row)) + "\n")
+		}
 	}
-}
-
-func (m *Migration) blocks() map[string]string {
-	return map[string]string{migrationMark: m.Conditions + ".\n\n" + markdown(m.Table)}
-}
-
-func (a *Attacks) blocks() map[string]string {
-	return map[string]string{attackMark: a.Conditions + ".\n\n" + markdown(a.Table)}
+	return text.String()
 }
 
 // CheckMarks is an error if WriteInto will find no place in the file: better before a long run than after it.
-func CheckMarks(path string, written page) error {
-	text, err := os.ReadFile(path)
+func CheckMarks(path string, marks ...string) error {
+	sections := map[string]string{}
+	for _, mark := range marks {
+		sections[mark] = ""
+	}
+	_, err := edited(path, sections)
+	return err
+}
+
+// WriteInto replaces the text after each mark of a file that the result has a section for.
+func WriteInto(path string, result Result) error {
+	text, err := edited(path, result.Sections())
 	if err != nil {
 		return err
 	}
-	if _, err := replaced(string(text), written); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// WriteInto replaces what stands between the marks of a file.
-func WriteInto(path string, written page) error {
+func edited(path string, sections map[string]string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return "", err
 	}
-	after, err := replaced(string(text), written)
+	after, err := replace(string(text), sections)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return os.WriteFile(path, []byte(after), 0o644)
+	return after, nil
 }
 
-func replaced(text string, written page) (string, error) {
-	blocks := written.blocks()
-	found := false
-	for mark, block := range blocks {
+func replace(text string, sections map[string]string) (string, error) {
+	isMarked := false
+	for mark, section := range sections {
 		before, rest, begins := strings.Cut(text, mark)
 		if !begins {
 			continue
@@ -85,39 +69,10 @@ func replaced(text string, written page) (string, error) {
 		if !ends {
 			return "", fmt.Errorf("there is %s, but no %s after it", mark, endMark)
 		}
-		text, found = before+mark+"\n"+block+endMark+after, true
+		text, isMarked = before+mark+"\n"+section+endMark+after, true
 	}
-	if !found {
-		return "", fmt.Errorf("there is none of the marks %s", strings.Join(slices.Sorted(maps.Keys(blocks)), ", "))
+	if !isMarked {
+		return "", fmt.Errorf("there is none of the marks %s", strings.Join(slices.Sorted(maps.Keys(sections)), ", "))
 	}
 	return text, nil
-}
-
-// conditions under which the figures were measured.
-func (r *Report) conditions() string {
-	return fmt.Sprintf("%s, Kubernetes %s, upstream's library %s, %d processors, which API server and etcd share; %d nodes, "+
-		"%d Services, %s a call to the cloud. Rounds: %s",
-		r.Date, r.Kubernetes, r.Upstream, r.Processors, r.Nodes, r.Services, r.Latency, r.rounds())
-}
-
-// rounds of all, and of each contestant that ran in fewer.
-func (r *Report) rounds() string {
-	text := strconv.Itoa(r.Rounds)
-	for _, one := range r.Contestants {
-		if ran := len(one.Measured["cold.seconds"]); ran < r.Rounds {
-			text += fmt.Sprintf(" (%s: %d)", one.Title, ran)
-		}
-	}
-	return text
-}
-
-func markdown(table [][]string) string {
-	var text strings.Builder
-	for place, row := range table {
-		text.WriteString("| " + strings.Join(row, " | ") + " |\n")
-		if place == 0 {
-			text.WriteString("|" + strings.Repeat("---|", len(row)) + "\n")
-		}
-	}
-	return text.String()
 }

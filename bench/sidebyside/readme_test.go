@@ -1,9 +1,11 @@
-package report
+package sidebyside
 
 import (
 	"os"
 	"strings"
 	"testing"
+
+	"outrigger.dev/bench/report"
 )
 
 // block is a table of the docs, by the title of the row and then the header of the column.
@@ -14,9 +16,9 @@ func block(t *testing.T, path, mark string) map[string]map[string]string {
 		t.Fatal(err)
 	}
 	_, rest, begins := strings.Cut(string(text), mark)
-	inside, _, ends := strings.Cut(rest, endMark)
+	inside, _, ends := strings.Cut(rest, report.Mark("end"))
 	if !begins || !ends {
-		t.Fatalf("%s has no %s … %s", path, mark, endMark)
+		t.Fatalf("%s has no %s … %s", path, mark, report.Mark("end"))
 	}
 	found, header := map[string]map[string]string{}, []string(nil)
 	for line := range strings.Lines(inside) {

@@ -1,4 +1,4 @@
-package report
+package sidebyside
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ type measure struct {
 	inSummary bool
 }
 
-// measures are the rows in their order.
-var measures = []measure{
+// allMeasures are the rows in their order.
+var allMeasures = []measure{
 	{"cold.seconds", "{nodes} nodes from a cold start, s", true},
 	{"cold.ratio", "cold start as a multiple of the floor, the same writes with no logic", true},
 	{"cold.writes", "cold start: API writes", false},
@@ -50,21 +50,20 @@ const (
 	summary
 )
 
-// table has a header and a row for each measure.
 func (r *Report) table(shown detail) [][]string {
 	header := []string{""}
-	for _, one := range r.Contestants {
-		header = append(header, one.Title)
+	for _, contestant := range r.Contestants {
+		header = append(header, contestant.Title)
 	}
 	rows := [][]string{header}
 	sizes := strings.NewReplacer("{nodes}", strconv.Itoa(r.Nodes), "{services}", strconv.Itoa(r.Services))
-	for _, one := range measures {
-		if shown == summary && !one.inSummary {
+	for _, measure := range allMeasures {
+		if shown == summary && !measure.inSummary {
 			continue
 		}
-		row := []string{sizes.Replace(one.title)}
+		row := []string{sizes.Replace(measure.title)}
 		for _, contestant := range r.Contestants {
-			row = append(row, cell(contestant.Measured[one.name], shown))
+			row = append(row, cell(contestant.Measured[measure.name], shown))
 		}
 		rows = append(rows, row)
 	}

@@ -1,5 +1,5 @@
-// Package attack is clients without a credential that want a server to end, to be blind, or to fill its log.
-package attack
+// Package flood is clients without a credential that want a server to end, to be blind, or to fill its log.
+package flood
 
 import (
 	"context"

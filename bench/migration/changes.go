@@ -24,8 +24,8 @@ func (t Touched) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Wanted is what was asked for during a step: nothing else may happen in the cloud.
-type Wanted struct {
+// Expected is what was asked for during a step: nothing else may happen in the cloud.
+type Expected struct {
 	// Created and Deleted are Services, as namespace/name; Joined and Left are Nodes that came and went since the start.
 	Created, Deleted, Joined, Left []string
 	// TakenBack are Services that were edited, and then once more to be as before.
@@ -33,7 +33,7 @@ type Wanted struct {
 }
 
 // Judge counts the changes of a step, and names each that was not asked for.
-func (w Wanted) Judge(changes []cloud.Change) (Touched, []string) {
+func (e Expected) Judge(changes []cloud.Change) (Touched, []string) {
 	count := Touched{}
 	var wrong []string
 	for _, change := range changes {
@@ -41,33 +41,33 @@ func (w Wanted) Judge(changes []cloud.Change) (Touched, []string) {
 		fits := false
 		switch change.Action {
 		case cloud.Created:
-			fits = slices.Contains(w.Created, change.Service)
+			fits = slices.Contains(e.Created, change.Service)
 		case cloud.Deleted:
-			fits = slices.Contains(w.Deleted, change.Service)
+			fits = slices.Contains(e.Deleted, change.Service)
 		case cloud.Retargeted:
-			fits = isAmong(change.Joined, w.Joined) && isAmong(change.Left, w.Left)
+			fits = isAmong(change.Joined, e.Joined) && isAmong(change.Left, e.Left)
 		case cloud.Respecified:
-			fits = slices.Contains(w.TakenBack, change.Service)
+			fits = slices.Contains(e.TakenBack, change.Service)
 		}
 		if !fits {
 			wrong = append(wrong, fmt.Sprintf("the load balancer of %s was %s (joined %v, left %v)",
 				change.Service, change.Action, change.Joined, change.Left))
 		}
 	}
-	for _, asked := range []struct {
+	for _, expected := range []struct {
 		action   cloud.Action
 		services []string
 		times    int
-	}{{cloud.Created, w.Created, 1}, {cloud.Deleted, w.Deleted, 1}, {cloud.Respecified, w.TakenBack, 2}} {
-		for _, service := range asked.services {
+	}{{cloud.Created, e.Created, 1}, {cloud.Deleted, e.Deleted, 1}, {cloud.Respecified, e.TakenBack, 2}} {
+		for _, service := range expected.services {
 			times := 0
 			for _, change := range changes {
-				if change.Action == asked.action && change.Service == service {
+				if change.Action == expected.action && change.Service == service {
 					times++
 				}
 			}
-			if times != asked.times {
-				wrong = append(wrong, fmt.Sprintf("the load balancer of %s was %s %d times", service, asked.action, times))
+			if times != expected.times {
+				wrong = append(wrong, fmt.Sprintf("the load balancer of %s was %s %d times", service, expected.action, times))
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func (w Wanted) Judge(changes []cloud.Change) (Touched, []string) {
 	return count, wrong
 }
 
-// isAmong says whether all the names are known ones.
-func isAmong(names, known []string) bool {
-	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(known, name) })
+// isAmong reports whether all the names are in the list.
+func isAmong(names, list []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(list, name) })
 }

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"context"
@@ -8,13 +8,17 @@ import (
 	"path/filepath"
 )
 
+// Programs of the bench itself, which a run builds where it needs them.
+const (
+	UpstreamProgram = "./cmd/upstream"
+	ProviderProgram = "./cmd/provider"
+)
+
 // programs are the paths of all that the bench starts.
 type programs struct{ upstream, provider, controller, mock, testbed string }
 
-// build makes the programs of a run, the Rust ones optimised. With a folder of Rust programs that exist, it takes
-// those.
-func build(ctx context.Context, chosen options, dir string) (programs, error) {
-	binaries := chosen.binaries
+// build makes the programs of a run in dir, the Rust ones optimised. With a folder of Rust programs, it takes those.
+func build(ctx context.Context, binaries, dir string, commands []string) (programs, error) {
 	root, err := repository()
 	if err != nil {
 		return programs{}, err
@@ -25,31 +29,28 @@ func build(ctx context.Context, chosen options, dir string) (programs, error) {
 			return programs{}, err
 		}
 	}
-	for _, one := range chosen.contestants {
-		if one.command == "" {
-			continue
-		}
-		note("building %s", one.command)
-		if err := run(ctx, filepath.Join(root, "bench"), "go", "build", "-o", dir+"/", one.command); err != nil {
+	for _, command := range commands {
+		Note("building %s", command)
+		if err := run(ctx, filepath.Join(root, "bench"), "go", "build", "-o", dir+"/", command); err != nil {
 			return programs{}, err
 		}
 	}
-	built := programs{
+	paths := programs{
 		upstream: filepath.Join(dir, "upstream"), provider: filepath.Join(dir, "provider"),
 		controller: filepath.Join(binaries, "cloud-controller-manager"), mock: filepath.Join(binaries, "provider-mock"),
 		testbed: filepath.Join(binaries, "outrigger-testbed"),
 	}
-	for _, path := range []string{built.controller, built.mock, built.testbed} {
+	for _, path := range []string{paths.controller, paths.mock, paths.testbed} {
 		if _, err := os.Stat(path); err != nil {
 			return programs{}, fmt.Errorf("%w; leave --binaries out to build it", err)
 		}
 	}
-	return built, nil
+	return paths, nil
 }
 
 // cargo builds the Rust programs and returns their folder.
 func cargo(ctx context.Context, root string) (string, error) {
-	note("building the controller, the mock and the testbed; a first build takes some minutes")
+	Note("building the controller, the mock and the testbed; a first build takes some minutes")
 	target := os.Getenv("CARGO_TARGET_DIR")
 	if target == "" {
 		target = filepath.Join(root, "target")

@@ -1,0 +1,61 @@
+package rig
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+)
+
+// ChangesCloud tells the calls that change a cloud from lookups, by the operation's name.
+func ChangesCloud(operation string) bool {
+	isLookup := func(prefix string) bool { return strings.HasPrefix(operation, prefix) }
+	return !slices.ContainsFunc([]string{"Get", "List", "Find", "Instance"}, isLookup)
+}
+
+// lineCounts counts the lines of a journal, in which the Go fake names its calls.
+func lineCounts(journal string) func() (map[string]int, error) {
+	return func() (map[string]int, error) {
+		counts := map[string]int{}
+		text, err := os.ReadFile(journal)
+		if err != nil && !os.IsNotExist(err) { // there is none before the first call
+			return nil, err
+		}
+		for line := range bytes.Lines(text) {
+			counts[strings.TrimSpace(string(line))]++
+		}
+		return counts, nil
+	}
+}
+
+// mockCounters asks the mock how often it has called its cloud.
+func mockCounters(socket string) func() (map[string]int, error) {
+	client := http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}}
+	return func() (map[string]int, error) {
+		answer, err := client.Get("http://mock/v1/counters")
+		if err != nil {
+			return nil, fmt.Errorf("the mock's counters: %w", err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		var counters struct {
+			Cloud map[string]struct{ Served int } `json:"cloud"`
+		}
+		if err := json.NewDecoder(answer.Body).Decode(&counters); err != nil {
+			return nil, fmt.Errorf("the mock's counters: %w", err)
+		}
+		counts := map[string]int{}
+		for operation, count := range counters.Cloud {
+			counts[operation] = count.Served
+		}
+		return counts, nil
+	}
+}

@@ -1,0 +1,89 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+
+// Namespace and name of the Lease of all controllers.
+const (
+	LeaseNamespace = "kube-system"
+	LeaseName      = "cloud-controller-manager"
+)
+
+// Register adds nodes as kubelets do, under numbers after the prefix.
+func (r *Rig) Register(ctx context.Context, prefix string, count int) error {
+	_, err := r.Testbed(ctx, "nodes", "--prefix", prefix, "--count", fmt.Sprint(count))
+	return err
+}
+
+// RegisterOne adds a node under exactly this name.
+func (r *Rig) RegisterOne(ctx context.Context, name string) error {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+			{Key: uninitialized, Value: "true", Effect: corev1.TaintEffectNoSchedule},
+		}},
+	}
+	nodes := r.Client.CoreV1().Nodes()
+	if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err := nodes.PatchStatus(ctx, name, []byte(`{"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]}}`))
+	return err
+}
+
+// Initialized waits until there are so many nodes with this prefix and none has the taint.
+func (r *Rig) Initialized(ctx context.Context, alive []*Process, prefix string, count int) error {
+	return Until(ctx, fmt.Sprintf("%d nodes %s* without their taint", count, prefix), alive, func() (bool, error) {
+		nodes, err := r.Nodes.List(labels.Everything())
+		nodes = slices.DeleteFunc(nodes, func(node *corev1.Node) bool { return !strings.HasPrefix(node.Name, prefix) || IsTainted(node) })
+		return len(nodes) == count, err
+	})
+}
+
+// IsTainted reports whether the node waits for its initialization.
+func IsTainted(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == uninitialized })
+}
+
+// Leads waits until a replica that was started after since has the Lease.
+func (r *Rig) Leads(ctx context.Context, replica *Replica, since time.Time) error {
+	return Until(ctx, "the Lease", replica.Processes(), func() (bool, error) {
+		lease, err := r.Client.CoordinationV1().Leases(LeaseNamespace).Get(ctx, LeaseName, metav1.GetOptions{})
+		if err != nil || lease.Spec.HolderIdentity == nil || lease.Spec.AcquireTime == nil {
+			return false, nil // there is no Lease before the first leader
+		}
+		return *lease.Spec.HolderIdentity != "" && lease.Spec.AcquireTime.After(since), nil
+	})
+}
+
+// Clear removes the nodes and the Lease that a controller has left. Services went while it still ran.
+func (r *Rig) Clear(ctx context.Context) error {
+	nodes := r.Client.CoreV1().Nodes()
+	if err := nodes.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("cannot delete the nodes: %w", err)
+	}
+	err := Until(ctx, "the end of all nodes", []*Process{r.plane}, func() (bool, error) {
+		left, err := r.Nodes.List(labels.Everything())
+		return len(left) == 0, err
+	})
+	if err != nil {
+		return err
+	}
+	err = r.Client.CoordinationV1().Leases(LeaseNamespace).Delete(ctx, LeaseName, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot delete the Lease: %w", err)
+	}
+	return nil
+}

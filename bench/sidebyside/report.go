@@ -1,0 +1,99 @@
+package sidebyside
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"outrigger.dev/bench/report"
+)
+
+// The marks of the tables of a whole run, in full and as the README has it.
+var (
+	fullMark    = report.Mark("table")
+	summaryMark = report.Mark("summary")
+)
+
+// Report is a whole run.
+type Report struct {
+	report.Conditions
+	Processors  int           `json:"processors"`
+	Nodes       int           `json:"nodes"`
+	Services    int           `json:"services"`
+	Rounds      int           `json:"rounds"`
+	Latency     string        `json:"latency"`
+	Contestants []*Contestant `json:"contestants"`
+}
+
+// Contestant is one way to run the controllers, with the figures of its rounds by the name of the measure.
+type Contestant struct {
+	ID       string               `json:"id"`
+	Title    string               `json:"title"`
+	Measured map[string][]float64 `json:"measured"`
+}
+
+// Add adds the figures of a round.
+func (c *Contestant) Add(round map[string]float64) {
+	if c.Measured == nil {
+		c.Measured = map[string][]float64{}
+	}
+	for name, value := range round {
+		c.Measured[name] = append(c.Measured[name], value)
+	}
+}
+
+// Spread of a figure over the rounds.
+type Spread struct {
+	Min    float64 `json:"min"`
+	Median float64 `json:"median"`
+	Max    float64 `json:"max"`
+}
+
+func spreadOf(values []float64) Spread {
+	sorted := slices.Sorted(slices.Values(values))
+	last := len(sorted) - 1
+	return Spread{Min: sorted[0], Median: (sorted[last/2] + sorted[(last+1)/2]) / 2, Max: sorted[last]}
+}
+
+// Figures are those of each round, and their spread beside them.
+func (r *Report) Figures() any {
+	spread := map[string]map[string]Spread{}
+	for _, contestant := range r.Contestants {
+		spread[contestant.ID] = map[string]Spread{}
+		for name, values := range contestant.Measured {
+			spread[contestant.ID][name] = spreadOf(values)
+		}
+	}
+	return struct {
+		*Report
+		Spread map[string]map[string]Spread `json:"spread"`
+	}{r, spread}
+}
+
+// Table has all measures.
+func (r *Report) Table() [][]string { return r.table(full) }
+
+// Sections are the table of docs/performance.md, and the shorter one of the README.
+func (r *Report) Sections() map[string]string {
+	return map[string]string{
+		fullMark:    report.Section(r.conditions()+"; the median, with the least and the most", r.table(full)),
+		summaryMark: report.Section("Side by side, by [one command](bench/README.md): "+r.conditions()+"; medians", r.table(summary)),
+	}
+}
+
+// conditions under which the figures were measured.
+func (r *Report) conditions() string {
+	return fmt.Sprintf("%s, %d processors, which API server and etcd share; %d nodes, %d Services, %s a call to the cloud. Rounds: %s",
+		r.Conditions, r.Processors, r.Nodes, r.Services, r.Latency, r.rounds())
+}
+
+// rounds of all, and of each contestant that ran in fewer.
+func (r *Report) rounds() string {
+	text := strconv.Itoa(r.Rounds)
+	for _, contestant := range r.Contestants {
+		if count := len(contestant.Measured["cold.seconds"]); count < r.Rounds {
+			text += fmt.Sprintf(" (%s: %d)", contestant.Title, count)
+		}
+	}
+	return text
+}

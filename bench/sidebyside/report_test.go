@@ -1,0 +1,63 @@
+package sidebyside
+
+import (
+	"slices"
+	"testing"
+)
+
+func measured(rounds ...map[string]float64) *Report {
+	one := &Contestant{ID: "one", Title: "One"}
+	for _, round := range rounds {
+		one.Add(round)
+	}
+	return &Report{Nodes: 10, Services: 5, Rounds: len(rounds), Latency: "20ms", Contestants: []*Contestant{one}}
+}
+
+func rowOf(t *testing.T, table [][]string, title string) []string {
+	t.Helper()
+	place := slices.IndexFunc(table, func(row []string) bool { return row[0] == title })
+	if place < 0 {
+		t.Fatalf("no row %q in %q", title, table)
+	}
+	return table[place]
+}
+
+func TestTableHasMedianAndSpread(t *testing.T) {
+	report := measured(
+		map[string]float64{"cold.seconds": 12.34, "restart.writes": 0},
+		map[string]float64{"cold.seconds": 3.456, "restart.writes": 0},
+		map[string]float64{"cold.seconds": 250.4, "restart.writes": 0},
+	)
+	seconds, writes := "10 nodes from a cold start, s", "restart over all of it: API writes"
+	for _, expected := range []struct {
+		shown detail
+		row   []string
+	}{
+		{full, []string{seconds, "12.3 (3.46–250)"}}, {summary, []string{seconds, "12.3"}},
+		{full, []string{writes, "0"}}, {summary, []string{writes, "0"}},
+		{full, []string{"CPU: provider", "–"}},
+	} {
+		row := rowOf(t, report.table(expected.shown), expected.row[0])
+		if !slices.Equal(row, expected.row) {
+			t.Errorf("%q, expected %q", row, expected.row)
+		}
+	}
+}
+
+func TestMedianOfAnEvenNumberIsBetweenTheTwoInTheMiddle(t *testing.T) {
+	if spread := spreadOf([]float64{4, 1, 3, 2}); spread != (Spread{1, 2.5, 4}) {
+		t.Errorf("%+v", spread)
+	}
+}
+
+func TestQuickIsADefaultThatOtherFlagsChange(t *testing.T) {
+	o, err := parse([]string{"--quick", "--nodes=7", "--contestants=mock,adapter"})
+	if err != nil || o.nodes != 7 || o.services != 20 || o.rounds != 1 || ids(o.contestants) != "mock,adapter" {
+		t.Error(o, err)
+	}
+	for _, wrong := range [][]string{{"--rounds=0"}, {"--contestants=other"}, {"nodes"}} {
+		if _, err := parse(wrong); err == nil {
+			t.Errorf("%q was accepted", wrong)
+		}
+	}
+}
