@@ -66,8 +66,8 @@ pub trait LoadBalancers: Send + Sync + 'static {
         targets: Option<&Targets>,
     ) -> impl Future<Output = Result<Answer<Observed>, Error>> + Send;
 
-    /// Makes the load balancer, or changes it, as the Service and its targets ask. No targets
-    /// is a legal wish. A cloud that needs minutes answers [`Ensured::InProgress`] and is asked
+    /// Makes the load balancer, or changes it, as the Service and its targets ask. An empty
+    /// set of targets is legal. A cloud that needs minutes answers [`Ensured::InProgress`] and is asked
     /// again, rather than holding the call.
     ///
     /// # Cancellation
@@ -96,7 +96,8 @@ pub trait LoadBalancers: Send + Sync + 'static {
         targets: &Targets,
     ) -> impl Future<Output = Result<Answer<Updated>, Error>> + Send;
 
-    /// Removes the load balancer and every part of it. Of none: [`Deleted::Absent`]. Only the
+    /// Removes the load balancer and every part of it. The answer is
+    /// [`Deleted::Absent`] if there is none. Only the
     /// Service's namespace, name and UID can be relied on: it may be gone from Kubernetes.
     ///
     /// # Cancellation

@@ -70,7 +70,7 @@ impl Targets {
         self.nodes.len()
     }
 
-    /// No targets is a legal wish.
+    /// An empty set of targets is legal.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }

@@ -31,7 +31,7 @@ const (
 	AbsenceCertainty_ABSENCE_CERTAINTY_UNSPECIFIED AbsenceCertainty = 0
 	// The cloud was asked for this call, with the permission to see every object of
 	// that kind, answered in full, and has no such object. MUST NOT be said out of a
-	// cache. Of an instance it is believed only where max_staleness was zero.
+	// cache. For an instance it is believed only where max_staleness was zero.
 	AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED AbsenceCertainty = 1
 	// May be a cache, or eventual consistency of a young object.
 	AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET AbsenceCertainty = 2
@@ -116,7 +116,7 @@ const (
 	// A foreign cloud resource is in the way; back-off.
 	ErrorReason_ERROR_REASON_CONFLICTING_RESOURCE ErrorReason = 8
 	// The revision named is not held; the controller syncs a
-	// snapshot and repeats at once, once. Then again: a malformed answer, back-off.
+	// snapshot and repeats immediately, once. Then again: a malformed answer, back-off.
 	ErrorReason_ERROR_REASON_NODE_SET_UNKNOWN ErrorReason = 9
 	// The base of a delta is not held. Likewise.
 	ErrorReason_ERROR_REASON_NODE_SET_BASE_MISMATCH ErrorReason = 10
@@ -131,21 +131,21 @@ const (
 	ErrorReason_ERROR_REASON_OPERATION_IN_PROGRESS ErrorReason = 13
 	// Lost an optimistic lock in the cloud; back-off.
 	ErrorReason_ERROR_REASON_CONFLICT ErrorReason = 14
-	// The cloud API said slow down. RetryInfo REQUIRED; the
-	// whole class of calls pauses that long. Of one item too.
+	// The cloud API refuses calls for their rate. RetryInfo REQUIRED; the
+	// whole class of calls pauses that long, also for one item.
 	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 15
 	// An account or object limit. Concerns this key only.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 16
 	// The provider process is full; the class of calls pauses 1 s,
-	// and this one is repeated after RetryInfo or with back-off. Of one item too.
+	// and this one is repeated after RetryInfo or with back-off, also for one item.
 	// max_in_flight of the capability keeps it from being full.
 	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 17
-	// The cloud refuses the credentials; all classes pause. Of single
+	// The cloud refuses the credentials; all classes pause. For single
 	// items: only where no item of the call succeeded.
 	ErrorReason_ERROR_REASON_CREDENTIALS_INVALID ErrorReason = 18
 	// One cloud action is not allowed; the message names it.
 	ErrorReason_ERROR_REASON_PERMISSION_MISSING ErrorReason = 19
-	// The cloud API is down; the class backs off. Of single items: only
+	// The cloud API is down; the class backs off. For single items: only
 	// where no item of the call succeeded. For one object: CLOUD_ERROR.
 	ErrorReason_ERROR_REASON_CLOUD_UNAVAILABLE ErrorReason = 20
 	// The provider is ending; the controller connects again.
@@ -255,9 +255,9 @@ type CallContext struct {
 	// not known. The controller sends a mutating call without one only with
 	// --allow-untagged-cloud. A provider that tags with the UID SHOULD answer such a
 	// call with INVALID_REQUEST and change nothing, unless it was configured to leave
-	// resources untagged: it could not tell its own from another cluster's. Of a Get, a
-	// list or a plan it SHOULD answer the same: ABSENT would be a guess. It MUST NOT put
-	// another value in its place that a second cluster could have.
+	// resources untagged: it could not tell its own from another cluster's. It
+	// SHOULD answer a Get, a list or a plan the same: ABSENT would be a guess. It MUST NOT
+	// put another value in its place that a second cluster could have.
 	ClusterUid    string `protobuf:"bytes,3,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -911,7 +911,7 @@ type ServiceRef struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// metadata.name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// metadata.uid: the key. Namespace and name are for people.
+	// metadata.uid: the key. Namespace and name are for display.
 	Uid           string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// How much of an instance is wanted. A provider may fill more than was asked.
+// Parts of an instance that the controller needs. A provider may fill more.
 type InstanceView int32
 
 const (
@@ -82,7 +82,7 @@ func (InstanceView) EnumDescriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{0}
 }
 
-// Whether an instance runs.
+// State of the machine of an instance.
 type PowerState int32
 
 const (
@@ -143,10 +143,10 @@ func (PowerState) EnumDescriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{1}
 }
 
-// Which nodes are asked about.
+// Nodes whose instances are looked up.
 type BatchGetInstancesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// 1 to InstancesCapability.max_batch_size, no name twice. A provider looks up
 	// by provider_id; only where that is empty by name, system_uuid or labels.
@@ -154,7 +154,7 @@ type BatchGetInstancesRequest struct {
 	// Answers from the provider's own caches may be this old. Zero or absent:
 	// ask the cloud now. The controller sends zero before it deletes a Node.
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,3,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
-	// View that is wanted of each.
+	// View of each instance that the controller needs.
 	View          InstanceView `protobuf:"varint,4,opt,name=view,proto3,enum=cloudprovider.v1.InstanceView" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -270,7 +270,7 @@ type InstanceResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Node.name of the request.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// None set is read as unknown and never deletes or taints anything.
+	// Without an outcome the result is unknown and never deletes or taints anything.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -389,7 +389,7 @@ type InstanceResult_Absent struct {
 type InstanceResult_NotManaged struct {
 	// Another provider, or none, owns this node. The controller leaves it alone and
 	// asks again only when its UID, provider ID or labels, or the provider's boot_id
-	// have changed, and else about every 5 to 10 min.
+	// have changed, otherwise about every 5 to 10 min.
 	NotManaged *NotManaged `protobuf:"bytes,4,opt,name=not_managed,json=notManaged,proto3,oneof"`
 }
 
@@ -420,8 +420,8 @@ type Instance struct {
 	NodeName string `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	// A legal label value, or empty: label untouched.
 	InstanceType string `protobuf:"bytes,3,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
-	// In a stable order, at most 64. Empty: status.addresses untouched. Those after them,
-	// and one that is no such address, are left out, with an event on the Node.
+	// In a stable order, at most 64. Empty: status.addresses untouched. Entries after
+	// them, and those that are no such address, are left out, with an event on the Node.
 	Addresses []*NodeAddress `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// A legal label value, or empty: labels untouched.
 	Zone string `protobuf:"bytes,5,opt,name=zone,proto3" json:"zone,omitempty"`
@@ -430,12 +430,12 @@ type Instance struct {
 	// Labels to add, at most 64, outside kubernetes.io and k8s.io. A key that the
 	// Node already has keeps its value unless it is in managed_label_keys.
 	AdditionalLabels map[string]string `protobuf:"bytes,7,rep,name=additional_labels,json=additionalLabels,proto3" json:"additional_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Whether it runs.
+	// State of its machine.
 	PowerState PowerState `protobuf:"varint,8,opt,name=power_state,json=powerState,proto3,enum=cloudprovider.v1.PowerState" json:"power_state,omitempty"`
 	// Pod CIDRs the cloud gave the instance: none, one, or one of each IP family,
 	// without host bits, no other instance's. With --cidr-allocator-type=CloudAllocator
 	// they become spec.podCIDRs of a Node without any, which Kubernetes never lets
-	// change. None: not allocated yet, the controller asks again.
+	// change. Empty: not allocated yet, the controller asks again.
 	PodCidrs      []string `protobuf:"bytes,9,rep,name=pod_cidrs,json=podCidrs,proto3" json:"pod_cidrs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -537,11 +537,11 @@ func (x *Instance) GetPodCidrs() []string {
 // A list is asked for.
 type ListInstancesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
-	// As in BatchGetInstances.
+	// Same as BatchGetInstancesRequest.max_staleness.
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,2,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
-	// As in BatchGetInstances.
+	// Same as BatchGetInstancesRequest.view.
 	View          InstanceView `protobuf:"varint,3,opt,name=view,proto3,enum=cloudprovider.v1.InstanceView" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -601,7 +601,7 @@ func (x *ListInstancesRequest) GetView() InstanceView {
 // A part of the list.
 type ListInstancesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// No provider ID twice in one stream; else the stream is discarded.
+	// No provider ID twice in one stream; such a stream is discarded.
 	Items []*Instance `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	// Set on the last message only. A stream without it is discarded whole.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`

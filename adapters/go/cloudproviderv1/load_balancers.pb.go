@@ -29,7 +29,7 @@ type LoadBalancerDisposition int32
 const (
 	// An error of the provider: outcome unknown, call repeated.
 	LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_UNSPECIFIED LoadBalancerDisposition = 0
-	// As wanted.
+	// It is in the desired state.
 	LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY LoadBalancerDisposition = 1
 	// Accepted; call again after retry_after. Not an error, no back-off.
 	LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS LoadBalancerDisposition = 2
@@ -274,13 +274,13 @@ type LoadBalancerAnswer struct {
 	Disposition LoadBalancerDisposition `protobuf:"varint,1,opt,name=disposition,proto3,enum=cloudprovider.v1.LoadBalancerDisposition" json:"disposition,omitempty"`
 	// REQUIRED with READY in an answer to Ensure; without an address there the answer
 	// breaks this contract. Ensure with IN_PROGRESS: early addresses are published.
-	// Update with READY: replaces the Service's status. One without entries is as
-	// none: Get: as stored; elsewhere the Service's status stays as it is. Addresses
+	// Update with READY: replaces the Service's status. A status without entries counts
+	// as no status: Get: as stored; elsewhere the Service's status stays as it is. Addresses
 	// are replaced by others, and go with ABSENT and RETAINED of a Delete.
 	Status *LoadBalancerStatus `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// With IN_PROGRESS, except in Get: 1 s to 5 min, for Delete 1 s to 30 s; outside it
-	// is clamped, absent means 10 s. Of an Ensure it holds back the next Ensure alone: a
-	// changed or deleted Service and other targets are called for at once.
+	// is clamped, absent means 10 s. In an answer to Ensure it delays the next Ensure alone:
+	// a changed or deleted Service and other targets are called for immediately.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// With READY, DIFFERS and IN_PROGRESS, for logs.
 	Identity *LoadBalancerIdentity `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
@@ -289,7 +289,7 @@ type LoadBalancerAnswer struct {
 	// Reason of the Service's condition: CamelCase, at most 128 bytes. Empty: the
 	// controller names one for the disposition.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Message of the Service's condition, for people. Without changing parts. With
+	// Message of the Service's condition. Without changing parts. With
 	// DIFFERS: what differs, for the log.
 	Message       string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -378,7 +378,7 @@ func (x *LoadBalancerAnswer) GetMessage() string {
 // The Service whose load balancer is asked about.
 type GetLoadBalancerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// Its Service.
 	Service *Service `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
@@ -442,8 +442,8 @@ func (x *GetLoadBalancerRequest) GetTargets() *NodeTargets {
 // The state of the load balancer.
 type GetLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// READY, DIFFERS, IN_PROGRESS, NOT_MANAGED or ABSENT. One that is half made or
-	// half changed is IN_PROGRESS.
+	// READY, DIFFERS, IN_PROGRESS, NOT_MANAGED or ABSENT. A load balancer that is half
+	// made or half changed is IN_PROGRESS.
 	Answer        *LoadBalancerAnswer `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -486,14 +486,14 @@ func (x *GetLoadBalancerResponse) GetAnswer() *LoadBalancerAnswer {
 	return nil
 }
 
-// The wanted state.
+// The desired state.
 type EnsureLoadBalancerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
-	// The wanted Service.
+	// The desired Service.
 	Service *Service `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
-	// All wanted targets; may be an empty set.
+	// All desired targets; may be an empty set.
 	Targets *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
 	// With LoadBalancersCapability.volatile: an address that is new for this Service
 	// must be none of these. Absent: the Service is ensured only because the
@@ -660,11 +660,11 @@ func (x *EnsureLoadBalancerResponse) GetAnswer() *LoadBalancerAnswer {
 // New targets.
 type UpdateLoadBalancerNodesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// 1 to LoadBalancersCapability.max_services_per_update, no UID twice.
 	Items []*Service `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
-	// All wanted targets of each of them; may be an empty set.
+	// All desired targets of each of them; may be an empty set.
 	Targets       *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -774,7 +774,7 @@ type LoadBalancerResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Service.uid of the request.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// None set is unknown.
+	// Without an outcome the result is unknown.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -870,7 +870,7 @@ func (*LoadBalancerResult_Error) isLoadBalancerResult_Outcome() {}
 // The Service whose load balancer is to go.
 type DeleteLoadBalancerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// Its Service as last seen; it may be gone from Kubernetes already.
 	Service       *Service `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
@@ -972,7 +972,7 @@ func (x *DeleteLoadBalancerResponse) GetAnswer() *LoadBalancerAnswer {
 // A list is asked for.
 type ListLoadBalancersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context       *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1018,7 +1018,7 @@ func (x *ListLoadBalancersRequest) GetContext() *CallContext {
 // A part of the list.
 type ListLoadBalancersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this cluster only.
+	// Load balancers of this cluster only.
 	Items []*OwnedLoadBalancer `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	// Set on the last message only. A stream without it is discarded whole.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
@@ -1138,11 +1138,11 @@ func (x *OwnedLoadBalancer) GetStatus() *LoadBalancerStatus {
 // The Service and the operation to plan.
 type PlanLoadBalancerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// Ensure or Delete.
 	Operation PlanOperation `protobuf:"varint,2,opt,name=operation,proto3,enum=cloudprovider.v1.PlanOperation" json:"operation,omitempty"`
-	// The wanted Service.
+	// The desired Service.
 	Service *Service `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"`
 	// With PLAN_OPERATION_ENSURE.
 	Targets       *NodeTargets `protobuf:"bytes,4,opt,name=targets,proto3" json:"targets,omitempty"`
@@ -1263,7 +1263,7 @@ type PlannedChange struct {
 	ResourceType string `protobuf:"bytes,2,opt,name=resource_type,json=resourceType,proto3" json:"resource_type,omitempty"`
 	// Id in the cloud; empty for one that does not exist yet.
 	ResourceId string `protobuf:"bytes,3,opt,name=resource_id,json=resourceId,proto3" json:"resource_id,omitempty"`
-	// One line for people: "target 10.0.0.7 would be added".
+	// One line for display: "target 10.0.0.7 would be added".
 	Summary       string `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

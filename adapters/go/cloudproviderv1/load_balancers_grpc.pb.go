@@ -60,7 +60,7 @@ const (
 // targets), Ensure, Update and Plan can be answered NODE_SET_UNKNOWN, Delete and List
 // cannot.
 type LoadBalancersServiceClient interface {
-	// State of the load balancer now. Changes nothing. Of a Service that Ensure would
+	// State of the load balancer now. Changes nothing. For a Service that Ensure would
 	// refuse, the answer MAY be that error, or compare only the parts that can be served.
 	//
 	//	answer                              the controller
@@ -71,11 +71,11 @@ type LoadBalancersServiceClient interface {
 	//	READY or another one of a Service   Ensure
 	//	  that Ensure did not manage
 	//	NOT_MANAGED                         nothing, or Ensure if it was managed
-	//	NODE_SET_UNKNOWN                    syncs a snapshot, Get again at once, once
+	//	NODE_SET_UNKNOWN                    syncs a snapshot, Get again, once
 	//	any other error                     Get in the next round (12 h)
 	GetLoadBalancer(ctx context.Context, in *GetLoadBalancerRequest, opts ...grpc.CallOption) (*GetLoadBalancerResponse, error)
 	// Makes the load balancer, or changes it, to what the Service and its targets
-	// say. No targets is a legal wish. A change of ports or targets MUST NOT change the
+	// say. An empty set of targets is legal. A change of ports or targets MUST NOT change the
 	// addresses: clients know them.
 	//
 	//	answer                              the controller
@@ -98,7 +98,7 @@ type LoadBalancersServiceClient interface {
 	//	  contract, UNIMPLEMENTED
 	//	OPERATION_IN_PROGRESS               Ensure after RetryInfo or 5 s; not shown
 	//	CONFLICT                            Ensure again; not shown
-	//	NODE_SET_UNKNOWN                    syncs a snapshot, Ensure at once, once
+	//	NODE_SET_UNKNOWN                    syncs a snapshot, Ensure again, once
 	//	RATE_LIMITED, CLOUD_UNAVAILABLE     calls pause; Ensure after that; not shown
 	//	CREDENTIALS_INVALID                 calls pause, which is an event of the Service
 	//	                                    of this call; Ensure after that
@@ -111,28 +111,28 @@ type LoadBalancersServiceClient interface {
 	// take about 10 s at the pace of the last results.
 	//
 	//	answer                              the controller
-	//	READY                               the targets are in step
+	//	READY                               the targets are in sync
 	//	IN_PROGRESS                         Update after retry_after
-	//	ABSENT, NOT_MANAGED                 Ensure at once, whose answer decides
+	//	ABSENT, NOT_MANAGED                 Ensure, whose answer decides
 	//	RATE_LIMITED, OVERLOADED,           Update after that time, or with back-off
 	//	  OPERATION_IN_PROGRESS
 	//	CLOUD_UNAVAILABLE,                  calls pause; Update again
 	//	  CREDENTIALS_INVALID
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Update on the next session
-	//	any other error; no result in a     Ensure of this Service at once, whose
+	//	any other error; no result in a     Ensure of this Service, whose
 	//	  call about it alone               answer decides; the other Services of the
 	//	                                    call are not concerned
 	//	no result in a call about several   Update of those in smaller calls; not shown
 	//	error of the whole call             as that error for each Service that has no
 	//	                                    result yet
-	//	NODE_SET_UNKNOWN of the whole       syncs a snapshot, Update of those at once,
-	//	  call                              once
+	//	NODE_SET_UNKNOWN of the whole       syncs a snapshot, Update of those again, once
+	//	  call
 	//	UNIMPLEMENTED                       Ensure instead of Update
 	UpdateLoadBalancerNodes(ctx context.Context, in *UpdateLoadBalancerNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UpdateLoadBalancerNodesResponse], error)
-	// Removes the load balancer and every part of it. Of none: ABSENT. The class of the
-	// Service does not count: a load balancer that this provider made SHOULD be removed
-	// though its class is declared no longer, and is NOT_MANAGED where the provider has
-	// no means for it any more.
+	// Removes the load balancer and every part of it. The answer is ABSENT if there is
+	// none. The class of the Service does not count: a load balancer that this provider
+	// made SHOULD be removed though its class is declared no longer, and is NOT_MANAGED
+	// where the provider has no means for it any more.
 	//
 	//	answer                              the controller
 	//	ABSENT, RETAINED                    the finalizer goes
@@ -282,7 +282,7 @@ func (c *loadBalancersServiceClient) PlanLoadBalancer(ctx context.Context, in *P
 // targets), Ensure, Update and Plan can be answered NODE_SET_UNKNOWN, Delete and List
 // cannot.
 type LoadBalancersServiceServer interface {
-	// State of the load balancer now. Changes nothing. Of a Service that Ensure would
+	// State of the load balancer now. Changes nothing. For a Service that Ensure would
 	// refuse, the answer MAY be that error, or compare only the parts that can be served.
 	//
 	//	answer                              the controller
@@ -293,11 +293,11 @@ type LoadBalancersServiceServer interface {
 	//	READY or another one of a Service   Ensure
 	//	  that Ensure did not manage
 	//	NOT_MANAGED                         nothing, or Ensure if it was managed
-	//	NODE_SET_UNKNOWN                    syncs a snapshot, Get again at once, once
+	//	NODE_SET_UNKNOWN                    syncs a snapshot, Get again, once
 	//	any other error                     Get in the next round (12 h)
 	GetLoadBalancer(context.Context, *GetLoadBalancerRequest) (*GetLoadBalancerResponse, error)
 	// Makes the load balancer, or changes it, to what the Service and its targets
-	// say. No targets is a legal wish. A change of ports or targets MUST NOT change the
+	// say. An empty set of targets is legal. A change of ports or targets MUST NOT change the
 	// addresses: clients know them.
 	//
 	//	answer                              the controller
@@ -320,7 +320,7 @@ type LoadBalancersServiceServer interface {
 	//	  contract, UNIMPLEMENTED
 	//	OPERATION_IN_PROGRESS               Ensure after RetryInfo or 5 s; not shown
 	//	CONFLICT                            Ensure again; not shown
-	//	NODE_SET_UNKNOWN                    syncs a snapshot, Ensure at once, once
+	//	NODE_SET_UNKNOWN                    syncs a snapshot, Ensure again, once
 	//	RATE_LIMITED, CLOUD_UNAVAILABLE     calls pause; Ensure after that; not shown
 	//	CREDENTIALS_INVALID                 calls pause, which is an event of the Service
 	//	                                    of this call; Ensure after that
@@ -333,28 +333,28 @@ type LoadBalancersServiceServer interface {
 	// take about 10 s at the pace of the last results.
 	//
 	//	answer                              the controller
-	//	READY                               the targets are in step
+	//	READY                               the targets are in sync
 	//	IN_PROGRESS                         Update after retry_after
-	//	ABSENT, NOT_MANAGED                 Ensure at once, whose answer decides
+	//	ABSENT, NOT_MANAGED                 Ensure, whose answer decides
 	//	RATE_LIMITED, OVERLOADED,           Update after that time, or with back-off
 	//	  OPERATION_IN_PROGRESS
 	//	CLOUD_UNAVAILABLE,                  calls pause; Update again
 	//	  CREDENTIALS_INVALID
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Update on the next session
-	//	any other error; no result in a     Ensure of this Service at once, whose
+	//	any other error; no result in a     Ensure of this Service, whose
 	//	  call about it alone               answer decides; the other Services of the
 	//	                                    call are not concerned
 	//	no result in a call about several   Update of those in smaller calls; not shown
 	//	error of the whole call             as that error for each Service that has no
 	//	                                    result yet
-	//	NODE_SET_UNKNOWN of the whole       syncs a snapshot, Update of those at once,
-	//	  call                              once
+	//	NODE_SET_UNKNOWN of the whole       syncs a snapshot, Update of those again, once
+	//	  call
 	//	UNIMPLEMENTED                       Ensure instead of Update
 	UpdateLoadBalancerNodes(*UpdateLoadBalancerNodesRequest, grpc.ServerStreamingServer[UpdateLoadBalancerNodesResponse]) error
-	// Removes the load balancer and every part of it. Of none: ABSENT. The class of the
-	// Service does not count: a load balancer that this provider made SHOULD be removed
-	// though its class is declared no longer, and is NOT_MANAGED where the provider has
-	// no means for it any more.
+	// Removes the load balancer and every part of it. The answer is ABSENT if there is
+	// none. The class of the Service does not count: a load balancer that this provider
+	// made SHOULD be removed though its class is declared no longer, and is NOT_MANAGED
+	// where the provider has no means for it any more.
 	//
 	//	answer                              the controller
 	//	ABSENT, RETAINED                    the finalizer goes

@@ -128,7 +128,7 @@ func (*SyncNodeSetRequest_Commit) isSyncNodeSetRequest_Part() {}
 // The set that is coming.
 type NodeSetBegin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// Name of the set, at most 64 bytes.
 	SetId string `protobuf:"bytes,2,opt,name=set_id,json=setId,proto3" json:"set_id,omitempty"`
@@ -215,10 +215,10 @@ func (x *NodeSetBegin) GetNodeCount() uint32 {
 type NodeSetChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Nodes that are new or changed, whole. Only a change of provider id, addresses
-	// or Pod CIDRs makes a new revision and leads to a call; all else is as it was
+	// or Pod CIDRs makes a new revision and leads to a call; other fields are as they were
 	// when the controller made the latest call that names the revision.
 	Upserts []*Node `protobuf:"bytes,1,rep,name=upserts,proto3" json:"upserts,omitempty"`
-	// Names of nodes that left. None in a snapshot.
+	// Names of nodes that left. Empty in a snapshot.
 	Removals      []string `protobuf:"bytes,2,rep,name=removals,proto3" json:"removals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

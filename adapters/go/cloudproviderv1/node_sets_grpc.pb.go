@@ -51,7 +51,7 @@ type NodeSetsServiceClient interface {
 	//
 	//	answer                              the controller
 	//	OK with the revision that was sent  names it in calls
-	//	NODE_SET_BASE_MISMATCH of a delta   sends a snapshot at once
+	//	NODE_SET_BASE_MISMATCH of a delta   sends a snapshot
 	//	NODE_SET_BASE_MISMATCH of a         an answer that breaks this contract: ends
 	//	  snapshot, another revision        the calls that wait for it, next a snapshot
 	//	UNIMPLEMENTED                       sends nodes inline until the next handshake
@@ -110,7 +110,7 @@ type NodeSetsServiceServer interface {
 	//
 	//	answer                              the controller
 	//	OK with the revision that was sent  names it in calls
-	//	NODE_SET_BASE_MISMATCH of a delta   sends a snapshot at once
+	//	NODE_SET_BASE_MISMATCH of a delta   sends a snapshot
 	//	NODE_SET_BASE_MISMATCH of a         an answer that breaks this contract: ends
 	//	  snapshot, another revision        the calls that wait for it, next a snapshot
 	//	UNIMPLEMENTED                       sends nodes inline until the next handshake

@@ -97,7 +97,7 @@ type MethodRules struct {
 	Deadline *durationpb.Duration `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// The deadline is for each item of the request.
 	DeadlinePerItem bool `protobuf:"varint,2,opt,name=deadline_per_item,json=deadlinePerItem,proto3" json:"deadline_per_item,omitempty"`
-	// Of a stream: the longest time until the first message and between two of them.
+	// The longest time until the first message of a stream and between two of them.
 	MaxSilence *durationpb.Duration `protobuf:"bytes,3,opt,name=max_silence,json=maxSilence,proto3" json:"max_silence,omitempty"`
 	// It makes, changes or deletes something in the cloud: it is idempotent by key, and
 	// is not sent without CallContext.cluster_uid unless the operator allows it.
@@ -223,7 +223,7 @@ var (
 
 // Extension fields to descriptorpb.EnumValueOptions.
 var (
-	// Of an ErrorReason: the gRPC code that goes with it. REQUIRED on each but
+	// The gRPC code that goes with an ErrorReason. REQUIRED on each but
 	// ERROR_REASON_UNSPECIFIED.
 	//
 	// optional google.rpc.Code grpc_code = 51841;

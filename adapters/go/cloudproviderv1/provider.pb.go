@@ -331,7 +331,7 @@ type HandshakeResponse struct {
 	// Version of the provider, for logs and metrics.
 	ProviderVersion string `protobuf:"bytes,3,opt,name=provider_version,json=providerVersion,proto3" json:"provider_version,omitempty"`
 	// REQUIRED. New per provider process, at most 64 bytes, and the same in GetStatus:
-	// chosen when the process starts, for example a random UUID. Another value tells
+	// chosen when the process starts, for example a random UUID. Another value means
 	// that caches are gone.
 	BootId string `protobuf:"bytes,4,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// Services of the contract that are served.
@@ -340,8 +340,8 @@ type HandshakeResponse struct {
 	// another's (HasClusterID() == false). The controller refuses to run unless
 	// --allow-untagged-cloud is set.
 	WithoutClusterId bool `protobuf:"varint,6,opt,name=without_cluster_id,json=withoutClusterId,proto3" json:"without_cluster_id,omitempty"`
-	// Prefixes of the Service annotations that the provider reads; they alone are
-	// sent and they alone, by changing, cause a call. Empty: all. A provider that reads
+	// Prefixes of the Service annotations that the provider reads: no others are sent,
+	// and a change of no others causes a call. Empty: all. A provider that reads
 	// none names a prefix of its own that no Service has.
 	ServiceAnnotationPrefixes []string `protobuf:"bytes,7,rep,name=service_annotation_prefixes,json=serviceAnnotationPrefixes,proto3" json:"service_annotation_prefixes,omitempty"`
 	// Prefixes of the Node annotations that the provider reads. Empty: none. "*": all.
@@ -569,7 +569,7 @@ type InstancesCapability struct {
 	// instance may have an empty one.
 	WithoutProviderId bool `protobuf:"varint,6,opt,name=without_provider_id,json=withoutProviderId,proto3" json:"without_provider_id,omitempty"`
 	// Keys of Instance.additional_labels, or of the zone, region and instance type
-	// labels, that are kept in step after initialisation. Empty: none.
+	// labels, that are kept in sync after initialisation. Empty: none.
 	ManagedLabelKeys []string `protobuf:"bytes,7,rep,name=managed_label_keys,json=managedLabelKeys,proto3" json:"managed_label_keys,omitempty"`
 	// Instance.pod_cidrs is filled: --cidr-allocator-type=CloudAllocator can run.
 	AllocatesPodCidrs bool `protobuf:"varint,8,opt,name=allocates_pod_cidrs,json=allocatesPodCidrs,proto3" json:"allocates_pod_cidrs,omitempty"`
@@ -691,15 +691,15 @@ type LoadBalancersCapability struct {
 	MaxServicesPerUpdate uint32 `protobuf:"varint,6,opt,name=max_services_per_update,json=maxServicesPerUpdate,proto3" json:"max_services_per_update,omitempty"`
 	// Opaque, at most 64 bytes: names how a Service is turned into cloud resources
 	// (defaults, configuration, translation). The controller keeps it with the
-	// wanted state of each Service and ensures every load balancer again, slowly,
+	// desired state of each Service and ensures every load balancer again, slowly,
 	// when it changes. Equal over restarts of the same binary and configuration;
 	// not the boot_id. Empty: restarts and upgrades never ensure again.
 	ConfigurationRevision string `protobuf:"bytes,7,opt,name=configuration_revision,json=configurationRevision,proto3" json:"configuration_revision,omitempty"`
 	// The load balancers live in the provider's process or on its machine (haproxy,
 	// IPVS, BGP, an address pool without a store) and are lost when it ends. The
 	// controller then ensures every Service at each new boot_id and at each start of
-	// its own, without events where nothing differs, and tells with
-	// EnsureLoadBalancerRequest.held_addresses what other Services hold. False: the
+	// its own, without events where nothing differs, and says with
+	// EnsureLoadBalancerRequest.held_addresses which addresses other Services have. False: the
 	// cloud is durable, and a restart of the provider leads to no call; a load
 	// balancer that is lost all the same is found by the drift look (12 h).
 	Volatile      bool `protobuf:"varint,8,opt,name=volatile,proto3" json:"volatile,omitempty"`
@@ -1057,7 +1057,7 @@ type RateLimit struct {
 	CallClass CallClass `protobuf:"varint,1,opt,name=call_class,json=callClass,proto3,enum=cloudprovider.v1.CallClass" json:"call_class,omitempty"`
 	// Calls per second, > 0; anything else is ignored.
 	Qps float64 `protobuf:"fixed64,2,opt,name=qps,proto3" json:"qps,omitempty"`
-	// Calls at once, >= 1; 0 means 1.
+	// Calls that may start together, >= 1; 0 means 1.
 	Burst         uint32 `protobuf:"varint,3,opt,name=burst,proto3" json:"burst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1231,7 +1231,7 @@ type DependencyStatus struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// How it is.
 	Readiness Readiness `protobuf:"varint,2,opt,name=readiness,proto3,enum=cloudprovider.v1.Readiness" json:"readiness,omitempty"`
-	// Why, for people. No secrets.
+	// Cause, for display. No secrets.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// When it last worked; absent: never since the start.
 	LastSuccess   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_success,json=lastSuccess,proto3" json:"last_success,omitempty"`

@@ -152,7 +152,7 @@ func (x *Route) GetNodeUid() string {
 // A list is asked for.
 type ListRoutesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context       *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -198,7 +198,7 @@ func (x *ListRoutesRequest) GetContext() *CallContext {
 // A part of the list.
 type ListRoutesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this cluster only.
+	// Routes of this cluster only.
 	Items []*Route `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	// Set on the last message only. A stream without it is discarded whole.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
@@ -253,7 +253,7 @@ func (x *ListRoutesResponse) GetComplete() bool {
 // Routes to make.
 type BatchCreateRoutesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt. Without cluster_uid only with --allow-untagged-cloud.
+	// Context of this attempt. Without cluster_uid only with --allow-untagged-cloud.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// 1 to RoutesCapability.max_batch_size, no destination CIDR twice; node_name,
 	// provider_id, node_addresses and node_uid are all filled (provider_id not with
@@ -356,10 +356,10 @@ func (x *BatchCreateRoutesResponse) GetResults() []*RouteResult {
 // Routes to remove.
 type BatchDeleteRoutesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt. Without cluster_uid only with --allow-untagged-cloud.
+	// Context of this attempt. Without cluster_uid only with --allow-untagged-cloud.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// 1 to RoutesCapability.max_batch_size, no destination CIDR twice. Each exactly as
-	// listed, or as RouteResult.found or else its create named it.
+	// listed, or as RouteResult.found, otherwise its create, named it.
 	Items         []*Route `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -460,7 +460,7 @@ type RouteResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Route.destination_cidr of the request, the same spelling.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// None set, and one that the RPC does not name as its success, is unknown.
+	// Without an outcome, or with one that the RPC does not name as its success, it is unknown.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -568,8 +568,8 @@ type isRouteResult_Outcome interface {
 
 type RouteResult_Found struct {
 	// Create: the route is there, as ListRoutes would give it, so that it can be compared and
-	// deleted without another list. An empty one is kept as it was sent, without a name. One
-	// that is malformed, or has another destination: unknown.
+	// deleted without another list. An empty route is kept as it was sent, without a name. A
+	// route that is malformed, or has another destination: unknown.
 	Found *Route `protobuf:"bytes,2,opt,name=found,proto3,oneof"`
 }
 

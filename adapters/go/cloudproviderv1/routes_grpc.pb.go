@@ -45,14 +45,14 @@ const (
 // provider SHOULD serialise by destination CIDR too, whatever the node, so that a delete
 // that outlives its call does not meet the create that follows.
 //
-// Target. Of node_name, provider_id and next_hop_ip, the first that a listed route and the
+// Target. The first of node_name, provider_id and next_hop_ip that a listed route and the
 // Node both have decides whether it leads there; the others contradict nothing. Names are
 // compared in lower case, IDs as text, IPs as addresses, with those that the Node reports
-// of the same family. The route that the answer to a create shows, or else the first list
+// of the same family. The route that the answer to a create shows, otherwise the first list
 // after it, is the Node's: a target that is another one by this rule is an event, and
-// Create is called again with slow back-off, but nothing is deleted. A route that stays as it is while its
-// Node gets another provider ID, or loses the next hop, is made again. A route without a
-// target that can be compared is kept: Create tells whose it is.
+// Create is called again with slow back-off, but nothing is deleted. A route that stays as
+// it is while its Node gets another provider ID, or loses the next hop, is made again. A
+// route without a target that can be compared is kept: Create says whose it is.
 //
 // Deletion. The controller deletes a route that a complete list has shown or a create
 // has made, and that leads nowhere, to no Node that the API server knows, or not to the
@@ -79,8 +79,8 @@ type RoutesServiceClient interface {
 	//	  a field broken
 	//	a route twice                       counts once
 	ListRoutes(ctx context.Context, in *ListRoutesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRoutesResponse], error)
-	// Makes routes; one that exists as wanted is a success. One that exists with another
-	// target is CONFLICTING_RESOURCE and stays. One result each, one bad route does not
+	// Makes routes; a route that exists as requested is a success. A route that exists with
+	// another target is CONFLICTING_RESOURCE and stays. One result each, one bad route does not
 	// fail the others.
 	//
 	//	answer                              the controller
@@ -191,14 +191,14 @@ func (c *routesServiceClient) BatchDeleteRoutes(ctx context.Context, in *BatchDe
 // provider SHOULD serialise by destination CIDR too, whatever the node, so that a delete
 // that outlives its call does not meet the create that follows.
 //
-// Target. Of node_name, provider_id and next_hop_ip, the first that a listed route and the
+// Target. The first of node_name, provider_id and next_hop_ip that a listed route and the
 // Node both have decides whether it leads there; the others contradict nothing. Names are
 // compared in lower case, IDs as text, IPs as addresses, with those that the Node reports
-// of the same family. The route that the answer to a create shows, or else the first list
+// of the same family. The route that the answer to a create shows, otherwise the first list
 // after it, is the Node's: a target that is another one by this rule is an event, and
-// Create is called again with slow back-off, but nothing is deleted. A route that stays as it is while its
-// Node gets another provider ID, or loses the next hop, is made again. A route without a
-// target that can be compared is kept: Create tells whose it is.
+// Create is called again with slow back-off, but nothing is deleted. A route that stays as
+// it is while its Node gets another provider ID, or loses the next hop, is made again. A
+// route without a target that can be compared is kept: Create says whose it is.
 //
 // Deletion. The controller deletes a route that a complete list has shown or a create
 // has made, and that leads nowhere, to no Node that the API server knows, or not to the
@@ -225,8 +225,8 @@ type RoutesServiceServer interface {
 	//	  a field broken
 	//	a route twice                       counts once
 	ListRoutes(*ListRoutesRequest, grpc.ServerStreamingServer[ListRoutesResponse]) error
-	// Makes routes; one that exists as wanted is a success. One that exists with another
-	// target is CONFLICTING_RESOURCE and stays. One result each, one bad route does not
+	// Makes routes; a route that exists as requested is a success. A route that exists with
+	// another target is CONFLICTING_RESOURCE and stays. One result each, one bad route does not
 	// fail the others.
 	//
 	//	answer                              the controller

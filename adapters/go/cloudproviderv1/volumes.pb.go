@@ -91,7 +91,7 @@ func (VolumeSourceKind) EnumDescriptor() ([]byte, []int) {
 // Which volumes are asked about.
 type BatchGetVolumesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of this attempt.
+	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// 1 to VolumesCapability.max_batch_size, no key twice.
 	Items         []*Volume `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
@@ -758,7 +758,7 @@ type VolumeResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Volume.key of the request.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// None set is read as unknown and changes nothing.
+	// Without an outcome the result is unknown and changes nothing.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -888,7 +888,7 @@ func (*VolumeResult_Error) isVolumeResult_Outcome() {}
 // was asked about.
 type VolumeTopology struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Labels, at most 32: legal keys and values. Of the domains kubernetes.io and k8s.io
+	// Labels, at most 32: legal keys and values. In the domains kubernetes.io and k8s.io
 	// with their subdomains only the four keys of Volume.labels; no key of outrigger.dev. A
 	// volume of several zones has them in one value, joined by "__".
 	Labels map[string]string `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`

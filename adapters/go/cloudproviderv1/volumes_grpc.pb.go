@@ -37,7 +37,7 @@ const (
 // provisioned (annotation pv.kubernetes.io/provisioned-by) and has node affinity or zone
 // and region already.
 //
-// Labels are set where they are absent. One that the volume has with another value stays,
+// Labels are set where they are absent. A label that the volume has with another value stays,
 // and the webhook refuses the volume. Node affinity is added unless a key of it is in the
 // volume's own already; it can never be changed once the volume exists.
 type VolumesServiceClient interface {
@@ -104,7 +104,7 @@ func (c *volumesServiceClient) BatchGetVolumes(ctx context.Context, in *BatchGet
 // provisioned (annotation pv.kubernetes.io/provisioned-by) and has node affinity or zone
 // and region already.
 //
-// Labels are set where they are absent. One that the volume has with another value stays,
+// Labels are set where they are absent. A label that the volume has with another value stays,
 // and the webhook refuses the volume. Node affinity is added unless a key of it is in the
 // volume's own already; it can never be changed once the volume exists.
 type VolumesServiceServer interface {

@@ -23,8 +23,8 @@ type LoadBalancers interface {
 	// GetLoadBalancer compares the load balancer with the Service and, unless targets is nil, with
 	// those. Answers: ready, differs, in progress, not managed, absent. Changes nothing.
 	GetLoadBalancer(ctx context.Context, service *v1.Service, targets *Targets) (*v1.LoadBalancerAnswer, error)
-	// EnsureLoadBalancer makes the load balancer what the Service and its targets ask for. No targets
-	// is a legal wish. Answers: ready, in progress, not managed.
+	// EnsureLoadBalancer makes the load balancer what the Service and its targets ask for. An
+	// empty set of targets is legal. Answers: ready, in progress, not managed.
 	EnsureLoadBalancer(ctx context.Context, service *v1.Service, targets *Targets) (*v1.LoadBalancerAnswer, error)
 	// UpdateLoadBalancerNodes gives one load balancer new targets and changes nothing else. Answers:
 	// ready, in progress, not managed, absent.

@@ -17,7 +17,7 @@ const FILE: &str = "routes.proto";
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
         changing(must("RTE-01", "a route is made, listed with its target, and removed; again changes nothing"))
-            .clause(FILE, "BatchCreateRoutes", "Makes routes; one that exists as wanted is a success.")
+            .clause(FILE, "BatchCreateRoutes", "Makes routes; a route that exists as requested is a success.")
             .check(|subject| Box::pin(made_and_removed(subject))),
         changing(must("RTE-02", "of a batch, the route that fails does not fail the others"))
             .needs(Input::TwoExistingInstances)
@@ -29,21 +29,21 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(both_families(subject))),
         changing(must("RTE-05", "a create for a CIDR of another target is CONFLICTING_RESOURCE, and works after a delete"))
             .needs(Input::TwoExistingInstances)
-            .clause(FILE, "BatchCreateRoutes", "One that exists with another target is CONFLICTING_RESOURCE and stays.")
+            .clause(FILE, "BatchCreateRoutes", "A route that exists with another target is CONFLICTING_RESOURCE and stays.")
             .check(|subject| Box::pin(other_target(subject))),
         changing(should("RTE-06", "a create beyond the room of the table is QUOTA_EXCEEDED, and the others are made"))
             .needs(Input::RouteLimit)
             .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "An account or object limit. Concerns this key only.")
             .check(|subject| Box::pin(full_table(subject))),
         changing(must("RTE-10", "a route is deleted as it was listed, as its create answered it, and as it was sent"))
-            .clause(FILE, "BatchDeleteRoutesRequest.items", "Each exactly as listed, or as RouteResult.found or else its create named it.")
+            .clause(FILE, "BatchDeleteRoutesRequest.items", "Each exactly as listed, or as RouteResult.found, otherwise its create, named it.")
             .check(|subject| Box::pin(deleted_by(subject))),
         changing(must("RTE-15", "a delete that names another Node leaves the route"))
             .needs(Input::TwoExistingInstances)
             .clause(FILE, "Route.name", "the provider finds the route by its destination and target.")
             .check(|subject| Box::pin(other_node(subject))),
         changing(must("RTE-18", "a create is answered found, a delete absent"))
-            .clause(FILE, "RouteResult.outcome", "None set, and one that the RPC does not name as its success, is unknown.")
+            .clause(FILE, "RouteResult.outcome", "Without an outcome, or with one that the RPC does not name as its success, it is unknown.")
             .check(|subject| Box::pin(successes(subject))),
     ];
     cases.extend(lists::cases());

@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    const SERVED: &str = "A provider MUST serve every RPC of a service whose capability it declares, but those marked OPTIONAL.";
+    const SERVED: &str = "A provider MUST serve every RPC of a service whose capability it declares, except those marked OPTIONAL.";
     vec![
         must("IDN-30", "each method of a declared capability is served")
             .clause("common.proto", "", SERVED)

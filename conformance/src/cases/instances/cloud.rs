@@ -24,7 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
             .of(Instances)
             .needs(Input::ExistingInstance)
             .needs(Input::RateLimitSwitch)
-            .clause("common.proto", "ERROR_REASON_RATE_LIMITED", "The cloud API said slow down.")
+            .clause("common.proto", "ERROR_REASON_RATE_LIMITED", "The cloud API refuses calls for their rate.")
             .check(|subject| Box::pin(rate_limited(subject))),
         must("INS-34", "a lookup with credentials that the cloud refuses is CREDENTIALS_INVALID, and no instance is absent")
             .of(Instances)

@@ -29,7 +29,7 @@ pub(super) fn cases() -> Vec<Case> {
             .clause(
                 FILE,
                 "ListInstancesResponse.items",
-                "No provider ID twice in one stream; else the stream is discarded.",
+                "No provider ID twice in one stream; such a stream is discarded.",
             )
             .check(|subject| Box::pin(unique(subject))),
         must("INS-31", "a list has the instances that lookups find")

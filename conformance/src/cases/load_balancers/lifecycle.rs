@@ -21,7 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
             .clause(FILE, "LoadBalancerAnswer.status", "REQUIRED with READY in an answer to Ensure;")
             .check(|subject| Box::pin(becomes_ready(subject))),
         case(must("LBS-03", "three equal Ensures are one load balancer with one status"))
-            .clause("common.proto", "", "state the wanted state, never a delta, and are idempotent by key: Service UID;")
+            .clause("common.proto", "", "carry the desired state, never a delta, and are idempotent by key: Service UID;")
             .check(|subject| Box::pin(idempotent(subject))),
         case(must("LBS-04", "an Ensure whose reply was lost, sent again, is one load balancer"))
             .clause(FILE, "LoadBalancersService", "written in the same cloud call as the creation where the cloud allows it: a reply may be lost.")
@@ -41,7 +41,7 @@ pub(super) fn cases() -> Vec<Case> {
             .clause("common.proto", "Service.ip_families", "spec.ipFamilies in their order: IPv4, IPv6.")
             .check(|subject| Box::pin(dual_stack(subject))),
         case(must("LBS-12", "Delete becomes ABSENT, then Get is; a second Delete is ABSENT"))
-            .clause(FILE, "DeleteLoadBalancer", "Removes the load balancer and every part of it. Of none: ABSENT.")
+            .clause(FILE, "DeleteLoadBalancer", "Removes the load balancer and every part of it. The answer is ABSENT if there is none.")
             .check(|subject| Box::pin(deleted(subject))),
         case(must("LBS-13", "a Delete after an Ensure that was cut off leaves nothing"))
             .clause(FILE, "LoadBalancersService", "Whatever is half made is completed by the next Ensure, or removed by the next Delete.")

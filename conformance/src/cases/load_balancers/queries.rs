@@ -69,7 +69,7 @@ pub(super) fn cases() -> Vec<Case> {
         must("LBS-32", "a list for another cluster has nothing of this one")
             .of(LoadBalancersList)
             .mutates()
-            .clause(FILE, "ListLoadBalancersResponse.items", "Of this cluster only.")
+            .clause(FILE, "ListLoadBalancersResponse.items", "Load balancers of this cluster only.")
             .check(|subject| Box::pin(list_of_other_cluster(subject))),
     ]
 }

@@ -39,7 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
             .clause("common.proto", "CallContext.cluster_uid", "A provider that tags with the UID SHOULD answer such a call with INVALID_REQUEST and change nothing, unless it was configured to leave resources untagged:")
             .check(|subject| Box::pin(without_uid(subject))),
         case(should("LBS-08", "annotations outside the declared prefixes change nothing"))
-            .clause("provider.proto", "HandshakeResponse.service_annotation_prefixes", "Prefixes of the Service annotations that the provider reads;")
+            .clause("provider.proto", "HandshakeResponse.service_annotation_prefixes", "Prefixes of the Service annotations that the provider reads:")
             .check(|subject| Box::pin(foreign_annotation(subject))),
         case(must("LBS-38", "an Ensure that is refused leaves the load balancer that exists"))
             .needs(Input::RefusedService)

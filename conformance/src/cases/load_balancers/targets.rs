@@ -20,7 +20,11 @@ pub(super) fn cases() -> Vec<Case> {
     let case = |builder: Builder| builder.of(LoadBalancers).mutates();
     vec![
         case(must("LBS-33", "an Ensure without targets becomes READY"))
-            .clause(FILE, "EnsureLoadBalancer", "No targets is a legal wish.")
+            .clause(
+                FILE,
+                "EnsureLoadBalancer",
+                "An empty set of targets is legal.",
+            )
             .check(|subject| Box::pin(no_targets(subject))),
         case(must(
             "LBS-15",
@@ -30,7 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
         .clause(
             FILE,
             "UpdateLoadBalancerNodesRequest.targets",
-            "All wanted targets of each of them; may be an empty set.",
+            "All desired targets of each of them; may be an empty set.",
         )
         .check(|subject| Box::pin(updates(subject))),
         case(must(

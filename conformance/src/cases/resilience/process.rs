@@ -21,13 +21,13 @@ const END: &str = "On SIGTERM a provider SHOULD answer new calls and GetStatus w
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        must("RES-14", "a provider that was killed starts over the socket that it left behind")
+        must("RES-14", "a provider that was killed starts over its stale socket")
             .needs(Input::Process)
             .clause(FILE, "", "The provider makes the socket and MUST replace one that a dead process left.")
             .check(|subject| Box::pin(stale_socket(subject))),
         must("RES-15", "a new process has a new boot_id")
             .needs(Input::Process)
-            .clause("provider.proto", "HandshakeResponse.boot_id", "Another value tells that caches are gone.")
+            .clause("provider.proto", "HandshakeResponse.boot_id", "Another value means that caches are gone.")
             .check(|subject| Box::pin(new_boot_id(subject))),
         must("RES-24", "the configuration revision is equal after a restart")
             .of(Capability::LoadBalancers)

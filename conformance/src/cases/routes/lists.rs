@@ -18,7 +18,11 @@ pub(super) fn cases() -> Vec<Case> {
             "RTE-03",
             "a list has the routes of this cluster and none of another",
         ))
-        .clause(FILE, "ListRoutesResponse.items", "Of this cluster only.")
+        .clause(
+            FILE,
+            "ListRoutesResponse.items",
+            "Routes of this cluster only.",
+        )
         .check(|subject| Box::pin(of_this_cluster(subject))),
         changing(must(
             "RTE-14",

@@ -119,7 +119,7 @@ async fn a_provider_without_node_sets_gets_the_nodes() {
         panic!("no nodes")
     };
     assert_eq!(inline.nodes.len(), 10);
-    // None is a legal wish, and something else than none said.
+    // An empty set is legal, and is not the same as no set.
     ensure(&rig, "web", &numbered(0..0)).await.unwrap();
     let (_, request) = rig.fake.balancers.ensure.calls().remove(1);
     assert!(request.targets.unwrap().targets.is_some());
