@@ -1,3 +1,5 @@
+// This file has the outcomes of attacks and their table.
+
 package attack
 
 import (

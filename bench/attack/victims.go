@@ -1,3 +1,5 @@
+// This file starts the controllers that are attacked, and makes the account of a scraper.
+
 package attack
 
 import (

@@ -112,11 +112,11 @@ func (l *Log) Since(mark int, agent string) ([]Request, error) {
 	if err := l.read(); err != nil {
 		return nil, err
 	}
-	var found []Request
-	for _, one := range l.requests[mark:] {
-		if strings.HasPrefix(one.agent, agent+"/") {
-			found = append(found, one)
+	var requests []Request
+	for _, request := range l.requests[mark:] {
+		if strings.HasPrefix(request.agent, agent+"/") {
+			requests = append(requests, request)
 		}
 	}
-	return found, nil
+	return requests, nil
 }

@@ -1,3 +1,5 @@
+// This test reads an audit log while it grows.
+
 package audit
 
 import (
@@ -23,11 +25,11 @@ func TestProgramsAndWritesAreToldApart(t *testing.T) {
 	}
 	nodes := `{"resource":"nodes","subresource":"status"}`
 	write(line("ResponseComplete", "patch", "upstream/v1 (linux)", nodes))
-	seen, err := Open(path)
+	opened, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mark, err := seen.Mark()
+	mark, err := opened.Mark()
 	if err != nil || mark != 1 {
 		t.Fatal(mark, err)
 	}
@@ -36,15 +38,15 @@ func TestProgramsAndWritesAreToldApart(t *testing.T) {
 	write(line("ResponseComplete", "update", "upstream/v1", `{"resource":"leases"}`))
 	last := line("ResponseComplete", "patch", "upstream/v1", nodes)
 	write(last[:30]) // the rest of the line is not written yet
-	if found, err := seen.Since(mark, "upstream"); err != nil || len(found) != 2 {
-		t.Fatal(found, err)
+	if requests, err := opened.Since(mark, "upstream"); err != nil || len(requests) != 2 {
+		t.Fatal(requests, err)
 	}
 	write(last[30:])
-	found, err := seen.Since(mark, "upstream")
-	if err != nil || len(found) != 3 {
-		t.Fatal(found, err)
+	requests, err := opened.Since(mark, "upstream")
+	if err != nil || len(requests) != 3 {
+		t.Fatal(requests, err)
 	}
-	if found[0].Changes() || found[1].Changes() || !found[2].Changes() || found[2].Resource != "nodes/status" {
-		t.Error(found)
+	if requests[0].Changes() || requests[1].Changes() || !requests[2].Changes() || requests[2].Resource != "nodes/status" {
+		t.Error(requests)
 	}
 }

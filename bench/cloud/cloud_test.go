@@ -1,3 +1,5 @@
+// These tests hold the journal and the latency of the fake.
+
 package cloud
 
 import (
@@ -32,9 +34,9 @@ func TestEachCallIsInTheJournalAndTakesItsTime(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	seen, exists, err := balancers.GetLoadBalancer(ctx, "", service)
-	if err != nil || !exists || seen.Ingress[0].IP != ensured.Ingress[0].IP {
-		t.Error("another process would see another load balancer:", seen, exists, err)
+	status, exists, err := balancers.GetLoadBalancer(ctx, "", service)
+	if err != nil || !exists || status.Ingress[0].IP != ensured.Ingress[0].IP {
+		t.Error("another process would see another load balancer:", status, exists, err)
 	}
 	if elapsed := time.Since(began); elapsed < 90*time.Millisecond {
 		t.Error("three calls took", elapsed)

@@ -1,3 +1,5 @@
+// This file has the fake with a state that outlives its processes.
+
 package cloud
 
 import (
@@ -61,8 +63,8 @@ func (d *durable) GetLoadBalancer(ctx context.Context, cluster string, service *
 	if err != nil {
 		return nil, false, err
 	}
-	found, exists := state.Balancers[d.GetLoadBalancerName(ctx, cluster, service)]
-	return found.status(), exists, nil
+	balancer, exists := state.Balancers[d.GetLoadBalancerName(ctx, cluster, service)]
+	return balancer.status(), exists, nil
 }
 
 func (d *durable) GetLoadBalancerName(_ context.Context, _ string, service *corev1.Service) string {
@@ -77,10 +79,10 @@ func (d *durable) EnsureLoadBalancer(ctx context.Context, cluster string, servic
 	if err != nil {
 		return nil, err
 	}
-	wanted := Balancer{Service: service.Namespace + "/" + service.Name, Nodes: namesOf(nodes), Spec: spec}
+	desired := Balancer{Service: service.Namespace + "/" + service.Name, Nodes: namesOf(nodes), Spec: spec}
 	var ensured Balancer
 	err = d.store.Update(func(state *State) error {
-		ensured = state.ensure(d.GetLoadBalancerName(ctx, cluster, service), wanted)
+		ensured = state.ensure(d.GetLoadBalancerName(ctx, cluster, service), desired)
 		return nil
 	})
 	return ensured.status(), err

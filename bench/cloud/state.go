@@ -1,3 +1,5 @@
+// This file has that state, in a file that several processes share.
+
 package cloud
 
 import (
@@ -60,12 +62,12 @@ type Store struct{ Path string }
 
 // Read returns the state of now; one that was never written is empty.
 func (s Store) Read() (*State, error) {
-	var seen *State
+	var current *State
 	err := s.Update(func(state *State) error {
-		seen = state
+		current = state
 		return nil
 	})
-	return seen, err
+	return current, err
 }
 
 // Update changes the state while no other process does; an error of the change leaves it as it was.
@@ -103,38 +105,38 @@ func (s Store) Update(change func(*State) error) error {
 }
 
 // ensure makes or changes a load balancer and returns it.
-func (s *State) ensure(name string, wanted Balancer) Balancer {
-	slices.Sort(wanted.Nodes)
-	found, exists := s.Balancers[name]
+func (s *State) ensure(name string, desired Balancer) Balancer {
+	slices.Sort(desired.Nodes)
+	balancer, exists := s.Balancers[name]
 	if !exists {
 		s.Addresses++
-		wanted.Address = fmt.Sprintf("192.0.2.%d", s.Addresses)
-		s.Balancers[name] = wanted
-		s.Changes = append(s.Changes, Change{Action: Created, Service: wanted.Service, Joined: wanted.Nodes})
-		return wanted
+		desired.Address = fmt.Sprintf("192.0.2.%d", s.Addresses)
+		s.Balancers[name] = desired
+		s.Changes = append(s.Changes, Change{Action: Created, Service: desired.Service, Joined: desired.Nodes})
+		return desired
 	}
-	if found.Spec != wanted.Spec {
-		s.Changes = append(s.Changes, Change{Action: Respecified, Service: wanted.Service})
-		found.Spec = wanted.Spec
-		s.Balancers[name] = found
+	if balancer.Spec != desired.Spec {
+		s.Changes = append(s.Changes, Change{Action: Respecified, Service: desired.Service})
+		balancer.Spec = desired.Spec
+		s.Balancers[name] = balancer
 	}
-	s.retarget(name, wanted.Nodes)
+	s.retarget(name, desired.Nodes)
 	return s.Balancers[name]
 }
 
 func (s *State) retarget(name string, nodes []string) {
 	slices.Sort(nodes)
-	found := s.Balancers[name]
-	joined, left := without(nodes, found.Nodes), without(found.Nodes, nodes)
+	balancer := s.Balancers[name]
+	joined, left := without(nodes, balancer.Nodes), without(balancer.Nodes, nodes)
 	if len(joined)+len(left) > 0 {
-		s.Changes = append(s.Changes, Change{Action: Retargeted, Service: found.Service, Joined: joined, Left: left})
+		s.Changes = append(s.Changes, Change{Action: Retargeted, Service: balancer.Service, Joined: joined, Left: left})
 	}
-	found.Nodes = nodes
-	s.Balancers[name] = found
+	balancer.Nodes = nodes
+	s.Balancers[name] = balancer
 }
 
 func (s *State) delete(name string) error {
-	found, exists := s.Balancers[name]
+	balancer, exists := s.Balancers[name]
 	if !exists {
 		return nil
 	}
@@ -142,7 +144,7 @@ func (s *State) delete(name string) error {
 		return errKept
 	}
 	delete(s.Balancers, name)
-	s.Changes = append(s.Changes, Change{Action: Deleted, Service: found.Service})
+	s.Changes = append(s.Changes, Change{Action: Deleted, Service: balancer.Service})
 	return nil
 }
 

@@ -1,3 +1,5 @@
+// These tests change the state from several processes.
+
 package cloud
 
 import (
@@ -44,9 +46,9 @@ func TestAnotherProcessFindsTheLoadBalancerAndChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	after, _ := process(t, store).LoadBalancer()
-	found, err := after.EnsureLoadBalancer(ctx, "", service, nodes("a", "b"))
-	if err != nil || found.Ingress[0].IP != made.Ingress[0].IP {
-		t.Error(found, made, err)
+	status, err := after.EnsureLoadBalancer(ctx, "", service, nodes("a", "b"))
+	if err != nil || status.Ingress[0].IP != made.Ingress[0].IP {
+		t.Error(status, made, err)
 	}
 	if err := after.UpdateLoadBalancer(ctx, "", service, nodes("b", "c")); err != nil {
 		t.Error(err)

@@ -1,3 +1,5 @@
+// This file changes from one controller to the next one.
+
 package migration
 
 import (

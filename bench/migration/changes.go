@@ -1,3 +1,5 @@
+// This file judges the changes of load balancers during a step.
+
 package migration
 
 import (

@@ -1,3 +1,5 @@
+// This file changes the cluster and the cloud as their users do, and waits for the controllers.
+
 package migration
 
 import (

@@ -1,3 +1,5 @@
+// These tests judge steps, and read the table of --plan.
+
 package migration
 
 import (

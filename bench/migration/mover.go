@@ -1,3 +1,5 @@
+// This file observes a step: what stood before it and after it, and what was written between.
+
 package migration
 
 import (

@@ -1,3 +1,5 @@
+// This file compares the Nodes and Services that stood before a step with those after it.
+
 package migration
 
 import (

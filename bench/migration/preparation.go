@@ -1,3 +1,5 @@
+// This file has the steps before and between changes: plan, pause, resume, and the removal of records.
+
 package migration
 
 import (

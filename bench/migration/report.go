@@ -1,3 +1,5 @@
+// This file has the report of all steps.
+
 package migration
 
 import (

@@ -1,3 +1,5 @@
+// This file counts the writes of a step by the kind of object.
+
 package migration
 
 import (

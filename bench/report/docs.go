@@ -1,3 +1,5 @@
+// This file writes sections of the docs between their marks.
+
 package report
 
 import (

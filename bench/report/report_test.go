@@ -1,3 +1,5 @@
+// This test replaces a section.
+
 package report
 
 import (

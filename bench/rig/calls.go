@@ -1,3 +1,5 @@
+// This file counts the calls to the cloud.
+
 package rig
 
 import (

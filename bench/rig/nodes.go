@@ -1,3 +1,5 @@
+// This file adds nodes, and waits for what controllers make of them and of the Lease.
+
 package rig
 
 import (

@@ -1,3 +1,5 @@
+// This file runs programs, and reads the kernel's account of them.
+
 package rig
 
 import (

@@ -1,3 +1,5 @@
+// This file builds the programs of a run.
+
 package rig
 
 import (

@@ -1,3 +1,5 @@
+// This file starts controllers with their providers, and probes them.
+
 package rig
 
 import (

@@ -1,3 +1,5 @@
+// These tests read the kernel's account, a journal and the testbed's output.
+
 package rig
 
 import (

@@ -1,3 +1,5 @@
+// This file has what all commands share: flags, the folder of a run, and the place of its result.
+
 package rig
 
 import (

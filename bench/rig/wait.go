@@ -1,3 +1,5 @@
+// This file waits for conditions, and for the end of all writes.
+
 package rig
 
 import (

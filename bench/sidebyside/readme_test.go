@@ -1,3 +1,5 @@
+// This test holds the README's numbers against docs/performance.md.
+
 package sidebyside
 
 import (
@@ -20,7 +22,7 @@ func block(t *testing.T, path, mark string) map[string]map[string]string {
 	if !begins || !ends {
 		t.Fatalf("%s has no %s … %s", path, mark, report.Mark("end"))
 	}
-	found, header := map[string]map[string]string{}, []string(nil)
+	rows, header := map[string]map[string]string{}, []string(nil)
 	for line := range strings.Lines(inside) {
 		line, isRow := strings.CutPrefix(strings.TrimSpace(line), "| ")
 		if !isRow {
@@ -35,9 +37,9 @@ func block(t *testing.T, path, mark string) map[string]map[string]string {
 		for place, cell := range cells[1:] {
 			row[header[place+1]] = cell
 		}
-		found[cells[0]] = row
+		rows[cells[0]] = row
 	}
-	return found
+	return rows
 }
 
 func TestNumbersOfTheReadmeStandInTheTable(t *testing.T) {

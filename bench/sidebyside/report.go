@@ -1,3 +1,5 @@
+// This file has the figures of all rounds, and their spread.
+
 package sidebyside
 
 import (

@@ -1,3 +1,5 @@
+// These tests hold the table, and the flags.
+
 package sidebyside
 
 import (

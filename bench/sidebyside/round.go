@@ -1,3 +1,5 @@
+// This file measures one round of one contestant.
+
 package sidebyside
 
 import (

@@ -1,3 +1,5 @@
+// This file has the rows of the table.
+
 package sidebyside
 
 import (

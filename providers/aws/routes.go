@@ -1,3 +1,5 @@
+// This file names the targets of AWS's routes by provider ID, which needs no informer.
+
 package main
 
 import (
@@ -44,18 +46,18 @@ func (c *cloud) ListRoutes(ctx context.Context, clusterName string) ([]*cloudpro
 	if err != nil {
 		return nil, err
 	}
-	asked, ctx := errgroup.WithContext(ctx)
+	lookups, ctx := errgroup.WithContext(ctx)
 	for _, route := range routes {
 		if route.TargetNode == "" { // leads nowhere
 			continue
 		}
-		asked.Go(func() error { // AWS's code makes one request of all
+		lookups.Go(func() error { // AWS's code makes one request of all
 			path, err := c.InstanceID(ctx, route.TargetNode)
 			route.TargetNode = types.NodeName(aws.ProviderName + "://" + path)
 			return err
 		})
 	}
-	return routes, asked.Wait()
+	return routes, lookups.Wait()
 }
 
 // byInstance are informers with an index that gives an instance's id for the name of its Node.

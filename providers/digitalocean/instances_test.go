@@ -1,3 +1,5 @@
+// These tests look up droplets.
+
 package main
 
 import (
@@ -16,7 +18,7 @@ import (
 func TestDropletIsFoundByIDAndByName(t *testing.T) {
 	r := newRig(t, func(s *settings) { s.families, s.zoneIsRegion = "ipv6,ipv4", true })
 	id := r.cloud.AddDroplet("Node-1")
-	wanted := &v1.Instance{
+	want := &v1.Instance{
 		ProviderId: fmt.Sprintf("digitalocean://%d", id), NodeName: "node-1", InstanceType: "s-2vcpu-4gb",
 		Region: "nyc3", Zone: "nyc3", PowerState: v1.PowerState_POWER_STATE_RUNNING,
 		Addresses: []*v1.NodeAddress{
@@ -24,9 +26,9 @@ func TestDropletIsFoundByIDAndByName(t *testing.T) {
 			{Type: "ExternalIP", Address: "2001:db8::3e9"}, {Type: "ExternalIP", Address: "203.0.113.3"},
 		},
 	}
-	for _, asked := range []*v1.Node{node("node-1", id), node("node-1", 0)} {
-		if found := r.mustLookup(asked)["node-1"].GetFound(); !proto.Equal(found, wanted) {
-			t.Errorf("found %v, wanted %v", found, wanted)
+	for _, node := range []*v1.Node{node("node-1", id), node("node-1", 0)} {
+		if got := r.mustLookup(node)["node-1"].GetFound(); !proto.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
 		}
 	}
 }
@@ -42,13 +44,13 @@ func TestBatchIsOneListAndAbsenceIsAskedForByItself(t *testing.T) {
 	gone := r.cloud.AddDroplet("gone")
 	r.cloud.RemoveDroplet(gone)
 	nodes = append(nodes, node("gone", gone))
-	found := r.mustLookup(nodes...)
-	if len(found) != 9 || !isAbsent(found["gone"]) {
-		t.Fatalf("%d results, the one that is gone: %v", len(found), found["gone"])
+	got := r.mustLookup(nodes...)
+	if len(got) != 9 || !isAbsent(got["gone"]) {
+		t.Fatalf("%d results, the one that is gone: %v", len(got), got["gone"])
 	}
-	wanted := []string{"GET droplets", "GET droplets", "GET droplets", fmt.Sprintf("GET droplets/%d", gone)}
-	if calls := r.cloud.TakeCalls(); !slices.Equal(calls, wanted) {
-		t.Errorf("requests %q, wanted %q", calls, wanted)
+	want := []string{"GET droplets", "GET droplets", "GET droplets", fmt.Sprintf("GET droplets/%d", gone)}
+	if calls := r.cloud.TakeCalls(); !slices.Equal(calls, want) {
+		t.Errorf("requests %q, want %q", calls, want)
 	}
 }
 
@@ -67,19 +69,19 @@ func TestOtherNodesAreLeftAlone(t *testing.T) {
 	r := newRig(t)
 	first, second := r.cloud.AddDroplet("twin"), r.cloud.AddDroplet("twin")
 	foreign := &v1.Node{Name: "foreign", ProviderId: "aws:///i-1"}
-	found := r.mustLookup(foreign, &v1.Node{Name: "wrong", ProviderId: "digitalocean://01"}, node("twin", 0),
+	got := r.mustLookup(foreign, &v1.Node{Name: "wrong", ProviderId: "digitalocean://01"}, node("twin", 0),
 		node("absent", 0), node("second", second))
-	if !isAbsent(found["absent"]) || found["foreign"].GetNotManaged() == nil || found["second"].GetFound() == nil {
-		t.Errorf("absent %v, foreign %v, second %v of %d", found["absent"], found["foreign"], found["second"], first)
+	if !isAbsent(got["absent"]) || got["foreign"].GetNotManaged() == nil || got["second"].GetFound() == nil {
+		t.Errorf("absent %v, foreign %v, second %v of %d", got["absent"], got["foreign"], got["second"], first)
 	}
-	r.wantReason(status.FromProto(found["wrong"].GetError()).Err(), provider.MalformedProviderID)
-	r.wantReason(status.FromProto(found["twin"].GetError()).Err(), provider.ConflictingResource)
+	r.wantReason(status.FromProto(got["wrong"].GetError()).Err(), provider.MalformedProviderID)
+	r.wantReason(status.FromProto(got["twin"].GetError()).Err(), provider.ConflictingResource)
 }
 
 func TestPowerStates(t *testing.T) {
 	r := newRig(t)
 	id := r.cloud.AddDroplet("node-1")
-	for state, wanted := range map[string]v1.PowerState{
+	for state, want := range map[string]v1.PowerState{
 		"new": v1.PowerState_POWER_STATE_PENDING, "active": v1.PowerState_POWER_STATE_RUNNING,
 		"off": v1.PowerState_POWER_STATE_SHUTDOWN, "archive": v1.PowerState_POWER_STATE_SHUTDOWN,
 		"resting": v1.PowerState_POWER_STATE_UNSPECIFIED,
@@ -90,7 +92,7 @@ func TestPowerStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		listed, err := stream.Recv()
-		if err != nil || !listed.Complete || len(listed.Items) != 1 || listed.Items[0].PowerState != wanted {
+		if err != nil || !listed.Complete || len(listed.Items) != 1 || listed.Items[0].PowerState != want {
 			t.Errorf("%s: %v, %v", state, listed, err)
 		}
 	}
@@ -122,12 +124,12 @@ func TestRateLimitNamesItsPause(t *testing.T) {
 	id := r.cloud.AddDroplet("node-1")
 	r.cloud.Break(fakecloud.Fault{Times: 1, Status: 429, RetryAfter: 17})
 	if pause := r.wantReason(r.lookupError(node("node-1", id)), provider.RateLimited); pause.Seconds() != 17 {
-		t.Errorf("the pause is %v, wanted Retry-After's 17 s", pause)
+		t.Errorf("the pause is %v, want Retry-After's 17 s", pause)
 	}
 	r.cloud.RequestsPerHour = 1 // spent by the first look
 	pause := r.wantReason(r.lookupError(node("node-1", id)), provider.RateLimited)
 	if pause.Seconds() < 60 || pause.Seconds() > 91 {
-		t.Errorf("the pause is %v, wanted the time until RateLimit-Reset", pause)
+		t.Errorf("the pause is %v, want the time until RateLimit-Reset", pause)
 	}
 	quotas := r.provider.Status().Quotas
 	if len(quotas) != 1 || quotas[0].Limit != 1 || quotas[0].Remaining != 0 {

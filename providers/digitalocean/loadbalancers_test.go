@@ -1,3 +1,5 @@
+// These tests make, change, take over and delete load balancers of a fake cloud.
+
 package main
 
 import (
@@ -62,9 +64,9 @@ func TestSettledLoadBalancerCostsOneRequest(t *testing.T) {
 	r.want(ready)(r.ensure(web, node("node-1", id)))
 	r.cloud.TakeCalls()
 	r.want(ready)(r.ensure(web, node("node-1", id)))
-	wanted := []string{"GET load_balancers/" + fmt.Sprint(r.only()["id"])}
-	if calls := r.cloud.TakeCalls(); !slices.Equal(calls, wanted) {
-		t.Errorf("requests %q, wanted %q", calls, wanted)
+	want := []string{"GET load_balancers/" + fmt.Sprint(r.only()["id"])}
+	if calls := r.cloud.TakeCalls(); !slices.Equal(calls, want) {
+		t.Errorf("requests %q, want %q", calls, want)
 	}
 }
 
@@ -163,8 +165,8 @@ func TestClusterWithoutUIDChangesNothing(t *testing.T) {
 
 func TestRefusalsOfTheCloud(t *testing.T) {
 	for _, of := range []struct {
-		fault  fakecloud.Fault
-		wanted provider.Reason
+		fault fakecloud.Fault
+		want  provider.Reason
 	}{
 		{fakecloud.Fault{Status: 401}, provider.CredentialsInvalid},
 		{fakecloud.Fault{Status: 403, Message: "You are not authorized"}, provider.PermissionMissing},
@@ -179,7 +181,7 @@ func TestRefusalsOfTheCloud(t *testing.T) {
 		of.fault.Method, of.fault.Path, of.fault.Times = "POST", "load_balancers", 1
 		r.cloud.Break(of.fault)
 		_, err := r.ensure(service(nil))
-		r.wantReason(err, of.wanted)
+		r.wantReason(err, of.want)
 		r.want(ready)(r.ensure(service(nil)))
 	}
 	r := newRig(t)
@@ -196,7 +198,7 @@ func TestAnnotations(t *testing.T) {
 		annotations map[string]string
 		service     func(*v1.Service)
 		field       string
-		wanted      string
+		want        string
 	}{
 		"packets go to the port itself": {nil, nil, "forwarding_rules",
 			"[map[entry_port:80 entry_protocol:tcp target_port:80 target_protocol:tcp]]"},
@@ -245,11 +247,11 @@ func TestAnnotations(t *testing.T) {
 				of.service(web)
 			}
 			r.want(ready)(r.ensure(web))
-			if made := fmt.Sprint(r.only()[of.field]); made != of.wanted {
-				t.Errorf("%s is %s, wanted %s", of.field, made, of.wanted)
+			if made := fmt.Sprint(r.only()[of.field]); made != of.want {
+				t.Errorf("%s is %s, want %s", of.field, made, of.want)
 			}
 			r.cloud.TakeCalls()
-			r.want(ready)(r.get(web)) // what was made is what is wanted
+			r.want(ready)(r.get(web)) // a second look shows no difference
 			// Taking the annotations back changes it back, but not what is fixed.
 			if of.annotations["type"] == "" && of.field != "network" && of.field != "network_stack" {
 				r.want(ready)(r.ensure(service(nil)))
@@ -268,7 +270,7 @@ func TestWrongServicesAreRefused(t *testing.T) {
 	}
 	for name, of := range map[string]struct {
 		service *v1.Service
-		wanted  provider.Reason
+		want    provider.Reason
 	}{
 		"SCTP":           {changed(func(s *v1.Service) { s.Ports[0].Protocol = "SCTP" }), provider.UnsupportedProtocol},
 		"an address":     {changed(func(s *v1.Service) { s.LoadBalancerIp = "1.2.3.4" }), provider.InvalidAnnotation},
@@ -290,7 +292,7 @@ func TestWrongServicesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			of.service.Uid = serviceUID
 			_, err := r.ensure(of.service)
-			r.wantReason(err, of.wanted)
+			r.wantReason(err, of.want)
 			if left := r.cloud.LoadBalancers(); len(left) != 0 {
 				t.Errorf("made all the same: %v", left)
 			}
@@ -332,8 +334,8 @@ func TestIngressTellsKubeProxyOfProxies(t *testing.T) {
 		t.Errorf("the mode is %q", mode)
 	}
 	answer = r.want(ready)(r.ensure(service(map[string]string{"hostname": "Web.Example.com", "misspelt": "1"})))
-	wanted := []*v1.LoadBalancerIngress{{Hostname: "web.example.com"}}
-	if !slices.EqualFunc(answer.Status.Ingress, wanted, func(a, b *v1.LoadBalancerIngress) bool { return proto.Equal(a, b) }) {
+	want := []*v1.LoadBalancerIngress{{Hostname: "web.example.com"}}
+	if !slices.EqualFunc(answer.Status.Ingress, want, func(a, b *v1.LoadBalancerIngress) bool { return proto.Equal(a, b) }) {
 		t.Errorf("the ingress is %v", answer.Status.Ingress)
 	}
 	if events := answer.Effects.Events; len(events) != 1 || events[0].Reason != "UnknownAnnotation" {
@@ -354,10 +356,10 @@ func TestListAndPlan(t *testing.T) {
 		}
 		return response.Changes
 	}
-	one := func(changes []*v1.PlannedChange, wanted v1.ChangeAction) {
+	one := func(changes []*v1.PlannedChange, want v1.ChangeAction) {
 		t.Helper()
-		if len(changes) != 1 || changes[0].Action != wanted {
-			t.Errorf("the plan is %v, wanted %v", changes, wanted)
+		if len(changes) != 1 || changes[0].Action != want {
+			t.Errorf("the plan is %v, want %v", changes, want)
 		}
 	}
 	one(plan(v1.PlanOperation_PLAN_OPERATION_ENSURE, service(nil)), v1.ChangeAction_CHANGE_ACTION_CREATE)

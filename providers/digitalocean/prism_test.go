@@ -1,3 +1,5 @@
+// This test holds the requests against DigitalOcean's own description of its API.
+
 package main
 
 import (
@@ -38,9 +40,9 @@ func TestRequestsFitTheDescriptionByPrism(t *testing.T) {
 	cloud.Provisioning = time.Minute
 
 	first, second := cloud.AddDroplet("node-1"), cloud.AddDroplet("node-2")
-	found := r.mustLookup(node("node-1", first), node("node-2", 0), node("gone", 1))
-	if found["node-1"].GetFound() == nil || found["node-2"].GetFound() == nil || !isAbsent(found["gone"]) {
-		t.Errorf("found %v", found)
+	got := r.mustLookup(node("node-1", first), node("node-2", 0), node("gone", 1))
+	if got["node-1"].GetFound() == nil || got["node-2"].GetFound() == nil || !isAbsent(got["gone"]) {
+		t.Errorf("found %v", got)
 	}
 	if err := r.lookupError(node("node-2", 0)); err != nil {
 		t.Error(err)
@@ -86,8 +88,8 @@ func prism(t *testing.T, description, upstream string) string {
 	address := listener.Addr().(*net.TCPAddr)
 	_ = listener.Close()
 	command := []string{"npx", "--yes", "--package", prismPackage, "prism"}
-	if found, err := exec.LookPath("prism"); err == nil {
-		command = []string{found}
+	if got, err := exec.LookPath("prism"); err == nil {
+		command = []string{got}
 	}
 	command = append(command, "proxy", "--errors", "--host", "127.0.0.1", "--port", fmt.Sprint(address.Port),
 		description, upstream)

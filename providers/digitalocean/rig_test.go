@@ -1,3 +1,5 @@
+// This file runs the provider over a fake cloud, as a controller sees it.
+
 package main
 
 import (
@@ -156,29 +158,29 @@ func node(name string, droplet int) *v1.Node {
 
 func (r *rig) lookup(nodes ...*v1.Node) (map[string]*v1.InstanceResult, error) {
 	response, err := r.instances.BatchGetInstances(r.ctx, &v1.BatchGetInstancesRequest{Context: r.call, Items: nodes})
-	found := map[string]*v1.InstanceResult{}
+	results := map[string]*v1.InstanceResult{}
 	for _, result := range response.GetResults() {
-		found[result.Key] = result
+		results[result.Key] = result
 	}
-	return found, err
+	return results, err
 }
 
 func (r *rig) mustLookup(nodes ...*v1.Node) map[string]*v1.InstanceResult {
 	r.Helper()
-	found, err := r.lookup(nodes...)
+	results, err := r.lookup(nodes...)
 	if err != nil {
 		r.Fatal(err)
 	}
-	return found
+	return results
 }
 
 // lookupError is that of the call or of the single node in it.
 func (r *rig) lookupError(node *v1.Node) error {
-	found, err := r.lookup(node)
+	results, err := r.lookup(node)
 	if err != nil {
 		return err
 	}
-	if failed := found[node.Name].GetError(); failed != nil {
+	if failed := results[node.Name].GetError(); failed != nil {
 		return status.FromProto(failed).Err()
 	}
 	return nil
@@ -252,18 +254,18 @@ const (
 )
 
 // want fails unless the answer has the disposition and there is no error.
-func (r *rig) want(wanted v1.LoadBalancerDisposition) func(*v1.LoadBalancerAnswer, error) *v1.LoadBalancerAnswer {
+func (r *rig) want(want v1.LoadBalancerDisposition) func(*v1.LoadBalancerAnswer, error) *v1.LoadBalancerAnswer {
 	return func(answer *v1.LoadBalancerAnswer, err error) *v1.LoadBalancerAnswer {
 		r.Helper()
-		if err != nil || answer.GetDisposition() != wanted {
-			r.Fatalf("answer %v, error %v; wanted %v", answer, err, wanted)
+		if err != nil || answer.GetDisposition() != want {
+			r.Fatalf("answer %v, error %v; want %v", answer, err, want)
 		}
 		return answer
 	}
 }
 
 // wantReason fails unless the error has the reason, and returns the time that it names to call again.
-func (r *rig) wantReason(err error, wanted provider.Reason) (retryAfter time.Duration) {
+func (r *rig) wantReason(err error, want provider.Reason) (retryAfter time.Duration) {
 	r.Helper()
 	reason := ""
 	for _, detail := range status.Convert(err).Details() {
@@ -274,8 +276,8 @@ func (r *rig) wantReason(err error, wanted provider.Reason) (retryAfter time.Dur
 			retryAfter = detail.RetryDelay.AsDuration()
 		}
 	}
-	if "ERROR_REASON_"+reason != wanted.String() {
-		r.Fatalf("the error is %v with reason %q, wanted %v", err, reason, wanted)
+	if "ERROR_REASON_"+reason != want.String() {
+		r.Fatalf("the error is %v with reason %q, want %v", err, reason, want)
 	}
 	return retryAfter
 }
@@ -285,7 +287,7 @@ func (r *rig) only() map[string]any {
 	r.Helper()
 	all := r.cloud.LoadBalancers()
 	if len(all) != 1 {
-		r.Fatalf("there are %d load balancers, wanted one", len(all))
+		r.Fatalf("there are %d load balancers, want one", len(all))
 	}
 	return all[0]
 }

@@ -1,3 +1,5 @@
+// This file reads the flags, and makes the provider from them.
+
 package main
 
 import (

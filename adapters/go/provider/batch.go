@@ -1,3 +1,5 @@
+// Batch RPCs answer with one result for each item of the request; this file has the results and their encoding.
+
 package provider
 
 import (

@@ -1,3 +1,5 @@
+// These tests encode results of batches, also those whose effects do not fit into a message.
+
 package provider
 
 import (
@@ -27,9 +29,9 @@ func TestAResultIsWrittenIntoTheMessageOfEachBatch(t *testing.T) {
 	if len(volume.GetError().GetDetails()) != 2 {
 		t.Error(volume)
 	}
-	seen := v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET
+	notVisible := v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET
 	for age, certainty := range map[time.Duration]v1.AbsenceCertainty{
-		time.Second: v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED, time.Minute: seen,
+		time.Second: v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED, time.Minute: notVisible,
 	} {
 		absent := Confirmed(strings.Repeat("x", 2000))
 		absent.Age = durationpb.New(age)

@@ -1,3 +1,5 @@
+// This file has the facts of one call, which a handler reads from its context.
+
 package provider
 
 import (

@@ -1,3 +1,5 @@
+// This file remembers which dependencies of a provider work, for its status.
+
 package provider
 
 import (
@@ -13,27 +15,27 @@ import (
 // Dependencies are the things that a provider depends on, as its last calls have shown them; its Status can be
 // Provider.Status. Nothing is BROKEN: a restart mends neither a cloud nor credentials.
 type Dependencies struct {
-	mu    sync.Mutex
-	known []*v1.DependencyStatus
+	mu       sync.Mutex
+	statuses []*v1.DependencyStatus
 }
 
 // NewDependencies are ready. Names are short and stable, such as "cloud-api" and "credentials".
 func NewDependencies(names ...string) *Dependencies {
-	made := &Dependencies{}
+	d := &Dependencies{}
 	for _, name := range names {
-		made.known = append(made.known, &v1.DependencyStatus{Name: name, Readiness: v1.Readiness_READINESS_READY})
+		d.statuses = append(d.statuses, &v1.DependencyStatus{Name: name, Readiness: v1.Readiness_READINESS_READY})
 	}
-	return made
+	return d
 }
 
 // Works says that a call has just shown that these work.
 func (d *Dependencies) Works(names ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, known := range d.known {
-		if slices.Contains(names, known.Name) {
-			known.Readiness, known.Message = v1.Readiness_READINESS_READY, ""
-			known.LastSuccess = timestamppb.New(time.Now())
+	for _, dependency := range d.statuses {
+		if slices.Contains(names, dependency.Name) {
+			dependency.Readiness, dependency.Message = v1.Readiness_READINESS_READY, ""
+			dependency.LastSuccess = timestamppb.New(time.Now())
 		}
 	}
 }
@@ -42,9 +44,9 @@ func (d *Dependencies) Works(names ...string) {
 func (d *Dependencies) Fails(name, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, known := range d.known {
-		if known.Name == name {
-			known.Readiness, known.Message = v1.Readiness_READINESS_DEGRADED, why
+	for _, dependency := range d.statuses {
+		if dependency.Name == name {
+			dependency.Readiness, dependency.Message = v1.Readiness_READINESS_DEGRADED, why
 		}
 	}
 }
@@ -54,12 +56,12 @@ func (d *Dependencies) Status() *v1.GetStatusResponse {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	status := &v1.GetStatusResponse{Readiness: v1.Readiness_READINESS_READY}
-	for _, known := range d.known {
-		if known.Readiness != v1.Readiness_READINESS_READY {
+	for _, dependency := range d.statuses {
+		if dependency.Readiness != v1.Readiness_READINESS_READY {
 			status.Readiness = v1.Readiness_READINESS_DEGRADED
 		}
 		status.Dependencies = append(status.Dependencies, &v1.DependencyStatus{
-			Name: known.Name, Readiness: known.Readiness, Message: known.Message, LastSuccess: known.LastSuccess,
+			Name: dependency.Name, Readiness: dependency.Readiness, Message: dependency.Message, LastSuccess: dependency.LastSuccess,
 		})
 	}
 	return status

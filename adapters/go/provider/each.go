@@ -1,3 +1,5 @@
+// This file works on the items of a batch one by one, with a deadline and with errors that concern all of them.
+
 package provider
 
 import (
@@ -101,7 +103,7 @@ func each[I item, T proto.Message](ctx context.Context, concurrency int, items [
 	for range min(max(concurrency, 1), len(items)) {
 		workers.Go(func() {
 			for item, ok := take(); ok; item, ok = take() {
-				result, err := recovered(ctx, func() (Result[T], error) { return work(ctx, item) })
+				result, err := Recovered(ctx, func() (Result[T], error) { return work(ctx, item) })
 				if err != nil {
 					result.Err = err
 				}

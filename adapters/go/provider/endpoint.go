@@ -1,3 +1,5 @@
+// This file reads the endpoint, which names the socket of a provider.
+
 package provider
 
 import (

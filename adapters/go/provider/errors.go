@@ -1,3 +1,5 @@
+// This file turns errors with a reason of the contract into gRPC statuses.
+
 package provider
 
 import (

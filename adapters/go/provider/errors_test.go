@@ -1,3 +1,5 @@
+// These tests hold the limits of a status, and read endpoints and command lines.
+
 package provider
 
 import (

@@ -1,3 +1,5 @@
+// This file serves grpc.health.v1 from the provider's own status.
+
 package provider
 
 import (

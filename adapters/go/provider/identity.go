@@ -1,3 +1,5 @@
+// This file serves ProviderService: the handshake and the status.
+
 package provider
 
 import (
@@ -66,22 +68,22 @@ func (c *core) status() *v1.GetStatusResponse {
 	if c.provider.Status == nil {
 		return &v1.GetStatusResponse{Readiness: v1.Readiness_READINESS_READY, BootId: c.bootID}
 	}
-	told, err := recovered(context.Background(), func() (*v1.GetStatusResponse, error) { return c.provider.Status(), nil })
-	if err != nil || told == nil {
+	status, err := Recovered(context.Background(), func() (*v1.GetStatusResponse, error) { return c.provider.Status(), nil })
+	if err != nil || status == nil {
 		c.log.Error("the provider's status panicked or is nil; reported as broken")
-		told = &v1.GetStatusResponse{Readiness: v1.Readiness_READINESS_BROKEN}
+		status = &v1.GetStatusResponse{Readiness: v1.Readiness_READINESS_BROKEN}
 	}
-	told = proto.CloneOf(told)
-	told.BootId = c.bootID
-	told.Dependencies = told.Dependencies[:min(len(told.Dependencies), maxEntries)]
-	for _, dependency := range told.Dependencies {
+	status = proto.CloneOf(status)
+	status.BootId = c.bootID
+	status.Dependencies = status.Dependencies[:min(len(status.Dependencies), maxEntries)]
+	for _, dependency := range status.Dependencies {
 		dependency.Name, dependency.Message = cut(dependency.Name, 63), cut(dependency.Message, 1024)
 	}
-	told.Quotas = told.Quotas[:min(len(told.Quotas), maxEntries)]
-	for _, quota := range told.Quotas {
+	status.Quotas = status.Quotas[:min(len(status.Quotas), maxEntries)]
+	for _, quota := range status.Quotas {
 		quota.Name = cut(quota.Name, 63)
 	}
-	return told
+	return status
 }
 
 // serving tells whether the provider serves, as grpc.health.v1 understands it.

@@ -1,3 +1,5 @@
+// This file has the interface about instances, and serves InstancesService with it.
+
 package provider
 
 import (

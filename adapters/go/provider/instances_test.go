@@ -1,3 +1,5 @@
+// These tests look up and list instances through a real socket.
+
 package provider_test
 
 import (
@@ -71,12 +73,12 @@ func TestALookupAnswersForEachNode(t *testing.T) {
 
 func TestARateLimitEndsTheRestOfABatch(t *testing.T) {
 	var mu sync.Mutex
-	asked := 0
+	calls := 0
 	s := serve(t, &provider.Provider{Instances: &cloud{
 		lookup: func(context.Context, *v1.Node) (provider.Lookup, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			asked++
+			calls++
 			return provider.Lookup{}, provider.RateLimitedFor(7*time.Second, errors.New("429"))
 		},
 	}})
@@ -94,8 +96,8 @@ func TestARateLimitEndsTheRestOfABatch(t *testing.T) {
 			t.Fatal(result)
 		}
 	}
-	if asked > 8 {
-		t.Errorf("the cloud was asked %d times after it had limited the rate", asked)
+	if calls > 8 {
+		t.Errorf("the cloud was asked %d times after it had limited the rate", calls)
 	}
 }
 

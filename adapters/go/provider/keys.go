@@ -1,3 +1,5 @@
+// This file limits changes: one at a time for each key, and so many in all as the provider declares.
+
 package provider
 
 import (

@@ -1,3 +1,5 @@
+// This file sends a list as messages of limited size.
+
 package provider
 
 import (

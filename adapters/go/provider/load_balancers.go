@@ -1,3 +1,5 @@
+// This file has the interface about load balancers, and the answers that its methods give.
+
 package provider
 
 import (

@@ -1,3 +1,5 @@
+// This file serves LoadBalancersService: it resolves targets, runs one change per Service and checks answers.
+
 package provider
 
 import (
@@ -104,15 +106,15 @@ func (s *loadBalancersRPC) PlanLoadBalancer(ctx context.Context, request *v1.Pla
 		return nil, Errorf(CapabilityDisabled, "this provider does not plan load balancers")
 	}
 	return run(s.core, ctx, request, func(ctx context.Context) (*v1.PlanLoadBalancerResponse, error) {
-		var wanted *v1.NodeTargets
+		var sent *v1.NodeTargets
 		switch request.Operation {
 		case v1.PlanOperation_PLAN_OPERATION_ENSURE:
-			wanted = required(request.Targets)
+			sent = required(request.Targets)
 		case v1.PlanOperation_PLAN_OPERATION_DELETE:
 		default:
 			return nil, Errorf(InvalidRequest, "the request names no operation that this provider knows")
 		}
-		targets, err := s.nodeSets.resolve(wanted)
+		targets, err := s.nodeSets.resolve(sent)
 		if err != nil {
 			return nil, err
 		}
@@ -128,9 +130,9 @@ func (s *loadBalancersRPC) PlanLoadBalancer(ctx context.Context, request *v1.Pla
 }
 
 // call runs a call about one Service.
-func (s *loadBalancersRPC) call(ctx context.Context, request serviceRequest, wanted *v1.NodeTargets, handler handler) (*v1.LoadBalancerAnswer, error) {
+func (s *loadBalancersRPC) call(ctx context.Context, request serviceRequest, sent *v1.NodeTargets, handler handler) (*v1.LoadBalancerAnswer, error) {
 	return run(s.core, ctx, request, func(ctx context.Context) (*v1.LoadBalancerAnswer, error) {
-		targets, err := s.nodeSets.resolve(wanted)
+		targets, err := s.nodeSets.resolve(sent)
 		if err != nil {
 			return nil, err
 		}

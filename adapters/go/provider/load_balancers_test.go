@@ -1,3 +1,5 @@
+// These tests change load balancers through a real socket.
+
 package provider_test
 
 import (
@@ -69,7 +71,7 @@ func TestAServiceIsChangedOnceAtATimeBeyondItsCaller(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNoneAreErrorsOfTheService(t *testing.T) {
+func TestWrongAnswersAreErrorsOfTheService(t *testing.T) {
 	s := serve(t, &provider.Provider{LoadBalancers: &cloud{
 		ensure: func(context.Context, *v1.Service, *provider.Targets) (*v1.LoadBalancerAnswer, error) { return nil, nil },
 		update: func(_ context.Context, service *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {

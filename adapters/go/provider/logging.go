@@ -1,3 +1,5 @@
+// This file sets up the log of a provider's process.
+
 package provider
 
 import (
@@ -46,8 +48,8 @@ func controllerKeys(groups []string, attr slog.Attr) slog.Attr {
 }
 
 func isTerminal(file *os.File) bool {
-	found, err := file.Stat()
-	return err == nil && found.Mode()&os.ModeCharDevice != 0
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func codeName(code int32) string { return codes.Code(code).String() }

@@ -1,3 +1,5 @@
+// This file has the command line of a provider: serve and probe.
+
 package provider
 
 import (

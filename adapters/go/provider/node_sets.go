@@ -1,3 +1,5 @@
+// This file keeps the node sets that the controller uploads, and serves NodeSetsService.
+
 package provider
 
 import (

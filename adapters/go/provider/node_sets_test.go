@@ -1,3 +1,5 @@
+// This test uploads node sets and names them in calls.
+
 package provider_test
 
 import (
@@ -11,10 +13,10 @@ import (
 )
 
 func TestNodeSetsAreNamedByEnsure(t *testing.T) {
-	seen := make(chan *provider.Targets, 1)
+	calls := make(chan *provider.Targets, 1)
 	s := serve(t, &provider.Provider{LoadBalancers: &cloud{
 		ensure: func(_ context.Context, _ *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
-			seen <- targets
+			calls <- targets
 			return provider.LoadBalancerReady(), nil
 		},
 	}})
@@ -78,7 +80,7 @@ func TestNodeSetsAreNamedByEnsure(t *testing.T) {
 	if err := ensure(); err != nil {
 		t.Fatal(err)
 	}
-	targets := <-seen
+	targets := <-calls
 	if nodes := targets.Nodes(); len(nodes) != 2 || nodes[0].Name != "b" || nodes[1].Name != "c" ||
 		targets.Revision() != "2" || targets.Get("c") == nil || targets.Get("a") != nil {
 		t.Fatal(targets.Nodes())

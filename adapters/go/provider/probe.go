@@ -1,3 +1,5 @@
+// This file asks a running provider for its health, for exec probes of the kubelet.
+
 package provider
 
 import (
@@ -22,7 +24,7 @@ import (
 func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	told, err := ask(ctx, endpoint)
+	status, err := ask(ctx, endpoint)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "", fmt.Errorf("the provider at %v did not answer within %v", endpoint, limit)
 	}
@@ -30,7 +32,7 @@ func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string,
 		return "", err
 	}
 	var blamed []string
-	for _, dependency := range told.Dependencies {
+	for _, dependency := range status.Dependencies {
 		if dependency.Readiness != v1.Readiness_READINESS_READY {
 			blamed = append(blamed, fmt.Sprintf("%s (%s)", dependency.Name, dependency.Message))
 		}
@@ -40,7 +42,7 @@ func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string,
 		because = ": " + strings.Join(blamed, ", ")
 	}
 	is := func(state string) string { return fmt.Sprintf("the provider at %v is %s%s", endpoint, state, because) }
-	switch told.Readiness {
+	switch status.Readiness {
 	case v1.Readiness_READINESS_READY:
 		return is("ready"), nil
 	case v1.Readiness_READINESS_STARTING:
@@ -56,38 +58,27 @@ func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string,
 }
 
 func ask(ctx context.Context, endpoint Endpoint) (*v1.GetStatusResponse, error) {
-	var dialer net.Dialer
-	first, err := dialer.DialContext(ctx, "unix", endpoint.path)
+	// A connection of its own first: a failure to make one is not an answer of the provider.
+	connection, err := new(net.Dialer).DialContext(ctx, "unix", endpoint.path)
 	if err != nil {
 		return nil, fmt.Errorf("no provider serves %v: %w", endpoint, err)
 	}
-	// The one connection that was made, so that a failure to make it shows as such.
-	connections := make(chan net.Conn, 1)
-	connections <- first
-	client, err := grpc.NewClient("passthrough:///localhost",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			select {
-			case connection := <-connections:
-				return connection, nil
-			default:
-				return nil, errors.New("the connection was lost")
-			}
-		}))
+	_ = connection.Close()
+	client, err := grpc.NewClient(endpoint.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = client.Close() }()
 	failed := func(call string, err error) error {
-		told := status.Convert(err)
-		return fmt.Errorf("the provider at %v answered %s with %v: %s", endpoint, call, told.Code(), told.Message())
+		status := status.Convert(err)
+		return fmt.Errorf("the provider at %v answered %s with %v: %s", endpoint, call, status.Code(), status.Message())
 	}
 	if _, err := grpc_health_v1.NewHealthClient(client).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
 		return nil, failed("the health check", err)
 	}
-	told, err := v1.NewProviderServiceClient(client).GetStatus(ctx, &v1.GetStatusRequest{})
+	status, err := v1.NewProviderServiceClient(client).GetStatus(ctx, &v1.GetStatusRequest{})
 	if err != nil {
 		return nil, failed("GetStatus", err)
 	}
-	return told, nil
+	return status, nil
 }

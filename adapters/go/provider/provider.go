@@ -14,6 +14,7 @@
 package provider
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"regexp"
@@ -80,21 +81,21 @@ func (p *Provider) capabilities() *v1.Capabilities {
 	if p.Instances != nil {
 		offered.Instances = copied(p.InstancesCapability)
 		declareInstances(offered.Instances, p.Instances)
-		orDefault(&offered.Instances.MaxBatchSize, 100)
+		offered.Instances.MaxBatchSize = cmp.Or(offered.Instances.MaxBatchSize, 100)
 	}
 	if p.LoadBalancers != nil {
 		offered.NodeSets = &v1.NodeSetsCapability{Deltas: true}
 		offered.LoadBalancers = copied(p.LoadBalancersCapability)
 		declareLoadBalancers(offered.LoadBalancers, p.LoadBalancers)
-		orDefault(&offered.LoadBalancers.MaxServicesPerUpdate, 100)
+		offered.LoadBalancers.MaxServicesPerUpdate = cmp.Or(offered.LoadBalancers.MaxServicesPerUpdate, 100)
 	}
 	if p.Routes != nil {
 		offered.Routes = copied(p.RoutesCapability)
-		orDefault(&offered.Routes.MaxBatchSize, 100)
+		offered.Routes.MaxBatchSize = cmp.Or(offered.Routes.MaxBatchSize, 100)
 	}
 	if p.Volumes != nil {
 		offered.Volumes = copied(p.VolumesCapability)
-		orDefault(&offered.Volumes.MaxBatchSize, 100)
+		offered.Volumes.MaxBatchSize = cmp.Or(offered.Volumes.MaxBatchSize, 100)
 	}
 	return offered
 }
@@ -108,12 +109,6 @@ func copied[M interface {
 		return message.ProtoReflect().Type().New().Interface().(M)
 	}
 	return proto.CloneOf(message)
-}
-
-func orDefault(value *uint32, fallback uint32) {
-	if *value == 0 {
-		*value = fallback
-	}
 }
 
 var legalName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)

@@ -1,3 +1,5 @@
+// This file has the provider of the tests, and tests the handshake, the admission of calls and the status.
+
 package provider_test
 
 import (
@@ -137,26 +139,26 @@ func until(t *testing.T, what string, is func() bool) {
 
 func (s *served) handshake() *v1.HandshakeResponse {
 	s.Helper()
-	told, err := v1.NewProviderServiceClient(s.client).Handshake(s.Context(), &v1.HandshakeRequest{
+	got, err := v1.NewProviderServiceClient(s.client).Handshake(s.Context(), &v1.HandshakeRequest{
 		MinMinor: 1, MaxMinor: 1, Cluster: &v1.ClusterInfo{Name: "c", Uid: "u"},
 	})
 	if err != nil {
 		s.Fatal(err)
 	}
-	return told
+	return got
 }
 
 func attempt() *v1.CallContext { return &v1.CallContext{RequestId: "r", ClusterName: "c"} }
 
 func reasonOf(t *testing.T, err error) string {
 	t.Helper()
-	told := status.Convert(err).Proto()
-	return reasonIn(t, told)
+	got := status.Convert(err).Proto()
+	return reasonIn(t, got)
 }
 
-func reasonIn(t *testing.T, told *rpcstatus.Status) string {
+func reasonIn(t *testing.T, got *rpcstatus.Status) string {
 	t.Helper()
-	for _, detail := range told.GetDetails() {
+	for _, detail := range got.GetDetails() {
 		info := &errdetails.ErrorInfo{}
 		if detail.MessageIs(info) {
 			if err := detail.UnmarshalTo(info); err != nil || info.Domain != "cloudprovider.v1" {
@@ -185,15 +187,15 @@ func TestCallsNeedAHandshakeAboutTheirCluster(t *testing.T) {
 }
 
 func TestCapabilitiesFollowFromWhatIsSet(t *testing.T) {
-	told := serve(t, &provider.Provider{Instances: &cloud{}}).handshake()
-	if offered := told.Capabilities; !offered.Instances.GetList() || offered.Instances.GetMaxBatchSize() != 100 ||
-		offered.LoadBalancers != nil || offered.NodeSets != nil || told.Minor != 1 || told.BootId == "" {
-		t.Fatal(told)
+	got := serve(t, &provider.Provider{Instances: &cloud{}}).handshake()
+	if offered := got.Capabilities; !offered.Instances.GetList() || offered.Instances.GetMaxBatchSize() != 100 ||
+		offered.LoadBalancers != nil || offered.NodeSets != nil || got.Minor != 1 || got.BootId == "" {
+		t.Fatal(got)
 	}
-	told = serve(t, &provider.Provider{LoadBalancers: &cloud{}}).handshake()
-	if offered := told.Capabilities; offered.Instances != nil || offered.LoadBalancers == nil ||
+	got = serve(t, &provider.Provider{LoadBalancers: &cloud{}}).handshake()
+	if offered := got.Capabilities; offered.Instances != nil || offered.LoadBalancers == nil ||
 		offered.LoadBalancers.List || offered.LoadBalancers.Plan || !offered.NodeSets.GetDeltas() {
-		t.Fatal(told)
+		t.Fatal(got)
 	}
 }
 
@@ -213,9 +215,9 @@ func TestVersionsAreNegotiated(t *testing.T) {
 		least, most uint32
 		reason      string
 	}{{1, 1, ""}, {1, 9, ""}, {2, 9, "VERSION_UNSUPPORTED"}, {0, 1, "INVALID_REQUEST"}, {3, 2, "INVALID_REQUEST"}} {
-		told, err := client.Handshake(t.Context(), &v1.HandshakeRequest{MinMinor: test.least, MaxMinor: test.most})
-		if reason := reasonOf(t, err); reason != test.reason || (err == nil && told.Minor != 1) {
-			t.Errorf("%d..%d: %v %v", test.least, test.most, told, err)
+		got, err := client.Handshake(t.Context(), &v1.HandshakeRequest{MinMinor: test.least, MaxMinor: test.most})
+		if reason := reasonOf(t, err); reason != test.reason || (err == nil && got.Minor != 1) {
+			t.Errorf("%d..%d: %v %v", test.least, test.most, got, err)
 		}
 	}
 }
@@ -226,17 +228,17 @@ func later[M proto.Message](message M) M {
 	return message
 }
 
-func TestWhatALaterMinorSaysBeyondOursIsIgnored(t *testing.T) {
+func TestFieldsOfALaterMinorAreIgnored(t *testing.T) {
 	s := serve(t, &provider.Provider{Instances: &cloud{
 		lookup: func(_ context.Context, node *v1.Node) (provider.Lookup, error) {
 			return provider.Found(&v1.Instance{ProviderId: "test://" + node.Name}), nil
 		},
 	}})
-	told, err := v1.NewProviderServiceClient(s.client).Handshake(t.Context(), later(&v1.HandshakeRequest{
+	got, err := v1.NewProviderServiceClient(s.client).Handshake(t.Context(), later(&v1.HandshakeRequest{
 		MinMinor: 1, MaxMinor: 9, Cluster: later(&v1.ClusterInfo{Name: "c", Uid: "u"}),
 	}))
-	if err != nil || told.Minor != 1 {
-		t.Fatal(told, err)
+	if err != nil || got.Minor != 1 {
+		t.Fatal(got, err)
 	}
 	response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), later(&v1.BatchGetInstancesRequest{
 		Context: later(attempt()), Items: []*v1.Node{later(&v1.Node{Name: "a"})}, View: 99,

@@ -1,3 +1,5 @@
+// This file has the interface about routes, and serves RoutesService with it.
+
 package provider
 
 import (
@@ -87,7 +89,7 @@ func (s *routesRPC) change(ctx context.Context, routes []*v1.Route,
 	busy := RouteChanges{}
 	var free []*v1.Route
 	for _, route := range routes {
-		release, err := s.keys.hold(ctx, routeKey(route.DestinationCidr))
+		release, err := s.keys.hold(ctx, RouteKey(route.DestinationCidr))
 		if err != nil {
 			busy[route.DestinationCidr] = RouteChange{Err: err}
 			continue
@@ -111,8 +113,8 @@ func (s *routesRPC) change(ctx context.Context, routes []*v1.Route,
 	return busy, nil
 }
 
-// routeKey is one for all spellings. A listed route may have a destination that is none.
-func routeKey(destination string) string {
+// RouteKey is the same for all spellings of a destination CIDR. A text that is no CIDR, which a cloud's list may have, is its own key.
+func RouteKey(destination string) string {
 	prefix, err := netip.ParsePrefix(destination)
 	if err != nil {
 		return destination

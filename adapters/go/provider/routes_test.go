@@ -1,3 +1,5 @@
+// This test changes one route from two calls.
+
 package provider_test
 
 import (

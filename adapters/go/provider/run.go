@@ -1,3 +1,5 @@
+// This file admits calls and runs their handlers, and counts the running ones for the drain.
+
 package provider
 
 import (
@@ -52,9 +54,9 @@ func (c *core) shakeHands(cluster Cluster, maxReceiveBytes uint64) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.session; known != nil && cluster.UID == "" && cluster.Name == known.cluster.Name {
+	if old := c.session; old != nil && cluster.UID == "" && cluster.Name == old.cluster.Name {
 		// From a caller with fewer rights, which must not make existing resources another cluster's.
-		cluster.UID = known.cluster.UID
+		cluster.UID = old.cluster.UID
 	}
 	c.session = &session{cluster: cluster, maxSendBytes: maxSendBytes}
 }
@@ -132,7 +134,7 @@ func start[T any](c *core, ctx context.Context, request request, handler func(co
 	go func() {
 		began := time.Now()
 		defer release()
-		value, err := recovered(handlerCtx, func() (T, error) { return handler(handlerCtx) })
+		value, err := Recovered(handlerCtx, func() (T, error) { return handler(handlerCtx) })
 		end()
 		unhook()
 		leave()
@@ -202,12 +204,13 @@ func stream[M any](c *core, request request, out grpc.ServerStreamingServer[M], 
 	}
 }
 
-// recovered turns a panic into an error. Its text may contain anything, so it is logged but not sent.
-func recovered[T any](ctx context.Context, work func() (T, error)) (value T, err error) {
+// Recovered runs work, and turns a panic of it into an error. The text of a panic may contain anything, so it is logged but not sent.
+// Handlers run so already; work that outlives its handler, in a goroutine of its own, needs it.
+func Recovered[T any](ctx context.Context, work func() (T, error)) (value T, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			call := CallOf(ctx)
-			call.Log.Error("a handler panicked", "panic", cut(fmt.Sprint(cause), 1<<10), "stack", string(debug.Stack()))
+			call.Log.Error("the provider's code panicked", "panic", cut(fmt.Sprint(cause), 1<<10), "stack", string(debug.Stack()))
 			err = fmt.Errorf("the provider panicked: look for request id %s in its log", call.RequestID)
 		}
 	}()

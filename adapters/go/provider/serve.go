@@ -1,3 +1,5 @@
+// This file serves a provider on its socket until it drains.
+
 package provider
 
 import (

@@ -1,3 +1,5 @@
+// These tests hold the limits of messages, the socket's file and the drain.
+
 package provider_test
 
 import (
@@ -20,8 +22,8 @@ import (
 
 func TestRequestsBeyondTheLimitAreInvalid(t *testing.T) {
 	s := serve(t, &provider.Provider{Instances: &cloud{}, MaxMessageBytes: 1})
-	if told := s.handshake(); told.MaxReceiveMessageBytes != 1<<20 {
-		t.Fatal(told.MaxReceiveMessageBytes)
+	if got := s.handshake(); got.MaxReceiveMessageBytes != 1<<20 {
+		t.Fatal(got.MaxReceiveMessageBytes)
 	}
 	request := &v1.BatchGetInstancesRequest{Context: attempt(), Items: []*v1.Node{{Name: strings.Repeat("x", 1<<20)}}}
 	_, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), request)
@@ -32,9 +34,9 @@ func TestRequestsBeyondTheLimitAreInvalid(t *testing.T) {
 
 func TestTheSocketIsTheGroupsAndTakenOverOnlyWhenItIsStale(t *testing.T) {
 	s := serve(t, &provider.Provider{})
-	found, err := os.Stat(s.endpoint.Path())
-	if err != nil || found.Mode().Perm() != 0o660 {
-		t.Fatal(found.Mode(), err)
+	info, err := os.Stat(s.endpoint.Path())
+	if err != nil || info.Mode().Perm() != 0o660 {
+		t.Fatal(info.Mode(), err)
 	}
 	if directory, err := os.Stat(filepath.Dir(s.endpoint.Path())); err != nil || directory.Mode().Perm() != 0o770 {
 		t.Fatal(directory.Mode(), err)
@@ -98,9 +100,9 @@ func TestADrainLetsCallsEndAndRefusesNewOnes(t *testing.T) {
 		_, err := v1.NewProviderServiceClient(s.client).GetStatus(t.Context(), &v1.GetStatusRequest{})
 		return err != nil && reasonOf(t, err) == "SHUTTING_DOWN"
 	})
-	told, err := grpc_health_v1.NewHealthClient(s.client).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-	if err != nil || told.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-		t.Fatal(told, err)
+	got, err := grpc_health_v1.NewHealthClient(s.client).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil || got.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Fatal(got, err)
 	}
 	close(leave)
 	if err := <-ended; err != nil {
@@ -112,12 +114,12 @@ func TestADrainLetsCallsEndAndRefusesNewOnes(t *testing.T) {
 }
 
 func TestAProbeTellsHowTheProviderIs(t *testing.T) {
-	told := &v1.GetStatusResponse{}
+	got := &v1.GetStatusResponse{}
 	var mu sync.Mutex
 	s := serve(t, &provider.Provider{Status: func() *v1.GetStatusResponse {
 		mu.Lock()
 		defer mu.Unlock()
-		return proto.CloneOf(told)
+		return proto.CloneOf(got)
 	}})
 	for _, test := range []struct {
 		readiness   v1.Readiness
@@ -130,10 +132,10 @@ func TestAProbeTellsHowTheProviderIs(t *testing.T) {
 		{v1.Readiness_READINESS_BROKEN, false, false, "broken"},
 	} {
 		mu.Lock()
-		told.Readiness = test.readiness
-		told.Dependencies = nil
+		got.Readiness = test.readiness
+		got.Dependencies = nil
 		if test.readiness == v1.Readiness_READINESS_DEGRADED {
-			told.Dependencies = []*v1.DependencyStatus{{Name: "api", Readiness: test.readiness, Message: "is slow"}}
+			got.Dependencies = []*v1.DependencyStatus{{Name: "api", Readiness: test.readiness, Message: "is slow"}}
 		}
 		mu.Unlock()
 		for ready, want := range map[bool]bool{false: test.alive, true: test.good} {

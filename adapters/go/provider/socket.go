@@ -1,3 +1,5 @@
+// This file makes the Unix socket, replaces a stale one and refuses a live one.
+
 package provider
 
 import (
@@ -85,7 +87,7 @@ func makeSocket(temporary, path string) (*socket, error) {
 		return nil, err
 	}
 	// Read before the move: afterwards the path may be another's.
-	found, err := os.Lstat(temporary)
+	info, err := os.Lstat(temporary)
 	if err == nil {
 		err = os.Rename(temporary, path)
 	}
@@ -93,13 +95,13 @@ func makeSocket(temporary, path string) (*socket, error) {
 		_ = listener.Close()
 		return nil, err
 	}
-	return &socket{Listener: listener, path: path, file: found}, nil
+	return &socket{Listener: listener, path: path, file: info}, nil
 }
 
 // remove removes the file, unless another process has put its own there.
 func (s *socket) remove() {
-	found, err := os.Lstat(s.path)
-	if err != nil || !os.SameFile(found, s.file) {
+	info, err := os.Lstat(s.path)
+	if err != nil || !os.SameFile(info, s.file) {
 		return
 	}
 	if err := os.Remove(s.path); err != nil {
@@ -157,13 +159,13 @@ func lockDirectory(directory string) (unlock func(), err error) {
 
 // refuseLive asks a socket that is there: renaming over a live one succeeds and cuts its owner off.
 func refuseLive(path string) error {
-	found, err := os.Lstat(path)
+	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot look for a socket: %w", err)
-	case found.Mode().Type() != fs.ModeSocket:
+	case info.Mode().Type() != fs.ModeSocket:
 		return fmt.Errorf("%s exists and is not a socket; remove it or choose another endpoint", path)
 	}
 	connection, err := net.DialTimeout("unix", path, connectTimeout)

@@ -1,3 +1,5 @@
+// This file has the backend nodes of a load balancer.
+
 package provider
 
 import (
@@ -29,10 +31,10 @@ func (t *Targets) Nodes() []*v1.Node { return t.nodes }
 
 // Get is the node of this name; nil: there is none.
 func (t *Targets) Get(name string) *v1.Node {
-	index, found := slices.BinarySearchFunc(t.nodes, name, func(node *v1.Node, name string) int {
+	index, ok := slices.BinarySearchFunc(t.nodes, name, func(node *v1.Node, name string) int {
 		return strings.Compare(node.Name, name)
 	})
-	if !found {
+	if !ok {
 		return nil
 	}
 	return t.nodes[index]

@@ -1,3 +1,5 @@
+// This file has the interface about volumes, and serves VolumesService with it.
+
 package provider
 
 import (

@@ -1,3 +1,5 @@
+// This file sends the addresses of Nodes that the controller accepts, and leaves the others out.
+
 package serve
 
 import (

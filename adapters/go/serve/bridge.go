@@ -1,9 +1,9 @@
+// This file runs the cloud's calls, which have no deadline, for callers that have one.
+
 package serve
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -116,9 +116,9 @@ func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what,
 	go func() {
 		defer release()
 		defer cancel()
-		result, err := safely(callCtx, func() (any, error) { return work(callCtx) })
+		result, err := provider.Recovered(callCtx, func() (any, error) { return work(callCtx) })
 		// Options.Classify is the vendor's code, too.
-		_, _ = safely(callCtx, func() (struct{}, error) { return struct{}{}, b.outcomes.saw(err) })
+		_, _ = provider.Recovered(callCtx, func() (struct{}, error) { return struct{}{}, b.outcomes.saw(err) })
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		call.result, call.err, call.endedAt = result, err, time.Now()
@@ -174,16 +174,3 @@ func (b *bridge) oldest() string {
 
 // running says what runs, without changing parts: equal messages are one condition.
 func (c *bridged) running() string { return c.what + " has not returned yet" }
-
-// safely turns a panic of the cloud's code into an error. Its text may contain anything, so it is
-// logged but not sent.
-func safely[T any](ctx context.Context, work func() (T, error)) (result T, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			call := provider.CallOf(ctx)
-			call.Log.Error("the cloud's code panicked", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			err = fmt.Errorf("the cloud's code panicked: look for request id %s in the provider's log", call.RequestID)
-		}
-	}()
-	return work()
-}

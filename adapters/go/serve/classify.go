@@ -1,3 +1,5 @@
+// This file reads the class of an error from what the clients of clouds have in common.
+
 package serve
 
 import (
@@ -113,8 +115,8 @@ func codeReason(err error) (provider.Reason, bool) {
 	if errors.As(err, &coded) {
 		code = coded.ErrorCode()
 	} else if code = stringField(err, "Code", "ErrorCode"); code == "" {
-		if found := smithyCode.FindStringSubmatch(err.Error()); found != nil {
-			code = found[1]
+		if match := smithyCode.FindStringSubmatch(err.Error()); match != nil {
+			code = match[1]
 		}
 	}
 	code = strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(code))
@@ -159,9 +161,9 @@ func httpStatus(err error) int {
 // and type.
 func field[T any](err error, name string) T {
 	for ; err != nil; err = errors.Unwrap(err) {
-		if found := structField(err, name); found.IsValid() {
-			if value, ok := found.Interface().(T); ok {
-				return value
+		if value := structField(err, name); value.IsValid() {
+			if typed, ok := value.Interface().(T); ok {
+				return typed
 			}
 		}
 	}
@@ -172,8 +174,8 @@ func field[T any](err error, name string) T {
 func stringField(err error, names ...string) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		for _, name := range names {
-			if found := structField(err, name); found.IsValid() && found.Kind() == reflect.String {
-				return found.String()
+			if value := structField(err, name); value.IsValid() && value.Kind() == reflect.String {
+				return value.String()
 			}
 		}
 	}

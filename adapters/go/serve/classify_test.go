@@ -1,3 +1,5 @@
+// These tests classify errors with the shapes of several clouds' clients.
+
 package serve
 
 import (

@@ -1,3 +1,5 @@
+// This file has the cloud of the tests, and tests the start of a provider.
+
 package serve
 
 import (
@@ -121,13 +123,13 @@ func servingMade(t *testing.T, build func(context.Context) (*provider.Provider, 
 		_ = os.RemoveAll(directory)
 	})
 	until(t, "the socket", func() bool { _, err := os.Stat(endpoint.Path()); return err == nil })
-	told, err := v1.NewProviderServiceClient(client).Handshake(t.Context(), &v1.HandshakeRequest{
+	got, err := v1.NewProviderServiceClient(client).Handshake(t.Context(), &v1.HandshakeRequest{
 		MinMinor: 1, MaxMinor: 1, Cluster: &v1.ClusterInfo{Name: "c", Uid: "u"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client, told
+	return client, got
 }
 
 func until(t *testing.T, what string, is func() bool) {
@@ -141,9 +143,9 @@ func until(t *testing.T, what string, is func() bool) {
 
 func attempt() *v1.CallContext { return &v1.CallContext{RequestId: "r", ClusterName: "c"} }
 
-func reasonIn(t *testing.T, told *rpcstatus.Status) string {
+func reasonIn(t *testing.T, got *rpcstatus.Status) string {
 	t.Helper()
-	for _, detail := range told.GetDetails() {
+	for _, detail := range got.GetDetails() {
 		info := &errdetails.ErrorInfo{}
 		if detail.MessageIs(info) {
 			if err := detail.UnmarshalTo(info); err != nil {
@@ -156,20 +158,20 @@ func reasonIn(t *testing.T, told *rpcstatus.Status) string {
 }
 
 func TestCapabilitiesAreThoseOfTheCloud(t *testing.T) {
-	_, told := serving(t, Options{}, &cloud{})
-	if offered := told.Capabilities; offered.Instances != nil || offered.LoadBalancers != nil || offered.Routes != nil ||
+	_, got := serving(t, Options{}, &cloud{})
+	if offered := got.Capabilities; offered.Instances != nil || offered.LoadBalancers != nil || offered.Routes != nil ||
 		offered.Volumes != nil {
 		t.Error(offered)
 	}
-	_, told = serving(t, Options{Volumes: &v1.VolumesCapability{CsiDrivers: []string{"csi.test"}}}, &cloud{
+	_, got = serving(t, Options{Volumes: &v1.VolumesCapability{CsiDrivers: []string{"csi.test"}}}, &cloud{
 		machines: &machine{}, balancers: &balancers{}, table: &table{},
 	})
-	offered := told.Capabilities
+	offered := got.Capabilities
 	if offered.GetInstances().GetProviderIdPrefixes()[0] != "test://" || offered.GetLoadBalancers().GetMaxInFlight() != 1 ||
 		offered.GetLoadBalancers().GetConfigurationRevision() == "" || offered.GetRoutes() == nil ||
 		offered.GetNodeSets() == nil || offered.GetVolumes().GetCsiDrivers()[0] != "csi.test" ||
-		told.NodeAnnotationPrefixes[0] != "*" || told.ProviderName != "test" {
-		t.Error(told)
+		got.NodeAnnotationPrefixes[0] != "*" || got.ProviderName != "test" {
+		t.Error(got)
 	}
 }
 

@@ -1,3 +1,5 @@
+// This file answers lookups of instances with upstream's InstancesV2, or with the older interfaces.
+
 package serve
 
 import (
@@ -30,8 +32,8 @@ type instances struct {
 	addresses addresses
 
 	mu sync.Mutex
-	// asked are the Nodes whose lookup has not returned, by name.
-	asked map[string]bool
+	// running are the Nodes whose lookup has not returned, by name.
+	running map[string]bool
 }
 
 func (i *instances) GetInstances(ctx context.Context, nodes []*v1.Node, query provider.Query) (provider.Lookups, error) {
@@ -69,21 +71,21 @@ func (i *instances) enter(ctx context.Context, node string) (leave func(), err e
 func (i *instances) begins(node string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.asked[node] {
+	if i.running[node] {
 		return false
 	}
-	i.asked[node] = true
+	i.running[node] = true
 	return true
 }
 
 func (i *instances) ends(node string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.asked, node)
+	delete(i.running, node)
 }
 
 func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {
-	found := &v1.Instance{ProviderId: node.Spec.ProviderID}
+	instance := &v1.Instance{ProviderId: node.Spec.ProviderID}
 	if query.View != v1.InstanceView_INSTANCE_VIEW_METADATA {
 		exists, err := i.cloud.InstanceExists(ctx, node)
 		switch {
@@ -94,12 +96,12 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provide
 		case !exists:
 			return i.absent(node), nil
 		}
-		if found.PowerState, err = i.powerState(ctx, node); err != nil {
+		if instance.PowerState, err = i.powerState(ctx, node); err != nil {
 			return provider.Lookup{}, err
 		}
 	}
-	if query.View == v1.InstanceView_INSTANCE_VIEW_STATE && (found.ProviderId != "" || i.withoutProviderID) {
-		return provider.Found(found), nil
+	if query.View == v1.InstanceView_INSTANCE_VIEW_STATE && (instance.ProviderId != "" || i.withoutProviderID) {
+		return provider.Found(instance), nil
 	}
 	metadata, err := i.cloud.InstanceMetadata(ctx, node)
 	switch {
@@ -111,20 +113,20 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provide
 		return provider.Lookup{}, errNothing
 	}
 	if metadata.ProviderID != "" {
-		found.ProviderId = metadata.ProviderID
+		instance.ProviderId = metadata.ProviderID
 	}
-	if err := i.checkProviderID(found.ProviderId); err != nil {
+	if err := i.checkProviderID(instance.ProviderId); err != nil {
 		return provider.Lookup{}, err
 	}
-	if node.Spec.ProviderID != found.ProviderId {
+	if node.Spec.ProviderID != instance.ProviderId {
 		// As the controller is about to write it: clouds find the Node of an instance by it.
 		node = node.DeepCopy()
-		node.Spec.ProviderID = found.ProviderId
+		node.Spec.ProviderID = instance.ProviderId
 		i.memory.sawNode(node)
 	}
-	found.InstanceType, found.Zone, found.Region = metadata.InstanceType, metadata.Zone, metadata.Region
-	found.Addresses, found.AdditionalLabels = i.addresses.sent(ctx, node.Name, metadata.NodeAddresses), metadata.AdditionalLabels
-	return provider.Found(found), nil
+	instance.InstanceType, instance.Zone, instance.Region = metadata.InstanceType, metadata.Zone, metadata.Region
+	instance.Addresses, instance.AdditionalLabels = i.addresses.sent(ctx, node.Name, metadata.NodeAddresses), metadata.AdditionalLabels
+	return provider.Found(instance), nil
 }
 
 // notFound asks once more: clouds say InstanceNotFound about metadata that are not there yet, too, and only
@@ -243,13 +245,13 @@ func (i *instancesV1) InstanceMetadata(ctx context.Context, node *corev1.Node) (
 
 // eitherWay asks by provider ID and, where that fails, by name.
 func eitherWay[T any](byID, byName func() (T, error)) (T, error) {
-	found, idErr := byID()
+	value, idErr := byID()
 	if idErr == nil {
-		return found, nil
+		return value, nil
 	}
-	found, nameErr := byName()
+	value, nameErr := byName()
 	if nameErr == nil {
-		return found, nil
+		return value, nil
 	}
-	return found, errors.Join(idErr, nameErr)
+	return value, errors.Join(idErr, nameErr)
 }

@@ -1,3 +1,5 @@
+// These tests look up instances of both of upstream's interfaces.
+
 package serve
 
 import (
@@ -23,11 +25,11 @@ type machine struct {
 	exists, shutdown              bool
 	existsErr, shutdownErr, mdErr error
 	metadata                      *cloudprovider.InstanceMetadata
-	asked                         *corev1.Node
+	node                          *corev1.Node
 }
 
 func (m *machine) InstanceExists(_ context.Context, node *corev1.Node) (bool, error) {
-	m.asked = node
+	m.node = node
 	return m.exists, m.existsErr
 }
 
@@ -36,7 +38,7 @@ func (m *machine) InstanceShutdown(context.Context, *corev1.Node) (bool, error) 
 }
 
 func (m *machine) InstanceMetadata(_ context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	m.asked = node
+	m.node = node
 	return m.metadata, m.mdErr
 }
 
@@ -53,9 +55,9 @@ func TestLookupsOfInstancesV2(t *testing.T) {
 		is        func(*v1.InstanceResult) bool
 	}{
 		"metadata": {machine{metadata: metadata}, all, 0, func(r *v1.InstanceResult) bool {
-			found := r.GetFound()
-			return found.GetProviderId() == "test://1" && found.InstanceType == "big" && found.Zone == "z" && found.Region == "r" &&
-				found.Addresses[0].Address == "10.0.0.1" && found.AdditionalLabels["a"] == "b"
+			got := r.GetFound()
+			return got.GetProviderId() == "test://1" && got.InstanceType == "big" && got.Zone == "z" && got.Region == "r" &&
+				got.Addresses[0].Address == "10.0.0.1" && got.AdditionalLabels["a"] == "b"
 		}},
 		"no metadata": {machine{}, all, 0, func(r *v1.InstanceResult) bool {
 			return reasonIn(t, r.GetError()) == "CLOUD_ERROR"
@@ -102,14 +104,14 @@ func TestLookupsOfInstancesV2(t *testing.T) {
 		if err != nil || len(response.Results) != 1 || !test.is(response.Results[0]) {
 			t.Errorf("%s: %v %v", name, response, err)
 		}
-		if asked := test.machine.asked; asked == nil || asked.Status.NodeInfo.SystemUUID != "s" || asked.Spec.ProviderID != "test://node" {
-			t.Errorf("%s: asked about %v", name, asked)
+		if node := test.machine.node; node == nil || node.Status.NodeInfo.SystemUUID != "s" || node.Spec.ProviderID != "test://node" {
+			t.Errorf("%s: asked about %v", name, node)
 		}
 	}
 }
 
 // Upstream writes any text as an address. The API server and the controller take addresses.
-func TestAddressesThatAreNoneAreLeftOut(t *testing.T) {
+func TestInvalidAddressesAreLeftOut(t *testing.T) {
 	lines := logged(t)
 	client, _ := serving(t, Options{}, &cloud{machines: &machine{exists: true, metadata: &cloudprovider.InstanceMetadata{
 		ProviderID: "test://1",
@@ -124,16 +126,16 @@ func TestAddressesThatAreNoneAreLeftOut(t *testing.T) {
 	}}})
 	instances := v1.NewInstancesServiceClient(client)
 	for range 2 {
-		found := lookUp(t, instances, &v1.Node{Name: "node"}).Results[0].GetFound()
+		got := lookUp(t, instances, &v1.Node{Name: "node"}).Results[0].GetFound()
 		var sent []string
-		for _, address := range found.GetAddresses() {
+		for _, address := range got.GetAddresses() {
 			sent = append(sent, address.Type+" "+address.Address)
 		}
-		wanted := []string{
+		want := []string{
 			"InternalIP 10.0.0.1", "InternalIP fd00::1", "Hostname My_Server-1", "Hostname 10.0.0.1", "InternalDNS a.example.com.",
 			"Other x:/y",
 		}
-		if !slices.Equal(sent, wanted) {
+		if !slices.Equal(sent, want) {
 			t.Error(sent)
 		}
 	}
@@ -255,9 +257,9 @@ func TestInstancesAndZonesAreFoldedIn(t *testing.T) {
 		t.Error(foreign, err)
 	}
 	results := ask(v1.InstanceView_INSTANCE_VIEW_METADATA)
-	found := results["known"].GetFound()
-	if found.GetProviderId() != "test://i-1" || found.InstanceType != "test://i-1" || found.Zone != "z" || found.Region != "r" ||
-		len(found.Addresses) != 1 {
+	got := results["known"].GetFound()
+	if got.GetProviderId() != "test://i-1" || got.InstanceType != "test://i-1" || got.Zone != "z" || got.Region != "r" ||
+		len(got.Addresses) != 1 {
 		t.Error(results["known"])
 	}
 	if results["gone"].GetAbsent().GetCertainty() != v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED {

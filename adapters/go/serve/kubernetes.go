@@ -1,3 +1,5 @@
+// This file gives a cloud its clients of Kubernetes.
+
 package serve
 
 import (
@@ -16,9 +18,9 @@ import (
 // memory.
 type clientBuilder struct{ config *rest.Config }
 
-func newClientBuilder(kubeconfig string, known *memory) (*clientBuilder, error) {
+func newClientBuilder(kubeconfig string, m *memory) (*clientBuilder, error) {
 	if kubeconfig == "" {
-		return &clientBuilder{(&memoryAPI{known: known.known}).config()}, nil
+		return &clientBuilder{(&memoryAPI{get: m.get}).config()}, nil
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -48,10 +50,10 @@ func (b *clientBuilder) ClientOrDie(name string) kubernetes.Interface {
 }
 
 // orDie ends the process: the interface has no way to say that there is no client.
-func orDie[T any](made T, err error) T {
+func orDie[T any](value T, err error) T {
 	if err != nil {
 		provider.CallOf(context.Background()).Log.Error("provider ended", "error", err.Error())
 		os.Exit(1)
 	}
-	return made
+	return value
 }

@@ -1,3 +1,5 @@
+// These tests run clouds that use Kubernetes, with rights of their own and without.
+
 package serve
 
 import (
@@ -72,8 +74,8 @@ func TestACloudWithoutRightsSeesTheObjectsOfTheCallsByName(t *testing.T) {
 	for _, zone := range []string{"1", "2"} {
 		lookUp(t, v1.NewInstancesServiceClient(connection), &v1.Node{Name: "a", Labels: map[string]string{"zone": zone}})
 		// Clouds find the Node of an instance by its provider ID, which the controller writes only after the answer.
-		if found, err := node("a"); err != nil || found.Labels["zone"] != zone || found.Spec.ProviderID != "test://a" {
-			t.Fatal(found, err)
+		if got, err := node("a"); err != nil || got.Labels["zone"] != zone || got.Spec.ProviderID != "test://a" {
+			t.Fatal(got, err)
 		}
 	}
 	balancing := v1.NewLoadBalancersServiceClient(connection)
@@ -82,8 +84,8 @@ func TestACloudWithoutRightsSeesTheObjectsOfTheCallsByName(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := theService(); err != nil || found.UID != "1" || found.Spec.Ports[0].TargetPort.StrVal != "http" {
-		t.Fatal(found, err)
+	if got, err := theService(); err != nil || got.UID != "1" || got.Spec.Ports[0].TargetPort.StrVal != "http" {
+		t.Fatal(got, err)
 	}
 	if _, err := node("c"); err != nil {
 		t.Fatal("targets are Nodes of the cluster too", err)
@@ -100,7 +102,7 @@ func TestACloudWithoutRightsSeesTheObjectsOfTheCallsByName(t *testing.T) {
 }
 
 // An answer that is a part of the cluster is taken for the whole: clouds delete what it does not show.
-func TestNoListAndNoWatchIsAnsweredWithAPart(t *testing.T) {
+func TestListsAndWatchesAreRefused(t *testing.T) {
 	made := newWithoutRights()
 	connection, _ := serving(t, Options{}, &made.cloud)
 	core := made.client.CoreV1()
@@ -217,27 +219,27 @@ func TestADeletionReachesTheHandlersOfACloudWithRights(t *testing.T) {
 	if err := os.WriteFile(set.kubeconfig, []byte(`{clusters: [{name: c, cluster: {server: "`+api.URL+`"}}], contexts: [{name: x, context: {cluster: c}}], current-context: x}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan string, 10)
+	handled := make(chan string, 10)
 	var nodes corelisters.NodeLister
 	made := newWithoutRights()
 	made.cloud.informers = func(factory informers.SharedInformerFactory) {
 		nodes = factory.Core().V1().Nodes().Lister()
 		_, _ = factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(object any) { told <- "added " + string(object.(*corev1.Node).UID) },
-			DeleteFunc: func(object any) { told <- "deleted " + string(object.(*corev1.Node).UID) },
+			AddFunc:    func(object any) { handled <- "added " + string(object.(*corev1.Node).UID) },
+			DeleteFunc: func(object any) { handled <- "deleted " + string(object.(*corev1.Node).UID) },
 		})
 	}
 	serving(t, Options{}, &made.cloud)
 	events <- `{"type":"DELETED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","uid":"1","resourceVersion":"2"}}}`
 	events <- `{"type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","uid":"2","resourceVersion":"3"}}}`
-	for _, wanted := range []string{"added 1", "deleted 1", "added 2"} {
+	for _, want := range []string{"added 1", "deleted 1", "added 2"} {
 		select {
-		case is := <-told:
-			if is != wanted {
-				t.Fatalf("%q, not %q", is, wanted)
+		case got := <-handled:
+			if got != want {
+				t.Fatalf("%q, not %q", got, want)
 			}
 		case <-time.After(patience):
-			t.Fatalf("waited in vain for %q", wanted)
+			t.Fatalf("waited in vain for %q", want)
 		}
 	}
 	if node, err := nodes.Get("a"); err != nil || node.UID != "2" {

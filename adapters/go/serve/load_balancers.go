@@ -1,3 +1,5 @@
+// This file answers calls about load balancers with upstream's LoadBalancer.
+
 package serve
 
 import (
@@ -33,15 +35,15 @@ type loadBalancers struct {
 
 func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _ *provider.Targets) (*v1.LoadBalancerAnswer, error) {
 	service := l.service(sent)
-	type got struct {
+	type balancer struct {
 		status *corev1.LoadBalancerStatus
 		exists bool
 	}
-	found, err := through(l.bridge, ctx, key(sent), "GetLoadBalancer of "+name(sent),
+	got, err := through(l.bridge, ctx, key(sent), "GetLoadBalancer of "+name(sent),
 		"get "+provider.CallOf(ctx).RequestID, // an earlier look is not handed to a later call
-		func(ctx context.Context) (got, error) {
+		func(ctx context.Context) (balancer, error) {
 			status, exists, err := l.cloud.GetLoadBalancer(ctx, clusterName(ctx), service)
-			return got{status, exists}, err
+			return balancer{status, exists}, err
 		})
 	var waiting *stillRunning
 	switch {
@@ -51,13 +53,13 @@ func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _
 		return nil, l.classify.asError(err) // nothing is known; "in progress" would lead to an Ensure
 	case err != nil:
 		return l.unfinished(err)
-	case !found.exists:
+	case !got.exists:
 		return provider.LoadBalancerAbsent(), nil
-	case found.status == nil || len(found.status.Ingress) == 0:
+	case got.status == nil || len(got.status.Ingress) == 0:
 		// Upstream reads the bool alone, and clouds fill no more. It is not the word that there is no address.
 		return provider.LoadBalancerUpdated(), nil
 	default:
-		return provider.LoadBalancerReady(ingressSent(found.status)...), nil
+		return provider.LoadBalancerReady(ingressSent(got.status)...), nil
 	}
 }
 

@@ -1,3 +1,5 @@
+// These tests change load balancers of a cloud that is slow, busy or wrong.
+
 package serve
 
 import (
@@ -177,10 +179,10 @@ func TestACallThatTakesLongGoesOnAndIsHandedOver(t *testing.T) {
 	}})
 	balancing := v1.NewLoadBalancersServiceClient(client)
 	ensure := func(uid string) *v1.LoadBalancerAnswer {
-		wanted := service()
-		wanted.Uid = uid
+		want := service()
+		want.Uid = uid
 		response, err := balancing.EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
-			Context: attempt(), Service: wanted, Targets: inline(&v1.Node{Name: "a"}),
+			Context: attempt(), Service: want, Targets: inline(&v1.Node{Name: "a"}),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -1,3 +1,5 @@
+// This file has the log lines of a test.
+
 package serve
 
 import (

@@ -1,3 +1,5 @@
+// This file remembers the Nodes and Services that the controller's calls have brought.
+
 package serve
 
 import (
@@ -20,19 +22,19 @@ type memory struct {
 	targets *nodeCache
 
 	mu      sync.Mutex
-	objects map[string]seenObject
+	objects map[string]entry
 	swept   time.Time
 }
 
-type seenObject struct {
+type entry struct {
 	object runtime.Object
 	at     time.Time
 }
 
 func newMemory() *memory {
-	made := &memory{now: time.Now, objects: map[string]seenObject{}}
-	made.targets = &nodeCache{ofOneCall: made.sawNode}
-	return made
+	m := &memory{now: time.Now, objects: map[string]entry{}}
+	m.targets = &nodeCache{ofOneCall: m.sawNode}
+	return m
 }
 
 func nodePath(name string) string { return "/api/v1/nodes/" + name }
@@ -52,13 +54,13 @@ func (m *memory) saw(path string, object runtime.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	m.objects[path] = seenObject{object, now}
+	m.objects[path] = entry{object, now}
 	if now.Sub(m.swept) < time.Minute {
 		return
 	}
 	m.swept = now
-	for path, seen := range m.objects {
-		if now.Sub(seen.at) > forgetAfter {
+	for path, entry := range m.objects {
+		if now.Sub(entry.at) > forgetAfter {
 			delete(m.objects, path)
 		}
 	}
@@ -71,15 +73,15 @@ func (m *memory) forget(path string) {
 	delete(m.objects, path)
 }
 
-// known is the object as a call brought it last; nil: not known, which does not mean that there is none.
-func (m *memory) known(path string) runtime.Object {
+// get is the object as a call brought it last; nil: not known, which does not mean that there is none.
+func (m *memory) get(path string) runtime.Object {
 	m.mu.Lock()
-	seen, ok := m.objects[path]
+	entry, ok := m.objects[path]
 	m.mu.Unlock()
 	if ok {
-		return seen.object
+		return entry.object
 	}
-	if node := m.targets.known(path); node != nil {
+	if node := m.targets.get(path); node != nil {
 		return node
 	}
 	return nil

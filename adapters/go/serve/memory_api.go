@@ -1,3 +1,5 @@
+// This file answers a cloud's requests to Kubernetes from that memory, without rights of its own.
+
 package serve
 
 import (
@@ -24,7 +26,7 @@ import (
 // names, and nothing else. A list or watch of a part would be taken for the whole, and "not found" for a deletion, so
 // both are refused.
 type memoryAPI struct {
-	known func(path string) runtime.Object
+	get func(path string) runtime.Object
 
 	mu sync.Mutex
 	// refused are the requests that the log has, each once: clouds repeat them for ever.
@@ -49,7 +51,7 @@ func (a *memoryAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 	verb, resource := requestOf(request)
 	var object runtime.Object
 	if verb == "get" {
-		object = a.known(request.URL.Path)
+		object = a.get(request.URL.Path)
 	}
 	switch {
 	case object != nil:

@@ -1,3 +1,5 @@
+// These tests hold that an object outside of the memory is not taken for a deleted one.
+
 package serve
 
 import (
@@ -19,10 +21,10 @@ import (
 
 // Some clouds delete a load balancer once their informer says that its Service was deleted.
 func TestNoInformerTakesSilenceForADeletion(t *testing.T) {
-	known := newMemory()
+	memory := newMemory()
 	now := time.Now()
-	known.now = func() time.Time { return now }
-	client := clientOf(t, known)
+	memory.now = func() time.Time { return now }
+	client := clientOf(t, memory)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	var mu sync.Mutex
 	var called []string
@@ -42,7 +44,7 @@ func TestNoInformerTakesSilenceForADeletion(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	factory.Start(ctx.Done())
-	known.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "quiet"}})
+	memory.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "quiet"}})
 	get := func() error {
 		return second(client.CoreV1().Services("n").Get(t.Context(), "quiet", metav1.GetOptions{}))
 	}
@@ -50,7 +52,7 @@ func TestNoInformerTakesSilenceForADeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(24 * time.Hour)
-	known.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}})
+	memory.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}})
 	if err := get(); err == nil || apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
@@ -66,9 +68,9 @@ func TestNoInformerTakesSilenceForADeletion(t *testing.T) {
 	}
 }
 
-func clientOf(t *testing.T, known *memory) kubernetes.Interface {
+func clientOf(t *testing.T, memory *memory) kubernetes.Interface {
 	t.Helper()
-	builder, err := newClientBuilder("", known)
+	builder, err := newClientBuilder("", memory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +84,10 @@ func closed() <-chan struct{} {
 }
 
 func TestATargetIsKnownAsLongAsACallMayNameIt(t *testing.T) {
-	known := newMemory()
+	memory := newMemory()
 	now := time.Now()
-	known.now = func() time.Time { return now }
-	client := clientOf(t, known)
+	memory.now = func() time.Time { return now }
+	client := clientOf(t, memory)
 	knows := func(name string) bool {
 		_, err := client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 		return err == nil
@@ -95,7 +97,7 @@ func TestATargetIsKnownAsLongAsACallMayNameIt(t *testing.T) {
 		return &corev1.LoadBalancerStatus{}, nil
 	}
 	connection, _ := servingMade(t, func(ctx context.Context) (*provider.Provider, error) {
-		return wrapped(ctx, Options{}, &made.cloud, known), nil
+		return wrapped(ctx, Options{}, &made.cloud, memory), nil
 	})
 	use := func(revision, target string) {
 		t.Helper()

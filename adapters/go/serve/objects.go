@@ -1,3 +1,5 @@
+// This file translates Nodes and Services between the contract and Kubernetes.
+
 package serve
 
 import (
@@ -189,8 +191,8 @@ func (c *nodeCache) nodesOf(targets *provider.Targets) []*corev1.Node {
 	return built.nodes
 }
 
-// known is the Node with a path in the API, of the latest set that has it; nil: none has.
-func (c *nodeCache) known(path string) *corev1.Node {
+// get is the Node with a path in the API, of the latest set that has it; nil: none has.
+func (c *nodeCache) get(path string) *corev1.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, built := range slices.Backward(c.kept) {

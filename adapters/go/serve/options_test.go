@@ -1,3 +1,5 @@
+// These tests read a vendor's flags and options.
+
 package serve
 
 import (
@@ -7,10 +9,10 @@ import (
 
 func TestAVendorsFlagsAreBesideThoseOfTheAdapter(t *testing.T) {
 	defer func() { set = flags{} }()
-	known := flag.NewFlagSet("provider", flag.ContinueOnError)
+	flags := flag.NewFlagSet("provider", flag.ContinueOnError)
 	region := ""
-	Options{Flags: func(known *flag.FlagSet) { known.StringVar(&region, "region", "", "") }}.register(known)
-	err := known.Parse([]string{"--region=eu", "--cloud-config=c", "--kubeconfig=k", "-v=4"})
+	Options{Flags: func(flags *flag.FlagSet) { flags.StringVar(&region, "region", "", "") }}.register(flags)
+	err := flags.Parse([]string{"--region=eu", "--cloud-config=c", "--kubeconfig=k", "-v=4"})
 	if err != nil || region != "eu" || CloudConfig() != "c" || Kubeconfig() != "k" || set.verbosity != 4 {
 		t.Error(err, region, set)
 	}
@@ -18,9 +20,9 @@ func TestAVendorsFlagsAreBesideThoseOfTheAdapter(t *testing.T) {
 
 func TestACloudInMemoryIsVolatile(t *testing.T) {
 	for _, volatile := range []bool{false, true} {
-		_, told := serving(t, Options{Volatile: volatile}, &cloud{balancers: &balancers{}})
-		if told.Capabilities.LoadBalancers.Volatile != volatile {
-			t.Error(told)
+		_, got := serving(t, Options{Volatile: volatile}, &cloud{balancers: &balancers{}})
+		if got.Capabilities.LoadBalancers.Volatile != volatile {
+			t.Error(got)
 		}
 	}
 }

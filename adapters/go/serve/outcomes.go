@@ -1,3 +1,5 @@
+// This file classifies the errors of a cloud, and keeps what its calls show about its API and credentials.
+
 package serve
 
 import (

@@ -1,3 +1,5 @@
+// These tests hold the status after calls that worked and that failed.
+
 package serve
 
 import (
@@ -55,10 +57,10 @@ func TestTheStatusIsWhatTheLastCallsHaveShown(t *testing.T) {
 	}
 	expect("before any call", "", "")
 	for _, step := range steps {
-		asked := service()
-		asked.Name, asked.Uid = step.name, step.name
+		service := service()
+		service.Name, service.Uid = step.name, step.name
 		_, err := v1.NewLoadBalancersServiceClient(client).EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
-			Context: attempt(), Service: asked, Targets: inline(&v1.Node{Name: "a"}),
+			Context: attempt(), Service: service, Targets: inline(&v1.Node{Name: "a"}),
 		})
 		if (err == nil) != (step.err == nil) {
 			t.Errorf("%s: %v", step.name, err)

@@ -1,8 +1,9 @@
+// This file answers calls about routes with upstream's Routes.
+
 package serve
 
 import (
 	"context"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -40,22 +41,22 @@ func (r *routes) ListRoutes(ctx context.Context, send func(*v1.Route) error) err
 
 // CreateRoutes looks at the table once before: upstream creates only what its list did not show, so that
 // clouds do not agree on a create of a route that is there, or of one whose destination leads elsewhere.
-func (r *routes) CreateRoutes(ctx context.Context, wanted []*v1.Route) (provider.RouteChanges, error) {
+func (r *routes) CreateRoutes(ctx context.Context, desired []*v1.Route) (provider.RouteChanges, error) {
 	table, err := r.table(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return provider.Each(ctx, r.concurrency, wanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
-		for _, known := range table[cidrOf(route.DestinationCidr)] {
-			if known.Blackhole {
+	return provider.Each(ctx, r.concurrency, desired, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
+		for _, listed := range table[provider.RouteKey(route.DestinationCidr)] {
+			if listed.Blackhole {
 				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
-					"route %q to %s leads nowhere: it has to be deleted first", known.Name, known.DestinationCIDR)
+					"route %q to %s leads nowhere: it has to be deleted first", listed.Name, listed.DestinationCIDR)
 			}
-			if !r.leadsTo(known, route) {
+			if !r.leadsTo(listed, route) {
 				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
-					"route %q to %s leads to %q", known.Name, known.DestinationCIDR, known.TargetNode)
+					"route %q to %s leads to %q", listed.Name, listed.DestinationCIDR, listed.TargetNode)
 			}
-			return provider.RouteChange{Found: r.sent(known)}, nil
+			return provider.RouteChange{Found: r.sent(listed)}, nil
 		}
 		return r.change(ctx, "CreateRoute", route, func(ctx context.Context) error {
 			return r.cloud.CreateRoute(ctx, clusterName(ctx), nameHint(route), routeOf(route))
@@ -71,13 +72,13 @@ func (r *routes) DeleteRoutes(ctx context.Context, unwanted []*v1.Route) (provid
 		return nil, err
 	}
 	return provider.Each(ctx, r.concurrency, unwanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
-		for _, known := range table[cidrOf(route.DestinationCidr)] {
-			isNamed := route.Name == "" || route.Name == known.Name
-			if !isNamed || !r.leadsTo(known, route) {
+		for _, listed := range table[provider.RouteKey(route.DestinationCidr)] {
+			isNamed := route.Name == "" || route.Name == listed.Name
+			if !isNamed || !r.leadsTo(listed, route) {
 				continue
 			}
 			return r.change(ctx, "DeleteRoute", route, func(ctx context.Context) error {
-				return r.cloud.DeleteRoute(ctx, clusterName(ctx), known)
+				return r.cloud.DeleteRoute(ctx, clusterName(ctx), listed)
 			})
 		}
 		return provider.RouteChange{}, nil
@@ -95,20 +96,11 @@ func (r *routes) table(ctx context.Context) (map[string][]*cloudprovider.Route, 
 	table := make(map[string][]*cloudprovider.Route, len(listed))
 	for _, route := range listed {
 		if route != nil {
-			key := cidrOf(route.DestinationCIDR)
+			key := provider.RouteKey(route.DestinationCIDR)
 			table[key] = append(table[key], route)
 		}
 	}
 	return table, nil
-}
-
-// cidrOf is one for all spellings.
-func cidrOf(text string) string {
-	prefix, err := netip.ParsePrefix(text)
-	if err != nil {
-		return text
-	}
-	return prefix.Masked().String()
 }
 
 func (r *routes) change(ctx context.Context, what string, route *v1.Route, work func(context.Context) error) (provider.RouteChange, error) {
@@ -141,14 +133,14 @@ func (r *routes) isProviderID(target types.NodeName) bool {
 
 // leadsTo tells whether a route of the table is the one that is named. A cloud may not know the target of one that
 // leads nowhere any more (AWS): its destination alone names it, and it serves no other Node.
-func (r *routes) leadsTo(known *cloudprovider.Route, route *v1.Route) bool {
-	if known.Blackhole && known.TargetNode == "" {
+func (r *routes) leadsTo(listed *cloudprovider.Route, route *v1.Route) bool {
+	if listed.Blackhole && listed.TargetNode == "" {
 		return true
 	}
-	if r.isProviderID(known.TargetNode) {
-		return string(known.TargetNode) == route.ProviderId
+	if r.isProviderID(listed.TargetNode) {
+		return string(listed.TargetNode) == route.ProviderId
 	}
-	return string(known.TargetNode) == route.NodeName
+	return string(listed.TargetNode) == route.NodeName
 }
 
 func (r *routes) sent(route *cloudprovider.Route) *v1.Route {

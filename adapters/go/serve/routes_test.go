@@ -1,3 +1,5 @@
+// These tests create and delete routes of a cloud.
+
 package serve
 
 import (
@@ -25,8 +27,8 @@ func (r *table) CreateRoute(_ context.Context, cluster, hint string, route *clou
 }
 
 func (r *table) DeleteRoute(_ context.Context, _ string, route *cloudprovider.Route) error {
-	for index, known := range r.routes {
-		if known.Name == route.Name {
+	for index, table := range r.routes {
+		if table.Name == route.Name {
 			r.routes = append(r.routes[:index], r.routes[index+1:]...)
 			return nil
 		}
@@ -35,12 +37,12 @@ func (r *table) DeleteRoute(_ context.Context, _ string, route *cloudprovider.Ro
 }
 
 func TestRoutesAreMadeAndDeletedAsTheyAreListed(t *testing.T) {
-	known := &table{}
-	client, _ := serving(t, Options{}, &cloud{table: known})
+	table := &table{}
+	client, _ := serving(t, Options{}, &cloud{table: table})
 	routing := v1.NewRoutesServiceClient(client)
 	route := &v1.Route{DestinationCidr: "10.0.1.0/24", NodeName: "a", NodeUid: "uid"}
 	made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
-	if err != nil || made.Results[0].GetFound() == nil || known.routes[0].Name != "c-uid" {
+	if err != nil || made.Results[0].GetFound() == nil || table.routes[0].Name != "c-uid" {
 		t.Fatal(made, err)
 	}
 	stream, err := routing.ListRoutes(t.Context(), &v1.ListRoutesRequest{Context: attempt()})
@@ -52,26 +54,26 @@ func TestRoutesAreMadeAndDeletedAsTheyAreListed(t *testing.T) {
 		t.Fatal(listed, err)
 	}
 	again, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
-	if err != nil || again.Results[0].GetFound() == nil || again.Results[0].GetFound().Name != "c-uid" || len(known.routes) != 1 {
+	if err != nil || again.Results[0].GetFound() == nil || again.Results[0].GetFound().Name != "c-uid" || len(table.routes) != 1 {
 		t.Fatal(again, err)
 	}
 	other, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
 		Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.1.0/24", NodeName: "b"}},
 	})
-	if err != nil || reasonIn(t, other.Results[0].GetError()) != "CONFLICTING_RESOURCE" || len(known.routes) != 1 {
+	if err != nil || reasonIn(t, other.Results[0].GetError()) != "CONFLICTING_RESOURCE" || len(table.routes) != 1 {
 		t.Fatal(other, err)
 	}
 	for range 2 { // without a name, and again when it is gone
 		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
-		if err != nil || gone.Results[0].GetAbsent() == nil || len(known.routes) != 0 {
+		if err != nil || gone.Results[0].GetAbsent() == nil || len(table.routes) != 0 {
 			t.Fatal(gone, err)
 		}
 	}
 }
 
 func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
-	known := &table{routes: []*cloudprovider.Route{{Name: "r", DestinationCIDR: "10.0.1.0/24", TargetNode: "test://a"}}}
-	client, _ := serving(t, Options{}, &cloud{table: known})
+	table := &table{routes: []*cloudprovider.Route{{Name: "r", DestinationCIDR: "10.0.1.0/24", TargetNode: "test://a"}}}
+	client, _ := serving(t, Options{}, &cloud{table: table})
 	routing := v1.NewRoutesServiceClient(client)
 	create := func(id string) *v1.RouteResult {
 		t.Helper()
@@ -83,7 +85,7 @@ func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
 		}
 		return made.Results[0]
 	}
-	if made := create("test://a"); made.GetFound() == nil || made.GetFound().ProviderId != "test://a" || len(known.routes) != 1 {
+	if made := create("test://a"); made.GetFound() == nil || made.GetFound().ProviderId != "test://a" || len(table.routes) != 1 {
 		t.Fatal(made)
 	}
 	if made := create("test://b"); reasonIn(t, made.GetError()) != "CONFLICTING_RESOURCE" {
@@ -98,7 +100,7 @@ func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
 		t.Fatal(listed, err)
 	}
 	gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: listed.Items})
-	if err != nil || gone.Results[0].GetAbsent() == nil || len(known.routes) != 0 {
+	if err != nil || gone.Results[0].GetAbsent() == nil || len(table.routes) != 0 {
 		t.Fatal(gone, err)
 	}
 }
@@ -106,19 +108,19 @@ func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
 func TestARouteThatLeadsNowhereIsDeletedByItsDestination(t *testing.T) {
 	nowhere := &cloudprovider.Route{Name: "r", DestinationCIDR: "10.0.1.0/24", Blackhole: true}
 	route := &v1.Route{DestinationCidr: "10.0.1.0/24", NodeName: "a"}
-	for name, asked := range map[string]*v1.Route{
+	for name, route := range map[string]*v1.Route{
 		"as it was sent":   route,
 		"as it was listed": {Name: "r", DestinationCidr: "10.0.1.0/24", Blackhole: true},
 	} {
-		known := &table{routes: []*cloudprovider.Route{nowhere}}
-		client, _ := serving(t, Options{}, &cloud{table: known})
+		table := &table{routes: []*cloudprovider.Route{nowhere}}
+		client, _ := serving(t, Options{}, &cloud{table: table})
 		routing := v1.NewRoutesServiceClient(client)
 		made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
-		if err != nil || reasonIn(t, made.Results[0].GetError()) != "CONFLICTING_RESOURCE" || len(known.routes) != 1 {
+		if err != nil || reasonIn(t, made.Results[0].GetError()) != "CONFLICTING_RESOURCE" || len(table.routes) != 1 {
 			t.Fatal(name, made, err)
 		}
-		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{asked}})
-		if err != nil || gone.Results[0].GetAbsent() == nil || len(known.routes) != 0 {
+		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
+		if err != nil || gone.Results[0].GetAbsent() == nil || len(table.routes) != 0 {
 			t.Fatal(name, gone, err)
 		}
 	}

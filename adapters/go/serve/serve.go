@@ -9,6 +9,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -87,7 +88,7 @@ type Options struct {
 
 	// Flags adds the vendor's own flags to those of Run. Those of pflag are added one by one:
 	// known.Var(found.Value, found.Name, found.Usage).
-	Flags func(known *flag.FlagSet)
+	Flags func(flags *flag.FlagSet)
 
 	// Volatile: the load balancers are lost with this process. All Services are ensured again by a new one, and the
 	// cloud's EnsureLoadBalancer must avoid provider.CallOf(ctx).HeldAddresses.
@@ -147,29 +148,29 @@ func Run(options Options, factory Factory) {
 	})
 }
 
-func (o Options) register(known *flag.FlagSet) {
-	known.StringVar(&set.cloudConfig, "cloud-config", "", "`file` with the cloud's configuration")
-	known.StringVar(&set.kubeconfig, "kubeconfig", "",
+func (o Options) register(flags *flag.FlagSet) {
+	flags.StringVar(&set.cloudConfig, "cloud-config", "", "`file` with the cloud's configuration")
+	flags.StringVar(&set.kubeconfig, "kubeconfig", "",
 		"`file` with rights of the provider's own in Kubernetes; empty: it has none, and sees the Nodes and "+
 			"Services of the controller's calls, by their names")
-	known.IntVar(&set.verbosity, "v", 0, "`level` of the cloud's own log lines")
+	flags.IntVar(&set.verbosity, "v", 0, "`level` of the cloud's own log lines")
 	if o.Flags != nil {
-		o.Flags(known)
+		o.Flags(flags)
 	}
 }
 
 // setKlog sends the log lines of the cloud's code where ours go.
 func setKlog(verbosity int) error {
 	klog.SetSlogLogger(slog.Default())
-	known := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(known)
-	return known.Set("v", strconv.Itoa(verbosity))
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	return flags.Set("v", strconv.Itoa(verbosity))
 }
 
 // New makes a provider from a cloud, for a main of one's own, without the flags of Run: CloudConfig and Kubeconfig are
 // empty then. ctx is the life of the cloud: the stop channel of Initialize, and the parent of its calls.
 func New(ctx context.Context, options Options, factory Factory) (*provider.Provider, error) {
-	cloud, err := safely(ctx, factory)
+	cloud, err := provider.Recovered(ctx, factory)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the cloud cannot be made: %w", err)
@@ -180,7 +181,7 @@ func New(ctx context.Context, options Options, factory Factory) (*provider.Provi
 	if err := initialize(ctx, options, cloud, memory); err != nil {
 		return nil, err
 	}
-	return safely(ctx, func() (*provider.Provider, error) { return wrapped(ctx, options, cloud, memory), nil })
+	return provider.Recovered(ctx, func() (*provider.Provider, error) { return wrapped(ctx, options, cloud, memory), nil })
 }
 
 // initialize runs before the socket appears: capabilities may exist only after it, and a handshake must
@@ -192,14 +193,14 @@ func initialize(ctx context.Context, options Options, cloud cloudprovider.Interf
 	})
 	defer slow.Stop()
 	if options.WithoutClient {
-		_, err := safely(ctx, func() (struct{}, error) { cloud.Initialize(nil, ctx.Done()); return struct{}{}, nil })
+		_, err := provider.Recovered(ctx, func() (struct{}, error) { cloud.Initialize(nil, ctx.Done()); return struct{}{}, nil })
 		return err
 	}
 	builder, err := newClientBuilder(set.kubeconfig, memory)
 	if err != nil {
 		return err
 	}
-	_, err = safely(ctx, func() (struct{}, error) {
+	_, err = provider.Recovered(ctx, func() (struct{}, error) {
 		cloud.Initialize(builder, ctx.Done())
 		if user, ok := cloud.(cloudprovider.InformerUser); ok {
 			factory := informers.NewSharedInformerFactory(builder.ClientOrDie("shared-informers"), 0)
@@ -233,7 +234,7 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 		made.Instances = &instances{
 			cloud: machines, outcomes: outcomes, prefixes: options.ProviderIDPrefixes,
 			withoutProviderID: options.WithoutProviderID, memory: memory,
-			room: make(chan struct{}, options.InstanceConcurrency), asked: map[string]bool{},
+			room: make(chan struct{}, options.InstanceConcurrency), running: map[string]bool{},
 		}
 		made.InstancesCapability = &v1.InstancesCapability{
 			LookupPreference:   v1.LookupPreference_LOOKUP_PREFERENCE_EACH,
@@ -286,15 +287,15 @@ func instancesOf(cloud cloudprovider.Interface) cloudprovider.InstancesV2 {
 }
 
 func withDefaults(options Options, cloud cloudprovider.Interface) Options {
-	orElse(&options.Name, cloud.ProviderName())
-	orElse(&options.Version, buildVersion(cloud))
-	orElse(&options.InstanceConcurrency, 8)
-	orElse(&options.RouteConcurrency, 8)
-	orElse(&options.LoadBalancersInFlight, 1)
-	orElse(&options.AnswerWithin, 45*time.Second)
+	options.Name = cmp.Or(options.Name, cloud.ProviderName())
+	options.Version = cmp.Or(options.Version, buildVersion(cloud))
+	options.InstanceConcurrency = cmp.Or(options.InstanceConcurrency, 8)
+	options.RouteConcurrency = cmp.Or(options.RouteConcurrency, 8)
+	options.LoadBalancersInFlight = cmp.Or(options.LoadBalancersInFlight, 1)
+	options.AnswerWithin = cmp.Or(options.AnswerWithin, 45*time.Second)
 	options.AnswerWithin = min(options.AnswerWithin, 55*time.Second)
-	orElse(&options.CallLimit, 20*time.Minute)
-	orElse(&options.ConfigurationRevision, configurationRevision(options.Version, set.cloudConfig))
+	options.CallLimit = cmp.Or(options.CallLimit, 20*time.Minute)
+	options.ConfigurationRevision = cmp.Or(options.ConfigurationRevision, configurationRevision(options.Version, set.cloudConfig))
 	if len(options.ProviderIDPrefixes) == 0 {
 		options.ProviderIDPrefixes = []string{options.Name + "://"}
 	}
@@ -302,13 +303,6 @@ func withDefaults(options Options, cloud cloudprovider.Interface) Options {
 		options.NodeAnnotationPrefixes = []string{"*"}
 	}
 	return options
-}
-
-func orElse[T comparable](value *T, fallback T) {
-	var none T
-	if *value == none {
-		*value = fallback
-	}
 }
 
 func buildVersion(cloud cloudprovider.Interface) string {

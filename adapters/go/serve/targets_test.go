@@ -1,3 +1,5 @@
+// These tests hold that the Nodes of a revision are built once.
+
 package serve
 
 import (
@@ -34,10 +36,10 @@ func sendTargets(t *testing.T, connection *grpc.ClientConn, revision, node strin
 }
 
 func TestNodesAreBuiltOncePerRevision(t *testing.T) {
-	var seen [][]*corev1.Node
+	var calls [][]*corev1.Node
 	connection, _ := serving(t, Options{}, &cloud{balancers: &balancers{
 		ensure: func(_ context.Context, _ *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
-			seen = append(seen, nodes)
+			calls = append(calls, nodes)
 			return &corev1.LoadBalancerStatus{}, nil
 		},
 	}})
@@ -51,8 +53,8 @@ func TestNodesAreBuiltOncePerRevision(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(seen) != 2 || seen[0][0] != seen[1][0] || seen[0][0].Spec.PodCIDR != "10.0.0.0/24" ||
-		seen[0][0].Status.Conditions[0].Status != corev1.ConditionTrue {
-		t.Fatal(seen)
+	if len(calls) != 2 || calls[0][0] != calls[1][0] || calls[0][0].Spec.PodCIDR != "10.0.0.0/24" ||
+		calls[0][0].Status.Conditions[0].Status != corev1.ConditionTrue {
+		t.Fatal(calls)
 	}
 }

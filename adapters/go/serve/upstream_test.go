@@ -1,3 +1,5 @@
+// This test fails when upstream's interfaces grow.
+
 package serve
 
 import (

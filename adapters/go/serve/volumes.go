@@ -1,3 +1,5 @@
+// This file answers lookups of volumes with a cloud's PVLabeler.
+
 package serve
 
 import (
@@ -27,8 +29,8 @@ type volumes struct {
 	concurrency int
 }
 
-func (v *volumes) GetVolumes(ctx context.Context, asked []*v1.Volume) (provider.VolumeLookups, error) {
-	return provider.Each(ctx, v.concurrency, asked, func(ctx context.Context, volume *v1.Volume) (provider.VolumeLookup, error) {
+func (v *volumes) GetVolumes(ctx context.Context, batch []*v1.Volume) (provider.VolumeLookups, error) {
+	return provider.Each(ctx, v.concurrency, batch, func(ctx context.Context, volume *v1.Volume) (provider.VolumeLookup, error) {
 		labels, err := v.cloud.GetLabelsForVolume(ctx, volumeOf(volume))
 		named := v.outcomes.saw(err)
 		switch {

@@ -1,3 +1,5 @@
+// This test labels volumes.
+
 package serve
 
 import (

@@ -1,3 +1,5 @@
+// This test floods a server of Go with each kind of traffic.
+
 package flood
 
 import (

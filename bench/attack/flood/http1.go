@@ -1,3 +1,5 @@
+// This file has the traffic of HTTP/1.1: random paths, made-up tokens, guessed volumes.
+
 package flood
 
 import (

@@ -1,3 +1,5 @@
+// This file has the traffic of HTTP/2: many streams, and uploads.
+
 package flood
 
 import (
@@ -161,8 +163,8 @@ func (s *session) take(frame http2.Frame) error {
 
 // closed forgets a stream that has ended; one that was reset after its answer is known no more.
 func (s *session) closed(stream uint32, ended bool) {
-	code, known := s.codes[stream]
-	if !ended || !known {
+	code, isOpen := s.codes[stream]
+	if !ended || !isOpen {
 		return
 	}
 	delete(s.codes, stream)

@@ -1,3 +1,5 @@
+// The API of the fake cloud: switches that refuse its calls, and a journal of those that it served.
+
 package main
 
 import (

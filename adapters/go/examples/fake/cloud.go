@@ -1,3 +1,5 @@
+// The fake cloud itself, as an implementation of upstream's interfaces.
+
 package main
 
 import (
@@ -136,7 +138,7 @@ func (c cloud) hasMachine(node *corev1.Node) (bool, error) {
 }
 
 func machine(node *corev1.Node) types.NodeName {
-	if id, known := strings.CutPrefix(node.Spec.ProviderID, "fake://"); known {
+	if id, entry := strings.CutPrefix(node.Spec.ProviderID, "fake://"); entry {
 		return types.NodeName(id)
 	}
 	return types.NodeName(node.Name)
@@ -147,9 +149,9 @@ func (c cloud) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider
 		return nil, err
 	}
 	c.Lock.Lock()
-	gone := c.api.takeBlackholes()
-	for _, known := range c.RouteMap {
-		known.Route.Blackhole = known.Route.Blackhole || slices.Contains(gone, known.Route.DestinationCIDR)
+	blackholes := c.api.takeBlackholes()
+	for _, entry := range c.RouteMap {
+		entry.Route.Blackhole = entry.Route.Blackhole || slices.Contains(blackholes, entry.Route.DestinationCIDR)
 	}
 	c.Lock.Unlock()
 	return c.Cloud.ListRoutes(ctx, cluster)

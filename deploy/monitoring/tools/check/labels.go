@@ -1,3 +1,5 @@
+// This file derives the labels of the series that a query returns.
+
 package main
 
 import (
@@ -37,13 +39,13 @@ func (c *checker) returned(at string, expr parser.Expr) []string {
 }
 
 func (c *checker) selected(at string, selector *parser.VectorSelector) []string {
-	documented, found := c.labels[selector.Name]
-	if !found {
+	documented, exists := c.labels[selector.Name]
+	if !exists {
 		c.problem(at, "%s has no metric %s", metrics, selector.Name)
 	}
 	all := slices.Concat(documented, scraped)
 	for _, matcher := range selector.LabelMatchers {
-		if found && matcher.Name != labels.MetricName {
+		if exists && matcher.Name != labels.MetricName {
 			c.has(at, selector.Name, all, matcher.Name)
 			c.values(at, selector.Name, matcher)
 		}
@@ -56,11 +58,11 @@ func (c *checker) values(at, metric string, matcher *labels.Matcher) {
 	if matcher.Name == "code" || slices.Contains(scraped, matcher.Name) {
 		return
 	}
-	wanted := matcher.SetMatches()
+	values := matcher.SetMatches()
 	if matcher.Type == labels.MatchEqual || matcher.Type == labels.MatchNotEqual {
-		wanted = []string{matcher.Value}
+		values = []string{matcher.Value}
 	}
-	for _, value := range wanted {
+	for _, value := range values {
 		if !strings.Contains(c.code, `"`+value+`"`) {
 			c.problem(at, "%s: no %s is %s anywhere in the code", metric, matcher.Name, value)
 		}

@@ -1,3 +1,5 @@
+// This test checks queries that are legal and return nothing.
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+// This file holds the runbooks against the alerts and the code.
+
 package main
 
 import (
@@ -38,19 +40,19 @@ func (c *checker) runbooks(names []string, page, endpoints string) {
 			c.problem(runbooks, "%s is no alert", section)
 		}
 	}
-	for _, found := range searches.FindAllStringSubmatch(page, -1) {
-		if line, err := regexp.Compile(found[1]); err != nil || !line.MatchString(c.code) {
-			c.problem(runbooks, "nothing in the controller logs '%s'", found[1])
+	for _, match := range searches.FindAllStringSubmatch(page, -1) {
+		if line, err := regexp.Compile(match[1]); err != nil || !line.MatchString(c.code) {
+			c.problem(runbooks, "nothing in the controller logs '%s'", match[1])
 		}
 	}
-	for _, found := range reasons.FindAllStringSubmatch(page, -1) {
-		if !strings.Contains(c.code, `"`+found[1]+`"`) {
-			c.problem(runbooks, "no event of the controller has the reason %s", found[1])
+	for _, match := range reasons.FindAllStringSubmatch(page, -1) {
+		if !strings.Contains(c.code, `"`+match[1]+`"`) {
+			c.problem(runbooks, "no event of the controller has the reason %s", match[1])
 		}
 	}
-	for _, found := range paths.FindAllStringSubmatch(page, -1) {
-		if !regexp.MustCompile("[`/]" + regexp.QuoteMeta(found[1]) + "`").MatchString(endpoints) {
-			c.problem(runbooks, "%s has no path or check %s", metrics, found[1])
+	for _, match := range paths.FindAllStringSubmatch(page, -1) {
+		if !regexp.MustCompile("[`/]" + regexp.QuoteMeta(match[1]) + "`").MatchString(endpoints) {
+			c.problem(runbooks, "%s has no path or check %s", metrics, match[1])
 		}
 	}
 }

@@ -1,3 +1,5 @@
+// This test checks a runbook with faults.
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+// This file puts errors of the API into the contract's words.
+
 package api
 
 import (

@@ -1,3 +1,5 @@
+// This file keeps what calls have shown about the API, the credentials and the quota.
+
 package api
 
 import (

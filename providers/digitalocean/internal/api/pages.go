@@ -1,3 +1,5 @@
+// This file reads lists of many pages.
+
 package api
 
 import (

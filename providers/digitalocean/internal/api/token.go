@@ -1,3 +1,5 @@
+// This file reads the API token.
+
 package api
 
 import (

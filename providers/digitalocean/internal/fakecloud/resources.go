@@ -1,3 +1,5 @@
+// This file answers about droplets, load balancers, certificates and tags.
+
 package fakecloud
 
 import (
@@ -142,8 +144,8 @@ func (c *Cloud) readBalancer(out http.ResponseWriter, request *http.Request, id 
 		wrong = "name is not unique"
 	}
 	for _, of := range droplets {
-		known := slices.ContainsFunc(c.droplets, func(droplet *Droplet) bool { return float64(droplet.ID) == of })
-		if !known && wrong == "" {
+		exists := slices.ContainsFunc(c.droplets, func(droplet *Droplet) bool { return float64(droplet.ID) == of })
+		if !exists && wrong == "" {
 			wrong = fmt.Sprintf("droplet %v does not exist", of)
 		}
 	}
@@ -191,7 +193,7 @@ func (c *Cloud) certificates(out http.ResponseWriter, request *http.Request, id 
 		c.page(out, request, "certificates", items)
 		return
 	}
-	if _, known := c.certs[id]; !known {
+	if _, exists := c.certs[id]; !exists {
 		notFound(out)
 		return
 	}
@@ -213,7 +215,7 @@ func (c *Cloud) tagResources(out http.ResponseWriter, request *http.Request, tag
 		}
 	}
 	_ = json.NewDecoder(request.Body).Decode(&wish)
-	if _, known := c.tags[tag]; !known {
+	if _, exists := c.tags[tag]; !exists {
 		notFound(out)
 		return
 	}
@@ -228,7 +230,7 @@ func (c *Cloud) tagResources(out http.ResponseWriter, request *http.Request, tag
 }
 
 func (c *Cloud) deleteTag(out http.ResponseWriter, tag string) {
-	if _, known := c.tags[tag]; !known {
+	if _, exists := c.tags[tag]; !exists {
 		notFound(out)
 		return
 	}

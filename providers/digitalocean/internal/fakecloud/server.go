@@ -1,3 +1,5 @@
+// This file admits and routes requests, and writes answers and pages.
+
 package fakecloud
 
 import (

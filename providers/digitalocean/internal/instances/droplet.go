@@ -1,3 +1,5 @@
+// This file translates a droplet into an instance.
+
 package instances
 
 import (
@@ -27,7 +29,7 @@ func DropletID(providerID string) (int, error) {
 
 // instance is a droplet in the contract's words.
 func (s *Instances) instance(droplet *godo.Droplet) *v1.Instance {
-	found := &v1.Instance{
+	instance := &v1.Instance{
 		ProviderId:   ProviderIDPrefix + strconv.Itoa(droplet.ID),
 		NodeName:     strings.ToLower(droplet.Name),
 		InstanceType: droplet.SizeSlug,
@@ -35,12 +37,12 @@ func (s *Instances) instance(droplet *godo.Droplet) *v1.Instance {
 		PowerState:   powerState(droplet.Status),
 	}
 	if droplet.Region != nil {
-		found.Region = droplet.Region.Slug
+		instance.Region = droplet.Region.Slug
 		if s.Options.ZoneIsRegion {
-			found.Zone = droplet.Region.Slug
+			instance.Zone = droplet.Region.Slug
 		}
 	}
-	return found
+	return instance
 }
 
 func powerState(status string) v1.PowerState {

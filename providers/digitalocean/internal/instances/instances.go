@@ -41,16 +41,16 @@ type Instances struct {
 	API     *api.Client
 	Options Options
 
-	// known is how many droplets the last list had.
-	known atomic.Int64
+	// total is how many droplets the last list had.
+	total atomic.Int64
 }
 
 var _ provider.InstanceLister = (*Instances)(nil)
 
-// GetInstances answers from the cloud of now: nothing is cached. A droplet counts as absent only when the
+// GetInstances asks the cloud each time and caches nothing. A droplet counts as absent only when the
 // API has answered 404 to its id, or shows no droplet of that name, alone and in a whole list.
 func (s *Instances) GetInstances(ctx context.Context, nodes []*v1.Node, _ provider.Query) (provider.Lookups, error) {
-	pages := 1 + int(s.known.Load())/api.PageSize
+	pages := 1 + int(s.total.Load())/api.PageSize
 	if len(nodes) <= pages {
 		return provider.Each(ctx, parallel, nodes, func(ctx context.Context, node *v1.Node) (provider.Lookup, error) {
 			return s.lookup(ctx, node, nil)
@@ -98,7 +98,7 @@ func (s *Instances) list(ctx context.Context) (*inventory, error) {
 	if err != nil {
 		return nil, api.Explain(ctx, listDroplet, readScope, err)
 	}
-	s.known.Store(int64(total))
+	s.total.Store(int64(total))
 	return listed, nil
 }
 

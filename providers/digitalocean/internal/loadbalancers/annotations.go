@@ -1,3 +1,5 @@
+// This file reads annotations, and gathers what is wrong with them.
+
 package loadbalancers
 
 import (

@@ -1,3 +1,5 @@
+// This file finds the load balancers of a Service by their tags.
+
 package loadbalancers
 
 import (
@@ -64,39 +66,39 @@ func hasTag(balancer *godo.LoadBalancer, tag string) bool {
 	return slices.ContainsFunc(balancer.Tags, func(of string) bool { return strings.EqualFold(of, tag) })
 }
 
-// known remembers which load balancer has which tag, so that most lookups are one request; nothing is
+// idCache remembers which load balancer has which tag, so that most lookups are one request; nothing is
 // believed before the cloud has shown it again.
-type known struct {
+type idCache struct {
 	mu  sync.Mutex
 	ids map[string]string
 }
 
-func (k *known) get(tag string) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.ids[tag]
+func (c *idCache) get(tag string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ids[tag]
 }
 
-func (k *known) set(tag, id string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ids == nil {
-		k.ids = map[string]string{}
+func (c *idCache) set(tag, id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ids == nil {
+		c.ids = map[string]string{}
 	}
-	k.ids[tag] = id
+	c.ids[tag] = id
 }
 
-func (k *known) drop(tag string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.ids, tag)
+func (c *idCache) drop(tag string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.ids, tag)
 }
 
 // find is the Service's load balancer, nil if there is none. It is found by its tag, never by its name:
 // by the id that is remembered or that the Service's annotation names, where that one has the tag, else
 // among all of the team.
 func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, of key) (*godo.LoadBalancer, error) {
-	for _, id := range []string{s.known.get(of.service), service.Annotations[IDAnnotation]} {
+	for _, id := range []string{s.ids.get(of.service), service.Annotations[IDAnnotation]} {
 		if !isTag(id) {
 			continue
 		}
@@ -105,7 +107,7 @@ func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, of key) (
 			return nil, err
 		}
 		if balancer != nil && hasTag(balancer, of.service) {
-			s.known.set(of.service, balancer.ID)
+			s.ids.set(of.service, balancer.ID)
 			return balancer, nil
 		}
 	}
@@ -114,14 +116,14 @@ func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, of key) (
 		return nil, err
 	}
 	if len(owned) == 0 {
-		s.known.drop(of.service)
+		s.ids.drop(of.service)
 		return s.findUntagged(ctx, service, of)
 	}
 	if len(owned) > 1 {
 		provider.CallOf(ctx).Log.Warn("the Service has more than one load balancer; the oldest is used, all go with the Service",
 			"tag", of.service, "load_balancers", len(owned))
 	}
-	s.known.set(of.service, owned[0].ID)
+	s.ids.set(of.service, owned[0].ID)
 	return &owned[0], nil
 }
 

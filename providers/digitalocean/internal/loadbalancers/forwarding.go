@@ -1,3 +1,5 @@
+// This file makes forwarding rules from the ports and annotations of a Service.
+
 package loadbalancers
 
 import (

@@ -40,7 +40,7 @@ type LoadBalancers struct {
 	API     *api.Client
 	Options Options
 
-	known known
+	ids idCache
 }
 
 var (
@@ -71,16 +71,16 @@ func (s *LoadBalancers) GetLoadBalancer(ctx context.Context, service *v1.Service
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := s.request(ctx, w, of, targets, current)
+	desired, err := s.request(ctx, w, of, targets, current)
 	if err != nil {
 		return nil, err
 	}
-	differ := differences(current, wanted)
+	changes := differences(current, desired)
 	if current.Status == statusErrored {
-		differ = append(differ, "status errored")
+		changes = append(changes, "status errored")
 	}
-	if len(differ) > 0 {
-		return identified(provider.LoadBalancerDiffers(strings.Join(differ, ", ")), current), nil
+	if len(changes) > 0 {
+		return identified(provider.LoadBalancerDiffers(strings.Join(changes, ", ")), current), nil
 	}
 	return identified(provider.LoadBalancerReady(ingress(w, current)...), current), nil
 }
@@ -127,22 +127,22 @@ func ensured(w *wish, current *godo.LoadBalancer) (*v1.LoadBalancerAnswer, error
 }
 
 func (s *LoadBalancers) create(ctx context.Context, service *v1.Service, w *wish, of key, targets *provider.Targets) (*godo.LoadBalancer, error) {
-	wanted, err := s.request(ctx, w, of, targets, nil)
+	desired, err := s.request(ctx, w, of, targets, nil)
 	if err != nil {
 		return nil, err
 	}
-	wanted.Tags = []string{of.cluster, of.service}
+	desired.Tags = []string{of.cluster, of.service}
 	if err := provider.Check(ctx); err != nil {
 		return nil, err
 	}
-	created, _, err := s.API.LoadBalancers.Create(ctx, wanted)
+	created, _, err := s.API.LoadBalancers.Create(ctx, desired)
 	if api.IsNameTaken(err) {
 		return s.nameTaken(ctx, w, of)
 	}
 	if err != nil {
 		return nil, api.Explain(ctx, "create load balancer "+w.name, createScope, err)
 	}
-	s.known.set(of.service, created.ID)
+	s.ids.set(of.service, created.ID)
 	provider.CallOf(ctx).Log.Info("load balancer created", "service", service.Namespace+"/"+service.Name,
 		"load_balancer", created.ID, "name", created.Name)
 	return created, nil
@@ -159,32 +159,32 @@ func (s *LoadBalancers) nameTaken(ctx context.Context, w *wish, of key) (*godo.L
 		return nil, provider.Errorf(provider.ConflictingResource, "a load balancer named %q is there already, without the "+
 			"tag %s: rename or remove it, or choose another name with %sname", w.name, of.service, AnnotationPrefix)
 	}
-	s.known.set(of.service, owned[0].ID)
+	s.ids.set(of.service, owned[0].ID)
 	return nil, provider.Errorf(provider.OperationInProgress, "load balancer %s was just made by another request",
 		owned[0].ID).WithRetryAfter(deletedAfter)
 }
 
 func (s *LoadBalancers) change(ctx context.Context, w *wish, of key, targets *provider.Targets, current *godo.LoadBalancer) (*godo.LoadBalancer, error) {
-	wanted, err := s.request(ctx, w, of, targets, current)
+	desired, err := s.request(ctx, w, of, targets, current)
 	if err != nil {
 		return nil, err
 	}
-	differ := differences(current, wanted)
-	if len(differ) == 0 {
+	changes := differences(current, desired)
+	if len(changes) == 0 {
 		return current, nil
 	}
-	return s.put(ctx, current.ID, wanted, differ)
+	return s.put(ctx, current.ID, desired, changes)
 }
 
-func (s *LoadBalancers) put(ctx context.Context, id string, wanted *godo.LoadBalancerRequest, differ []string) (*godo.LoadBalancer, error) {
+func (s *LoadBalancers) put(ctx context.Context, id string, desired *godo.LoadBalancerRequest, changes []string) (*godo.LoadBalancer, error) {
 	if err := provider.Check(ctx); err != nil {
 		return nil, err
 	}
-	changed, _, err := s.API.LoadBalancers.Update(ctx, id, wanted)
+	changed, _, err := s.API.LoadBalancers.Update(ctx, id, desired)
 	if err != nil {
 		return nil, api.Explain(ctx, "update load balancer "+id, updateScope, err)
 	}
-	provider.CallOf(ctx).Log.Info("load balancer changed", "load_balancer", id, "changed", strings.Join(differ, ", "))
+	provider.CallOf(ctx).Log.Info("load balancer changed", "load_balancer", id, "changed", strings.Join(changes, ", "))
 	return changed, nil
 }
 
@@ -204,13 +204,13 @@ func (s *LoadBalancers) UpdateLoadBalancerNodes(ctx context.Context, service *v1
 	if current == nil {
 		return provider.LoadBalancerAbsent(), nil
 	}
-	wanted := current.AsRequest()
-	if wanted.SizeUnit > 0 {
-		wanted.SizeSlug = "" // the API returns both and takes one
+	desired := current.AsRequest()
+	if desired.SizeUnit > 0 {
+		desired.SizeSlug = "" // the API returns both and takes one
 	}
-	setDroplets(wanted, droplets(ctx, targets), of)
-	if differ := differences(current, wanted); len(differ) > 0 {
-		if current, err = s.put(ctx, current.ID, wanted, differ); err != nil {
+	setDroplets(desired, droplets(ctx, targets), of)
+	if changes := differences(current, desired); len(changes) > 0 {
+		if current, err = s.put(ctx, current.ID, desired, changes); err != nil {
 			return nil, err
 		}
 	}
@@ -239,7 +239,7 @@ func (s *LoadBalancers) DeleteLoadBalancer(ctx context.Context, service *v1.Serv
 			return identified(provider.LoadBalancerInProgress(deletedAfter), &balancer), nil
 		}
 	}
-	s.known.drop(of.service)
+	s.ids.drop(of.service)
 	if err := provider.Check(ctx); err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (s *LoadBalancers) ownedWithYoung(ctx context.Context, service *v1.Service,
 	if err != nil || len(owned) > 0 {
 		return owned, err
 	}
-	id := s.known.get(of.service)
+	id := s.ids.get(of.service)
 	if id == "" && !s.Options.Adopt {
 		id = service.Annotations[IDAnnotation]
 	}

@@ -1,3 +1,5 @@
+// This file plans the requests of an Ensure or a Delete.
+
 package loadbalancers
 
 import (
@@ -42,15 +44,15 @@ func (s *LoadBalancers) PlanLoadBalancer(ctx context.Context, service *v1.Servic
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := s.request(ctx, w, of, targets, current)
+	desired, err := s.request(ctx, w, of, targets, current)
 	if err != nil {
 		return nil, err
 	}
 	if current == nil {
 		return []*v1.PlannedChange{planned(v1.ChangeAction_CHANGE_ACTION_CREATE, "",
-			"load balancer %s would be made in %s with %d droplets", w.name, wanted.Region, len(wanted.DropletIDs))}, nil
+			"load balancer %s would be made in %s with %d droplets", w.name, desired.Region, len(desired.DropletIDs))}, nil
 	}
-	if differ := differences(current, wanted); len(differ) > 0 {
+	if differ := differences(current, desired); len(differ) > 0 {
 		return []*v1.PlannedChange{planned(v1.ChangeAction_CHANGE_ACTION_UPDATE, current.ID,
 			"load balancer %s would change: %s", current.Name, strings.Join(differ, ", "))}, nil
 	}

@@ -1,3 +1,5 @@
+// This file makes the request for a load balancer, and compares it with the one that is there.
+
 package loadbalancers
 
 import (
@@ -18,22 +20,22 @@ import (
 // that cannot change after the creation and the Service does not speak of. Nil targets leave those of
 // current.
 func (s *LoadBalancers) request(ctx context.Context, w *wish, of key, targets *provider.Targets, current *godo.LoadBalancer) (*godo.LoadBalancerRequest, error) {
-	wanted := w.request
-	wanted.Region, wanted.VPCUUID = s.Options.Region, s.Options.VPC
-	wanted.Type, wanted.Network, wanted.NetworkStack = cmp.Or(w.kind, s.Options.DefaultType), w.network, w.networkStack
+	desired := w.request
+	desired.Region, desired.VPCUUID = s.Options.Region, s.Options.VPC
+	desired.Type, desired.Network, desired.NetworkStack = cmp.Or(w.kind, s.Options.DefaultType), w.network, w.networkStack
 	certificate := ""
 	if current != nil {
 		if err := w.checkFixed(current); err != nil {
 			return nil, err
 		}
-		is := current.AsRequest()
-		wanted.Region, wanted.VPCUUID, wanted.VPCSubnetUUID = cmp.Or(is.Region, wanted.Region), is.VPCUUID, is.VPCSubnetUUID
-		wanted.Type, wanted.Network, wanted.NetworkStack = cmp.Or(is.Type, wanted.Type), is.Network, is.NetworkStack
-		wanted.ProjectID = is.ProjectID
-		if wanted.SizeUnit == 0 && wanted.SizeSlug == "" { // never resize what was not asked for
-			wanted.SizeUnit = is.SizeUnit
-			if is.SizeUnit == 0 {
-				wanted.SizeSlug = is.SizeSlug
+		sent := current.AsRequest()
+		desired.Region, desired.VPCUUID, desired.VPCSubnetUUID = cmp.Or(sent.Region, desired.Region), sent.VPCUUID, sent.VPCSubnetUUID
+		desired.Type, desired.Network, desired.NetworkStack = cmp.Or(sent.Type, desired.Type), sent.Network, sent.NetworkStack
+		desired.ProjectID = sent.ProjectID
+		if desired.SizeUnit == 0 && desired.SizeSlug == "" { // never resize what was not asked for
+			desired.SizeUnit = sent.SizeUnit
+			if sent.SizeUnit == 0 {
+				desired.SizeSlug = sent.SizeSlug
 			}
 		}
 		certificate = certificateOf(current)
@@ -44,19 +46,19 @@ func (s *LoadBalancers) request(ctx context.Context, w *wish, of key, targets *p
 			return nil, err
 		}
 	}
-	rules, err := w.rules(wanted.Type, certificate)
+	rules, err := w.rules(desired.Type, certificate)
 	if err != nil {
 		return nil, err
 	}
-	if wanted.ForwardingRules, err = s.renewed(ctx, rules, current); err != nil {
+	if desired.ForwardingRules, err = s.renewed(ctx, rules, current); err != nil {
 		return nil, err
 	}
 	if targets == nil && current != nil {
-		setDroplets(&wanted, current.DropletIDs, of)
+		setDroplets(&desired, current.DropletIDs, of)
 	} else {
-		setDroplets(&wanted, droplets(ctx, targets), of)
+		setDroplets(&desired, droplets(ctx, targets), of)
 	}
-	return &wanted, nil
+	return &desired, nil
 }
 
 // setDroplets names the backends. The API demands droplets or a tag of droplets: without droplets the
@@ -89,14 +91,14 @@ func droplets(ctx context.Context, targets *provider.Targets) []int {
 
 // checkFixed refuses a wish for something that the API never changes.
 func (w *wish) checkFixed(current *godo.LoadBalancer) error {
-	for _, fixed := range []struct{ annotation, is, wanted string }{
+	for _, fixed := range []struct{ annotation, current, desired string }{
 		{"type", current.Type, w.kind},
 		{"network", current.Network, w.network},
 		{"network-stack", current.NetworkStack, w.networkStack},
 	} {
-		if fixed.is != "" && fixed.wanted != "" && fixed.is != fixed.wanted {
+		if fixed.current != "" && fixed.desired != "" && fixed.current != fixed.desired {
 			return provider.Errorf(provider.InvalidAnnotation, "%s%s: %s cannot become %s: it is fixed when the load "+
-				"balancer is made; set it back, or make the Service anew", AnnotationPrefix, fixed.annotation, fixed.is, fixed.wanted)
+				"balancer is made; set it back, or make the Service anew", AnnotationPrefix, fixed.annotation, fixed.current, fixed.desired)
 		}
 	}
 	return nil
@@ -179,29 +181,29 @@ func ingress(w *wish, current *godo.LoadBalancer) []*v1.LoadBalancerIngress {
 }
 
 // differences name all that an update would change, for people; none: nothing.
-func differences(current *godo.LoadBalancer, wanted *godo.LoadBalancerRequest) []string {
+func differences(current *godo.LoadBalancer, desired *godo.LoadBalancerRequest) []string {
 	var differ []string
 	note := func(name string, equal bool) {
 		if !equal {
 			differ = append(differ, name)
 		}
 	}
-	note("name", current.Name == wanted.Name)
-	note("size", (wanted.SizeUnit == 0 || current.SizeUnit == wanted.SizeUnit) &&
-		(wanted.SizeSlug == "" || current.SizeSlug == wanted.SizeSlug))
-	note("forwarding rules", sameSet(current.ForwardingRules, wanted.ForwardingRules, compareRules))
-	note("health check", sameHealthCheck(current.HealthCheck, wanted.HealthCheck))
-	note("sticky sessions", sameStickiness(current.StickySessions, wanted.StickySessions))
-	note("droplets", sameSet(current.DropletIDs, wanted.DropletIDs, cmp.Compare) &&
-		strings.EqualFold(current.Tag, wanted.Tag))
-	note("redirection to HTTPS", current.RedirectHttpToHttps == wanted.RedirectHttpToHttps)
-	note("PROXY protocol", current.EnableProxyProtocol == wanted.EnableProxyProtocol)
-	note("keep-alive of backends", current.EnableBackendKeepalive == wanted.EnableBackendKeepalive)
+	note("name", current.Name == desired.Name)
+	note("size", (desired.SizeUnit == 0 || current.SizeUnit == desired.SizeUnit) &&
+		(desired.SizeSlug == "" || current.SizeSlug == desired.SizeSlug))
+	note("forwarding rules", sameSet(current.ForwardingRules, desired.ForwardingRules, compareRules))
+	note("health check", sameHealthCheck(current.HealthCheck, desired.HealthCheck))
+	note("sticky sessions", sameStickiness(current.StickySessions, desired.StickySessions))
+	note("droplets", sameSet(current.DropletIDs, desired.DropletIDs, cmp.Compare) &&
+		strings.EqualFold(current.Tag, desired.Tag))
+	note("redirection to HTTPS", current.RedirectHttpToHttps == desired.RedirectHttpToHttps)
+	note("PROXY protocol", current.EnableProxyProtocol == desired.EnableProxyProtocol)
+	note("keep-alive of backends", current.EnableBackendKeepalive == desired.EnableBackendKeepalive)
 	note("DNS records of Let's Encrypt", orZero(current.DisableLetsEncryptDNSRecords) ==
-		orZero(wanted.DisableLetsEncryptDNSRecords))
-	note("idle timeout", cmp.Or(orZero(current.HTTPIdleTimeoutSeconds), 60) == cmp.Or(orZero(wanted.HTTPIdleTimeoutSeconds), 60))
-	note("firewall", sameFirewall(current.Firewall, wanted.Firewall))
-	note("TLS cipher policy", cmp.Or(current.TLSCipherPolicy, "DEFAULT") == cmp.Or(wanted.TLSCipherPolicy, "DEFAULT"))
+		orZero(desired.DisableLetsEncryptDNSRecords))
+	note("idle timeout", cmp.Or(orZero(current.HTTPIdleTimeoutSeconds), 60) == cmp.Or(orZero(desired.HTTPIdleTimeoutSeconds), 60))
+	note("firewall", sameFirewall(current.Firewall, desired.Firewall))
+	note("TLS cipher policy", cmp.Or(current.TLSCipherPolicy, "DEFAULT") == cmp.Or(desired.TLSCipherPolicy, "DEFAULT"))
 	return differ
 }
 
@@ -235,11 +237,11 @@ func number(flag bool) int {
 }
 
 // sameHealthCheck leaves out the PROXY protocol of the check, which the API need not return.
-func sameHealthCheck(is, wanted *godo.HealthCheck) bool {
-	if is == nil || wanted == nil {
-		return is == wanted
+func sameHealthCheck(current, desired *godo.HealthCheck) bool {
+	if current == nil || desired == nil {
+		return current == desired
 	}
-	a, b := *is, *wanted
+	a, b := *current, *desired
 	a.ProxyProtocol, b.ProxyProtocol = nil, nil
 	if b.Path == "" { // a TCP check has none
 		a.Path = ""
@@ -247,20 +249,20 @@ func sameHealthCheck(is, wanted *godo.HealthCheck) bool {
 	return a == b
 }
 
-func sameStickiness(is, wanted *godo.StickySessions) bool {
+func sameStickiness(current, desired *godo.StickySessions) bool {
 	kind := func(of *godo.StickySessions) string {
 		if of == nil {
 			return "none"
 		}
 		return cmp.Or(of.Type, "none")
 	}
-	if kind(is) != "cookies" || kind(wanted) != "cookies" {
-		return kind(is) == kind(wanted)
+	if kind(current) != "cookies" || kind(desired) != "cookies" {
+		return kind(current) == kind(desired)
 	}
-	return *is == *wanted
+	return *current == *desired
 }
 
-func sameFirewall(is, wanted *godo.LBFirewall) bool {
-	a, b := orZero(is), orZero(wanted)
+func sameFirewall(current, desired *godo.LBFirewall) bool {
+	a, b := orZero(current), orZero(desired)
 	return sameSet(a.Allow, b.Allow, strings.Compare) && sameSet(a.Deny, b.Deny, strings.Compare)
 }

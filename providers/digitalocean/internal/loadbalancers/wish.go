@@ -1,3 +1,5 @@
+// This file reads from a Service what its load balancer should be.
+
 package loadbalancers
 
 import (
