@@ -39,17 +39,15 @@ use self::{
     supervise::{Signals, Supervisor},
     wiring::{ControllerContext, Wiring},
 };
-use crate::{
-    kube::{
-        authenticator::Authenticators, client::Clients, cluster, events::EventType, watch::Sight,
-    },
-    leader,
-    options::{Config, config::Election},
-    provider::{self, DownCause, Provider, ProviderSocket},
-    serving::{self, Access, Checks, Pages, Scope, Server},
-    telemetry::Telemetry,
-    webhook::{VolumeReviewer, Webhook},
+use crate::options::{Config, config::Election};
+use outrigger_kubernetes::{
+    authenticator::Authenticators, client::Clients, cluster, events::EventType, leader,
+    watch::Sight,
 };
+use outrigger_provider_client::{self as provider, DownCause, Provider, ProviderSocket};
+use outrigger_runtime::telemetry::Telemetry;
+use outrigger_server::{self as serving, Access, Checks, Pages, Scope, Server};
+use outrigger_volumes::webhook::{VolumeReviewer, Webhook};
 
 /// Name of this program in events and towards providers (E-6).
 const COMPONENT: &str = "cloud-controller-manager";

@@ -2,7 +2,8 @@
 
 use std::{io, process::ExitCode};
 
-use outrigger_controller::{VERSION, app, open_files, options, telemetry::Telemetry};
+use outrigger_controller::{app, open_files, options};
+use outrigger_runtime::{VERSION, telemetry::Telemetry};
 use tokio::runtime::Runtime;
 use tracing::{error, info, warn};
 

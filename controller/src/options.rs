@@ -24,7 +24,7 @@ use clap::error::{ContextKind, ContextValue};
 
 use self::command_line::CommandLine;
 
-use crate::VERSION;
+use outrigger_runtime::VERSION;
 
 pub use config::Config;
 

@@ -14,19 +14,17 @@ mod words;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use outrigger_controller::{
-    options::{
-        Config, Exit,
-        catalogue::{self, Flag, Parity},
-        config::PlanOutput,
-        parse_from,
-    },
-    serving::settings::Certificate,
+use outrigger_controller::options::{
+    Config, Exit,
+    catalogue::{self, Flag, Parity},
+    config::PlanOutput,
+    parse_from,
 };
 use outrigger_core::{
     node::brake::DeletionLimits,
     targets::{Allowance, Pace},
 };
+use outrigger_server::settings::Certificate;
 
 fn parse(args: &[&str]) -> Result<Config, Exit> {
     parse_with(args, &[])

@@ -26,6 +26,7 @@ pub mod effects;
 pub mod error_class;
 pub mod fault;
 pub mod forbidden_addresses;
+pub mod go_duration;
 pub mod ipam;
 pub mod lease;
 pub mod node;

@@ -4,15 +4,13 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use super::{Fatal, supervise::Supervisor};
-use crate::{
-    kube::{
-        api::Api,
-        client::{Budget, Clients},
-        events::{EventMetrics, Events},
-        refusals::Refusals,
-        service_account::Credentials,
-    },
-    options::Config,
+use crate::options::Config;
+use outrigger_kubernetes::{
+    api::Api,
+    client::{Budget, Clients},
+    events::{EventMetrics, Events},
+    refusals::Refusals,
+    service_account::Credentials,
 };
 
 /// Makes the clients of the parts, named as upstream's (E-7).

@@ -7,17 +7,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{Fatal, identity::ClusterIdentity, lease_task::LeaseTask, loops::Loops};
-use crate::{
-    kube::{api::Api, watch::Sight},
-    leader::{self, Elector, Handle, LeaderConfig, LeaderMetrics, OnEvent},
-    options::{
-        Config,
-        controllers::Controller,
-        migration::{Lock, Migration},
-    },
-    provider::Provider,
-    serving::{Checks, Scope},
+use crate::options::{
+    Config,
+    controllers::Controller,
+    migration::{Lock, Migration},
 };
+use outrigger_kubernetes::{
+    api::Api,
+    leader::{self, Elector, Handle, LeaderConfig, LeaderMetrics, OnEvent},
+    watch::Sight,
+};
+use outrigger_provider_client::Provider;
+use outrigger_server::{Checks, Scope};
 
 /// The parts that lease tasks are made from.
 pub(super) struct Building {

@@ -7,14 +7,12 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use crate::{
-    kube::{
-        api::Api,
-        cluster::{self, CLUSTER_UID_ANNOTATION, Facts},
-    },
+use outrigger_kubernetes::{
+    api::Api,
+    cluster::{self, CLUSTER_UID_ANNOTATION, Facts},
     leader::Handle,
-    provider::Provider,
 };
+use outrigger_provider_client::Provider;
 
 /// How often the API server is asked for a UID that could not be read, and the Lease is compared with it.
 const LOOK: Duration = Duration::from_secs(30);

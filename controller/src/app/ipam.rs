@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tracing::info;
 
 use super::{Fatal, wiring::Wiring};
-use crate::{
+use crate::options::controllers::Controller;
+use outrigger_loops::{
     ipam::{self, IpamParts, NodeIpam},
     node::OnLookup,
-    options::controllers::Controller,
 };
 
 /// Account of the loop, which has the rights on Nodes; as in upstream's kube-controller-manager.

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use tokio::{sync::watch, time::timeout};
 
-use crate::{
-    kube::events::{EventType, ObjectRef, Recorder},
-    options::config::Election,
-    provider::{Provider, ProviderState, Session},
-};
+use crate::options::config::Election;
+use outrigger_kubernetes::events::{EventType, ObjectRef, Recorder};
+use outrigger_provider_client::{Provider, ProviderState, Session};
 
 /// Trouble that is over by then is a restart, an upgrade or a hiccup of the cloud: no event.
 const GRACE: Duration = Duration::from_secs(10);
@@ -122,7 +120,7 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
-    use crate::provider::DownCause;
+    use outrigger_provider_client::DownCause;
 
     fn down() -> ProviderState {
         ProviderState::Down {

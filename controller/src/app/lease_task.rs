@@ -23,12 +23,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{Fatal, identity::ClusterIdentity, loops::Loops, supervise::Supervisor};
-use crate::{
-    fence::Fence,
-    leader::{Handle, Leadership, Leading},
-    options::controllers::Controller,
-    provider::Provider,
-};
+use crate::options::controllers::Controller;
+use outrigger_kubernetes::leader::{Handle, Leadership, Leading};
+use outrigger_provider_client::Provider;
+use outrigger_runtime::fence::Fence;
 
 /// A leader that has not been able to do the work for so long lets another replica try.
 const GRACE: Duration = Duration::from_mins(1);

@@ -7,14 +7,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use super::supervise::Supervisor;
-use crate::{
-    control_loop::Term,
-    fence::Fence,
-    leader::Handle,
-    options::controllers::Controller,
-    serving::{Checks, Scope},
-    telemetry::RunningControllers,
-};
+use crate::options::controllers::Controller;
+use outrigger_kubernetes::leader::Handle;
+use outrigger_loops::control_loop::Term;
+use outrigger_runtime::{fence::Fence, telemetry::RunningControllers};
+use outrigger_server::{Checks, Scope};
 
 /// Makes a loop for a lease term, and runs it until the token is cancelled.
 type Maker = Box<dyn Fn(&Term, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;

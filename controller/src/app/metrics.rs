@@ -1,26 +1,27 @@
 //! Every family of metrics of the process, registered before anything runs: the server is there
 //! before the parts that count.
 
+#[cfg(test)]
+mod tests;
+
 use prometheus_client::registry::Registry;
 
-use crate::{
-    ipam::IpamMetrics,
-    kube::{
-        events::EventMetrics,
-        metrics::{ClientMetrics, WatchMetrics},
-    },
+use outrigger_kubernetes::{
+    events::EventMetrics,
     leader::LeaderMetrics,
-    lifecycle::LifecycleMetrics,
-    node::NodeMetrics,
-    provider::ProviderMetrics,
-    queue::QueueMetrics,
-    route::RouteMetrics,
-    service::ServiceMetrics,
-    serving::{AccessMetrics, ServingMetrics},
-    telemetry::{self, RunningControllers},
-    volume::VolumeMetrics,
-    webhook::WebhookMetrics,
+    metrics::{ClientMetrics, WatchMetrics},
 };
+use outrigger_loops::{
+    ipam::IpamMetrics, lifecycle::LifecycleMetrics, node::NodeMetrics, route::RouteMetrics,
+    service::ServiceMetrics,
+};
+use outrigger_provider_client::ProviderMetrics;
+use outrigger_runtime::{
+    queue::QueueMetrics,
+    telemetry::{self, RunningControllers},
+};
+use outrigger_server::{AccessMetrics, ServingMetrics};
+use outrigger_volumes::{volume::VolumeMetrics, webhook::WebhookMetrics};
 
 /// The metrics of all parts.
 #[derive(Debug)]

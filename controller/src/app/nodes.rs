@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::{Fatal, wiring::Wiring};
-use crate::{
-    kube::watch,
+use crate::options::controllers::Controller;
+use outrigger_kubernetes::watch;
+use outrigger_loops::{
     lifecycle::{self, LifecycleParts, NodeLifecycle},
     node::{self, CloudNode, NodeParts, OnLookup},
-    options::controllers::Controller,
-    provider::{NotManaged, Session},
+    not_managed::NotManaged,
 };
+use outrigger_provider_client::Session;
 
 /// Account of both loops.
 const ACCOUNT: &str = "node-controller";

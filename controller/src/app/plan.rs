@@ -22,20 +22,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{Fatal, wiring::ControllerContext};
-use crate::{
-    kube::{
-        api::Api,
-        cluster::{self, Lease},
-        store::{Store, View},
-        watch::{self, Health, Resource, Sight},
-    },
+use crate::options::{Config, config::PlanOutput};
+use outrigger_kubernetes::{
+    api::Api,
+    cluster::{self, Lease},
     leader::TERMS_ANNOTATION,
-    options::{Config, config::PlanOutput},
-    service::{
-        TARGETS_ANNOTATION,
-        plan::{Action, Planned, plan},
-        stored_targets,
-    },
+    store::{Store, View},
+    watch::{self, Health, Resource, Sight},
+};
+use outrigger_loops::service::{
+    TARGETS_ANNOTATION,
+    plan::{Action, Planned, plan},
+    stored_targets,
 };
 
 /// How long the API server and the provider may take until they are ready.

@@ -6,10 +6,8 @@ use outrigger_core::route::WITHOUT_CLUSTER_CIDR;
 use tracing::{info, warn};
 
 use super::{Fatal, wiring::Wiring};
-use crate::{
-    options::controllers::Controller,
-    route::{self, NodeRoute, RouteParts, RouteSettings},
-};
+use crate::options::controllers::Controller;
+use outrigger_loops::route::{self, NodeRoute, RouteParts, RouteSettings};
 
 /// Account of the loop.
 const ACCOUNT: &str = "route-controller";

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use super::{Fatal, wiring::Wiring};
-use crate::{
-    kube::watch,
-    options::controllers::Controller,
-    provider::Session,
-    service::{self, ServiceLb, ServiceParts},
-};
+use crate::options::controllers::Controller;
+use outrigger_kubernetes::watch;
+use outrigger_loops::service::{self, ServiceLb, ServiceParts};
+use outrigger_provider_client::Session;
 
 /// Adds the loop and starts the store of Services, unless the loop is switched off. The store is empty
 /// before a provider serves load balancers.

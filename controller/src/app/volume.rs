@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use super::{Fatal, wiring::Wiring};
-use crate::{
-    kube::{store::Store, watch},
-    options::controllers::Controller,
-    volume::{self, VolumeLabels, VolumeParts},
-};
+use crate::options::controllers::Controller;
+use outrigger_kubernetes::{store::Store, watch};
+use outrigger_volumes::volume::{self, VolumeLabels, VolumeParts};
 
 /// Account of the loop, as that of upstream's former controller.
 const ACCOUNT: &str = "pvl-controller";

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Fatal, access::ApiAccess, metrics::Metrics, supervise::Supervisor};
-use crate::{
-    options::config::WebhookSettings,
-    serving::{Checks, ClientCa, Scope, Server, ServerName, settings::Certificate},
-    webhook::{Registration, SharedCertificate, SharedParts, WebhookServer},
-};
+use crate::options::config::WebhookSettings;
+use outrigger_server::{Checks, ClientCa, Scope, Server, ServerName, settings::Certificate};
+use outrigger_volumes::webhook::{Registration, SharedCertificate, SharedParts, WebhookServer};
 
 /// The port is taken, and the files of the flags are read.
 pub(super) struct Bound {

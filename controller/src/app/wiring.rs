@@ -12,18 +12,16 @@ use super::{
     metrics::Metrics,
     supervise::Supervisor,
 };
-use crate::{
-    control_loop::{self, ControlLoop, LoopInputs, Term},
-    kube::{
-        api::Api,
-        events::Events,
-        store::{Store, View},
-        watch::{self, Resource},
-    },
-    options::{Config, controllers::Controller},
-    provider::Provider,
-    serving::{Checks, Pages, Scope},
+use crate::options::{Config, controllers::Controller};
+use outrigger_kubernetes::{
+    api::Api,
+    events::Events,
+    store::{Store, View},
+    watch::{self, Resource},
 };
+use outrigger_loops::control_loop::{self, ControlLoop, LoopInputs, Term};
+use outrigger_provider_client::Provider;
+use outrigger_server::{Checks, Pages, Scope};
 
 /// Common inputs of all loops (upstream's `ControllerContext`).
 pub(super) struct ControllerContext<'a> {

@@ -12,11 +12,9 @@ use super::{
     flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
     values::GoDuration,
 };
-use crate::{
-    kube::client::{Budget, Source},
-    provider::Cluster,
-    serving::settings::PageSettings,
-};
+use outrigger_kubernetes::client::{Budget, Source};
+use outrigger_provider_client::Cluster;
+use outrigger_server::settings::PageSettings;
 
 /// A flag by its name, which is the name of its field, and its value.
 macro_rules! flag {

@@ -5,16 +5,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Terms, route::RouteRange};
 
 use super::{controllers::Controllers, migration::Migration};
-use crate::{
-    kube::client::{Budget, Source},
-    lifecycle::LifecycleSettings,
-    node::NodeSettings,
-    provider::{Cluster, Endpoint},
-    service::ServiceSettings,
-    serving::settings::{Authentication, Authorization, PageSettings, Serving},
-    telemetry::Logging,
-    webhook::{Webhook, WebhookAddress},
-};
+use outrigger_kubernetes::client::{Budget, Source};
+use outrigger_loops::{lifecycle::LifecycleSettings, node::NodeSettings, service::ServiceSettings};
+use outrigger_provider_client::{Cluster, Endpoint};
+use outrigger_runtime::telemetry::Logging;
+use outrigger_server::settings::{Authentication, Authorization, PageSettings, Serving};
+use outrigger_volumes::webhook::{Webhook, WebhookAddress};
 
 /// Everything that the command line and the environment decide.
 #[derive(Clone, Debug)]

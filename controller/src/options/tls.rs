@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, str::FromStr};
 
 use super::values::{Int32s, Strings};
-use crate::serving::settings::{Certificate, SniCertificate, TlsPolicy, TlsVersion};
+use outrigger_server::settings::{Certificate, SniCertificate, TlsPolicy, TlsVersion};
 
 /// Suites of TLS 1.3. Go does not let them be chosen: they are always on.
 const TLS13_SUITES: [&str; 3] = [

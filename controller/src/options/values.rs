@@ -2,10 +2,9 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-mod duration;
 pub(in crate::options) mod number;
 
-pub use duration::GoDuration;
+pub use outrigger_core::go_duration::GoDuration;
 
 /// `true`, `t`, `1` and so on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -96,7 +96,7 @@ const VERBOSITY: &str = "
 | 10 and more | trace | trace | trace |
 
 From 1 on, all flags are logged at start. `--vmodule` raises the verbosity of some modules: `node=4` that of every
-module with a part `node` in its path, `outrigger_controller/node/*=4` by the whole path; `*` and `?` work as
+module with a part `node` in its path, `outrigger_loops/node/*=4` by the whole path; `*` and `?` work as
 in file names.
 ";
 

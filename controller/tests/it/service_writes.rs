@@ -7,12 +7,6 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use outrigger_controller::kube::{
-    api::Api as Requests,
-    error::ApiError,
-    services::ServiceWriter,
-    store::{Origin, Store},
-};
 use outrigger_core::{
     condition::{Condition, ConditionChange},
     error_class::ErrorClass,
@@ -20,6 +14,12 @@ use outrigger_core::{
         Ingress, ServiceView,
         patch_plan::{FinalizerChange, StatusPatch},
     },
+};
+use outrigger_kubernetes::{
+    api::Api as Requests,
+    error::ApiError,
+    services::ServiceWriter,
+    store::{Origin, Store},
 };
 use serde_json::{Value, json};
 

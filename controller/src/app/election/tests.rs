@@ -13,20 +13,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{super::provider_options, *};
-use crate::{
-    kube::{
-        cluster::{CLUSTER_UID_ANNOTATION, Facts},
-        error::ApiError,
-        watch::{Health, NODES, Sight},
-    },
-    leader::tests::store::Store as Lease,
-    options,
-    provider::{
-        ProviderMetrics,
-        tests::fake::{Fake, Pipe},
-    },
-    telemetry::RunningControllers,
+use crate::options;
+use outrigger_kubernetes::{
+    cluster::{CLUSTER_UID_ANNOTATION, Facts},
+    error::ApiError,
+    fixture::lease::Store as Lease,
+    watch::{Health, NODES, Sight},
 };
+use outrigger_provider_client::{
+    ProviderMetrics,
+    fixture::{Fake, Pipe},
+};
+use outrigger_runtime::telemetry::RunningControllers;
 
 /// After which a leader without a provider gives up (design 4.1).
 const GRACE: Duration = Duration::from_mins(1);

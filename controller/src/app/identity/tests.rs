@@ -4,12 +4,10 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio_util::sync::CancellationToken;
 
 use super::{super::provider_options, *};
-use crate::{
-    options,
-    provider::{
-        ProviderMetrics,
-        tests::fake::{Fake, Pipe},
-    },
+use crate::options;
+use outrigger_provider_client::{
+    ProviderMetrics,
+    fixture::{Fake, Pipe},
 };
 
 /// Of a cluster with this UID, which was read.

@@ -1,14 +1,12 @@
 //! Access to the HTTPS server.
 
 use super::{Findings, path};
-use crate::{
-    options::{
-        features::{Feature, FeatureGates},
-        flags::{AuthenticationFlags, AuthorizationFlags},
-        values::Strings,
-    },
-    serving::settings::{Authentication, Authorization, RequestHeader},
+use crate::options::{
+    features::{Feature, FeatureGates},
+    flags::{AuthenticationFlags, AuthorizationFlags},
+    values::Strings,
 };
+use outrigger_server::settings::{Authentication, Authorization, RequestHeader};
 
 pub(super) fn authentication(
     flags: AuthenticationFlags,

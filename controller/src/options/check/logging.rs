@@ -1,9 +1,7 @@
 //! The log: how much of it and in which format.
 
-use crate::{
-    options::flags::GlobalFlags,
-    telemetry::{Format, Logging, ModuleVerbosity},
-};
+use crate::options::flags::GlobalFlags;
+use outrigger_runtime::telemetry::{Format, Logging, ModuleVerbosity};
 
 /// The settings of the log.
 pub(super) fn logging(flags: &GlobalFlags, errors: &mut Vec<String>) -> Logging {

@@ -5,11 +5,8 @@ use std::{sync::Arc, time::Duration};
 use outrigger_core::{node::brake::DeletionLimits, selector::Selector};
 
 use super::Findings;
-use crate::{
-    lifecycle::LifecycleSettings,
-    node::NodeSettings,
-    options::flags::{LifecycleFlags, NodeFlags},
-};
+use crate::options::flags::{LifecycleFlags, NodeFlags};
+use outrigger_loops::{lifecycle::LifecycleSettings, node::NodeSettings};
 
 pub(super) fn initialisation(
     flags: &NodeFlags,

@@ -3,14 +3,12 @@
 use outrigger_core::effects::GrantedPrefixes;
 
 use super::Findings;
-use crate::{
-    options::{
-        command_line::CommandLine,
-        config::ProviderSettings,
-        flags::{GenericFlags, ProviderFlags},
-    },
-    provider::Endpoint,
+use crate::options::{
+    command_line::CommandLine,
+    config::ProviderSettings,
+    flags::{GenericFlags, ProviderFlags},
 };
+use outrigger_provider_client::Endpoint;
 
 pub(super) fn check(
     flags: &ProviderFlags,

@@ -3,10 +3,8 @@
 use outrigger_core::targets::{Allowance, Pace};
 
 use super::Findings;
-use crate::{
-    options::{config::PlanOutput, flags::ServiceFlags},
-    service::ServiceSettings,
-};
+use crate::options::{config::PlanOutput, flags::ServiceFlags};
+use outrigger_loops::service::ServiceSettings;
 
 pub(super) fn check(flags: &ServiceFlags, f: &mut Findings) -> ServiceSettings {
     let drift_period = f.duration(flag!(flags.load_balancer_drift_period));

@@ -1,10 +1,8 @@
 //! The HTTPS server.
 
 use super::Findings;
-use crate::{
-    options::{flags::ServingFlags, tls},
-    serving::settings::Serving,
-};
+use crate::options::{flags::ServingFlags, tls};
+use outrigger_server::settings::Serving;
 
 /// Absent if there is none.
 pub(super) fn secure(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> {

@@ -4,17 +4,15 @@ use http::Uri;
 use outrigger_core::syntax;
 
 use super::{Findings, path};
-use crate::{
-    options::{
-        config::WebhookSettings,
-        controllers,
-        features::{Feature, FeatureGates},
-        flags::Flags,
-        tls,
-    },
-    serving::settings::{Certificate, Serving},
-    webhook::{Webhook, WebhookAddress},
+use crate::options::{
+    config::WebhookSettings,
+    controllers,
+    features::{Feature, FeatureGates},
+    flags::Flags,
+    tls,
 };
+use outrigger_server::settings::{Certificate, Serving};
+use outrigger_volumes::webhook::{Webhook, WebhookAddress};
 
 /// Absent if none is served; a mistake is one all the same.
 pub(super) fn check(

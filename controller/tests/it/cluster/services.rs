@@ -9,7 +9,11 @@ use serde_json::{Value, json};
 
 use super::Cluster;
 use crate::{
-    look::{reason, services::addresses_of, services::condition, uid},
+    look::{
+        reason,
+        services::{addresses_of, condition},
+        uid,
+    },
     wait::{holds, until},
 };
 

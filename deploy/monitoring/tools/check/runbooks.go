@@ -11,7 +11,7 @@ import (
 )
 
 // sources have all names in the log, in events and in metrics.
-var sources = []string{"controller/src", "controller/core/src"}
+var sources = []string{"controller"}
 
 var (
 	searches = regexp.MustCompile(`grep (?:-\w+ )?'([^']+)'`)

@@ -1,0 +1,387 @@
+//! Requests to the API server: one function each, with a time limit and a closed error.
+
+mod request;
+
+use std::{io, time::Duration};
+
+use bytes::Bytes;
+use futures::{AsyncBufReadExt, Stream, StreamExt, TryStreamExt, future::ready};
+use http::{HeaderValue, Method, Response, header};
+use http_body_util::BodyExt;
+use kube::{Client, client::Body, core::Status};
+use serde::{
+    Deserialize, Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use tokio::time::timeout;
+
+use self::request::ApiRequest;
+use super::{
+    decode::{self, Item, ListMeta, ListReader, ObjectEvent},
+    error::{ApiError, chain},
+    refusals::Refusals,
+};
+use outrigger_runtime::fence::Fence;
+
+/// How long the rest of an answer may take after its head, watches aside. The client bounds the time until then.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long the API server lets one watch last, in seconds.
+const WATCH_SECONDS: u32 = 290;
+
+const JSON: &str = "application/json";
+
+/// Asks for metadata alone: a Node is 14 kB, and after a write only its version is of interest.
+const ACCEPT_METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// Requests under one client's name and budget.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+    fence: Option<Fence>,
+    refusals: Option<Refusals>,
+    /// Of a request as a whole, its wait for the budget too, which the API server learns as well.
+    limit: Option<Duration>,
+}
+
+/// The API server's receipt for a write.
+#[derive(Debug, Deserialize)]
+pub struct Written {
+    /// Metadata of the object as it is now.
+    pub metadata: WrittenMeta,
+}
+
+/// The part of the metadata that a writer needs.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WrittenMeta {
+    /// Version of the object after the write.
+    pub resource_version: String,
+}
+
+/// Preconditions of a deletion.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletePreconditions<'a> {
+    /// `metadata.uid`.
+    pub uid: &'a str,
+    /// `metadata.resourceVersion`.
+    pub resource_version: &'a str,
+}
+
+/// How a PATCH is meant.
+#[derive(Clone, Copy, Debug)]
+pub enum PatchKind {
+    /// RFC 6902, with `test` operations as preconditions.
+    Json,
+    /// Kubernetes' own, which knows the keys of lists.
+    Strategic,
+}
+
+impl PatchKind {
+    const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+        }
+    }
+}
+
+impl Api {
+    /// Requests through `client`.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            fence: None,
+            refusals: None,
+            limit: None,
+        }
+    }
+
+    /// The same requests; writes that are not allowed are reported to `refusals`.
+    #[must_use]
+    pub fn reporting(self, refusals: Refusals) -> Self {
+        Self {
+            refusals: Some(refusals),
+            ..self
+        }
+    }
+
+    /// The same requests, but writes only as long as `fence` is open.
+    #[must_use]
+    pub fn fenced(&self, fence: Fence) -> Self {
+        Self {
+            fence: Some(fence),
+            ..self.clone()
+        }
+    }
+
+    /// The same requests, each ended after `limit` on both sides: one that this process gave up must not be
+    /// carried out much later.
+    #[must_use]
+    pub fn limited(self, limit: Duration) -> Self {
+        Self {
+            limit: Some(limit),
+            ..self
+        }
+    }
+
+    /// The object at `path`.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
+        self.object(ApiRequest::new(Method::GET, path)).await
+    }
+
+    /// One page of at most `limit` objects at `path`, from `token` on: calls `each` with each object as it arrives, and
+    /// returns where the list stands. An object that cannot be decoded is no error.
+    pub async fn list<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        limit: u32,
+        token: &str,
+        mut each: impl FnMut(Item<T>),
+    ) -> Result<ListMeta, ApiError> {
+        let request = ApiRequest::new(Method::GET, path)
+            .query("limit", limit.to_string())
+            .query("continue", token);
+        let read = move |response: Response<Body>| async move {
+            let mut reader = ListReader::default();
+            let mut body = response.into_body().into_data_stream();
+            while let Some(bytes) = body.try_next().await? {
+                reader.read(&bytes, |object| each(Item::of(object)));
+            }
+            reader.end()
+        };
+        self.exchange(request, read).await
+    }
+
+    /// Changes at `path` after `version`, until the API server ends the watch; of the object `name` alone,
+    /// if there is one, which RBAC can allow by name. With an empty `version` the first events show the
+    /// objects as they are. The watch is to be answered within `limit`. An object that cannot be decoded is in
+    /// its event, and ends nothing.
+    pub async fn watch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        name: Option<&str>,
+        version: &str,
+        limit: Duration,
+    ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, ApiError>> + use<T>, ApiError> {
+        let mut request = ApiRequest::new(Method::GET, path);
+        if let Some(name) = name {
+            request = request.query("fieldSelector", format!("metadata.name={name}"));
+        }
+        let mut request = request
+            .query("watch", "true")
+            .query("allowWatchBookmarks", "true")
+            .query("resourceVersion", version)
+            .query("timeoutSeconds", WATCH_SECONDS.to_string())
+            .build()?;
+        // Kubernetes 1.37 compresses each event by itself, which is more than one gzip member.
+        let encoding = HeaderValue::from_static("identity");
+        request
+            .headers_mut()
+            .insert(header::ACCEPT_ENCODING, encoding);
+        let response = within(limit, async { Ok(self.client.send(request).await?) }).await?;
+        if !response.status().is_success() {
+            return Err(refusal(response).await?);
+        }
+        let body = response.into_body().into_data_stream();
+        let lines = body.map_err(io::Error::other).into_async_read().lines();
+        Ok(lines.filter_map(|line| ready(event_of(line))))
+    }
+
+    /// Makes an object in the collection at `path`.
+    pub async fn create<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        object: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        let request = ApiRequest::new(Method::POST, path).body(JSON, object)?;
+        self.object(request).await
+    }
+
+    /// [`Self::create`] for a caller that needs nothing of the object as it is now.
+    pub async fn create_unread(&self, path: &str, object: &impl Serialize) -> Result<(), ApiError> {
+        let request = ApiRequest::new(Method::POST, path).accept(ACCEPT_METADATA);
+        self.call(request.body(JSON, object)?).await.map(drop)
+    }
+
+    /// Replaces the object at `path`. One that holds a resourceVersion replaces only that version:
+    /// another gives 409.
+    pub async fn update<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        object: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        let request = ApiRequest::new(Method::PUT, path).body(JSON, object)?;
+        self.object(request).await
+    }
+
+    /// Changes the object (or sub-resource) at `path`; `patch` is the body.
+    pub async fn patch(
+        &self,
+        path: &str,
+        kind: PatchKind,
+        patch: &impl Serialize,
+    ) -> Result<Written, ApiError> {
+        // Our writes are made from types; strict decoding of every object would be work for nothing.
+        let request = ApiRequest::new(Method::PATCH, path)
+            .query("fieldValidation", "Ignore")
+            .accept(ACCEPT_METADATA)
+            .body(kind.content_type(), patch)?;
+        self.object(request).await
+    }
+
+    /// Deletes the object at `path` if it fits `preconditions`; else the answer is 409.
+    pub async fn delete(
+        &self,
+        path: &str,
+        preconditions: DeletePreconditions<'_>,
+    ) -> Result<(), ApiError> {
+        let options = serde_json::json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
+        });
+        let request = ApiRequest::new(Method::DELETE, path).body(JSON, &options)?;
+        self.call(request).await.map(drop)
+    }
+
+    async fn object<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, ApiError> {
+        decode::object(&self.call(request).await?)
+    }
+
+    async fn call(&self, request: ApiRequest<'_>) -> Result<Bytes, ApiError> {
+        let whole = |response: Response<Body>| async {
+            let body = response.into_body().collect().await?;
+            Ok(body.to_bytes())
+        };
+        self.exchange(request, whole).await
+    }
+
+    /// `read` reads the answer, if it is a success.
+    async fn exchange<T, Reading: Future<Output = Result<T, ApiError>>>(
+        &self,
+        mut request: ApiRequest<'_>,
+        read: impl FnOnce(Response<Body>) -> Reading,
+    ) -> Result<T, ApiError> {
+        let (method, path) = (request.method.clone(), request.path);
+        let fence = self.fence.as_ref().filter(|_| method != Method::GET);
+        if fence.is_some_and(|fence| !fence.may_write()) {
+            return Err(ApiError::Fenced);
+        }
+        if let Some(limit) = self.limit {
+            request = request.query("timeout", format!("{}ms", limit.as_millis()));
+        }
+        let mut request = request.build()?;
+        // The client asks it once more, after the wait for its budget.
+        if let Some(fence) = fence {
+            request.extensions_mut().insert(fence.clone());
+        }
+        // On the heap: thousands of keys wait at a time for something else than the API server, and each of
+        // their futures would keep room for this one, kilobytes large.
+        let exchange = Box::pin(async {
+            let response = self.client.send(request).await?;
+            within(BODY_TIMEOUT, async {
+                if response.status().is_success() {
+                    read(response).await
+                } else {
+                    Err(refusal(response).await?)
+                }
+            })
+            .await
+        });
+        let result = match self.limit {
+            Some(limit) => within(limit, exchange).await,
+            None => exchange.await,
+        };
+        if let Some(refusals) = &self.refusals {
+            refusals.answered(&method, path, result.as_ref().err());
+        }
+        result
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    exchange: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
+    let result = timeout(limit, exchange).await;
+    result.unwrap_or(Err(ApiError::Timeout(limit)))
+}
+
+/// The event of a line of a watch; none at the end of a connection that was cut.
+fn event_of<T: DeserializeOwned>(
+    line: io::Result<String>,
+) -> Option<Result<ObjectEvent<T>, ApiError>> {
+    match line {
+        // A connection that is cut leaves half a line at most, which its newline would have ended.
+        Ok(line) => match decode::event(&line) {
+            Err(_) if serde_json::from_str::<IgnoredAny>(&line).is_err() => None,
+            event => Some(event),
+        },
+        Err(error) if is_cut(&error) => None,
+        Err(error) => Some(Err(ApiError::Transport(format!(
+            "the watch broke off, since its connection was lost or did not answer a ping: {}",
+            chain(&error)
+        )))),
+    }
+}
+
+/// Whether the connection was cut in the middle of a watch, as happens to each of them at some time.
+fn is_cut(error: &io::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof) {
+            return true;
+        }
+        cause = match io.and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    // hyper has no kind for it.
+    error.to_string().contains("unexpected EOF during chunk")
+}
+
+/// The error that an answer without success stands for.
+async fn refusal(response: Response<Body>) -> Result<ApiError, ApiError> {
+    let status = response.status();
+    let retry_after = response
+        .headers()
+        .get(header::RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.parse().ok())
+        .map(Duration::from_secs);
+    let body = response.into_body().collect().await?.to_bytes();
+    // The API server answers with a Status; what stands before it (a proxy, priority and fairness)
+    // with a line of text.
+    let parsed = serde_json::from_slice::<Status>(&body)
+        .ok()
+        .filter(|status| status.code != 0);
+    Ok(match parsed.as_ref().map(ApiError::from_status) {
+        Some(ApiError::Status {
+            code,
+            reason,
+            message,
+            retry_after: inner,
+        }) => ApiError::Status {
+            code,
+            reason,
+            message,
+            retry_after: inner.or(retry_after),
+        },
+        Some(error) => error,
+        None => ApiError::Status {
+            code: status.as_u16(),
+            reason: status
+                .canonical_reason()
+                .unwrap_or_default()
+                .replace(' ', ""),
+            message: String::from_utf8_lossy(&body)
+                .trim()
+                .chars()
+                .take(200)
+                .collect(),
+            retry_after,
+        },
+    })
+}

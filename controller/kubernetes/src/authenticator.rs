@@ -1,0 +1,376 @@
+//! The identity of the process at the API server: a kubeconfig's user, or the Pod's service account.
+//!
+//! One [`Authenticator`] serves all clients of a user, so that a credential plugin runs once for all of
+//! them. As in client-go, a plugin's credential is used until it expires or the API server refuses it
+//! (401), and files with tokens, certificates and keys are read again when they change. A certificate
+//! that changed begins a new generation: connections with the former one are left.
+
+mod exec;
+mod files;
+pub(super) mod metrics;
+mod tls;
+
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http::HeaderValue;
+use jiff::Timestamp;
+use kube::config::AuthInfo;
+use parking_lot::{Mutex, RwLock};
+use rustls::{client::ResolvesClientCert, sign::CertifiedKey};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use self::{exec::Plugin, files::Files, metrics::ExecMetrics, tls::Presented};
+use outrigger_runtime::telemetry::Repeats;
+
+/// A plugin's credential is replaced so long before it expires, or a tenth of its life before.
+const EARLY: Duration = Duration::from_secs(10);
+
+/// Shortest pause between two runs of a plugin, or between two reads after a 401.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Files are looked at once in this period.
+const FILES: Duration = Duration::from_secs(10);
+
+/// No credential can be had.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("no credential for the API server: {0}")]
+pub(super) struct NoCredential(String);
+
+/// Credential of one request.
+#[derive(Clone, Default)]
+pub(super) struct Credential {
+    /// Value of `Authorization`.
+    pub(super) header: Option<HeaderValue>,
+    /// Counts client certificates; a connection is good for requests of its generation.
+    pub(super) generation: u64,
+    /// Counts credentials: one that was refused is another than its successor.
+    serial: u64,
+}
+
+/// Header and client certificate that a source yields.
+#[derive(Clone, Default)]
+struct Material {
+    header: Option<HeaderValue>,
+    certificate: Option<Arc<CertifiedKey>>,
+    /// Good until then; else until it is refused.
+    expires: Option<Timestamp>,
+}
+
+/// The authenticators of a process, so that clients with the same plugin share its credential. Clones
+/// are the same set.
+#[derive(Clone, Debug, Default)]
+pub struct Authenticators {
+    plugins: Arc<Mutex<HashMap<String, Authenticator>>>,
+    metrics: ExecMetrics,
+}
+
+impl Authenticators {
+    /// None yet; plugins are counted in `metrics`.
+    pub fn new(metrics: &super::metrics::ClientMetrics) -> Self {
+        Self {
+            plugins: Arc::default(),
+            metrics: metrics.exec.clone(),
+        }
+    }
+
+    /// The authenticator of `user`. Reads files, runs no plugin.
+    ///
+    /// # Errors
+    /// A file or an entry that cannot be used, as a sentence.
+    pub(super) fn of(&self, user: &AuthInfo) -> Result<Authenticator, String> {
+        let files = Files::of(user)?;
+        let Some(exec) = files.exec(user) else {
+            return Authenticator::from_files(files);
+        };
+        let key = exec::key(exec, &files);
+        let mut plugins = self.plugins.lock();
+        if let Some(known) = plugins.get(&key) {
+            return Ok(known.clone());
+        }
+        let plugin = Plugin::new(exec, self.metrics.clone())?;
+        let made = Authenticator::new(
+            Source::Plugin(Box::new(plugin), files),
+            Material::default(),
+            None,
+        );
+        plugins.insert(key, made.clone());
+        Ok(made)
+    }
+}
+
+/// Yields the credential of the moment. Clones share it.
+#[derive(Clone)]
+pub(super) struct Authenticator(Arc<Shared>);
+
+struct Shared {
+    source: Source,
+    state: RwLock<CredentialState>,
+    presented: Arc<Presented>,
+    /// Held by the one task that reads the source.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    failures: Repeats,
+}
+
+enum Source {
+    Files(Files),
+    /// A plugin, and the certificate that the files hold beside it.
+    Plugin(Box<Plugin>, Files),
+}
+
+struct CredentialState {
+    /// Absent until a plugin yielded one.
+    credential: Option<Credential>,
+    /// To be replaced from then on; it is good all the same.
+    refresh_at: Option<Instant>,
+    /// Not good from then on.
+    ends_at: Option<Instant>,
+    /// The source is left alone until then.
+    not_before: Option<Instant>,
+    /// The API server refused it.
+    refused: bool,
+    /// Why the source yielded nothing the last time.
+    failure: Option<NoCredential>,
+}
+
+/// Action needed before a credential can be used.
+#[derive(Debug, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    /// It is good, and to be replaced meanwhile.
+    Soon,
+    /// There is none that is good.
+    Now,
+}
+
+impl CredentialState {
+    fn due(&self, now: Instant) -> Due {
+        let past = |time: Option<Instant>| time.is_some_and(|time| time <= now);
+        if self.not_before.is_some_and(|time| now < time) {
+            return Due::Nothing;
+        }
+        if self.credential.is_none() || self.refused || past(self.ends_at) {
+            return Due::Now;
+        }
+        if past(self.refresh_at) {
+            return Due::Soon;
+        }
+        Due::Nothing
+    }
+
+    fn answer(&self, now: Instant) -> Result<Credential, NoCredential> {
+        let ended = self.ends_at.is_some_and(|time| time <= now);
+        match (&self.credential, &self.failure) {
+            (None, None) => Err(NoCredential("the plugin has not answered yet".into())),
+            (None, Some(failure)) => Err(failure.clone()),
+            (Some(_), Some(failure)) if ended => Err(failure.clone()),
+            (Some(credential), _) => Ok(credential.clone()),
+        }
+    }
+}
+
+impl Authenticator {
+    fn from_files(files: Files) -> Result<Self, String> {
+        let material = files.read()?;
+        let refresh_at = files.change().then(|| Instant::now() + FILES);
+        Ok(Self::new(Source::Files(files), material, refresh_at))
+    }
+
+    fn new(source: Source, material: Material, refresh_at: Option<Instant>) -> Self {
+        let presented = Arc::new(Presented::default());
+        presented.set(material.certificate);
+        let credential = matches!(source, Source::Files(_)).then(|| Credential {
+            header: material.header,
+            ..Credential::default()
+        });
+        Self(Arc::new(Shared {
+            source,
+            state: RwLock::new(CredentialState {
+                credential,
+                refresh_at,
+                ends_at: None,
+                not_before: None,
+                refused: false,
+                failure: None,
+            }),
+            presented,
+            turn: Arc::default(),
+            failures: Repeats::default(),
+        }))
+    }
+
+    /// Shows nothing: for clients that bring a token of their own.
+    pub(super) fn anonymous() -> Self {
+        Self::new(Source::Files(Files::default()), Material::default(), None)
+    }
+
+    /// Presents the client certificate of the moment in TLS handshakes.
+    pub(super) fn certificate(&self) -> Arc<dyn ResolvesClientCert> {
+        Arc::clone(&self.0.presented) as _
+    }
+
+    /// The credential for a request. Waits for the source where there is none that is good, at most as
+    /// long as a plugin may run. Cancelling it cancels nothing: the source is read by a task.
+    pub(super) async fn current(&self) -> Result<Credential, NoCredential> {
+        let due = self.0.state.read().due(Instant::now());
+        match due {
+            Due::Nothing => {}
+            Due::Soon => {
+                if let Ok(turn) = Arc::clone(&self.0.turn).try_lock_owned() {
+                    drop(self.renew(turn));
+                }
+            }
+            Due::Now => {
+                let turn = Arc::clone(&self.0.turn).lock_owned().await;
+                // The turn may have been waited for while another task did the work.
+                if self.0.state.read().due(Instant::now()) == Due::Now {
+                    let _ = self.renew(turn).await;
+                }
+            }
+        }
+        let state = self.0.state.read();
+        state.answer(Instant::now())
+    }
+
+    /// The API server answered 401 to `credential`.
+    pub(super) fn refused(&self, credential: &Credential) {
+        if !self.0.source.changes() {
+            return;
+        }
+        let mut state = self.0.state.write();
+        let current = state.credential.as_ref();
+        if current.is_some_and(|current| current.serial == credential.serial) {
+            state.refused = true;
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no caller may own it, since none may cancel it; a task that dies releases the turn, and the \
+                  next request reads the source again"
+    )]
+    fn renew(&self, turn: tokio::sync::OwnedMutexGuard<()>) -> tokio::task::JoinHandle<()> {
+        let shared = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let yielded = match &shared.source {
+                Source::Files(files) => files.read_again().await,
+                Source::Plugin(plugin, files) => plugin.run(files).await,
+            };
+            shared.replace(yielded);
+            drop(turn);
+        })
+    }
+}
+
+impl Source {
+    /// Whether it can yield another credential than the first.
+    fn changes(&self) -> bool {
+        match self {
+            Self::Files(files) => files.change(),
+            Self::Plugin(..) => true,
+        }
+    }
+}
+
+impl Shared {
+    fn replace(&self, yielded: Result<Material, String>) {
+        let now = Instant::now();
+        let mut state = self.state.write();
+        state.not_before = Some(now + PAUSE);
+        let files = matches!(self.source, Source::Files(_));
+        state.refresh_at = files.then(|| now + FILES);
+        let material = match yielded {
+            Ok(material) => material,
+            Err(reason) => {
+                let failure = NoCredential(reason);
+                let known = state.failure.as_ref();
+                let is_known = known.is_some_and(|last| last.0 == failure.0);
+                // Without a credential each request fails with this text. Its words may differ each time, as
+                // with a time or an id in them.
+                if !is_known
+                    && state.credential.is_some()
+                    && let Some(others) = self.failures.due("")
+                {
+                    warn!(
+                        others,
+                        error = %failure,
+                        "the former credential is used on, as long as it is good"
+                    );
+                }
+                if !files {
+                    state.refresh_at = Some(now + PAUSE);
+                }
+                state.failure = Some(failure);
+                return;
+            }
+        };
+        state.failure = None;
+        let former = state.credential.take().unwrap_or_default();
+        let changed =
+            chain(self.presented.current().as_ref()) != chain(material.certificate.as_ref());
+        if changed {
+            if let (Source::Plugin(plugin, _), Some(former)) =
+                (&self.source, self.presented.current())
+            {
+                plugin.rotated(&former);
+            }
+            self.presented.set(material.certificate.clone());
+            info!("the client certificate for the API server is new");
+        }
+        let other = changed || former.header != material.header;
+        if other {
+            debug!("the credential for the API server is new");
+        }
+        state.refused = false;
+        state.credential = Some(Credential {
+            header: material.header,
+            generation: former.generation + u64::from(changed),
+            serial: former.serial + 1,
+        });
+        if files {
+            return;
+        }
+        state.ends_at = None;
+        state.refresh_at = None;
+        if let Some(expires) = material.expires {
+            let life = expires.duration_since(Timestamp::now());
+            let life = Duration::try_from(life).unwrap_or_default();
+            state.ends_at = Some(now + life);
+            state.refresh_at = Some(now + life.saturating_sub(EARLY.min(life / 10)));
+        }
+    }
+}
+
+fn chain(
+    pair: Option<&Arc<CertifiedKey>>,
+) -> Option<&[rustls::pki_types::CertificateDer<'static>]> {
+    pair.map(|pair| &*pair.cert)
+}
+
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authenticator")
+    }
+}
+
+/// `Basic …`, not to be logged.
+pub(super) fn basic(user: &str, password: &str) -> Option<HeaderValue> {
+    let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
+    secret(&format!("Basic {encoded}"))
+}
+
+/// `Bearer …`, not to be logged.
+fn bearer(token: &str) -> Result<HeaderValue, String> {
+    secret(&format!("Bearer {}", token.trim()))
+        .ok_or_else(|| "the token holds characters that no HTTP header can".to_owned())
+}
+
+fn secret(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests;

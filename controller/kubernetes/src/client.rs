@@ -1,0 +1,352 @@
+//! Clients of the API server, each with a budget, a time limit and a name of its own.
+
+mod size;
+mod source;
+
+use std::{
+    fmt,
+    num::NonZeroU32,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use http::{
+    HeaderValue, Request, Response,
+    header::{AUTHORIZATION, USER_AGENT},
+};
+use hyper::body::Body as HttpBody;
+use jiff::Timestamp;
+use kube::{
+    Client,
+    client::{Body, ClientBuilder, ConfigExt},
+    config::AuthInfo,
+};
+use tokio::{sync::Semaphore, time::Instant};
+use tower::{BoxError, Layer, Service, ServiceBuilder};
+use tracing::warn;
+
+use self::size::Counted;
+pub use self::source::{ApiServer, Source, SourceError};
+use super::{
+    authenticator::{Authenticator, Authenticators},
+    certificate,
+    error::{AnswerTimeout, Fenced, chain},
+    metrics::{ClientMetrics, is_watch},
+    service_account::Credentials,
+    traffic::Traffic,
+    transport::Transport,
+};
+use outrigger_runtime::{fence::Fence, telemetry::Repeats};
+
+/// How long the API server may take to begin an answer to anything but a watch.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Requests of one client in flight, watches aside. The API server allows 100 streams on a connection; a server or
+/// proxy that speaks HTTP/1.1 alone has as many connections, each of which is an open file.
+const IN_FLIGHT: usize = 64;
+
+/// The rate limit of one client.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Requests a second; negative: no limit (as upstream's `--kube-api-qps`).
+    pub qps: f32,
+    /// Requests at once.
+    pub burst: u32,
+}
+
+impl Budget {
+    /// No limit, for requests that must not wait behind others: lease renewals.
+    pub const UNLIMITED: Self = Self {
+        qps: -1.0,
+        burst: 1,
+    };
+
+    fn limiter(self) -> Option<Arc<DefaultDirectRateLimiter>> {
+        if self.qps.is_nan() || self.qps <= 0.0 {
+            return None;
+        }
+        let burst = NonZeroU32::new(self.burst).unwrap_or(NonZeroU32::MIN);
+        let quota = Quota::with_period(Duration::from_secs_f32(1.0 / self.qps))?.allow_burst(burst);
+        Some(Arc::new(RateLimiter::direct(quota)))
+    }
+}
+
+/// Makes the clients of one process; they share metrics and credentials, but no connection, no budget and no
+/// places in flight.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    server: ApiServer,
+    authenticator: Authenticator,
+    metrics: ClientMetrics,
+    traffic: Traffic,
+    /// Answers 401 of all clients.
+    unauthorized: Arc<Repeats>,
+}
+
+impl Clients {
+    /// Clients for `server`. Reads the files of its user; credential plugins run with the first
+    /// request, once for all clients of `authenticators`.
+    ///
+    /// # Errors
+    /// Certificates or credentials that cannot be used.
+    pub fn new(
+        server: ApiServer,
+        authenticators: &Authenticators,
+        metrics: ClientMetrics,
+    ) -> Result<Self, SourceError> {
+        let authenticator = authenticators.of(&server.config.auth_info);
+        let authenticator = authenticator.map_err(|reason| SourceError::Client {
+            server: server.config.cluster_url.to_string(),
+            reason,
+        })?;
+        Ok(Self {
+            server,
+            authenticator,
+            metrics,
+            traffic: Traffic::default(),
+            unauthorized: Arc::default(),
+        })
+    }
+
+    /// The writes in flight of all clients, which events yield to.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.clone()
+    }
+
+    /// URL of the API server, for messages.
+    pub fn server(&self) -> String {
+        self.server.config.cluster_url.to_string()
+    }
+
+    /// A client whose User-Agent ends in `name` (E-7). Requests wait for the budget, and until few enough are in
+    /// flight; an answer that has not begun 30 s after that is an error, except of a watch.
+    pub fn build(&self, name: &str, budget: Budget) -> Result<Client, SourceError> {
+        self.client(self.authenticator.clone(), name, budget, None)
+    }
+
+    /// [`Self::build`], but with the rights of a service account instead of the process's own.
+    pub fn build_as(
+        &self,
+        account: &Credentials,
+        name: &str,
+        budget: Budget,
+    ) -> Result<Client, SourceError> {
+        let anonymous = Authenticator::anonymous();
+        self.client(anonymous, name, budget, Some(account))
+    }
+
+    fn client(
+        &self,
+        authenticator: Authenticator,
+        name: &str,
+        budget: Budget,
+        account: Option<&Credentials>,
+    ) -> Result<Client, SourceError> {
+        let refuse = |reason: String| SourceError::Client {
+            server: self.server(),
+            reason,
+        };
+        let mut config = self.server.config.clone();
+        if account.is_some() {
+            // The kubeconfig's user, and its impersonation, are not the service account's.
+            config.auth_info = AuthInfo::default();
+        }
+        let agent = HeaderValue::from_str(&user_agent(name)).map_err(|e| refuse(chain(&e)))?;
+        let host = config
+            .cluster_url
+            .authority()
+            .map_or("", |a| a.as_str())
+            .into();
+        let layer = Govern {
+            agent,
+            limiter: budget.limiter(),
+            places: Arc::new(Semaphore::new(IN_FLIGHT)),
+            metrics: self.metrics.clone(),
+            traffic: self.traffic.clone(),
+            host,
+            account: account.cloned(),
+            auth: Arc::new(config.auth_info.clone()),
+            unauthorized: Arc::clone(&self.unauthorized),
+        };
+        let proxy = self.server.proxy.as_ref();
+        let transport = Transport::new(&config, proxy, authenticator).map_err(refuse)?;
+        config.headers.retain(|(name, _)| name != USER_AGENT);
+        let headers = config
+            .extra_headers_layer()
+            .map_err(|error| refuse(chain(&error)))?;
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .layer(headers)
+            .service(transport);
+        let builder = ClientBuilder::new(service, config.default_namespace);
+        Ok(builder.with_layer(&layer).build())
+    }
+}
+
+/// `outrigger/<version> (<os>/<arch>) <client>`.
+fn user_agent(client: &str) -> String {
+    let os = std::env::consts::OS;
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!(
+        "outrigger/{} ({os}/{arch}) {client}",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// Adds the budget, the time limit, the name and the metrics to a client.
+#[derive(Clone)]
+struct Govern {
+    agent: HeaderValue,
+    limiter: Option<Arc<DefaultDirectRateLimiter>>,
+    places: Arc<Semaphore>,
+    metrics: ClientMetrics,
+    traffic: Traffic,
+    host: Arc<str>,
+    account: Option<Credentials>,
+    auth: Arc<AuthInfo>,
+    unauthorized: Arc<Repeats>,
+}
+
+impl Govern {
+    /// Says, once a minute, what may be wrong with credentials that are not accepted.
+    fn refused(&self) {
+        if let Some(account) = &self.account {
+            return account.refused();
+        }
+        if let Some(others) = self.unauthorized.due("") {
+            let hint = certificate::explain(&self.auth, Timestamp::now());
+            warn!(
+                server = &*self.host,
+                others,
+                "the API server does not accept this process's credentials (HTTP 401); {hint}"
+            );
+        }
+    }
+}
+
+impl fmt::Debug for Govern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Govern")
+            .field("agent", &self.agent)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> Layer<S> for Govern {
+    type Service = Governed<S>;
+
+    fn layer(&self, inner: S) -> Governed<S> {
+        Governed {
+            inner,
+            govern: self.clone(),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Governed<S> {
+    inner: S,
+    govern: Govern,
+}
+
+impl<S, B> Service<Request<Body>> for Governed<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: HttpBody + Unpin + 'static,
+{
+    type Response = Response<Counted<B>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        request
+            .headers_mut()
+            .insert(USER_AGENT, self.govern.agent.clone());
+        if let Some(account) = &self.govern.account {
+            request
+                .headers_mut()
+                .insert(AUTHORIZATION, account.header());
+        }
+        let govern = self.govern.clone();
+        let method = request.method().clone();
+        let watch = is_watch(request.uri());
+        if let Some(bytes) = request.body().size_hint().exact() {
+            govern.metrics.sent(&method, &govern.host, bytes);
+        }
+        let in_flight = govern.traffic.begin(&method, request.uri());
+        let fence = request.extensions().get::<Fence>().cloned();
+        // The service cannot be cloned, so its future is made now and polled after the wait.
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            // From the wait for the budget on: an event must not take the place of a write that waits.
+            let _in_flight = in_flight;
+            if let Some(limiter) = &govern.limiter {
+                let asked = Instant::now();
+                limiter.until_ready().await;
+                govern
+                    .metrics
+                    .waited(&method, &govern.host, asked.elapsed());
+            }
+            let place = if watch {
+                None
+            } else {
+                // Closed never.
+                govern.places.clone().acquire_owned().await.ok()
+            };
+            // The transport asks once more, after its own waits.
+            if fence.is_some_and(|fence| !fence.may_write()) {
+                return Err(Fenced.into());
+            }
+            let sent = Instant::now();
+            let result = if watch {
+                answer.await.map_err(Into::into)
+            } else {
+                match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+                    Ok(result) => result.map_err(Into::into),
+                    Err(_) => Err(AnswerTimeout(ANSWER_TIMEOUT).into()),
+                }
+            };
+            if result.as_ref().is_err_and(|error| error.is::<Fenced>()) {
+                // It was not sent.
+                return result.map(|response| response.map(|body| Counted::new(body, None)));
+            }
+            let code: Option<u16> = result
+                .as_ref()
+                .ok()
+                .map(|response| response.status().as_u16());
+            if code == Some(401) {
+                govern.refused();
+            }
+            govern
+                .metrics
+                .answered(&method, watch, &govern.host, code, sent.elapsed());
+            result.map(|response| {
+                let report = (!watch).then(|| {
+                    let report = move |bytes| {
+                        govern.metrics.received(&method, &govern.host, bytes);
+                        // Its stream, or connection, is free.
+                        drop(place);
+                    };
+                    Box::new(report) as Box<dyn FnOnce(usize) + Send>
+                });
+                response.map(|body| Counted::new(body, report))
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use http::Method;
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+use tower::{ServiceExt, service_fn};
+
+use super::*;
+use crate::error::ApiError;
+use outrigger_runtime::fixture::Warnings;
+
+fn govern(budget: Budget) -> Govern {
+    Govern {
+        agent: HeaderValue::from_static("test"),
+        limiter: budget.limiter(),
+        places: Arc::new(Semaphore::new(IN_FLIGHT)),
+        metrics: ClientMetrics::register(&mut Registry::default()),
+        host: "host".into(),
+        account: None,
+        traffic: Traffic::default(),
+        auth: Arc::default(),
+        unauthorized: Arc::default(),
+    }
+}
+
+/// Thousands of writes may come due at one time, each of which was an open file.
+#[tokio::test(start_paused = true)]
+async fn few_writes_are_in_flight_and_the_rest_waits_without_a_limit_of_time() {
+    let in_flight = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (now, peak) = (Arc::clone(&in_flight), Arc::clone(&most));
+    let server = service_fn(move |_: Request<Body>| {
+        let (now, peak) = (Arc::clone(&now), Arc::clone(&peak));
+        async move {
+            peak.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            now.fetch_sub(1, Ordering::Relaxed);
+            Ok::<_, BoxError>(Response::new(Body::empty()))
+        }
+    });
+    let client = govern(Budget::UNLIMITED).layer(server);
+    let client = ClientBuilder::new(client, "default").build();
+    let api = crate::api::Api::new(client);
+    let writes = (0..5 * IN_FLIGHT).map(|_| api.create_unread("/api/v1/events", &()));
+    let ended = futures::future::join_all(writes).await;
+    assert_eq!(most.load(Ordering::Relaxed), IN_FLIGHT);
+    assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+}
+
+/// A request that waits for the budget may come up after the lease was lost.
+#[tokio::test]
+async fn the_fence_is_asked_after_the_wait_for_the_budget() {
+    let budget = Budget {
+        qps: 10.0,
+        burst: 1,
+    };
+    let govern = govern(budget);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let server = service_fn(move |_: Request<Body>| {
+        let counted = Arc::clone(&counted);
+        async move {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, BoxError>(Response::new(Body::empty()))
+        }
+    });
+    let client = govern.layer(server);
+    let leads = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&leads);
+    let is_leader = move || asked.load(Ordering::Relaxed);
+    let fence = Fence::new(is_leader, &CancellationToken::new());
+    let write = || {
+        let mut request = Request::new(Body::empty());
+        *request.method_mut() = Method::PATCH;
+        request.extensions_mut().insert(fence.clone());
+        client.clone().oneshot(request)
+    };
+    write().await.unwrap();
+    let (second, ()) = tokio::join!(write(), async {
+        tokio::task::yield_now().await;
+        leads.store(false, Ordering::Relaxed);
+    });
+    let error = second.map(drop).unwrap_err();
+    let error = ApiError::from(kube::Error::Service(error));
+    assert!(matches!(error, ApiError::Fenced), "{error}");
+    assert_eq!(sent.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn bad_sources_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kubeconfig");
+    let message = async |source: Source| source.load().await.unwrap_err().to_string();
+
+    let missing = message(Source {
+        kubeconfig: Some(path.clone()),
+        master: None,
+    })
+    .await;
+    assert!(
+        missing.contains("kubeconfig") && missing.contains("No such file"),
+        "{missing}"
+    );
+
+    std::fs::write(&path, "clusters: 3").unwrap();
+    let junk = message(Source {
+        kubeconfig: Some(path.clone()),
+        master: None,
+    })
+    .await;
+    assert!(junk.contains(path.to_str().unwrap()), "{junk}");
+    assert_eq!(junk.lines().count(), 1, "{junk}");
+
+    let text = "apiVersion: v1\nkind: Config\nclusters:\n- name: [a\n  cluster: {}\n";
+    std::fs::write(&path, text).unwrap();
+    let broken = message(Source {
+        kubeconfig: Some(path.clone()),
+        master: None,
+    })
+    .await;
+    assert_eq!(broken.lines().count(), 1, "{broken}");
+    assert!(broken.contains("line ") && broken.len() < 300, "{broken}");
+
+    let master = message(Source {
+        kubeconfig: None,
+        master: Some("10.0.0.1".into()),
+    })
+    .await;
+    assert!(master.contains("\"10.0.0.1\" is not a URL"), "{master}");
+    let login = message(Source {
+        kubeconfig: None,
+        master: Some("https://ann:hush hush@10.0.0.1".into()),
+    })
+    .await;
+    assert!(login.contains("\"https://10.0.0.1\" is not"), "{login}");
+
+    // A token that stands where an object should.
+    let text = "apiVersion: v1\nkind: Config\nusers:\n- name: ann\n  user: hush\n";
+    std::fs::write(&path, text).unwrap();
+    let token = message(Source {
+        kubeconfig: Some(path.clone()),
+        master: None,
+    })
+    .await;
+    assert!(!token.contains("hush"), "{token}");
+}
+
+/// Each request and each message would carry them.
+#[tokio::test]
+async fn user_and_password_in_the_url_of_the_api_server_go_no_further() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kubeconfig");
+    let server = "https://ann:hush@10.0.0.1:6443/behind";
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+         contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+         clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\n\
+         users: [{{name: a, user: {{}}}}]\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    for source in [
+        Source {
+            kubeconfig: Some(path.clone()),
+            master: None,
+        },
+        Source {
+            kubeconfig: None,
+            master: Some(server.into()),
+        },
+    ] {
+        let warnings = Warnings::listen();
+        let loaded = source.load().await.unwrap();
+        let url = loaded.config.cluster_url.to_string();
+        assert_eq!(url, "https://10.0.0.1:6443/behind");
+        let said = warnings.with("names a user, which is left out");
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(!said[0].contains("hush"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_client_says_who_it_is() {
+    let agent = user_agent("node-controller");
+    assert!(agent.starts_with("outrigger/0."), "{agent}");
+    assert!(agent.ends_with(") node-controller"), "{agent}");
+}
+
+#[test]
+fn a_negative_qps_is_no_limit() {
+    assert!(Budget::UNLIMITED.limiter().is_none());
+    assert!(
+        Budget {
+            qps: 1000.0,
+            burst: 2000
+        }
+        .limiter()
+        .is_some()
+    );
+    assert!(
+        Budget {
+            qps: 0.001,
+            burst: 0
+        }
+        .limiter()
+        .is_some()
+    );
+}

@@ -1,0 +1,79 @@
+use std::sync::Arc;
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::*;
+use crate::fixture::scripted;
+
+const SERVER: &str = "https://api.example";
+
+/// The result and its time, where the namespace can be read so long after the start, or never.
+async fn found(readable_after: Option<Duration>, other_errors: bool) -> (Facts, Duration) {
+    let begin = Instant::now();
+    let asked = Arc::new(Mutex::new(0));
+    let client = scripted::client(move |request| {
+        *asked.lock() += 1;
+        let answer = match request.uri().path() {
+            "/version" => scripted::json(200, &json!({"gitVersion": "v1.36.3"})),
+            _ if readable_after.is_some_and(|after| begin.elapsed() >= after) => {
+                scripted::json(200, &json!({"metadata": {"uid": "abc"}}))
+            }
+            _ if other_errors && *asked.lock() % 8 == 0 => scripted::refusal(503, "Unavailable"),
+            _ => scripted::refusal(403, "Forbidden"),
+        };
+        async { answer }.boxed()
+    });
+    let facts = discover(&Api::new(client), SERVER, None).await;
+    assert_eq!(facts.version, "v1.36.3");
+    (facts, begin.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_may_be_read_at_once_is_waited_for_no_longer() {
+    let (facts, took) = found(Some(Duration::ZERO), false).await;
+    assert_eq!((facts.uid.as_deref(), took), (Some("abc"), Duration::ZERO));
+}
+
+/// One that is starting refuses everything at first.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_believed_only_after_a_while() {
+    for seconds in [1, 10, 25] {
+        let (facts, _) = found(Some(Duration::from_secs(seconds)), false).await;
+        assert_eq!(facts.uid.as_deref(), Some("abc"), "after {seconds} s");
+    }
+    let (facts, took) = found(None, false).await;
+    assert_eq!(facts.uid, None);
+    assert!(
+        (FORBIDDEN..FORBIDDEN + MAX_PAUSE).contains(&took),
+        "{took:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_cannot_say_for_sure_is_asked_on() {
+    let (facts, _) = found(Some(Duration::from_mins(3)), true).await;
+    assert_eq!(facts.uid.as_deref(), Some("abc"));
+}
+
+/// The right to read the namespace was taken away: the Lease still says which cluster this is.
+#[tokio::test(start_paused = true)]
+async fn the_uid_on_the_lease_is_believed_at_once() {
+    let began = Instant::now();
+    let client = scripted::client(|request| {
+        let answer = match request.uri().path() {
+            "/version" => scripted::json(200, &json!({"gitVersion": "v1.36.3"})),
+            "/lease" => {
+                let annotations = json!({CLUSTER_UID_ANNOTATION: "abc"});
+                scripted::json(200, &json!({"metadata": {"annotations": annotations}}))
+            }
+            _ => scripted::refusal(403, "Forbidden"),
+        };
+        async { answer }.boxed()
+    });
+    let facts = discover(&Api::new(client), SERVER, Some("/lease")).await;
+    assert_eq!(facts.uid, None);
+    assert_eq!(facts.remembered_uid.as_deref(), Some("abc"));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}

@@ -1,0 +1,109 @@
+//! Leader election on a `coordination.k8s.io/v1` Lease (PROC-20 to PROC-27): one [`Elector`] a
+//! lock, run as a task; other tasks read [`Leadership`] and send commands through the [`Handle`].
+//!
+//! ```text
+//!           GET, POST, PUT                       ┌► watch::Receiver<Leadership> ─► app, loops
+//!  Lease ◄──────────────── Elector (core::lease) ┤
+//!        ───────────────►     ▲                  └► Leading::is_valid_now ─► before each write
+//!             watch           └─ Handle: step_down, release, check
+//! ```
+//!
+//! *Losing* the lease is the end of the process, as upstream (PROC-13). *Giving it up* is not: the
+//! elector goes on as a standby.
+//!
+//! RBAC: `get`, `create`, `update` and `watch` on `leases` of `coordination.k8s.io` in the lock's
+//! namespace; all but `create` can be narrowed to the lock's name. Without `watch` the election
+//! works, but fail-over takes up to 2.2 retry periods longer.
+
+use std::sync::Arc;
+
+use outrigger_core::{
+    correlator::{EventType, ObjectRef},
+    lease::Terms,
+};
+
+use uuid::Uuid;
+
+use crate::events::Recorder;
+
+mod annotations;
+mod election;
+mod handle;
+mod leadership;
+mod metrics;
+mod object;
+mod requests;
+mod suspend;
+mod watching;
+
+pub use election::{Elector, Ended};
+pub use handle::{Handle, NotAnnotated, Unhealthy};
+pub use leadership::{Leadership, Leading};
+pub use metrics::LeaderMetrics;
+pub use outrigger_core::lease::Lost;
+
+/// The lock, and the identity that contends for it.
+#[derive(Clone, Debug)]
+pub struct LeaderConfig {
+    /// `--leader-elect-resource-namespace`.
+    pub namespace: String,
+    /// `--leader-elect-resource-name`; also the metrics' label.
+    pub name: String,
+    /// Our identity, from [`identity()`]: never the same in two processes. Several locks of one
+    /// process share it (PROC-35).
+    pub identity: String,
+    /// How long things take.
+    pub terms: Terms,
+}
+
+impl LeaderConfig {
+    fn collection(&self) -> String {
+        format!(
+            "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+            self.namespace
+        )
+    }
+}
+
+/// `<hostname>_<random UUID>` (PROC-20), new at every call: a process asks once.
+pub fn identity() -> String {
+    format!("{}_{}", host(), Uuid::new_v4())
+}
+
+/// The name of the host: in a Pod without the host's network the Pod's own name.
+pub fn host() -> String {
+    let system = rustix::system::uname();
+    system.nodename().to_string_lossy().into_owned()
+}
+
+/// Annotation of the Lease with the [`Unbroken`](outrigger_core::lease::Unbroken) terms of this program.
+pub const TERMS_ANNOTATION: &str = "outrigger.dev/terms";
+
+/// Reason of the events about the Lease (PROC-26).
+const EVENT_REASON: &str = "LeaderElection";
+
+/// An event about the Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseEvent {
+    /// The Lease; its UID is empty if it was never seen.
+    pub lease: ObjectRef,
+    /// Normal, except for what a person has to end.
+    pub kind: EventType,
+    /// `LeaderElection`, except for what a person has to end.
+    pub reason: &'static str,
+    /// `<identity> became leader`, `<identity> stopped leading`, or what has to be ended.
+    pub message: String,
+}
+
+/// Takes the events. It must not wait.
+pub type OnEvent = Arc<dyn Fn(LeaseEvent) + Send + Sync>;
+
+/// Records the events; upstream's component is `cloud-controller-manager`.
+pub fn record(recorder: Recorder) -> OnEvent {
+    Arc::new(move |event| {
+        recorder.event(&event.lease, event.kind, event.reason, event.message);
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,93 @@
+//! The elector's requests, each with a time limit on both sides (PROC-22).
+
+use std::time::Duration;
+
+use futures::{FutureExt, future::BoxFuture};
+use tokio::time::Instant;
+
+use super::{LeaderConfig, object::LeaseObject, suspend};
+use crate::{api::Api, error::ApiError};
+
+/// The purpose of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Read,
+    /// Reads before taking over from a holder that looks dead.
+    Confirm,
+    /// Makes the Lease, in our name.
+    Create,
+    /// Claims or renews it.
+    Update,
+    /// Frees it.
+    Release,
+}
+
+impl Purpose {
+    pub(super) const fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::Confirm)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct LeaseAnswer {
+    pub(super) purpose: Purpose,
+    pub(super) sent: Instant,
+    /// How long the machine had been suspended then.
+    pub(super) suspended: Duration,
+    pub(super) result: Result<LeaseObject, ApiError>,
+}
+
+pub(super) type Request = BoxFuture<'static, LeaseAnswer>;
+
+#[derive(Clone)]
+pub(super) struct Requests {
+    api: Api,
+    collection: String,
+    object: String,
+}
+
+impl Requests {
+    pub(super) fn new(api: Api, config: &LeaderConfig) -> Self {
+        let collection = config.collection();
+        Self {
+            api: api.limited(config.terms.request_timeout()),
+            object: format!("{collection}/{}", config.name),
+            collection,
+        }
+    }
+
+    pub(super) fn read(&self, purpose: Purpose) -> Request {
+        let Self { api, object, .. } = self.clone();
+        send(purpose, async move { api.get(&object).await })
+    }
+
+    pub(super) fn create(&self, lease: LeaseObject) -> Request {
+        let Self {
+            api, collection, ..
+        } = self.clone();
+        send(Purpose::Create, async move {
+            api.create(&collection, &lease).await
+        })
+    }
+
+    /// Replaces the version that `lease` was made from.
+    pub(super) fn update(&self, purpose: Purpose, lease: LeaseObject) -> Request {
+        let Self { api, object, .. } = self.clone();
+        send(purpose, async move { api.update(&object, &lease).await })
+    }
+}
+
+fn send(
+    purpose: Purpose,
+    exchange: impl Future<Output = Result<LeaseObject, ApiError>> + Send + 'static,
+) -> Request {
+    async move {
+        LeaseAnswer {
+            purpose,
+            suspended: suspend::at_least(),
+            sent: Instant::now(),
+            result: exchange.await,
+        }
+    }
+    .boxed()
+}

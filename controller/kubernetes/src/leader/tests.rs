@@ -1,0 +1,320 @@
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+mod annotations;
+mod replica;
+mod trouble;
+
+use crate::fixture::lease::Store;
+use replica::Replica;
+
+async fn secs(seconds: u64) {
+    sleep(Duration::from_secs(seconds)).await;
+}
+
+fn metric(metrics: &LeaderMetrics) -> (i64, u64) {
+    let text = metrics.text();
+    let value = |name: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or(" 0");
+        line.rsplit(' ').next().unwrap().to_owned()
+    };
+    (
+        value("leader_election_master_status{name=\"ccm\"}")
+            .parse()
+            .unwrap(),
+        value("leader_election_slowpath_total{name=\"ccm\"}")
+            .parse()
+            .unwrap(),
+    )
+}
+
+impl LeaderMetrics {
+    /// The text of a scrape.
+    fn text(&self) -> String {
+        let mut registry = prometheus_client::registry::Registry::default();
+        self.register_in(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_lease_is_made_and_renewed() {
+    let store = Store::default();
+    let replica = Replica::start(&store, "a");
+    assert_eq!(metric(&replica.metrics), (0, 0));
+    let leading = replica.leading().await;
+    assert_eq!(store.requests(), ["GET", "POST a"]);
+    let lease = store.lease();
+    assert_eq!(lease["apiVersion"], "coordination.k8s.io/v1");
+    assert_eq!(lease["kind"], "Lease");
+    assert_eq!(
+        (&lease["metadata"]["namespace"], &lease["metadata"]["name"]),
+        (&json!("kube-system"), &json!("ccm"))
+    );
+    let spec = &lease["spec"];
+    assert_eq!(spec["leaseDurationSeconds"], 15);
+    assert_eq!(spec["leaseTransitions"], 0);
+    assert_eq!(spec["acquireTime"], spec["renewTime"]);
+    // 2026-01-02T03:04:05.000000Z: the API server takes no other number of decimals.
+    assert_eq!(spec["renewTime"].as_str().unwrap().len(), 27, "{spec}");
+    assert_eq!(leading.epoch(), 0);
+
+    secs(7).await;
+    assert_eq!(store.requests(), ["PUT a", "PUT a", "PUT a"]);
+    assert_ne!(
+        store.lease()["spec"]["acquireTime"],
+        store.lease()["spec"]["renewTime"]
+    );
+    assert!(leading.is_valid_now() && replica.handle.check().is_ok());
+    assert_eq!(replica.events(), ["a became leader"]);
+    assert_eq!(metric(&replica.metrics), (1, 0));
+}
+
+/// The answer to the first look is older than what the watch tells meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_not_forgotten_over_an_older_answer() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    store.0.lock().latency = Duration::from_secs(1);
+    let b = Replica::start(&store, "b");
+    sleep(Duration::from_millis(500)).await;
+    a.handle.release().await;
+    let released = Instant::now();
+    assert_eq!(b.leading().await.epoch(), 1);
+    let took = released.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_taken_at_once() {
+    let store = Store::default();
+    let mut a = Replica::start(&store, "a");
+    let leading = a.leading().await;
+    let b = Replica::start(&store, "b");
+    secs(20).await;
+    let holder = match &*b.handle.leadership().borrow() {
+        Leadership::Standby { holder } => holder.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(holder.as_deref(), Some("a"));
+    // Annotations of others on the Lease stay.
+    store.edit(|lease| {
+        lease["metadata"]["annotations"] = json!({"other": "1"});
+        lease["metadata"]["labels"] = json!({"team": "x"});
+        lease["spec"]["strategy"] = json!("OldestEmulationVersion");
+    });
+    secs(1).await;
+    store.requests();
+
+    let asked = Instant::now();
+    a.handle.release().await;
+    assert!(leading.token().is_cancelled() && !leading.is_valid_now());
+    assert_eq!(a.ended().await, Ended::Released);
+    assert_eq!(b.leading().await.epoch(), 1);
+    assert!(
+        asked.elapsed() < Duration::from_millis(100),
+        "{:?}",
+        asked.elapsed()
+    );
+    // No read was needed: neither the conflict of the annotation nor the free lease cost a GET.
+    assert_eq!(store.requests(), ["PUT", "PUT b"]);
+    let lease = store.lease();
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    assert_eq!(lease["spec"]["strategy"], "OldestEmulationVersion");
+    assert_eq!(lease["metadata"]["annotations"]["other"], "1");
+    assert_eq!(lease["metadata"]["labels"]["team"], "x");
+    assert_eq!(a.events(), ["a became leader", "a stopped leading"]);
+    assert_eq!(metric(&a.metrics), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_free_for_client_go() {
+    let store = Store::default();
+    let mut a = Replica::start(&store, "a");
+    a.leading().await;
+    let set = a.handle.annotate("outrigger.dev/set", Some("1".into()));
+    set.await.unwrap();
+    a.handle.release().await;
+    assert_eq!(a.ended().await, Ended::Released);
+    let lease = store.lease();
+    assert_eq!(lease["spec"]["holderIdentity"], "");
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 1);
+    assert_eq!(lease["metadata"]["annotations"]["outrigger.dev/set"], "1");
+}
+
+/// Upstream's controller counts the terms too, and leaves annotations of a Lease as they are.
+#[tokio::test(start_paused = true)]
+async fn a_term_of_another_program_shows_on_the_lease() {
+    let store = Store::default();
+    for (name, expected) in [
+        ("a", (0, "0-0")),
+        ("b", (0, "0-1")),
+        ("c", (3, "3-3")),
+        ("d", (3, "3-4")),
+    ] {
+        if name == "c" {
+            store.edit(|lease| lease["spec"]["leaseTransitions"] = json!(2));
+        }
+        let mut replica = Replica::start(&store, name);
+        replica.leading().await;
+        let lease = store.lease();
+        let terms = lease["metadata"]["annotations"][TERMS_ANNOTATION].as_str();
+        assert_eq!((replica.handle.unbroken_since(), terms.unwrap()), expected);
+        secs(10).await;
+        assert_eq!(replica.handle.unbroken_since(), expected.0);
+        replica.handle.release().await;
+        assert_eq!(replica.ended().await, Ended::Released);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_leader_is_followed_after_the_lease_duration() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    let leading = a.leading().await;
+    let b = Replica::start(&store, "b");
+    secs(21).await;
+    let renewed = store.last_request();
+    drop(a);
+    sleep(Duration::from_millis(1)).await;
+    assert!(leading.token().is_cancelled());
+    let since = b.leading().await.since() - renewed;
+    assert!((15_000..15_100).contains(&since.as_millis()), "{since:?}");
+}
+
+/// client-go waits by its own clock for a record to change, whatever time is in it.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_of_the_year_9999_blocks_no_longer_than_any_other() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    drop(a);
+    store.edit(|lease| {
+        lease["spec"]["acquireTime"] = json!("9999-12-31T23:59:59.999999Z");
+        lease["spec"]["renewTime"] = json!("10000-01-01T00:00:00.000000Z");
+    });
+    let began = Instant::now();
+    let b = Replica::start(&store, "b");
+    let since = b.leading().await.since() - began;
+    assert!((15_000..15_100).contains(&since.as_millis()), "{since:?}");
+    let written = store.lease()["spec"]["renewTime"].clone();
+    assert_eq!(written.as_str().unwrap().len(), 27, "{written}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_lease_is_made_again_at_once() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    let leading = a.leading().await;
+    let b = Replica::start(&store, "b");
+    secs(1).await;
+    store.delete();
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(store.holder(), "a");
+    secs(60).await;
+    assert!(leading.is_valid_now() && !b.leads());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_may_not_contend_only_observes() {
+    let store = Store::default();
+    let a = Replica::new(&store, "a");
+    a.may.send_replace(false);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(a.elector.unwrap().run());
+    secs(60).await;
+    assert_eq!(store.requests(), ["GET"]);
+    a.may.send_replace(true);
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(store.holder(), "a");
+    // Not being able to work any more does not end a leader: the app decides that.
+    a.may.send_replace(false);
+    secs(60).await;
+    assert_eq!(store.holder(), "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_gave_up_lets_others_lead() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    let leading = a.leading().await;
+    a.may.send_replace(false);
+    secs(60).await;
+    a.handle.step_down(Duration::from_secs(30)).await;
+    assert!(leading.token().is_cancelled());
+    assert_eq!(store.holder(), "");
+    assert!(matches!(
+        &*a.handle.leadership().borrow(),
+        Leadership::Standby { holder: None }
+    ));
+    assert_eq!(a.events(), ["a became leader", "a stopped leading"]);
+    secs(60).await;
+    assert_eq!(store.holder(), "");
+    a.may.send_replace(true);
+    let able = Instant::now();
+    // No other replica came: it takes the lease again, as a new leader.
+    let again = a.leading().await;
+    let waited = again.since() - able;
+    assert!(waited.as_millis() < 10, "{waited:?}");
+    assert_eq!(again.epoch(), 1);
+    assert!(again.is_valid_now() && !leading.is_valid_now());
+
+    // Another one comes and goes.
+    let b = Replica::start(&store, "b");
+    secs(3).await;
+    a.handle.step_down(Duration::from_secs(30)).await;
+    b.leading().await;
+    a.may.send_replace(false);
+    secs(60).await;
+    b.may.send_replace(false);
+    b.handle.step_down(Duration::from_secs(30)).await;
+    a.may.send_replace(true);
+    let able = Instant::now();
+    let waited = a.leading().await.since() - able;
+    assert!((30_000..30_010).contains(&waited.as_millis()), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_contend_and_one_leads() {
+    let store = Store::default();
+    let replicas: Vec<_> = ["a", "b", "c", "d"]
+        .map(|name| Replica::start(&store, name))
+        .into();
+    for _ in 0..30 {
+        secs(1).await;
+        assert_eq!(replicas.iter().filter(|replica| replica.leads()).count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_election_it_lasts_until_the_token() {
+    let token = CancellationToken::new();
+    let leading = Leading::unelected(token.clone());
+    secs(1_000_000).await;
+    assert!(leading.is_valid_now());
+    token.cancel();
+    assert!(!leading.is_valid_now());
+}
+
+#[test]
+fn an_identity_is_the_host_and_something_new() {
+    let (one, two) = (identity(), identity());
+    assert_ne!(one, two);
+    let (host, uuid) = one.rsplit_once('_').unwrap();
+    assert!(!host.is_empty());
+    assert_eq!(uuid.len(), 36);
+}

@@ -1,0 +1,80 @@
+//! One elector of a test.
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+
+use super::super::*;
+use crate::fixture::lease::Store;
+use crate::fixture::terms;
+
+/// One elector on the store, and what it said.
+pub(super) struct Replica {
+    pub(super) handle: Handle,
+    pub(super) elector: Option<Elector>,
+    pub(super) tasks: JoinSet<Ended>,
+    pub(super) may: watch::Sender<bool>,
+    pub(super) events: Arc<Mutex<Vec<String>>>,
+    pub(super) metrics: LeaderMetrics,
+}
+
+impl Replica {
+    /// Not running yet.
+    pub(super) fn new(store: &Store, identity: &str) -> Self {
+        let config = LeaderConfig {
+            namespace: "kube-system".into(),
+            name: "ccm".into(),
+            identity: identity.into(),
+            terms: terms(),
+        };
+        let (may, contends) = watch::channel(true);
+        let events: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = Arc::clone(&events);
+        let on_event: OnEvent = Arc::new(move |event| log.lock().push(event.message));
+        let metrics = LeaderMetrics::default();
+        let (elector, handle) =
+            Elector::new(store.api(), config, metrics.clone(), contends, on_event);
+        Self {
+            handle,
+            elector: Some(elector),
+            tasks: JoinSet::new(),
+            may,
+            events,
+            metrics,
+        }
+    }
+
+    pub(super) fn start(store: &Store, identity: &str) -> Self {
+        let mut this = Self::new(store, identity);
+        this.tasks.spawn(this.elector.take().unwrap().run());
+        this
+    }
+
+    pub(super) async fn leading(&self) -> Leading {
+        let mut leadership = self.handle.leadership();
+        let leads = leadership.wait_for(|now| now.leading().is_some());
+        let now = timeout(Duration::from_mins(2), leads)
+            .await
+            .expect("leads in time")
+            .unwrap();
+        now.leading().unwrap().clone()
+    }
+
+    pub(super) fn leads(&self) -> bool {
+        self.handle
+            .leadership()
+            .borrow()
+            .leading()
+            .is_some_and(Leading::is_valid_now)
+    }
+
+    pub(super) async fn ended(&mut self) -> Ended {
+        let ended = timeout(Duration::from_mins(1), self.tasks.join_next());
+        ended.await.expect("ends in time").unwrap().unwrap()
+    }
+
+    pub(super) fn events(&self) -> Vec<String> {
+        self.events.lock().clone()
+    }
+}

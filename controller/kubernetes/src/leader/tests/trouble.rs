@@ -1,0 +1,238 @@
+//! Faults between an elector and its Lease.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, advance, timeout},
+};
+
+use super::{super::*, metric, replica::Replica, secs};
+use crate::fixture::lease::{Mood, Store};
+
+/// No renewal is acknowledged: the term is over at the deadline, and no request is sent from then on.
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_gone_ends_a_leader() {
+    for mood in [Mood::Silent, Mood::Refuses, Mood::Mute] {
+        let store = Store::default();
+        let mut a = Replica::start(&store, "a");
+        let leading = a.leading().await;
+        secs(5).await;
+        let renewed = store.last_request();
+        store.mood(mood);
+        leading.token().cancelled().await;
+        let after = renewed.elapsed();
+        assert!(
+            (10_000..10_010).contains(&after.as_millis()),
+            "{mood:?} {after:?}"
+        );
+        assert!(!leading.is_valid_now());
+        assert_eq!(a.ended().await, Ended::Lost(Lost::RenewDeadline));
+        assert!(matches!(
+            &*a.handle.leadership().borrow(),
+            Leadership::Lost { .. }
+        ));
+        let requests = store.requests().len();
+        assert!(requests > 0);
+        store.mood(Mood::Well);
+        secs(60).await;
+        assert_eq!(store.requests(), Vec::<String>::new(), "{mood:?}");
+        assert_eq!(a.events(), ["a became leader", "a stopped leading"]);
+        assert_eq!(metric(&a.metrics).0, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_ends_nothing() {
+    for mood in [Mood::Silent, Mood::Refuses, Mood::Mute] {
+        let store = Store::default();
+        let a = Replica::start(&store, "a");
+        let leading = a.leading().await;
+        secs(5).await;
+        store.mood(mood);
+        secs(6).await;
+        store.mood(Mood::Well);
+        secs(30).await;
+        assert!(leading.is_valid_now(), "{mood:?}");
+        assert!(metric(&a.metrics).1 > 0, "{mood:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stolen_lease_is_lost_when_it_is_seen() {
+    for (watched, within) in [(true, 10), (false, 2_010)] {
+        let store = Store::default();
+        let mut a = Replica::start(&store, "a");
+        let leading = a.leading().await;
+        secs(5).await;
+        if !watched {
+            store.refuse_watches();
+        }
+        let stolen = Instant::now();
+        store.edit(|lease| lease["spec"]["holderIdentity"] = json!("thief"));
+        leading.token().cancelled().await;
+        assert!(
+            stolen.elapsed() < Duration::from_millis(within),
+            "{:?}",
+            stolen.elapsed()
+        );
+        assert_eq!(a.ended().await, Ended::Lost(Lost::Taken("thief".into())));
+        assert_eq!(store.holder(), "thief");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_watch_it_polls() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    store.refuse_watches();
+    let b = Replica::start(&store, "b");
+    secs(60).await;
+    store.requests();
+    secs(60).await;
+    let gets = store
+        .requests()
+        .iter()
+        .filter(|request| *request == "GET")
+        .count();
+    assert!((13..=30).contains(&gets), "{gets} in a minute");
+    a.handle.release().await;
+    let released = Instant::now();
+    b.leading().await;
+    assert!(
+        released.elapsed() <= Duration::from_millis(4_410),
+        "{:?}",
+        released.elapsed()
+    );
+}
+
+/// An annotation by another client makes the known version stale.
+#[tokio::test(start_paused = true)]
+async fn a_conflict_without_another_holder_is_no_loss() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    let leading = a.leading().await;
+    store.refuse_watches();
+    store.edit(|lease| lease["metadata"]["annotations"] = json!({"other": "1"}));
+    secs(1).await;
+    store.requests();
+    secs(2).await;
+    assert_eq!(store.requests(), ["PUT a", "GET", "PUT a"]);
+    assert!(leading.is_valid_now());
+    assert_eq!(metric(&a.metrics), (1, 1));
+    assert_eq!(a.handle.annotation("other").as_deref(), Some("1"));
+}
+
+/// The release gets lost: it is made up for as soon as possible.
+#[tokio::test(start_paused = true)]
+async fn giving_up_is_bounded_and_made_up_for() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    store.mood(Mood::Silent);
+    a.may.send_replace(false);
+    let asked = Instant::now();
+    a.handle.step_down(Duration::from_secs(30)).await;
+    assert!(
+        asked.elapsed() <= Duration::from_millis(10_010),
+        "{:?}",
+        asked.elapsed()
+    );
+    assert!(!a.leads());
+    assert_eq!(store.holder(), "a");
+    store.mood(Mood::Well);
+    // A request may have been under way, and the next comes after a retry period.
+    secs(10).await;
+    assert_eq!(store.holder(), "");
+    assert!(a.handle.check().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_survives_one_conflict() {
+    let store = Store::default();
+    let mut a = Replica::start(&store, "a");
+    a.leading().await;
+    store.refuse_watches();
+    store.edit(|lease| lease["metadata"]["annotations"] = json!({"other": "1"}));
+    store.requests();
+    a.handle.release().await;
+    assert_eq!(a.ended().await, Ended::Released);
+    assert_eq!(store.requests(), ["PUT", "GET", "PUT"]);
+    assert_eq!(store.holder(), "");
+}
+
+/// A claim was carried out, but its answer got lost.
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_an_answer_is_found_again() {
+    let store = Store::default();
+    let a = Replica::new(&store, "a");
+    a.may.send_replace(false);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(a.elector.unwrap().run());
+    secs(1).await;
+    store.mood(Mood::Mute);
+    a.may.send_replace(true);
+    secs(6).await;
+    assert_eq!(store.holder(), "a");
+    assert!(a.handle.leadership().borrow().leading().is_none());
+    store.mood(Mood::Well);
+    secs(10).await;
+    assert!(
+        a.handle
+            .leadership()
+            .borrow()
+            .leading()
+            .is_some_and(Leading::is_valid_now)
+    );
+    assert_eq!(store.lease()["spec"]["leaseTransitions"], 0);
+}
+
+/// A stopped process (SIGSTOP): time passes, and nothing runs. When it goes on, whoever runs first
+/// finds out, and an answer that waited in the socket revives nothing.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_stopped_does_not_act() {
+    let store = Store::default();
+    let mut a = Replica::new(&store, "a");
+    let mut run = std::pin::pin!(a.elector.take().unwrap().run());
+    let leading = tokio::select! {
+        leading = a.leading() => leading,
+        ended = &mut run => panic!("{ended:?}"),
+    };
+    let early = timeout(Duration::from_secs(2), &mut run).await;
+    assert!(early.is_err(), "a renewal is under way or due");
+    store.requests();
+    advance(Duration::from_secs(20)).await;
+    assert!(!leading.is_valid_now());
+    assert!(leading.token().is_cancelled());
+    assert!(a.handle.check().is_ok());
+    advance(Duration::from_secs(20)).await;
+    let unhealthy = a.handle.check().unwrap_err().to_string();
+    assert_eq!(
+        unhealthy,
+        "failed election to renew leadership on lease ccm"
+    );
+    assert_eq!(run.await, Ended::Lost(Lost::RenewDeadline));
+    assert_eq!(store.requests(), Vec::<String>::new());
+    assert!(a.handle.check().is_ok());
+}
+
+/// A watch that died unnoticed shows a live leader as dead: a look settles it, and the watch is
+/// started again.
+#[tokio::test(start_paused = true)]
+async fn a_deaf_watch_is_found_out() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    let leading = a.leading().await;
+    let b = Replica::start(&store, "b");
+    secs(5).await;
+    store.deafen();
+    store.requests();
+    secs(20).await;
+    let gets = |requests: Vec<String>| requests.iter().filter(|method| *method == "GET").count();
+    assert_eq!(gets(store.requests()), 1);
+    secs(60).await;
+    assert_eq!(gets(store.requests()), 0);
+    assert!(leading.is_valid_now() && !b.leads());
+}

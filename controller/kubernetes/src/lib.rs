@@ -1,0 +1,27 @@
+//! The Kubernetes side: clients, watches, stores of views, writes, events.
+
+pub mod api;
+pub mod authenticator;
+pub mod certificate;
+pub mod client;
+pub mod cluster;
+pub mod decode;
+pub mod error;
+pub mod events;
+pub mod leader;
+mod merge;
+pub mod metrics;
+pub mod nodes;
+pub mod patch;
+mod proxy;
+pub mod refusals;
+pub mod service_account;
+pub mod services;
+pub mod store;
+pub mod traffic;
+mod transport;
+pub mod watch;
+
+#[cfg(any(test, feature = "fixture"))]
+#[doc(hidden)]
+pub mod fixture;

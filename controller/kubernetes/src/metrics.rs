@@ -1,0 +1,250 @@
+//! Metrics of the Kubernetes side, under upstream's names where upstream has one (M-62).
+
+use std::{sync::Arc, time::Duration};
+
+use http::{Method, Uri};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+use super::authenticator::metrics::ExecMetrics;
+
+/// Upstream's buckets of the request and rate limiter latencies, in seconds.
+const LATENCY: [f64; 12] = [
+    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
+];
+
+/// Upstream's buckets of the sizes, in bytes.
+const SIZES: [f64; 11] = [
+    64.0,
+    256.0,
+    512.0,
+    1024.0,
+    4096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+];
+
+/// Whether a request is a watch: an answer that goes on for minutes.
+pub(super) fn is_watch(uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == "watch" && value == "true")
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    code: String,
+    method: String,
+    host: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LatencyLabels {
+    verb: String,
+    host: Arc<str>,
+}
+
+type Sizes = Family<LatencyLabels, Histogram, fn() -> Histogram>;
+type Latency = Family<LatencyLabels, Histogram, fn() -> Histogram>;
+
+/// Requests to the API server: `rest_client_*`.
+#[derive(Clone, Debug)]
+pub struct ClientMetrics {
+    requests: Family<RequestLabels, Counter>,
+    duration: Latency,
+    waited: Latency,
+    request_size: Sizes,
+    response_size: Sizes,
+    pub(super) exec: ExecMetrics,
+}
+
+impl ClientMetrics {
+    /// Registers the families.
+    pub fn register(registry: &mut Registry) -> Self {
+        let latency = || Latency::new_with_constructor(|| Histogram::new(LATENCY));
+        let sizes = || Sizes::new_with_constructor(|| Histogram::new(SIZES));
+        let this = Self {
+            requests: Family::default(),
+            duration: latency(),
+            waited: latency(),
+            request_size: sizes(),
+            response_size: sizes(),
+            exec: ExecMetrics::register(registry),
+        };
+        registry.register(
+            "rest_client_request_size_bytes",
+            "Request size in bytes. Broken down by verb and host",
+            this.request_size.clone(),
+        );
+        registry.register(
+            "rest_client_response_size_bytes",
+            "Response size in bytes. Broken down by verb and host",
+            this.response_size.clone(),
+        );
+        registry.register(
+            "rest_client_requests",
+            "Number of HTTP requests, partitioned by status code, method, and host",
+            this.requests.clone(),
+        );
+        registry.register(
+            "rest_client_request_duration_seconds",
+            "Request latency in seconds. Broken down by verb, and host",
+            this.duration.clone(),
+        );
+        registry.register(
+            "rest_client_rate_limiter_duration_seconds",
+            "Client side rate limiter latency in seconds. Broken down by verb, and host",
+            this.waited.clone(),
+        );
+        this
+    }
+
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn sample(&self) {
+        let (host, time) = (Arc::from("127.0.0.1:6443"), Duration::from_millis(1));
+        self.waited(&Method::GET, &host, time);
+        self.answered(&Method::GET, false, &host, Some(200), time);
+        self.answered(&Method::GET, false, &host, None, time);
+        self.sent(&Method::GET, &host, 0);
+        self.received(&Method::GET, &host, 1);
+        self.exec.sample();
+    }
+
+    /// The body of a request has this many bytes.
+    pub(super) fn sent(&self, method: &Method, host: &Arc<str>, bytes: u64) {
+        size(&self.request_size, method, host, bytes as f64);
+    }
+
+    /// The body of an answer had this many bytes.
+    pub(super) fn received(&self, method: &Method, host: &Arc<str>, bytes: usize) {
+        size(&self.response_size, method, host, bytes as f64);
+    }
+
+    pub(super) fn waited(&self, method: &Method, host: &Arc<str>, time: Duration) {
+        let labels = LatencyLabels {
+            verb: method.to_string(),
+            host: Arc::clone(host),
+        };
+        self.waited
+            .get_or_create(&labels)
+            .observe(time.as_secs_f64());
+    }
+
+    pub(super) fn answered(
+        &self,
+        method: &Method,
+        watch: bool,
+        host: &Arc<str>,
+        code: Option<u16>,
+        time: Duration,
+    ) {
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        let labels = RequestLabels {
+            code,
+            method: method.to_string(),
+            host: Arc::clone(host),
+        };
+        self.requests.get_or_create(&labels).inc();
+        if !watch {
+            let labels = LatencyLabels {
+                verb: method.to_string(),
+                host: Arc::clone(host),
+            };
+            self.duration
+                .get_or_create(&labels)
+                .observe(time.as_secs_f64());
+        }
+    }
+}
+
+fn size(sizes: &Sizes, method: &Method, host: &Arc<str>, bytes: f64) {
+    let labels = LatencyLabels {
+        verb: method.to_string(),
+        host: Arc::clone(host),
+    };
+    sizes.get_or_create(&labels).observe(bytes);
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ResourceLabels {
+    pub(super) resource: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RestartLabels {
+    pub(super) resource: &'static str,
+    pub(super) reason: &'static str,
+}
+
+/// Watches and the stores they fill: `outrigger_watch_*`, `outrigger_store_*`.
+#[derive(Clone, Debug, Default)]
+pub struct WatchMetrics {
+    pub(super) objects: Family<ResourceLabels, Gauge>,
+    pub(super) lists: Family<ResourceLabels, Counter>,
+    pub(super) restarts: Family<RestartLabels, Counter>,
+    pub(super) events: Family<ResourceLabels, Counter>,
+    pub(super) undecodable: Family<ResourceLabels, Gauge>,
+    pub(super) not_decoded: Family<ResourceLabels, Counter>,
+}
+
+impl WatchMetrics {
+    /// Registers the families.
+    pub fn register(registry: &mut Registry) -> Self {
+        let this = Self::default();
+        registry.register(
+            "outrigger_store_objects",
+            "Objects held in memory, by resource",
+            this.objects.clone(),
+        );
+        registry.register(
+            "outrigger_watch_lists",
+            "Full lists made, by resource; more than one each means a watch had to start over",
+            this.lists.clone(),
+        );
+        registry.register(
+            "outrigger_watch_restarts",
+            "Watches that ended and were started again, by resource and reason",
+            this.restarts.clone(),
+        );
+        registry.register(
+            "outrigger_watch_events",
+            "Watch events received, by resource",
+            this.events.clone(),
+        );
+        registry.register(
+            "outrigger_store_undecodable_objects",
+            "Objects that the API server shows and that cannot be decoded, by resource; the last view \
+             of each is kept",
+            this.undecodable.clone(),
+        );
+        registry.register(
+            "outrigger_watch_decode_errors",
+            "Objects in lists and watch events that could not be decoded, by resource",
+            this.not_decoded.clone(),
+        );
+        this
+    }
+
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn sample(&self) {
+        let resource = ResourceLabels { resource: "nodes" };
+        self.objects.get_or_create(&resource).set(1);
+        self.lists.get_or_create(&resource).inc();
+        self.events.get_or_create(&resource).inc();
+        self.undecodable.get_or_create(&resource).set(1);
+        self.not_decoded.get_or_create(&resource).inc();
+        let restart = RestartLabels {
+            resource: "nodes",
+            reason: "ended",
+        };
+        self.restarts.get_or_create(&restart).inc();
+    }
+}

@@ -1,0 +1,97 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures::FutureExt;
+use http::Method;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::fixture::scripted;
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// An API server without the account, whose tokens are numbered; `refuse` says no for so long.
+fn api(refuse: Arc<AtomicU32>) -> (Api, Log) {
+    let (log, seen) = (Log::default(), Log::default());
+    let asked = Arc::clone(&log);
+    let client = scripted::client(move |request| {
+        let path = request.uri().path().to_owned();
+        let what = path.rsplit('/').next().unwrap().to_owned();
+        asked.lock().push(format!("{} {what}", request.method()));
+        assert_eq!(request.method(), Method::POST);
+        let mut seen = seen.lock();
+        let left = refuse.load(Ordering::Relaxed);
+        let answer = if left > 0 {
+            refuse.store(left - 1, Ordering::Relaxed);
+            scripted::refusal(503, "ServiceUnavailable")
+        } else if what == "serviceaccounts" {
+            seen.push(what);
+            scripted::json(201, &json!({}))
+        } else if seen.is_empty() {
+            scripted::refusal(404, "NotFound")
+        } else {
+            seen.push(what);
+            let token = format!("token-{}", seen.len() - 1);
+            let answer = json!({"spec": {"expirationSeconds": 1000}, "status": {"token": token}});
+            scripted::json(201, &answer)
+        };
+        async move { answer }.boxed()
+    });
+    (Api::new(client), log)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_is_missing_is_made() {
+    let (api, log) = api(Arc::default());
+    let (credentials, _renewal) = Credentials::of(api, "node-controller").await.unwrap();
+    assert_eq!(credentials.header(), "Bearer token-1");
+    assert!(credentials.header().is_sensitive());
+    assert_eq!(
+        *log.lock(),
+        ["POST token", "POST serviceaccounts", "POST token"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn four_failures_in_a_row_are_the_end() {
+    let (api, _) = api(Arc::new(3.into()));
+    assert!(Credentials::of(api, "node-controller").await.is_ok());
+    let (api, log) = self::api(Arc::new(4.into()));
+    let error = Credentials::of(api, "node-controller").await.unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("kube-system/node-controller"), "{error}");
+    assert!(
+        error.contains("--use-service-account-credentials"),
+        "{error}"
+    );
+    assert_eq!(log.lock().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_replaced_before_it_ends_and_when_it_is_refused() {
+    let refuse = Arc::new(AtomicU32::new(0));
+    let (api, _) = api(Arc::clone(&refuse));
+    let (credentials, renewal) = Credentials::of(api, "node-controller").await.unwrap();
+    let stop = CancellationToken::new();
+    let mut running = JoinSet::new();
+    running.spawn(renewal.run(stop.clone()));
+    let after = async |seconds| {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        credentials.header().to_str().unwrap().to_owned()
+    };
+    assert_eq!(after(799).await, "Bearer token-1");
+    // The API server is away for a while when a fifth of the life is left.
+    refuse.store(5, Ordering::Relaxed);
+    assert_eq!(after(2).await, "Bearer token-1");
+    assert_eq!(after(60).await, "Bearer token-2");
+    credentials.refused();
+    assert_eq!(after(1).await, "Bearer token-3");
+    // Not more often than that, however often it is refused.
+    for _ in 0..100 {
+        credentials.refused();
+    }
+    assert_eq!(after(8).await, "Bearer token-3");
+    assert_eq!(after(2).await, "Bearer token-4");
+    stop.cancel();
+    running.join_next().await.unwrap().unwrap();
+}

@@ -1,0 +1,336 @@
+//! The traps of watching, each played by a scripted API server (on the paused clock).
+
+use std::collections::BTreeSet;
+
+use futures::FutureExt;
+use http::Request;
+use kube::client::Body;
+use outrigger_core::node::NodeView;
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, task::JoinSet};
+
+use super::{pause::MAX_PAUSE, *};
+use crate::fixture::scripted::{self, ScriptedAnswer};
+
+mod outdated;
+mod silence;
+mod undecodable;
+
+fn node(name: &str, version: u64) -> Value {
+    json!({"kind": "Node", "metadata": {
+        "name": name, "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
+    }})
+}
+
+fn list(version: u64, token: &str, names: &[&str]) -> ScriptedAnswer {
+    let items: Vec<Value> = names.iter().map(|name| node(name, version)).collect();
+    let metadata = json!({"resourceVersion": version.to_string(), "continue": token});
+    scripted::json(
+        200,
+        &json!({"kind": "NodeList", "metadata": metadata, "items": items}),
+    )
+}
+
+struct Fixture {
+    store: Arc<Store<NodeView>>,
+    health: Health,
+    metrics: WatchMetrics,
+    /// Path and query of each request, when it came.
+    requests: Arc<Mutex<Vec<(Instant, String)>>>,
+    /// Names of deleted objects as the store tells them.
+    deleted: mpsc::UnboundedReceiver<String>,
+    _task: JoinSet<()>,
+}
+
+impl Fixture {
+    /// Runs a watch of nodes against `answer`, which gets the number of the request and its URI.
+    fn start(answer: impl Fn(usize, &str) -> Option<ScriptedAnswer> + Send + 'static) -> Self {
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&requests);
+        let client = scripted::client(move |request: Request<Body>| {
+            let uri = request.uri().to_string();
+            let number = log.lock().len();
+            log.lock().push((Instant::now(), uri.clone()));
+            match answer(number, &uri) {
+                Some(answer) => std::future::ready(answer).boxed(),
+                None => std::future::pending().boxed(),
+            }
+        });
+        let store = Store::default();
+        let (sender, deleted) = mpsc::unbounded_channel();
+        store.subscribe(move |change: &crate::store::Change<'_, NodeView>, _| {
+            if let crate::store::Change::Deleted(view) = change {
+                let _ = sender.send(view.name.to_string());
+            }
+        });
+        let store = Arc::new(store);
+        let metrics = WatchMetrics::register(&mut Registry::default());
+        let health = Health::new(NODES, &Sight::default());
+        let mut task = JoinSet::new();
+        task.spawn(run(
+            Api::new(client),
+            NODES,
+            Arc::clone(&store),
+            health.clone(),
+            metrics.clone(),
+            CancellationToken::new(),
+        ));
+        Self {
+            store,
+            health,
+            metrics,
+            requests,
+            deleted,
+            _task: task,
+        }
+    }
+
+    fn names(&self) -> BTreeSet<String> {
+        self.store
+            .all()
+            .iter()
+            .map(|view| view.name.to_string())
+            .collect()
+    }
+
+    /// Waits until `holds`, at most ten minutes of the paused clock.
+    async fn until(&self, holds: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + Duration::from_mins(10);
+        while !holds(self) {
+            assert!(
+                Instant::now() < deadline,
+                "requests: {:#?}",
+                self.requests.lock()
+            );
+            tokio::time::advance(Duration::from_millis(10)).await;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn is_list(uri: &str) -> bool {
+    !uri.contains("watch=true")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_comes_in_pages_and_the_watch_goes_on_from_its_version() {
+    let (events, watch) = scripted::live_watch();
+    let watch = Mutex::new(Some(watch));
+    let fixture = Fixture::start(move |_, uri| {
+        if uri.contains("continue=a%2Bb%3D") {
+            return Some(list(7, "", &["n3"]));
+        }
+        if is_list(uri) {
+            return Some(list(7, "a+b=", &["n1", "n2"]));
+        }
+        assert!(uri.contains("resourceVersion=7"), "{uri}");
+        watch.lock().take()
+    });
+    fixture.until(|f| f.store.is_synced()).await;
+    assert_eq!(fixture.names(), ["n1", "n2", "n3"].map(String::from).into());
+    events
+        .unbounded_send(json!({"type": "ADDED", "object": node("n4", 8)}))
+        .unwrap();
+    events
+        .unbounded_send(json!({"type": "DELETED", "object": node("n1", 9)}))
+        .unwrap();
+    fixture
+        .until(|f| f.names() == ["n2", "n3", "n4"].map(String::from).into())
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_every_watch_at_once_is_not_stormed() {
+    let fixture = Fixture::start(|_, uri| {
+        Some(if is_list(uri) {
+            list(1, "", &["n1"])
+        } else {
+            scripted::watch(vec![])
+        })
+    });
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let watches = fixture.requests.lock().len() - 1;
+    assert!((6..=20).contains(&watches), "{watches} watches in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_after_its_time_goes_on_at_once_from_the_last_bookmark() {
+    let (events, first) = scripted::live_watch();
+    let first = Mutex::new(Some(first));
+    let fixture = Fixture::start(move |_, uri| {
+        if is_list(uri) {
+            Some(list(1, "", &["n1"]))
+        } else {
+            first.lock().take()
+        }
+    });
+    fixture.until(|f| f.requests.lock().len() == 2).await;
+    for minute in 1..=4 {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let mark = json!({"kind": "Node", "apiVersion": "v1",
+            "metadata": {"resourceVersion": (100 + minute).to_string()}});
+        events
+            .unbounded_send(json!({"type": "BOOKMARK", "object": mark}))
+            .unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(events);
+    let ended = Instant::now();
+    fixture.until(|f| f.requests.lock().len() == 3).await;
+    let (at, uri) = fixture.requests.lock()[2].clone();
+    assert!(at - ended < Duration::from_millis(50), "{:?}", at - ended);
+    assert!(uri.contains("resourceVersion=104"), "{uri}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_missed_by_the_watch_are_found_after_a_410_in_the_stream() {
+    let mut fixture = Fixture::start(|number, uri| {
+        Some(match number {
+            0 => list(1, "", &["a", "b"]),
+            1 => scripted::watch(vec![
+                json!({"type": "ERROR", "object": scripted::status(410, "Expired")}),
+            ]),
+            2 => {
+                assert!(is_list(uri), "{uri}");
+                list(50, "", &["a"])
+            }
+            _ => return None,
+        })
+    });
+    assert_eq!(fixture.deleted.recv().await.as_deref(), Some("b"));
+    assert_eq!(fixture.names(), ["a"].map(String::from).into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_410_as_the_answer_lists_again_and_never_storms() {
+    let fixture = Fixture::start(|_, uri| {
+        Some(if is_list(uri) {
+            list(1, "", &["a"])
+        } else {
+            scripted::refusal(410, "Expired")
+        })
+    });
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let requests = fixture.requests.lock().len();
+    assert!(
+        (8..=60).contains(&requests),
+        "{requests} requests in a minute"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_expires_between_pages_starts_over_and_forgets_nothing() {
+    let fixture = Fixture::start(|number, _| {
+        Some(match number {
+            0 => list(1, "next", &["a"]),
+            1 => scripted::refusal(410, "Expired"),
+            2 => list(2, "next", &["a", "b"]),
+            3 => list(2, "", &["c"]),
+            _ => return None,
+        })
+    });
+    fixture.until(|f| f.store.is_synced()).await;
+    assert_eq!(fixture.names(), ["a", "b", "c"].map(String::from).into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_connection_is_noticed_by_its_silence() {
+    let fixture = Fixture::start(|number, _| match number {
+        0 => Some(list(1, "", &["a"])),
+        _ => None,
+    });
+    fixture.until(|f| f.requests.lock().len() == 2).await;
+    let opened = Instant::now();
+    fixture.until(|f| f.requests.lock().len() == 3).await;
+    assert!(
+        opened.elapsed() <= SILENCE + MAX_PAUSE,
+        "{:?}",
+        opened.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_down_is_found_again_within_seconds() {
+    let fixture = Fixture::start(|number, uri| {
+        Some(match number {
+            0..=20 => scripted::refusal(503, "ServiceUnavailable"),
+            _ if is_list(uri) => list(1, "", &["a"]),
+            _ => return None,
+        })
+    });
+    fixture.until(|f| f.store.is_synced()).await;
+    let requests = fixture.requests.lock();
+    let longest = requests
+        .windows(2)
+        .map(|pair| pair[1].0 - pair[0].0)
+        .max()
+        .unwrap();
+    assert!(
+        longest <= MAX_PAUSE + Duration::from_millis(20),
+        "{longest:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_is_ready_when_it_is_filled_and_as_long_as_its_watch_works() {
+    let (events, watch) = scripted::live_watch();
+    let watch = Mutex::new(Some(watch));
+    let allowed = Arc::new(Mutex::new(false));
+    let is_allowed = Arc::clone(&allowed);
+    let fixture = Fixture::start(move |_, uri| match (is_list(uri), *is_allowed.lock()) {
+        (_, false) => Some(scripted::refusal(403, "Forbidden")),
+        (true, true) => Some(list(1, "", &["a"])),
+        (false, true) => watch.lock().take(),
+    });
+    fixture.until(|f| f.requests.lock().len() > 3).await;
+    let refused = fixture.health.check().unwrap_err();
+    assert!(
+        refused.contains("cannot list nodes: scripted Forbidden"),
+        "{refused}"
+    );
+    *allowed.lock() = true;
+    fixture.until(|f| f.health.check().is_ok()).await;
+
+    *allowed.lock() = false;
+    drop(events);
+    let before = fixture.requests.lock().len();
+    fixture
+        .until(|f| f.requests.lock().len() > before + 3)
+        .await;
+    assert_eq!(fixture.health.check(), Ok(()), "an outage of seconds");
+    fixture.until(|f| f.health.check().is_err()).await;
+    let refused = fixture.health.check().unwrap_err();
+    assert!(
+        refused.contains("cannot watch nodes for 60 s: "),
+        "{refused}"
+    );
+    assert!(
+        Health::new(SERVICES, &Sight::default()).check().is_ok(),
+        "it is not wanted"
+    );
+}
+
+#[test]
+fn the_pause_grows_to_its_bound() {
+    let mut pause = Pause::default();
+    let grown: Vec<_> = (0..10).map(|_| pause.next(0.0).as_millis()).collect();
+    assert_eq!(
+        grown,
+        [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]
+    );
+    assert_eq!(Pause::default().next(1.0).as_millis(), 50);
+}
+
+/// An API server that is overloaded takes long to say so.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_slowly_does_not_reset_the_back_off() {
+    let fixture = Fixture::start(|_, _| None);
+    tokio::time::sleep(Duration::from_mins(15)).await;
+    let requests = fixture.requests.lock();
+    // Each takes 30 s to fail.
+    let times: Vec<_> = requests.iter().map(|(at, _)| *at).collect();
+    let last = times[times.len() - 1] - times[times.len() - 2];
+    assert!(last >= Duration::from_secs(30) + MAX_PAUSE / 2, "{last:?}");
+}

@@ -1,0 +1,285 @@
+//! The runtime of every loop: one start, one end, one lease term at a time.
+//!
+//! ```text
+//!  event handlers ─► queue ─────────────────────────────┐      (a standby's queue fills too)
+//!        └► TermState (none on a standby)               ▼
+//!  ready ─► publish the term's state ─► begin ─► queue.run(reconcile, call) + tasks ─► stop ─► drain ─► drop
+//! ```
+//!
+//! A loop subscribes to its stores once, before they are filled. Each lease term makes the loop anew
+//! and with it all that it remembers: decisions rest on no observation of an earlier term.
+
+use std::sync::Arc;
+
+use futures::{
+    StreamExt,
+    future::{self, BoxFuture},
+    stream::{self, FuturesUnordered},
+};
+use parking_lot::RwLock;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use outrigger_kubernetes::leader::Handle;
+use outrigger_provider_client::{Provider, ProviderState, Slot};
+use outrigger_runtime::{
+    fence::Fence,
+    queue::{self, Backoff, Calls, Gate, Outcome, Priority, Queue, QueueMetrics, Taken, Work},
+};
+
+/// Work beside the queue, by a name for the log. It never returns; it is dropped at the stop.
+pub type Task = (&'static str, BoxFuture<'static, ()>);
+
+/// One lease term, as a loop sees it.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// Asked before each write and each call to the provider.
+    pub fence: Fence,
+    /// The leader election's Lease; none without an election.
+    pub lease: Option<Handle>,
+}
+
+/// The queue of a loop and the state of its lease term, as the event handlers of its stores see them. Made
+/// once, before the stores are filled, so that no change is missed, on a standby too.
+#[derive(Debug)]
+pub struct LoopInputs<K: queue::Key, S> {
+    /// Filled on a standby too.
+    pub queue: Queue<K>,
+    /// The state of the lease term that the loop runs in.
+    pub state: Arc<TermState<S>>,
+}
+
+impl<K: queue::Key, S> LoopInputs<K, S> {
+    /// A queue of this name, and no lease term yet.
+    pub fn new(queue: &'static str, backoff: Backoff, metrics: &QueueMetrics) -> Self {
+        Self {
+            queue: Queue::new(queue, backoff, metrics),
+            state: Arc::default(),
+        }
+    }
+}
+
+impl<K: queue::Key, S> Clone for LoopInputs<K, S> {
+    fn clone(&self) -> Self {
+        Self {
+            queue: self.queue.clone(),
+            state: Arc::clone(&self.state),
+        }
+    }
+}
+
+/// One control loop in one lease term.
+pub trait ControlLoop: Send + Sync + Sized + 'static {
+    /// Of one object.
+    type Key: queue::Key;
+    /// All that decisions remember in this lease term beyond the stores.
+    type State: Send + Sync + 'static;
+
+    /// Name in `--controllers`, in health checks and in the log.
+    const NAME: &'static str;
+
+    /// Whether keys are taken only while the provider serves.
+    const NEEDS_PROVIDER: bool = true;
+
+    /// Keys that are reconciled at once: all of a large cluster, so that calls to the provider leave in full
+    /// batches and one slow answer delays no other key. The loop's own semaphores bound the work that a flag limits.
+    const HANDLERS: usize = 8192;
+
+    /// This term's state, which the event handlers see too.
+    fn state(&self) -> &Arc<Self::State>;
+
+    /// Resolves when the stores are synced and the provider serves all that the loop calls.
+    fn ready(&self) -> impl Future<Output = ()> + Send;
+
+    /// Queues the keys with which the term begins, and returns the work beside the queue. The event
+    /// handlers have the state already; no key is taken yet.
+    fn begin(self: &Arc<Self>) -> Vec<Task>;
+
+    /// Brings one object closer to its desired state.
+    fn reconcile(
+        self: Arc<Self>,
+        key: Self::Key,
+        priority: Priority,
+    ) -> impl Future<Output = Outcome> + Send;
+
+    /// Called at the stop, before the keys in flight are awaited: those that wait for a permit must give
+    /// up.
+    fn stopping(&self) {}
+
+    /// As [`Calls::has_room`]. A loop without [calls](Calls) leaves this and the methods below as they are.
+    fn has_room(&self, _priority: Priority, _in_flight: impl Fn(Priority) -> usize) -> bool {
+        false
+    }
+
+    /// As [`Calls::slot`].
+    fn slot(&self, _priority: Priority) -> BoxFuture<'static, Slot> {
+        Box::pin(future::pending())
+    }
+
+    /// As [`Calls::batch_size`].
+    fn batch_size(&self, _slot: &Slot) -> usize {
+        1
+    }
+
+    /// As [`reconcile`](Self::reconcile), with a slot for the call that this takes.
+    fn call(
+        self: Arc<Self>,
+        key: Self::Key,
+        priority: Priority,
+        _slot: Slot,
+    ) -> impl Future<Output = Outcome> + Send {
+        self.reconcile(key, priority)
+    }
+
+    /// Does for many objects what one call can do, and finishes each key as soon as it is done.
+    fn call_batch(
+        self: Arc<Self>,
+        keys: Vec<Taken<Self::Key>>,
+        _slot: Slot,
+    ) -> impl Future<Output = ()> + Send {
+        async move {
+            for key in keys {
+                key.finish(Outcome::RunAgain(Priority::Fresh));
+            }
+        }
+    }
+}
+
+struct CallsOf<L>(Arc<L>);
+
+impl<L: ControlLoop> Calls for CallsOf<L> {
+    type Slot = Slot;
+
+    fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
+        self.0.has_room(priority, in_flight)
+    }
+
+    fn slot(&self, priority: Priority) -> BoxFuture<'static, Slot> {
+        self.0.slot(priority)
+    }
+
+    fn batch_size(&self, slot: &Slot) -> usize {
+        self.0.batch_size(slot)
+    }
+}
+
+/// Runs `control_loop` over the keys of `inputs` until `stop`, then takes no more keys, and returns when the
+/// keys in flight are reconciled. Keys are taken only while `provider` serves, unless the loop does without
+/// ([`ControlLoop::NEEDS_PROVIDER`]). Returns before `stop` only if one of its tasks has ended, which is a bug.
+///
+/// Dropping the future drops keys in flight with their calls; their keys stay in the queue.
+pub async fn run<L: ControlLoop>(
+    control_loop: L,
+    inputs: LoopInputs<L::Key, L::State>,
+    provider: Provider,
+    stop: CancellationToken,
+) {
+    if stop
+        .run_until_cancelled(control_loop.ready())
+        .await
+        .is_none()
+    {
+        return;
+    }
+    info!(controller = L::NAME, "starting controller");
+    let control_loop = Arc::new(control_loop);
+    let _published = inputs.state.publish(control_loop.state());
+    let tasks = named(control_loop.begin());
+
+    let is_open = if L::NEEDS_PROVIDER {
+        ProviderState::serves
+    } else {
+        |_: &ProviderState| true
+    };
+    let gate = Gate::new(provider.state(), is_open);
+    let handler = {
+        let control_loop = Arc::clone(&control_loop);
+        move |work: Work<L::Key, Slot>| {
+            let control_loop = Arc::clone(&control_loop);
+            async move {
+                match work {
+                    Work::One(taken) => {
+                        let (key, priority) = (taken.key().clone(), taken.priority());
+                        taken.finish(control_loop.reconcile(key, priority).await);
+                    }
+                    Work::Call(taken, slot) => {
+                        let (key, priority) = (taken.key().clone(), taken.priority());
+                        taken.finish(control_loop.call(key, priority, slot).await);
+                    }
+                    Work::Batch(keys, slot) => control_loop.call_batch(keys, slot).await,
+                }
+            }
+        }
+    };
+    let calls = CallsOf(Arc::clone(&control_loop));
+    let queue = &inputs.queue;
+    let work = queue.run(L::HANDLERS, calls, gate, stop.clone(), handler);
+    let stopping = async {
+        stop.cancelled().await;
+        control_loop.stopping();
+    };
+    tokio::select! {
+        ((), ()) = async { tokio::join!(work, stopping) } => {}
+        name = first_end(tasks, &stop) => {
+            error!(controller = L::NAME, task = name, "task of a controller ended unexpectedly");
+        }
+    }
+}
+
+fn named(tasks: Vec<Task>) -> FuturesUnordered<impl Future<Output = &'static str> + Send> {
+    let tasks = tasks.into_iter();
+    tasks
+        .map(|(name, task)| async move {
+            task.await;
+            name
+        })
+        .collect()
+}
+
+/// The name of the first task that ends before `stop`; the others are dropped at the stop.
+async fn first_end(
+    tasks: impl stream::Stream<Item = &'static str>,
+    stop: &CancellationToken,
+) -> &'static str {
+    let first = async move { std::pin::pin!(tasks).next().await };
+    let ended = stop.run_until_cancelled(first).await.flatten();
+    match ended {
+        Some(name) => name,
+        None => std::future::pending().await,
+    }
+}
+
+/// Where the event handlers of a store find the state of the lease term, as long as there is one.
+#[derive(Debug)]
+pub struct TermState<T>(RwLock<Option<Arc<T>>>);
+
+impl<T> Default for TermState<T> {
+    fn default() -> Self {
+        Self(RwLock::new(None))
+    }
+}
+
+impl<T> TermState<T> {
+    /// None on a standby, and until the loop is ready.
+    pub fn current(&self) -> Option<Arc<T>> {
+        self.0.read().clone()
+    }
+
+    /// Shows `state` to the event handlers until the guard is dropped.
+    fn publish(&self, state: &Arc<T>) -> Published<'_, T> {
+        *self.0.write() = Some(Arc::clone(state));
+        Published(self)
+    }
+}
+
+/// The lease term ends when this is dropped.
+struct Published<'a, T>(&'a TermState<T>);
+
+impl<T> Drop for Published<'_, T> {
+    fn drop(&mut self) {
+        *self.0.0.write() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,330 @@
+//! The node-ipam loop: gives each Node its Pod CIDRs (upstream's node-ipam-controller, I-1 to I-20 of
+//! `docs/upstream.md`).
+//!
+//! ```text
+//!  list at the start of a lease term ─┐
+//!  store ─(each change of a Node)─────┴─► Allocator        (in the event handler, before any key)
+//!    ├─(Node without Pod CIDRs)─► queue ─► sync: core::ipam::plan ─► write ─► store
+//!    └─(Node deleted) ──────────► Allocator ─► a Node that waits is queued, and each that leaves the wait queues the next
+//! ```
+//!
+//! RBAC: `list`, `patch` on `nodes`, `get` on `nodes`; `create`, `patch` on `events`.
+
+mod metrics;
+mod sync;
+mod waiting;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+use futures::FutureExt;
+use outrigger_core::{
+    ipam::{Allocator, PodCidrProblem},
+    node::NodeView,
+};
+use parking_lot::Mutex;
+use tokio::{sync::Semaphore, time::sleep};
+use tracing::{info, warn};
+
+pub use self::metrics::IpamMetrics;
+use self::waiting::Waiting;
+use crate::{
+    control_loop::{ControlLoop, LoopInputs, Task, Term, TermState},
+    node::OnLookup,
+};
+use outrigger_kubernetes::{
+    api::Api,
+    decode::Item,
+    events::Recorder,
+    nodes::{self, NodeWriter},
+    store::{Change, Origin, Store},
+};
+use outrigger_provider_client::Provider;
+use outrigger_runtime::{
+    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
+    telemetry::Repeats,
+};
+
+/// Name of the loop in `--controllers` and in its health check.
+pub const NAME: &str = "node-ipam-controller";
+/// The component of its events (I-13).
+pub const COMPONENT: &str = "cidrAllocator";
+
+/// Nodes that are written at once; upstream has 30 workers and no flag for them (I-10).
+const WRITERS: usize = 32;
+/// Nodes in one page of the list at the start of a lease term.
+const PAGE: u32 = 500;
+/// Pause before that list is tried again.
+const LIST_RETRY: Duration = Duration::from_secs(1);
+/// How often the gauges are set.
+const GAUGES: Duration = Duration::from_secs(5);
+
+/// The parts that the loop is made of.
+#[derive(Clone)]
+pub struct IpamParts {
+    /// Requests under the name `node-controller`.
+    pub api: Api,
+    /// How long a write may take; shorter than the time between a leader's renew deadline and the end of
+    /// its lease. None without leader election.
+    pub write_limit: Option<Duration>,
+    /// All Nodes.
+    pub nodes: Arc<Store<NodeView>>,
+    /// The cloud, which the `CloudAllocator` asks for Pod CIDRs.
+    pub provider: Provider,
+    /// Events of component [`COMPONENT`].
+    pub events: Recorder,
+    /// Receives each instance that is found: it contradicts an absence of its Node.
+    pub on_lookup: OnLookup,
+    /// An allocator that has observed no Node yet.
+    pub allocator: Allocator,
+    /// `node_ipam_controller_*`.
+    pub metrics: IpamMetrics,
+}
+
+/// The node-ipam loop.
+pub struct NodeIpam {
+    parts: IpamParts,
+    queue: Queue<Arc<str>>,
+    writer: NodeWriter,
+    writing: Semaphore,
+    state: Arc<IpamState>,
+    repeats: Repeats,
+}
+
+impl fmt::Debug for NodeIpam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeIpam")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+/// State of the loop in one lease term, observed anew from all Nodes at its start.
+#[derive(Debug)]
+pub struct IpamState {
+    nodes: Arc<Store<NodeView>>,
+    allocator: Mutex<Allocator>,
+    /// Found by the event handlers and not reported yet, by Node.
+    problems: Mutex<HashMap<Arc<str>, Vec<PodCidrProblem>>>,
+    /// Nodes that wait for a CIDR to become free.
+    waiting: Mutex<Waiting>,
+    metrics: IpamMetrics,
+}
+
+impl IpamState {
+    fn new(nodes: Arc<Store<NodeView>>, allocator: Allocator, metrics: IpamMetrics) -> Self {
+        Self {
+            nodes,
+            allocator: Mutex::new(allocator),
+            problems: Mutex::default(),
+            waiting: Mutex::default(),
+            metrics,
+        }
+    }
+
+    /// Observes a Node of the list at the start.
+    fn observe_listed(&self, node: &NodeView) {
+        let found = self.allocator.lock().observe_listed(node);
+        self.found(&node.name, found);
+    }
+
+    /// Observes the Pod CIDRs of the Node as the store has it now: two threads may call the handlers of
+    /// two changes in either order. Returns whether the Node is to be reconciled: there are problems to
+    /// report, or the list at the start had another Node of the name.
+    fn observe(&self, name: &Arc<str>) -> bool {
+        let (found, is_awaited) = {
+            let mut allocator = self.allocator.lock();
+            let Some(node) = self.nodes.get(name) else {
+                return false;
+            };
+            (allocator.observe(&node), allocator.awaited(name).is_some())
+        };
+        self.found(name, found) || is_awaited
+    }
+
+    fn found(&self, name: &Arc<str>, found: Vec<PodCidrProblem>) -> bool {
+        let any = !found.is_empty();
+        if any {
+            let mut problems = self.problems.lock();
+            let problems = problems.entry(Arc::clone(name)).or_default();
+            problems.extend(found);
+        }
+        any
+    }
+
+    /// The Node is gone. Returns the Nodes that are to be tried again, since one of them may have what it had (not
+    /// I-17's wait).
+    fn forget(&self, name: &str, uid: &str) -> Vec<Arc<str>> {
+        self.problems.lock().remove(name);
+        let next = self.waiting.lock().leave(name);
+        let released = {
+            let mut allocator = self.allocator.lock();
+            let before: Vec<_> = allocator.sizes().collect();
+            allocator.forget(name, uid);
+            self.metrics.released(&before, allocator.sizes())
+        };
+        let mut waiting = self.waiting.lock();
+        let freed = released.then(|| waiting.next()).flatten();
+        next.into_iter()
+            .chain(freed)
+            .chain(waiting.refused())
+            .collect()
+    }
+}
+
+/// Subscribes the loop to `nodes`. Queue name and back-off are upstream's (I-10).
+pub fn subscribe(
+    nodes: &Store<NodeView>,
+    metrics: &QueueMetrics,
+) -> LoopInputs<Arc<str>, IpamState> {
+    let inputs = LoopInputs::new("cidrallocator_node", Backoff::default(), metrics);
+    let LoopInputs { queue, state } = inputs.clone();
+    nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
+        Change::Added(node) => seen(&queue, &state, node, origin),
+        Change::Updated(old, node) => {
+            // A heartbeat does not bring the next try of a Node forward.
+            let is_other = origin == Origin::List
+                || (&old.pod_cidrs, &old.provider_id) != (&node.pod_cidrs, &node.provider_id)
+                || old.is_paused() != node.is_paused();
+            if is_other {
+                seen(&queue, &state, node, origin);
+            }
+        }
+        Change::Deleted(node) => {
+            queue.remove(&node.name);
+            if let Some(state) = state.current() {
+                queue.add_all(state.forget(&node.name, &node.uid), Priority::Fresh);
+            }
+        }
+    });
+    inputs
+}
+
+fn seen(queue: &Queue<Arc<str>>, state: &TermState<IpamState>, node: &NodeView, origin: Origin) {
+    let is_due = state
+        .current()
+        .is_some_and(|state| state.observe(&node.name));
+    if is_due || node.pod_cidrs.is_empty() {
+        queue.add(Arc::clone(&node.name), origin.priority());
+    }
+}
+
+impl NodeIpam {
+    /// The loop over the keys of `inputs`, for one lease term.
+    pub fn new(
+        mut parts: IpamParts,
+        inputs: &LoopInputs<Arc<str>, IpamState>,
+        term: &Term,
+    ) -> Self {
+        parts.api = parts.api.fenced(term.fence.clone());
+        parts.provider = parts.provider.fenced(term.fence.clone());
+        let writes = match parts.write_limit {
+            Some(limit) => parts.api.clone().limited(limit),
+            None => parts.api.clone(),
+        };
+        let state = IpamState::new(
+            Arc::clone(&parts.nodes),
+            parts.allocator.clone(),
+            parts.metrics.clone(),
+        );
+        Self {
+            writer: NodeWriter::new(writes, Arc::clone(&parts.nodes)),
+            writing: Semaphore::new(WRITERS),
+            state: Arc::new(state),
+            queue: inputs.queue.clone(),
+            parts,
+            repeats: Repeats::default(),
+        }
+    }
+
+    /// Observes all Nodes as the API server has them now: the store may be older than the last write of
+    /// another leader. Tried again until it succeeds.
+    async fn list(&self) {
+        while let Err(error) = self.list_once().await {
+            warn!(%error, "Pod CIDRs of all Nodes cannot be listed; none is allocated until then");
+            sleep(LIST_RETRY).await;
+        }
+    }
+
+    async fn list_once(&self) -> Result<(), outrigger_kubernetes::error::ApiError> {
+        let mut token = String::new();
+        loop {
+            let each = |item: Item<NodeView>| match item {
+                Item::Decoded(node) => self.state.observe_listed(&node),
+                Item::Undecodable(node) => warn!(
+                    node = node.key,
+                    error = node.cause,
+                    "Node cannot be decoded: its Pod CIDRs are not known, and may be given to another"
+                ),
+            };
+            let api = &self.parts.api;
+            let page = api.list(nodes::COLLECTION, PAGE, &token, each).await?;
+            token = page.r#continue;
+            if token.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sets the gauges. Never returns.
+    async fn measure(&self) {
+        loop {
+            self.parts
+                .metrics
+                .sizes(self.state.allocator.lock().sizes());
+            sleep(GAUGES).await;
+        }
+    }
+}
+
+impl ControlLoop for NodeIpam {
+    type Key = Arc<str>;
+    type State = IpamState;
+
+    const NAME: &'static str = NAME;
+    const NEEDS_PROVIDER: bool = false;
+
+    fn state(&self) -> &Arc<IpamState> {
+        &self.state
+    }
+
+    /// The store, and a list of this lease term (I-7).
+    async fn ready(&self) {
+        self.parts.nodes.synced().await;
+        if self.state.allocator.lock().asks_provider() {
+            let without = || {
+                warn!(
+                    "nodes get no Pod CIDR: the provider allocates none \
+                     (InstancesCapability.allocates_pod_cidrs), but --cidr-allocator-type is CloudAllocator"
+                );
+                info!("Skipping {NAME:?}");
+            };
+            self.parts.provider.allocating_pod_cidrs(without).await;
+        }
+        self.list().await;
+    }
+
+    fn begin(self: &Arc<Self>) -> Vec<Task> {
+        for node in self.parts.nodes.all() {
+            let is_due = self.state.observe(&node.name);
+            if is_due || node.pod_cidrs.is_empty() {
+                self.queue.add(Arc::clone(&node.name), Priority::Bulk);
+            }
+        }
+        // Deleted since the list, or not in the store yet.
+        for name in self.state.allocator.lock().all_awaited() {
+            self.queue.add(Arc::clone(name), Priority::Bulk);
+        }
+        for name in self.state.problems.lock().keys() {
+            self.queue.add(Arc::clone(name), Priority::Bulk);
+        }
+        let this = Arc::clone(self);
+        vec![("gauges", async move { this.measure().await }.boxed())]
+    }
+
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
+        self.sync(name).await
+    }
+}

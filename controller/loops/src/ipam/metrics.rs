@@ -1,0 +1,155 @@
+//! Metrics of the node-ipam loop: upstream's (M-40 to M-44), and how many CIDRs are left.
+
+use std::sync::atomic::AtomicU64;
+
+use outrigger_core::{cidr::Cidr, ipam::pool::PoolSize};
+use prometheus_client::{
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+type OfPool = [(&'static str, String); 1];
+type OfReason = [(&'static str, &'static str); 1];
+
+/// `node_ipam_controller_*` and what we count besides.
+#[derive(Clone, Debug)]
+pub struct IpamMetrics {
+    allocations: Family<OfPool, Counter>,
+    releases: Family<OfPool, Counter>,
+    max: Family<OfPool, Gauge>,
+    usage: Family<OfPool, Gauge<f64, AtomicU64>>,
+    free: Family<OfPool, Gauge>,
+    tries: Family<OfPool, Histogram, fn() -> Histogram>,
+    problems: Family<OfReason, Counter>,
+}
+
+fn tries() -> Histogram {
+    Histogram::new(exponential_buckets(1.0, 5.0, 5))
+}
+
+fn of(range: Cidr) -> OfPool {
+    [("clusterCIDR", range.to_string())]
+}
+
+fn gauge(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+impl IpamMetrics {
+    /// Registers the families.
+    pub fn register(registry: &mut Registry) -> Self {
+        let this = Self {
+            allocations: Family::default(),
+            releases: Family::default(),
+            max: Family::default(),
+            usage: Family::default(),
+            free: Family::default(),
+            tries: Family::new_with_constructor(tries),
+            problems: Family::default(),
+        };
+        registry.register(
+            "node_ipam_controller_cidrset_cidrs_allocations",
+            "Pod CIDRs that were allocated and written",
+            this.allocations.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cidrset_cidrs_releases",
+            "Pod CIDRs that became free",
+            this.releases.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cirdset_max_cidrs",
+            "Pod CIDRs that Nodes can have at most",
+            this.max.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cidrset_usage_cidrs",
+            "Fraction of the Pod CIDRs that are in use",
+            this.usage.clone(),
+        );
+        registry.register(
+            "outrigger_node_ipam_free_cidrs",
+            "Pod CIDRs that are left",
+            this.free.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cidrset_allocation_tries_per_request",
+            "Pod CIDRs looked at for one allocation",
+            this.tries.clone(),
+        );
+        registry.register(
+            "outrigger_node_ipam_problems",
+            "Pod CIDRs of Nodes that are reported, by reason of the event",
+            this.problems.clone(),
+        );
+        this
+    }
+
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn sample(&self) {
+        let Some(range) = Cidr::parse("10.0.0.0/16") else {
+            return;
+        };
+        let size = |free| (range, PoolSize { total: 256, free });
+        self.allocated(&["10.0.1.0/24".into()], [size(255)].into_iter());
+        self.released(&[size(255)], [size(256)].into_iter());
+        self.sizes([size(256)].into_iter());
+        self.problem("DuplicatePodCIDR");
+    }
+
+    /// One CIDR of each pool was written to a Node.
+    pub(super) fn allocated(
+        &self,
+        cidrs: &[Box<str>],
+        pools: impl Iterator<Item = (Cidr, PoolSize)>,
+    ) {
+        let cidrs: Vec<_> = cidrs.iter().filter_map(|cidr| Cidr::parse(cidr)).collect();
+        for (range, _) in pools.filter(|(range, _)| cidrs.iter().any(|cidr| range.contains(*cidr)))
+        {
+            self.allocations.get_or_create(&of(range)).inc();
+            // The next free one is found without a look at others.
+            self.tries.get_or_create(&of(range)).observe(1.0);
+        }
+    }
+
+    /// Counts the CIDRs that are free now and were not. Returns whether there are any.
+    pub(super) fn released(
+        &self,
+        before: &[(Cidr, PoolSize)],
+        now: impl Iterator<Item = (Cidr, PoolSize)>,
+    ) -> bool {
+        let mut any = false;
+        for ((range, now), (_, before)) in now.zip(before) {
+            let freed = now.free.saturating_sub(before.free);
+            if freed > 0 {
+                any = true;
+                self.releases.get_or_create(&of(range)).inc_by(freed);
+            }
+        }
+        any
+    }
+
+    /// How full the pools are.
+    pub(super) fn sizes(&self, pools: impl Iterator<Item = (Cidr, PoolSize)>) {
+        for (range, size) in pools {
+            self.max.get_or_create(&of(range)).set(gauge(size.total));
+            let own = [("cluster_cidr", range.to_string())];
+            self.free.get_or_create(&own).set(gauge(size.free));
+            let used = size.total.saturating_sub(size.free);
+            #[expect(clippy::cast_precision_loss, reason = "a fraction for a graph")]
+            let usage = used as f64 / size.total.max(1) as f64;
+            self.usage.get_or_create(&of(range)).set(usage);
+        }
+    }
+
+    /// A problem was reported.
+    pub(super) fn problem(&self, reason: &'static str) {
+        self.problems.get_or_create(&[("reason", reason)]).inc();
+    }
+}

@@ -1,0 +1,397 @@
+//! The loop hosted by the fixture.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use outrigger_core::{
+    cidr::Cidr,
+    ipam::{Allocator, pool::Pool},
+    node::instance::Lookup,
+};
+use outrigger_provider_mock::{ProviderOptions, instances::PodCidrRange};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{COMPONENT, IpamMetrics, IpamParts, NodeIpam, subscribe};
+use crate::{
+    fixture::{Fixture, Setup, cloud},
+    node::OnLookup,
+};
+use outrigger_kubernetes::fixture::{POLICY, node};
+use outrigger_runtime::fixture::Warnings;
+
+mod waiting;
+
+fn from_pool(range: &str, prefix_len: u8) -> Allocator {
+    let range = Cidr::parse(range).unwrap();
+    Allocator::from_pools(vec![Pool::new(range, prefix_len, &[]).unwrap()])
+}
+
+/// The loop in its first lease term; `nodes` are there before.
+async fn begun(allocator: Allocator, nodes: impl IntoIterator<Item = Value>) -> Fixture {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, allocator);
+    for node in nodes {
+        fixture.register(node);
+    }
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    fixture
+}
+
+fn host(fixture: &mut Fixture, allocator: Allocator) {
+    host_with(fixture, allocator, Arc::new(|_, _| ()));
+}
+
+/// Hosts the loop; `on_lookup` receives the instances that it finds.
+fn host_with(fixture: &mut Fixture, allocator: Allocator, on_lookup: OnLookup) {
+    let inputs = subscribe(&fixture.nodes, &fixture.queues);
+    let parts = IpamParts {
+        api: fixture.api.clone(),
+        write_limit: Some(Duration::from_secs(4)),
+        nodes: Arc::clone(&fixture.nodes),
+        provider: fixture.provider.clone(),
+        events: fixture.recorder(COMPONENT),
+        on_lookup,
+        allocator,
+        metrics: IpamMetrics::register(&mut fixture.registry),
+    };
+    fixture.host(inputs.clone(), move |term| {
+        NodeIpam::new(parts.clone(), &inputs, term)
+    });
+}
+
+fn named(count: usize) -> impl Iterator<Item = Value> {
+    (0..count).map(|n| node(&format!("n{n}")))
+}
+
+fn with_cidr(name: &str, cidr: &str) -> Value {
+    let mut node = node(name);
+    node["spec"]["podCIDR"] = cidr.into();
+    node["spec"]["podCIDRs"] = json!([cidr]);
+    node
+}
+
+fn cidrs(fixture: &Fixture, name: &str) -> Vec<String> {
+    let spec = &fixture.live(name)["spec"];
+    let all = spec["podCIDRs"].as_array().into_iter().flatten();
+    let all: Vec<_> = all.map(|cidr| cidr.as_str().unwrap().to_owned()).collect();
+    assert_eq!(spec["podCIDR"].as_str(), all.first().map(String::as_str));
+    all
+}
+
+/// I-10, I-12, I-14.
+#[tokio::test(start_paused = true)]
+async fn every_node_gets_a_cidr_of_its_own() {
+    let fixture = begun(from_pool("10.0.0.0/16", 24), named(40)).await;
+    fixture.register(node("late"));
+    fixture.settle().await;
+    let names = (0..40).map(|n| format!("n{n}")).chain(["late".to_owned()]);
+    let all: BTreeSet<_> = names.flat_map(|name| cidrs(&fixture, &name)).collect();
+    assert_eq!(all.len(), 41, "{all:?}");
+    assert_eq!(fixture.api_writes().len(), 41);
+    assert!(
+        fixture
+            .metrics()
+            .contains(r#"outrigger_node_ipam_free_cidrs{cluster_cidr="10.0.0.0/16"} 215"#)
+    );
+}
+
+/// I-7: a lease term begins with the CIDRs that all Nodes have, those that the store has not seen yet too.
+#[tokio::test(start_paused = true)]
+async fn a_write_of_the_last_leader_that_the_store_lacks_is_respected() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    fixture.register(node("n0"));
+    fixture.register(node("n1"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.cluster.change_node("n0", |node| {
+        node["spec"]["podCIDR"] = "10.0.1.0/24".into();
+        node["spec"]["podCIDRs"] = json!(["10.0.1.0/24"]);
+    });
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.1.0/24"]);
+    assert_eq!(cidrs(&fixture, "n1"), ["10.0.0.0/24"]);
+    assert_eq!(fixture.api_writes(), ["PATCH /api/v1/nodes/n1"]);
+}
+
+/// I-7, I-17: the store never shows a Node of the list.
+#[tokio::test(start_paused = true)]
+async fn the_cidr_of_a_node_deleted_since_the_list_is_free() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/24", 24));
+    fixture.cluster.create_node(with_cidr("n0", "10.0.0.0/24"));
+    fixture.register(node("n1"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n1"), [""; 0]);
+    fixture.cluster.delete_node("n0");
+    for _ in 0..3 {
+        fixture.settle().await;
+    }
+    assert_eq!(cidrs(&fixture, "n1"), ["10.0.0.0/24"]);
+}
+
+/// I-7, where the Node that the store still shows is gone already.
+#[tokio::test(start_paused = true)]
+async fn a_node_made_again_before_the_list_keeps_its_cidr() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/23", 24));
+    fixture.register(node("n0"));
+    fixture.register(node("n1"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.cluster.change_node("n0", |node| {
+        node["metadata"]["uid"] = "another".into();
+        node["spec"]["podCIDR"] = "10.0.0.0/24".into();
+        node["spec"]["podCIDRs"] = json!(["10.0.0.0/24"]);
+    });
+    fixture.begin_term();
+    fixture.settle().await;
+    // A late change of the Node that is gone.
+    let mut late = node("n0");
+    late["metadata"]["resourceVersion"] = "1".into();
+    late["metadata"]["labels"] =
+        json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
+    fixture.observe(late);
+    fixture.settle().await;
+    fixture.register(node("n2"));
+    fixture.settle().await;
+    assert_eq!(fixture.events(), ["CIDRNotAvailable"]);
+    fixture.refresh("n0");
+    fixture.settle().await;
+    let all = ["n0", "n1", "n2"].map(|name| cidrs(&fixture, name));
+    assert_eq!(all, [&["10.0.0.0/24"][..], &["10.0.1.0/24"], &[]]);
+}
+
+/// Another writer sets Pod CIDRs right before ours: the API server keeps the first.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_got_cidrs_meanwhile_keeps_them() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    fixture.cluster.before_next_patch(|node| {
+        node["spec"]["podCIDR"] = "10.0.7.0/24".into();
+        node["spec"]["podCIDRs"] = json!(["10.0.7.0/24"]);
+    });
+    fixture.register(node("n0"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    fixture.register(node("n1"));
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.7.0/24"]);
+    assert_eq!(cidrs(&fixture, "n1"), ["10.0.1.0/24"]);
+    // The write that was refused, and no other.
+    let writes = ["n0", "n1"].map(|name| format!("PATCH /api/v1/nodes/{name}"));
+    assert_eq!(fixture.api_writes(), writes);
+}
+
+/// I-13, Q-18: one event for the whole wait. I-17: a deletion lets the Node that waits have the CIDR.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_waits_gets_the_cidr_of_a_deleted_one() {
+    let warnings = Warnings::listen();
+    let fixture = begun(from_pool("10.0.0.0/31", 32), named(2)).await;
+    fixture.register(node("waits"));
+    fixture.settle().await;
+    assert_eq!(fixture.events(), ["CIDRNotAvailable"]);
+    assert_eq!(warnings.with("10.0.0.0/31").len(), 1);
+    let freed = cidrs(&fixture, "n0");
+    fixture.vanish("n0");
+    // At once: the next try by back-off is some seconds away.
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(cidrs(&fixture, "waits"), freed);
+    assert_eq!(fixture.events(), ["CIDRNotAvailable"]);
+}
+
+/// Q-17: Pod CIDRs that make no sense are reported, and every other Node is served.
+#[tokio::test(start_paused = true)]
+async fn wrong_cidrs_of_a_node_are_reported_once_and_stop_nothing() {
+    let wrong = [
+        with_cidr("garbage", "no-cidr"),
+        with_cidr("outside", "192.168.0.0/24"),
+        with_cidr("first", "10.0.0.0/24"),
+        with_cidr("second", "10.0.0.0/24"),
+    ];
+    let fixture = begun(from_pool("10.0.0.0/16", 24), wrong).await;
+    fixture.register(node("n0"));
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.1.0/24"]);
+    let mut events = fixture.events();
+    events.sort();
+    assert_eq!(
+        events,
+        ["DuplicatePodCIDR", "InvalidPodCIDR", "InvalidPodCIDR"]
+    );
+    // The CIDR of two Nodes is free when both are gone.
+    fixture.vanish("first");
+    fixture.register(node("n1"));
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n1"), ["10.0.2.0/24"]);
+    // Another writer's, later.
+    fixture.register(with_cidr("third", "10.0.2.0/24"));
+    fixture.settle().await;
+    assert_eq!(fixture.events().last().unwrap(), "DuplicatePodCIDR");
+    assert_eq!(fixture.events().len(), 4);
+}
+
+/// I-16: a failed write is an event of the Node, and the Node keeps what was allocated to it.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fails_is_repeated_with_the_same_cidr() {
+    // The API server has too much to do: no event besides.
+    for (code, events) in [(500, 2), (429, 0)] {
+        let mut fixture = Fixture::new(Setup::default());
+        host(&mut fixture, from_pool("10.0.0.0/16", 24));
+        fixture.cluster.refuse("/nodes/n0", code, 2);
+        fixture.register(node("n0"));
+        fixture.nodes.finish_list(|_| true);
+        fixture.begin_term();
+        fixture.settle().await;
+        assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
+        assert_eq!(fixture.events(), vec!["CIDRAssignmentFailed"; events]);
+        let is_patch = |write: &&String| *write == "PATCH /api/v1/nodes/n0";
+        assert_eq!(fixture.api_writes().iter().filter(is_patch).count(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_a_policy_refuses_backs_off_and_names_the_policy() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    fixture.cluster.refuse("/nodes/n0", 422, usize::MAX);
+    fixture.register(node("n0"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    let mut tries = fixture.api_writes();
+    tries.retain(|write| write == "PATCH /api/v1/nodes/n0");
+    assert!((2..=5).contains(&tries.len()), "{tries:?}");
+    let said = fixture.cluster.event_messages();
+    let expected = format!("Node n0 status is now: CIDRAssignmentFailed: {POLICY}");
+    assert_eq!(said.first(), Some(&expected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_does_not_bring_the_next_try_forward() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    fixture.cluster.refuse("/nodes/n0", 429, 100);
+    fixture.register(node("n0"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    let before = fixture.api_writes();
+    for _ in 0..10 {
+        fixture.cluster.change_node("n0", |_| {});
+        fixture.refresh("n0");
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(fixture.api_writes(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_node_gets_no_cidr_until_it_is_released() {
+    let mut paused = node("n0");
+    paused["metadata"]["labels"] =
+        json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
+    let fixture = begun(from_pool("10.0.0.0/16", 24), [paused]).await;
+    assert_eq!(fixture.api_writes(), [""; 0]);
+    fixture.cluster.change_node("n0", |node| {
+        node["metadata"]["labels"] = json!({});
+    });
+    fixture.refresh("n0");
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
+}
+
+/// A cloud that takes 1 s to name the Pod CIDRs of any instance, and the loop.
+fn allocating_cloud() -> Fixture {
+    let mut fixture = slow_cloud();
+    host(&mut fixture, Allocator::from_provider());
+    fixture
+}
+
+fn slow_cloud() -> Fixture {
+    let range = PodCidrRange::new("10.9.0.0/16".parse().unwrap(), 24).unwrap();
+    Fixture::new(Setup {
+        cloud: cloud(|config| {
+            config.synthesize = true;
+            config.latency = Duration::from_secs(1);
+            config.pod_cidrs = vec![range];
+        }),
+        provider: ProviderOptions {
+            max_batch_size: 100,
+            ..ProviderOptions::default()
+        },
+        ..Setup::default()
+    })
+}
+
+/// It contradicts an absence, whichever loop asked.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_found_counts_for_the_brake_on_deletion() {
+    let mut fixture = slow_cloud();
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let overhears = Arc::clone(&found);
+    let on_lookup: OnLookup = Arc::new(move |node, lookup| {
+        assert!(matches!(lookup, Lookup::Found(_)), "{lookup:?}");
+        overhears.lock().push(node.name.to_string());
+    });
+    host_with(&mut fixture, Allocator::from_provider(), on_lookup);
+    named(2).for_each(|node| fixture.register(node));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    // The provider has been asked about a Node that is gone when it answers.
+    sleep(Duration::from_millis(500)).await;
+    fixture.vanish("n0");
+    fixture.settle().await;
+    assert_eq!(*found.lock(), ["n1"]);
+}
+
+/// I-20 is overruled. Lookups leave in full batches: none waits for a permit to write.
+#[tokio::test(start_paused = true)]
+async fn the_provider_is_asked_for_pod_cidrs_in_full_batches() {
+    let fixture = allocating_cloud();
+    named(200).for_each(|node| fixture.register(node));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    let names = (0..200).map(|n| format!("n{n}"));
+    let all: BTreeSet<_> = names.flat_map(|name| cidrs(&fixture, &name)).collect();
+    assert_eq!(all.len(), 200, "{all:?}");
+    assert_eq!(fixture.calls("BatchGetInstances"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_a_node_that_is_another_by_then_is_not_used() {
+    let fixture = allocating_cloud();
+    named(2).for_each(|node| fixture.register(node));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    // The provider has been asked, and has not answered.
+    sleep(Duration::from_millis(500)).await;
+    fixture.cluster.change_node("n0", |node| {
+        node["metadata"]["uid"] = "another".into();
+    });
+    fixture.cluster.change_node("n1", |node| {
+        node["spec"]["podCIDR"] = "10.7.0.0/24".into();
+        node["spec"]["podCIDRs"] = json!(["10.7.0.0/24"]);
+    });
+    fixture.refresh("n0");
+    fixture.refresh("n1");
+    fixture.settle().await;
+    assert_eq!(fixture.calls("BatchGetInstances"), 2);
+    assert_eq!(cidrs(&fixture, "n0").len(), 1);
+    assert_eq!(fixture.api_writes(), ["PATCH /api/v1/nodes/n0"]);
+}
+
+/// A standby fills its queue only; the next lease term begins with what is there.
+#[tokio::test(start_paused = true)]
+async fn a_fenced_process_writes_nothing_more() {
+    let fixture = begun(from_pool("10.0.0.0/16", 24), []).await;
+    fixture.fence();
+    fixture.register(node("n0"));
+    fixture.settle().await;
+    assert_eq!(fixture.api_writes(), [""; 0]);
+}

@@ -1,0 +1,20 @@
+//! The loops that keep a cloud and a cluster in sync: nodes, their lifecycle, Services, routes and Pod CIDRs.
+//!
+//! ```text
+//!  store ─► event handlers ─► queue ─► control_loop ─► loop ─► core: plan ─► a call to the provider, a write to the API server
+//! ```
+//!
+//! A loop decides nothing itself: `outrigger-core` does, and the loop carries it out.
+
+pub mod control_loop;
+pub mod ipam;
+pub mod lifecycle;
+pub mod node;
+mod node_effects;
+pub mod not_managed;
+pub mod route;
+pub mod service;
+
+#[cfg(any(test, feature = "fixture"))]
+#[doc(hidden)]
+pub mod fixture;

@@ -1,0 +1,222 @@
+//! Carries out the decision about one node.
+
+use std::sync::Arc;
+
+use outrigger_core::{
+    effects::RawEffects,
+    error_class::ErrorClass,
+    node::{
+        NodeView, Ready,
+        brake::{DeletionRefusal, Release},
+        lifecycle::{self, Deletion, LifecycleAction, Withheld},
+    },
+};
+use tracing::{debug, info, warn};
+
+use super::NodeLifecycle;
+use outrigger_kubernetes::{
+    error::ApiError,
+    events::{EventType, ObjectRef},
+    nodes::Write,
+};
+use outrigger_runtime::queue::Outcome;
+
+/// It was not done; why is in the log, and when to try again is here.
+pub(super) struct Failed(pub(super) Outcome);
+
+impl NodeLifecycle {
+    pub(super) async fn act(
+        &self,
+        node: &Arc<NodeView>,
+        boot_id: &str,
+        action: LifecycleAction,
+    ) -> Result<(), Failed> {
+        // A last look may still withhold a deletion.
+        if !matches!(
+            action,
+            LifecycleAction::Withhold(_) | LifecycleAction::Delete(_)
+        ) {
+            self.state.withheld.lock().remove(&node.name);
+        }
+        match action {
+            LifecycleAction::Keep => Ok(()),
+            LifecycleAction::AddShutdownTaint(_) => self.add_shutdown_taint(node).await,
+            LifecycleAction::Delete(deletion) => self.delete(node, &deletion).await,
+            LifecycleAction::Withhold(why) => {
+                self.withhold(node, &why);
+                Ok(())
+            }
+            LifecycleAction::NotManaged { reason } => {
+                let nodes = &self.parts.nodes;
+                self.parts
+                    .not_managed
+                    .remember(nodes, node, boot_id, &reason);
+                Ok(())
+            }
+            LifecycleAction::Inconclusive(why) => {
+                self.parts.metrics.doubted(why.as_str());
+                debug!(node = &*node.name, reason = %why, "node is kept");
+                Ok(())
+            }
+        }
+    }
+
+    /// L-10, L-12.
+    async fn add_shutdown_taint(&self, node: &Arc<NodeView>) -> Result<(), Failed> {
+        let addition = |node: &NodeView| -> Result<_, ApiError> {
+            let wanted = node.ready != Ready::True && !node.is_paused();
+            Ok(wanted
+                .then(|| lifecycle::shutdown_addition(node))
+                .flatten()
+                .map(Write::Taint))
+        };
+        // Never closed.
+        let _permit = self.writing.acquire().await;
+        match self.writer.settle(Arc::clone(node), addition).await {
+            Ok(_) => {
+                info!(
+                    node = &*node.name,
+                    "node has the shutdown taint: its instance is stopped"
+                );
+                Ok(())
+            }
+            Err(error) => Err(self.failed(&node.name, "add the shutdown taint", &error)),
+        }
+    }
+
+    /// L-3.
+    pub(super) async fn remove_shutdown_taint(&self, node: Arc<NodeView>) -> Outcome {
+        let name = Arc::clone(&node.name);
+        let removal = |node: &NodeView| -> Result<_, ApiError> {
+            let wanted = node.ready == Ready::True && !node.is_paused();
+            Ok(wanted
+                .then(|| lifecycle::shutdown_removal(node))
+                .flatten()
+                .map(Write::Node))
+        };
+        let _permit = self.writing.acquire().await;
+        match self.writer.settle(node, removal).await {
+            Ok(_) => {
+                info!(
+                    node = &*name,
+                    "node is ready again; the shutdown taint is gone"
+                );
+                Outcome::Done
+            }
+            Err(error) => {
+                let Failed(retry) = self.failed(&name, "remove the shutdown taint", &error);
+                retry
+            }
+        }
+    }
+
+    /// L-7, L-8.
+    async fn delete(&self, node: &NodeView, deletion: &Deletion) -> Result<(), Failed> {
+        let name = &*node.name;
+        let trouble = match deletion.release {
+            Release::Person => None,
+            Release::WithinLimit | Release::SecondLook => self.parts.provider.trouble().await,
+        };
+        let _permit = self.writing.acquire().await;
+        let look = {
+            let lifecycle = self.state.lifecycle.lock();
+            lifecycle.last_look(node, deletion, trouble)
+        };
+        if let Err(why) = look {
+            self.withhold(node, &why);
+            return Ok(());
+        }
+        let message =
+            format!("Deleting node {name} because it does not exist in the cloud provider");
+        self.event(node, EventType::Normal, "DeletingNode", message);
+        match self.writer.delete(name, deletion).await {
+            Ok(()) => {
+                let now = self.state.clock.now();
+                self.state.lifecycle.lock().deleted(now, node);
+                let release = deletion.release.as_str();
+                self.parts.metrics.deleted(release);
+                info!(
+                    node = name,
+                    provider_id = &*node.provider_id,
+                    release,
+                    "node deleted: it does not exist in the cloud provider"
+                );
+                Ok(())
+            }
+            // It is not what it was: what it is now is asked about anew.
+            Err(error) if error.class() == ErrorClass::Conflict => {
+                debug!(node = name, %error, "node not deleted, since it has changed");
+                Err(Failed(Outcome::Retry))
+            }
+            Err(error) => {
+                let message = format!("Failed deleting node {name}: {error}");
+                self.event(node, EventType::Warning, "DeletingNodeFailed", message);
+                Err(self.failed(name, "delete the node", &error))
+            }
+        }
+    }
+
+    /// Writes the effects of the provider's answer about `asked`. Where that fails, the next answer has them
+    /// again.
+    pub(super) async fn write_effects(&self, asked: &NodeView, effects: RawEffects) {
+        let node = self.parts.nodes.get(&asked.name);
+        let node = node.filter(|node| node.uid == asked.uid);
+        if node.is_some_and(|node| self.effects.observe(&node, effects))
+            && let Err(error) = self.effects.write(&asked.name).await
+        {
+            self.effects.forget(&asked.name);
+            self.failed(&asked.name, "write effects of the provider", &error);
+        }
+    }
+
+    /// Logs that the API server did not take a write; the same cause once for many nodes.
+    fn failed(&self, node: &str, doing: &str, error: &ApiError) -> Failed {
+        let class = error.class().as_str();
+        if let Some(others) = self.repeats.due(&error.cause()) {
+            warn!(node, class, write = doing, others, %error, "node not written");
+        } else {
+            debug!(node, class, write = doing, %error, "node not written");
+        }
+        Failed(error.retry())
+    }
+
+    /// Says once why a node stays that has no machine, and again when the reason is another.
+    fn withhold(&self, node: &NodeView, why: &Withheld) {
+        let label = why.as_str();
+        let mut withheld = self.state.withheld.lock();
+        let said = withheld.insert(Arc::clone(&node.name), label) == Some(label);
+        drop(withheld);
+        if said {
+            return;
+        }
+        self.parts.metrics.withheld(label);
+        let expected = matches!(
+            why,
+            Withheld::Young { .. } | Withheld::Refused(DeletionRefusal::LookAgain { .. })
+        );
+        if expected {
+            debug!(
+                node = &*node.name,
+                reason = %why,
+                "node not deleted yet, though its instance does not exist"
+            );
+            return;
+        }
+        warn!(
+            node = &*node.name,
+            provider_id = &*node.provider_id,
+            reason = %why,
+            "node not deleted, though its instance does not exist"
+        );
+        let message = format!(
+            "Not deleting node {}, which does not exist in the cloud provider: {why}",
+            node.name
+        );
+        self.event(node, EventType::Warning, "NodeDeletionWithheld", message);
+    }
+
+    fn event(&self, node: &NodeView, kind: EventType, reason: &'static str, message: String) {
+        let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
+        self.parts.events.event(&object, kind, reason, message);
+    }
+}

@@ -1,0 +1,147 @@
+//! Metrics of the cloud-node-lifecycle loop: upstream's (M-20, M-21), and those of the brake.
+
+use std::time::Duration;
+
+use outrigger_core::node::{brake::Counts, instance::Lookup};
+use prometheus_client::{
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+use outrigger_provider_client::Error;
+
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+
+/// `cloud_node_lifecycle_controller_*` and what we count besides.
+#[derive(Clone, Debug)]
+pub struct LifecycleMetrics {
+    durations: Histogram,
+    calls: Family<Labels<2>, Counter>,
+    deletions: Family<Labels<1>, Counter>,
+    withheld: Family<Labels<1>, Counter>,
+    doubts: Family<Labels<1>, Counter>,
+    counts: Family<Labels<1>, Gauge>,
+    limit: Gauge<f64, std::sync::atomic::AtomicU64>,
+    braked: Gauge,
+}
+
+impl LifecycleMetrics {
+    /// Registers the families.
+    pub fn register(registry: &mut Registry) -> Self {
+        let this = Self {
+            durations: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
+            calls: Family::default(),
+            deletions: Family::default(),
+            withheld: Family::default(),
+            doubts: Family::default(),
+            counts: Family::default(),
+            limit: Gauge::default(),
+            braked: Gauge::default(),
+        };
+        registry.register(
+            "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds",
+            "Duration of one check of a node that is not ready, what was done about it included",
+            this.durations.clone(),
+        );
+        registry.register(
+            "cloud_node_lifecycle_controller_cloud_provider_calls",
+            "Number of questions to the cloud provider by operation and result",
+            this.calls.clone(),
+        );
+        registry.register(
+            "outrigger_node_deletions",
+            "Nodes that were deleted since their instance does not exist, by what released them",
+            this.deletions.clone(),
+        );
+        registry.register(
+            "outrigger_node_deletions_withheld",
+            "How often a node without an instance came to be kept, by reason",
+            this.withheld.clone(),
+        );
+        registry.register(
+            "outrigger_node_checks_doubted",
+            "Answers about nodes that are not ready that prove nothing, by reason",
+            this.doubts.clone(),
+        );
+        registry.register(
+            "outrigger_node_deletion_brake_nodes",
+            "Nodes that the brake on deletion counts, by what they are",
+            this.counts.clone(),
+        );
+        registry.register(
+            "outrigger_node_deletion_brake_limit",
+            "Absent and deleted nodes above which deletion stops",
+            this.limit.clone(),
+        );
+        registry.register(
+            "outrigger_node_deletion_braked",
+            "1 while more nodes are absent or deleted than the limit",
+            this.braked.clone(),
+        );
+        this
+    }
+
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn sample(&self) {
+        let unknown = Error::Timeout {
+            rpc: "BatchGetInstances",
+            after: Duration::from_secs(30),
+        };
+        self.asked(&Err(unknown));
+        self.deleted("confirmed");
+        self.withheld("braked");
+        self.doubted("stale");
+        self.counts.get_or_create(&[("state", "owned")]).set(1);
+    }
+
+    /// One check, from the question to the end of what was done.
+    pub(super) fn checked(&self, took: Duration) {
+        self.durations.observe(took.as_secs_f64());
+    }
+
+    /// One question about one node, which stands for upstream's questions for existence and for
+    /// power state.
+    pub(super) fn asked(&self, lookup: &Result<Lookup, Error>) {
+        let result = match lookup {
+            Ok(Lookup::Found(_) | Lookup::NotManaged { .. }) => "success",
+            Ok(Lookup::Absent { .. }) => "instance_not_found",
+            Err(Error::NotServed { .. } | Error::NotOffered { .. }) => "not_implemented",
+            Err(_) => "error",
+        };
+        let labels = [("operation", "instance_exists"), ("result", result)];
+        self.calls.get_or_create(&labels).inc();
+    }
+
+    pub(super) fn deleted(&self, release: &'static str) {
+        self.deletions.get_or_create(&[("release", release)]).inc();
+    }
+
+    pub(super) fn withheld(&self, reason: &'static str) {
+        self.withheld.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    pub(super) fn doubted(&self, reason: &'static str) {
+        self.doubts.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    pub(super) fn counted(&self, counts: &Counts) {
+        for (what, nodes) in [
+            ("owned", counts.nodes),
+            ("absent", counts.absent),
+            ("held", counts.held),
+            ("absent_while_ready", counts.absent_while_ready),
+            ("deleted", counts.deleted),
+        ] {
+            let gauge = self.counts.get_or_create_owned(&[("state", what)]);
+            gauge.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+        }
+        self.limit.set(counts.limit);
+        self.braked.set(i64::from(counts.is_braked()));
+    }
+}

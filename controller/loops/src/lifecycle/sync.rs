@@ -1,0 +1,211 @@
+//! One node: is it time to ask, what does the answer mean, when to ask again.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use outrigger_core::node::{
+    NodeView,
+    instance::Lookup,
+    lifecycle::{Check, Idle, LifecycleFacts},
+    ownership::{NodeScope, ProviderIdOwner},
+};
+use tracing::debug;
+
+use super::{NodeLifecycle, act::Failed, questions};
+use crate::not_managed::ASKED_AGAIN;
+use outrigger_provider_client::{Error, InstancesCapability, LookupAnswer, LookupPurpose};
+use outrigger_runtime::{clock::until, queue::Outcome};
+
+/// Declarations of a provider, of its handshake `generation`.
+#[derive(Debug)]
+pub(super) struct Declared {
+    generation: u64,
+    pub(super) boot_id: Box<str>,
+    instances: InstancesCapability,
+}
+
+/// Facts of all nodes together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Census {
+    /// How many are this provider's.
+    pub(super) owned: usize,
+    /// Whether one is another provider's.
+    foreign: bool,
+}
+
+impl NodeLifecycle {
+    pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
+        let Some(node) = self.parts.nodes.get(&name) else {
+            return Outcome::Done;
+        };
+        // The loop is ready once a provider serves instances.
+        let Some(declared) = self.declared() else {
+            return Outcome::Retry;
+        };
+        // Facts of all nodes together matter to answers alone.
+        let facts = self.facts(&node, &declared, Census::default());
+        let now = self.state.clock.now();
+        let check = self.state.lifecycle.lock().check(now, &node, &facts);
+        self.forget_if_gone(&node, now);
+        match check {
+            Check::Ask => self.ask(node).await,
+            Check::At(time) => Outcome::RetryAfter(until(time, now)),
+            Check::RemoveShutdownTaint(_) => self.remove_shutdown_taint(node).await,
+            Check::Idle(idle) => self.leave(&node, idle),
+        }
+    }
+
+    async fn ask(&self, asked: Arc<NodeView>) -> Outcome {
+        let began = self.state.clock.now();
+        let provider = &self.parts.provider;
+        let answer = async {
+            provider.until_instances_are_served().await?;
+            let purpose = LookupPurpose::Lifecycle;
+            Ok(provider.lookup(Arc::clone(&asked), purpose).await)
+        };
+        let is_over = || {
+            let node = self.parts.nodes.get(&asked.name);
+            node.is_none_or(|node| questions::is_over(&node))
+        };
+        let questions = &self.state.questions;
+        let Some(answer) = questions.ask(&asked.name, is_over, answer).await else {
+            // It runs again for the change that has ended it, unless that came before it began.
+            return Outcome::RetryAfter(Duration::ZERO);
+        };
+        let LookupAnswer {
+            result: lookup,
+            effects,
+        } = answer.unwrap_or_else(|error: Error| Err(error).into());
+        let Some(declared) = self.declared() else {
+            return Outcome::Retry;
+        };
+        self.parts.metrics.asked(&lookup);
+        if let Err(error) = &lookup {
+            debug!(
+                node = &*asked.name,
+                class = error.class().as_str(),
+                %error,
+                "instance of the node cannot be looked up"
+            );
+        }
+        let Some(node) = self.parts.nodes.get(&asked.name) else {
+            return Outcome::Done;
+        };
+        let census = match lookup {
+            Ok(Lookup::Absent { .. }) => self.census(&declared.instances),
+            _ => Census::default(),
+        };
+        let facts = self.facts(&node, &declared, census);
+        let now = self.state.clock.now();
+        let verdict = {
+            let mut lifecycle = self.state.lifecycle.lock();
+            lifecycle.answered(now, &node, &asked, lookup.as_ref().ok(), &facts)
+        };
+        self.forget_if_gone(&node, now);
+        let acted = self.act(&node, &declared.boot_id, verdict.action).await;
+        if acted.is_ok() {
+            let took = until(self.state.clock.now(), began);
+            self.parts.metrics.checked(took);
+        }
+        // They delay no verdict, and a Node that was deleted needs none.
+        self.write_effects(&asked, effects).await;
+        match (acted, verdict.next) {
+            (Err(Failed(retry)), _) => retry,
+            (Ok(()), Check::At(time)) => Outcome::RetryAfter(until(time, now)),
+            // The node changed, and changes come by themselves.
+            (Ok(()), Check::Ask | Check::RemoveShutdownTaint(_)) => {
+                Outcome::RetryAfter(Duration::ZERO)
+            }
+            (Ok(()), Check::Idle(idle)) => after(idle),
+        }
+    }
+
+    /// The declarations of the provider that serves instances now, or did last.
+    fn declared(&self) -> Option<Arc<Declared>> {
+        if let Some(session) = self.parts.provider.session()
+            && let Some(instances) = &session.instances
+        {
+            let known = self.declared.read().clone();
+            if let Some(known) = known.filter(|known| known.generation == session.generation) {
+                return Some(known);
+            }
+            let declared = Arc::new(Declared {
+                generation: session.generation,
+                boot_id: session.boot_id.clone(),
+                instances: instances.clone(),
+            });
+            *self.declared.write() = Some(declared);
+        }
+        self.declared.read().clone()
+    }
+
+    fn facts<'a>(
+        &'a self,
+        node: &NodeView,
+        declared: &'a Declared,
+        census: Census,
+    ) -> LifecycleFacts<'a> {
+        let instances = &declared.instances;
+        LifecycleFacts {
+            scope: NodeScope {
+                prefixes: &instances.prefixes,
+                selector: self.parts.settings.selector.as_deref(),
+                foreign_prefix_seen: census.foreign,
+            },
+            nodes: census.owned,
+            visibility_delay: instances.visibility_delay,
+            // Not the clock of the term: it may have begun with a wrong one.
+            time_of_day: Timestamp::now(),
+            not_managed: self.parts.not_managed.knows(node, &declared.boot_id),
+        }
+    }
+
+    /// Looks at all nodes: cheap, and asked for only when one is absent.
+    pub(super) fn census(&self, instances: &InstancesCapability) -> Census {
+        let selector = self.parts.settings.selector.as_deref();
+        let (mut ours, mut unset, mut foreign) = (0, 0, false);
+        self.parts
+            .nodes
+            .for_each(|node| match instances.prefixes.owner(&node.provider_id) {
+                ProviderIdOwner::Ours => ours += 1,
+                ProviderIdOwner::Foreign => foreign = true,
+                ProviderIdOwner::Unset => {
+                    unset += usize::from(selector.is_none_or(|s| s.matches(&node.labels)));
+                }
+            });
+        // Without a selector, nodes without an ID belong to no certain provider in a shared
+        // cluster.
+        let unset = if foreign && selector.is_none() {
+            0
+        } else {
+            unset
+        };
+        Census {
+            owned: ours + unset,
+            foreign,
+        }
+    }
+
+    /// The store's word that the node is gone may have come while we remembered it once more.
+    fn forget_if_gone(&self, node: &NodeView, now: Timestamp) {
+        if self.parts.nodes.get(&node.name).is_none() {
+            self.state.lifecycle.lock().removed(now, &node.name);
+        }
+    }
+
+    fn leave(&self, node: &NodeView, idle: Idle) -> Outcome {
+        self.state.withheld.lock().remove(&node.name);
+        if !matches!(idle, Idle::Ready) {
+            debug!(node = &*node.name, reason = ?idle, "node is not checked");
+        }
+        after(idle)
+    }
+}
+
+/// When a node is looked at again that is not asked about, unless it changes before.
+const fn after(idle: Idle) -> Outcome {
+    match idle {
+        Idle::NotManaged => Outcome::RetryAfter(ASKED_AGAIN),
+        Idle::Ready | Idle::BeingDeleted | Idle::Paused | Idle::Foreign => Outcome::Done,
+    }
+}

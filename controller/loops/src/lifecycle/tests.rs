@@ -1,0 +1,359 @@
+//! The loop hosted by the fixture.
+
+mod held;
+mod without_cloud;
+
+use std::{sync::Arc, time::Duration};
+
+use outrigger_core::node::{
+    brake::DeletionLimits,
+    instance::{Instance, Lookup},
+};
+use outrigger_provider_mock::{
+    ProviderOptions,
+    cloud::Clock,
+    faults::{BadAnswer, Effect, Fault, InjectedError, Method},
+    instances::{InstanceSpec, Power},
+};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::{
+    LifecycleMetrics, LifecycleParts, LifecycleSettings, NAME, NodeLifecycle, on_lookup, subscribe,
+};
+use crate::{
+    fixture::{Fixture, Setup, cloud},
+    node::OnLookup,
+    not_managed::NotManaged,
+};
+use outrigger_kubernetes::fixture::settled;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+
+/// Hosts the loop, which takes the answers that another loop overhears.
+pub(crate) fn host(fixture: &mut Fixture, limits: DeletionLimits) -> OnLookup {
+    let inputs = subscribe(&fixture.nodes, &fixture.queues);
+    let on_lookup = on_lookup(&inputs);
+    let parts = LifecycleParts {
+        api: fixture.api.clone(),
+        nodes: Arc::clone(&fixture.nodes),
+        provider: fixture.provider.clone(),
+        events: fixture.recorder(NAME),
+        settings: LifecycleSettings {
+            workers: 32,
+            selector: None,
+            limits,
+        },
+        not_managed: Arc::new(NotManaged::default()),
+        metrics: LifecycleMetrics::register(&mut fixture.registry),
+    };
+    fixture.host(inputs.clone(), move |term| {
+        NodeLifecycle::new(parts.clone(), &inputs, term)
+    });
+    on_lookup
+}
+
+/// The loop before the store has all nodes.
+fn unsynced(limits: DeletionLimits) -> Fixture {
+    let mut fixture = Fixture::new(Setup {
+        // An absence is fresh by the machine's clock.
+        cloud: cloud(|config| config.clock = Clock::Wall),
+        ..Setup::default()
+    });
+    host(&mut fixture, limits);
+    fixture.begin_term();
+    fixture
+}
+
+/// So many nodes, lost or not, with a machine each; the first `gone` machines are deleted.
+fn fleet(count: usize, ready: &str, gone: usize) -> Fixture {
+    limited(count, ready, gone, DeletionLimits::default())
+}
+
+fn limited(count: usize, ready: &str, gone: usize, limits: DeletionLimits) -> Fixture {
+    let fixture = unsynced(limits);
+    fixture.nodes.finish_list(|_| true);
+    for n in 0..count {
+        let name = format!("n{n}");
+        let spec = InstanceSpec::named(name.parse().unwrap());
+        let instance = fixture.cloud.create(spec).unwrap();
+        let id = fixture.cloud.provider_id(&instance.id);
+        if n < gone {
+            fixture.cloud.delete(&name).unwrap();
+        }
+        fixture.register(settled(&name, &id, ready));
+    }
+    fixture
+}
+
+fn left(fixture: &Fixture, count: usize) -> usize {
+    (0..count)
+        .filter(|n| fixture.exists(&format!("n{n}")))
+        .count()
+}
+
+fn taints(fixture: &Fixture, name: &str) -> String {
+    fixture.live(name)["spec"]["taints"].to_string()
+}
+
+fn says(fixture: &Fixture, name: &str, ready: &str) {
+    fixture.cluster.change_node(name, |node| {
+        node["status"]["conditions"][0]["status"] = json!(ready);
+    });
+    fixture.refresh(name);
+}
+
+fn value(fixture: &Fixture, line: &str) -> Option<f64> {
+    let metrics = fixture.metrics();
+    metrics
+        .lines()
+        .find_map(|l| l.strip_prefix(line)?.trim().parse().ok())
+}
+
+/// They come with each answer.
+#[tokio::test(start_paused = true)]
+async fn effects_on_a_lost_node_are_written_once() {
+    let mut fixture = Fixture::new(Setup {
+        provider: ProviderOptions {
+            instance_effects: true,
+            ..ProviderOptions::default()
+        },
+        ..Setup::default()
+    });
+    host(&mut fixture, DeletionLimits::default());
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    let spec = InstanceSpec::named("n0".parse().unwrap());
+    let instance = fixture.cloud.create(spec).unwrap();
+    let id = fixture.cloud.provider_id(&instance.id);
+    fixture.register(settled("n0", &id, "Unknown"));
+    fixture.asked(5).await;
+    assert_eq!(fixture.api_writes(), ["PATCH /api/v1/nodes/n0/status"]);
+    let annotations = fixture.live("n0")["metadata"]["annotations"].clone();
+    assert_eq!(
+        annotations["status.mock.example/instance"],
+        instance.id.as_str()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn l7_a_lost_node_without_a_machine_is_deleted_with_an_event_before() {
+    let fixture = fleet(10, "Unknown", 1);
+    sleep(Duration::from_secs(20)).await;
+    assert!(!fixture.exists("n0"));
+    assert_eq!(left(&fixture, 10), 9);
+    fixture.until_events(1).await;
+    let mut writes = fixture.api_writes();
+    writes.sort();
+    assert_eq!(writes, ["DELETE /api/v1/nodes/n0", "POST DeletingNode"]);
+    let deleted = r#"outrigger_node_deletions_total{release="within_limit"}"#;
+    assert_eq!(value(&fixture, deleted), Some(1.0));
+    let calls = r#"cloud_node_lifecycle_controller_cloud_provider_calls_total{operation="instance_exists",result="instance_not_found"}"#;
+    assert_eq!(value(&fixture, calls), Some(2.0));
+}
+
+/// As of a node whose newer versions cannot be decoded: its last view says that it is lost.
+#[tokio::test(start_paused = true)]
+async fn q4_a_node_of_which_only_an_old_version_is_known_is_not_deleted() {
+    let fixture = fleet(10, "Unknown", 1);
+    fixture.cluster.change_node("n0", |node| {
+        node["status"]["conditions"][0]["status"] = json!("True");
+    });
+    sleep(MINUTE).await;
+    assert!(fixture.exists("n0"));
+    fixture.refresh("n0");
+    sleep(MINUTE).await;
+    assert!(fixture.exists("n0"));
+    says(&fixture, "n0", "Unknown");
+    sleep(MINUTE).await;
+    assert_eq!(left(&fixture, 10), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l3_a_ready_node_is_never_asked_about() {
+    let fixture = fleet(10, "True", 10);
+    sleep(MINUTE * 60).await;
+    assert_eq!(left(&fixture, 10), 10);
+    assert_eq!(fixture.cloud.counters().cloud_calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn q20_no_node_is_looked_up_before_all_nodes_are_known() {
+    let fixture = unsynced(DeletionLimits::default());
+    fixture.register(settled("n0", "mock://gone", "Unknown"));
+    sleep(MINUTE * 10).await;
+    assert_eq!(fixture.cloud.counters().cloud_calls(), 0);
+    fixture.nodes.finish_list(|_| true);
+    sleep(MINUTE).await;
+    assert!(fixture.cloud.counters().cloud_calls() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l10_a_stopped_machine_taints_its_node_until_the_kubelet_is_back() {
+    let fixture = fleet(1, "Unknown", 0);
+    fixture.cloud.set_power("n0", Power::Shutdown).unwrap();
+    sleep(Duration::from_secs(10)).await;
+    assert!(taints(&fixture, "n0").contains(SHUTDOWN));
+    assert!(taints(&fixture, "n0").contains("NoSchedule"));
+    fixture.cloud.set_power("n0", Power::Running).unwrap();
+    sleep(MINUTE * 10).await;
+    assert!(taints(&fixture, "n0").contains(SHUTDOWN), "L-13");
+    fixture.refresh("n0");
+    says(&fixture, "n0", "True");
+    sleep(Duration::from_secs(1)).await;
+    assert!(!taints(&fixture, "n0").contains(SHUTDOWN));
+    // Q-19: one write on, one off, however often it was looked at.
+    assert_eq!(fixture.api_writes().len(), 2, "{:?}", fixture.api_writes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn q38_nothing_but_a_repeated_certainty_deletes() {
+    let down = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
+    let denied =
+        InjectedError::new(tonic::Code::Unauthenticated).with_reason("CREDENTIALS_INVALID");
+    for effect in [
+        Effect::Error(down),
+        Effect::Error(denied),
+        Effect::Error(InjectedError::new(tonic::Code::NotFound)),
+        Effect::Hang { duration: None },
+        Effect::BadAnswer(BadAnswer::Empty),
+        Effect::BadAnswer(BadAnswer::NotManaged),
+    ] {
+        let fixture = fleet(3, "Unknown", 0);
+        let fault = Fault::on(Method::BatchGetInstances, effect.clone());
+        fixture.cloud.inject(fault);
+        sleep(MINUTE * 30).await;
+        assert_eq!(left(&fixture, 3), 3, "{effect:?}");
+        assert_eq!(fixture.api_writes(), Vec::<String>::new(), "{effect:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn q4_a_node_that_registered_anew_meanwhile_stays() {
+    let fixture = fleet(1, "Unknown", 1);
+    fixture
+        .cluster
+        .change_node("n0", |node| node["metadata"]["uid"] = json!("another"));
+    sleep(MINUTE * 2).await;
+    assert!(fixture.exists("n0"));
+    assert!(
+        fixture
+            .api_writes()
+            .contains(&"DELETE /api/v1/nodes/n0".to_owned())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn thirty_of_a_hundred_at_once_are_held_back_and_then_deleted() {
+    let fixture = fleet(100, "Unknown", 30);
+    sleep(MINUTE * 4).await;
+    // Up to ten may go before it is known that there are so many.
+    assert_eq!(left(&fixture, 100), 100);
+    assert_eq!(value(&fixture, "outrigger_node_deletion_braked"), Some(1.0));
+    let absent = r#"outrigger_node_deletion_brake_nodes{state="absent"}"#;
+    assert_eq!(value(&fixture, absent), Some(30.0));
+    let writes = fixture.api_writes();
+    assert_eq!(writes.len(), 30, "{writes:?}");
+    assert!(
+        writes
+            .iter()
+            .all(|write| write == "POST NodeDeletionWithheld")
+    );
+    sleep(MINUTE * 4).await;
+    assert_eq!(left(&fixture, 100), 70);
+    sleep(MINUTE * 6).await;
+    assert_eq!(value(&fixture, "outrigger_node_deletion_braked"), Some(0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_all_are_gone_an_operator_must_confirm() {
+    let fixture = fleet(20, "Unknown", 20);
+    sleep(MINUTE * 60).await;
+    assert_eq!(left(&fixture, 20), 20);
+    fixture.cluster.change_node("n7", |node| {
+        node["metadata"]["labels"] =
+            json!({"outrigger.dev.node-restriction.kubernetes.io/confirm-deletion": "true"});
+    });
+    fixture.refresh("n7");
+    sleep(MINUTE * 2).await;
+    assert_eq!(left(&fixture, 20), 19);
+    assert!(!fixture.exists("n7"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_can_be_switched_off() {
+    let limits = DeletionLimits {
+        enabled: false,
+        ..DeletionLimits::default()
+    };
+    let fixture = limited(5, "False", 1, limits);
+    sleep(MINUTE * 30).await;
+    assert_eq!(left(&fixture, 5), 5);
+    let off = r#"outrigger_node_deletions_withheld_total{reason="off"}"#;
+    assert_eq!(value(&fixture, off), Some(1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_fails_is_said_and_tried_again() {
+    let fixture = fleet(5, "Unknown", 1);
+    fixture.cluster.refuse("/nodes/n0", 500, 2);
+    sleep(MINUTE * 2).await;
+    assert!(!fixture.exists("n0"));
+    let failed = fixture
+        .api_writes()
+        .iter()
+        .filter(|w| **w == "POST DeletingNodeFailed")
+        .count();
+    assert!(failed >= 1, "{:?}", fixture.api_writes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_nodes_that_stay_lost_cost_less_than_two_hundred_calls_an_hour() {
+    let fixture = fleet(3, "Unknown", 0);
+    sleep(MINUTE * 60).await;
+    let calls = fixture.cloud.counters().cloud_calls();
+    assert!((50..=200).contains(&calls), "{calls}");
+    assert_eq!(fixture.api_writes(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_or_goes_is_not_asked_about_any_more() {
+    let fixture = fleet(2, "Unknown", 0);
+    sleep(MINUTE).await;
+    says(&fixture, "n0", "True");
+    fixture.vanish("n1");
+    sleep(Duration::from_secs(1)).await;
+    fixture.cloud.take_counters();
+    sleep(MINUTE * 10).await;
+    assert_eq!(fixture.cloud.counters().cloud_calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_once_another_process_may_lead() {
+    let fixture = fleet(5, "Unknown", 1);
+    fixture.fence();
+    sleep(MINUTE * 5).await;
+    assert_eq!(left(&fixture, 5), 5);
+    assert!(
+        !fixture
+            .api_writes()
+            .iter()
+            .any(|write| write.starts_with("DELETE"))
+    );
+}
+
+/// An answer from an earlier lease term is too old to be the first of two in a row.
+#[tokio::test(start_paused = true)]
+async fn an_absence_of_an_earlier_term_does_not_count() {
+    let fixture = fleet(10, "Unknown", 1);
+    sleep(Duration::from_secs(2)).await;
+    fixture.end_term();
+    sleep(MINUTE * 60).await;
+    fixture.begin_term();
+    sleep(Duration::from_secs(2)).await;
+    assert!(fixture.exists("n0"), "asked about once in this term");
+    sleep(Duration::from_secs(20)).await;
+    assert!(!fixture.exists("n0"));
+}

@@ -1,0 +1,281 @@
+//! The cloud-node loop: takes the taint from nodes whose machine the provider knows, and keeps them
+//! in step with it (upstream's cloud-node-controller, N-1 to N-48 of `docs/upstream.md`).
+//!
+//! ```text
+//!  store ─(changed, tainted)─► queue ─► sync: lookup ─► core::node::initialize::plan ─► writes ─► event
+//!                                ▲       └ many at once, batched   └ --concurrent-node-syncs
+//!  refresh: sweeps of all ─(differs)
+//! ```
+//!
+//! RBAC: `get`, `list`, `watch`, `patch` on `nodes`; `patch` on `nodes/status`; `create`, `patch`
+//! on `events`.
+
+mod error;
+mod memory;
+mod metrics;
+mod refresh;
+mod sync;
+
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures::FutureExt;
+use outrigger_core::{
+    node::{NodeAddress, NodeView, initialize, instance::Lookup, ownership::NodeScope},
+    selector::Selector,
+};
+use tokio::sync::Semaphore;
+use tracing::warn;
+
+pub use self::{memory::CloudNodeState, metrics::NodeMetrics};
+use crate::{
+    control_loop::{ControlLoop, LoopInputs, Task, Term},
+    node_effects::NodeEffects,
+    not_managed::NotManaged,
+};
+use outrigger_kubernetes::{
+    api::Api,
+    events::Recorder,
+    nodes::NodeWriter,
+    store::{Change, Origin, Store},
+};
+use outrigger_provider_client::{InstancesCapability, Provider};
+use outrigger_runtime::{
+    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
+    telemetry::Repeats,
+};
+
+/// Name of the loop in `--controllers`, of its health check and of its events' component (N-5).
+pub const NAME: &str = "cloud-node-controller";
+
+/// The parts that the loop is made of.
+#[derive(Clone)]
+pub struct NodeParts {
+    /// Requests under the name `node-controller`.
+    pub api: Api,
+    /// All nodes.
+    pub nodes: Arc<Store<NodeView>>,
+    /// The cloud.
+    pub provider: Provider,
+    /// Events of component [`NAME`].
+    pub events: Recorder,
+    /// Flags of the loop.
+    pub settings: NodeSettings,
+    /// Nodes that the provider does not manage; shared with the lifecycle loop.
+    pub not_managed: Arc<NotManaged>,
+    /// Receives each answer about an initialised node, and each instance that is found for another: they count for
+    /// the brake.
+    pub on_lookup: OnLookup,
+    /// `node_controller_*`.
+    pub metrics: NodeMetrics,
+}
+
+/// Flags of the loop.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// `--concurrent-node-syncs`: nodes that are written at once.
+    pub workers: usize,
+    /// `--concurrent-node-status-updates`: initialised nodes that are written at once.
+    pub refreshers: usize,
+    /// `--node-status-update-frequency`: each initialised node is looked at once in this time.
+    pub refresh_period: Duration,
+    /// `--node-selector`: which nodes without a provider id are this provider's; absent: all.
+    pub selector: Option<Arc<Selector>>,
+}
+
+/// Event handler for answers about nodes.
+pub type OnLookup = Arc<dyn Fn(&NodeView, &Lookup) + Send + Sync>;
+
+/// The cloud-node loop.
+pub struct CloudNode {
+    parts: NodeParts,
+    queue: Queue<Arc<str>>,
+    writer: NodeWriter,
+    writing: Semaphore,
+    refreshing: Semaphore,
+    effects: NodeEffects,
+    state: Arc<CloudNodeState>,
+    repeats: Repeats,
+}
+
+impl fmt::Debug for CloudNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloudNode")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Subscribes the loop to `nodes`: every node that needs something is queued whenever it changes (N-3).
+/// Queue name and back-off are upstream's (N-2).
+pub fn subscribe(
+    nodes: &Store<NodeView>,
+    not_managed: Arc<NotManaged>,
+    metrics: &QueueMetrics,
+) -> LoopInputs<Arc<str>, CloudNodeState> {
+    let inputs = LoopInputs::new("Nodes", Backoff::default().with_jitter(), metrics);
+    let LoopInputs { queue, state } = inputs.clone();
+    let claim = |state: Option<Arc<CloudNodeState>>, node: &NodeView| {
+        if let Some(state) = state {
+            state.claim(node);
+        }
+    };
+    nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
+        Change::Added(node) => {
+            claim(state.current(), node);
+            if needs_something(node) {
+                queue.add(Arc::clone(&node.name), origin.priority());
+            }
+        }
+        Change::Updated(..) if origin == Origin::Write => {}
+        Change::Updated(old, node) => {
+            if old.provider_id != node.provider_id {
+                claim(state.current(), node);
+            }
+            // A write that a pause has left unfinished does not show on the Node.
+            if needs_something(node) || (old.is_paused() && !node.is_paused()) {
+                queue.add(Arc::clone(&node.name), origin.priority());
+            }
+        }
+        Change::Deleted(node) => {
+            queue.remove(&node.name);
+            if let Some(state) = state.current() {
+                // Those that were refused for what it had.
+                queue.add_all(state.forget(node), Priority::Fresh);
+            }
+            not_managed.forget(&node.name);
+        }
+    });
+    inputs
+}
+
+fn needs_something(node: &NodeView) -> bool {
+    node.is_uninitialized()
+        || initialize::reconcile(node).is_some()
+        || node.mistaken_switch().is_some()
+        || node.reported.is_some()
+}
+
+impl CloudNode {
+    /// The loop over the keys of `inputs`, for one lease term.
+    pub fn new(
+        mut parts: NodeParts,
+        inputs: &LoopInputs<Arc<str>, CloudNodeState>,
+        term: &Term,
+    ) -> Self {
+        parts.api = parts.api.fenced(term.fence.clone());
+        parts.provider = parts.provider.fenced(term.fence.clone());
+        let writer = NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes));
+        let state = Arc::new(CloudNodeState::default());
+        Self {
+            effects: NodeEffects::new(
+                parts.provider.clone(),
+                Arc::clone(&parts.nodes),
+                writer.clone(),
+                parts.events.clone(),
+                parts.settings.refreshers,
+                Arc::clone(&state.effects),
+            ),
+            writer,
+            writing: Semaphore::new(parts.settings.workers),
+            refreshing: Semaphore::new(parts.settings.refreshers),
+            parts,
+            queue: inputs.queue.clone(),
+            state,
+            repeats: Repeats::default(),
+        }
+    }
+
+    /// Whether the node may be asked about and written to: it has no other provider's id, and
+    /// without any the operator's selector selects it.
+    fn may_touch(&self, node: &NodeView, instances: &InstancesCapability) -> bool {
+        let scope = NodeScope {
+            prefixes: &instances.prefixes,
+            selector: self.parts.settings.selector.as_deref(),
+            foreign_prefix_seen: false,
+        };
+        scope.may_touch(node)
+    }
+
+    /// Makes the addresses that the cloud has said those that count. None: those of the status.
+    fn confirm(&self, node: &NodeView, said: Option<&[NodeAddress]>) {
+        let nodes = &self.parts.nodes;
+        nodes.learn(&node.name, &node.uid, |held| held.confirmed(said));
+    }
+
+    fn queue_unfinished(&self) {
+        for node in self.parts.nodes.all() {
+            if needs_something(&node) {
+                self.queue.add(Arc::clone(&node.name), Priority::Bulk);
+            }
+        }
+    }
+}
+
+impl ControlLoop for CloudNode {
+    type Key = Arc<str>;
+    type State = CloudNodeState;
+
+    const NAME: &'static str = NAME;
+
+    fn state(&self) -> &Arc<CloudNodeState> {
+        &self.state
+    }
+
+    /// The store (N-4), and all the way a provider that serves instances (N-1).
+    async fn ready(&self) {
+        self.parts.nodes.synced().await;
+        let without = || {
+            let error = "cloud provider does not support instances";
+            warn!(
+                controller = NAME,
+                error, "failed to start cloud node controller; skipping it"
+            );
+        };
+        self.parts.provider.serving_instances(without).await;
+    }
+
+    /// Another leader may have written since: only the provider IDs of the Nodes themselves count, and the addresses that
+    /// they have, until the first sweep has asked for them.
+    fn begin(self: &Arc<Self>) -> Vec<Task> {
+        self.parts.not_managed.clear();
+        for node in self.parts.nodes.all() {
+            self.confirm(&node, None);
+        }
+        self.parts.nodes.hold(true);
+        for node in self.parts.nodes.all() {
+            self.state.claim(&node);
+            // It may have gone, and have been forgotten, in between.
+            if self.parts.nodes.get(&node.name).is_none() {
+                self.state.forget(&node);
+            }
+        }
+        // Another process behind the socket may know nodes that the last one did not, or serve instances again.
+        let this = Arc::clone(self);
+        let restarts = async move {
+            let provider = &this.parts.provider;
+            provider.each_restart(|| this.queue_unfinished()).await;
+        };
+        let refresh = Arc::clone(self);
+        vec![
+            ("restarts of the provider", restarts.boxed()),
+            (
+                "refresh",
+                async move { refresh.keep_in_step().await }.boxed(),
+            ),
+        ]
+    }
+
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
+        self.sync(name).await
+    }
+
+    /// A whole cluster may wait for its turn to be written.
+    fn stopping(&self) {
+        self.parts.nodes.hold(false);
+        self.writing.close();
+        self.refreshing.close();
+    }
+}

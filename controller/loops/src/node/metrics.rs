@@ -1,0 +1,104 @@
+//! Metrics of the cloud-node loop, under upstream's names (M-1, M-2).
+
+use std::time::Duration;
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{
+        counter::Counter,
+        family::Family,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+/// Upstream's buckets, in seconds since the node was created.
+const DELAY: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailureLabels {
+    class: &'static str,
+}
+
+/// `node_controller_*` and what we count besides.
+#[derive(Clone, Debug)]
+pub struct NodeMetrics {
+    /// From a node's creation to the end of its taint.
+    pub(super) taint_removed: Histogram,
+    /// From a node's creation to the end of its initialisation.
+    pub(super) initialized: Histogram,
+    /// Nodes whose kubelet is alive and whose instance the provider does not know.
+    pub(super) absent_while_ready: Counter,
+    /// Addresses of instances that are none.
+    pub(super) faulty_addresses: Counter,
+    /// Nodes with an annotation that would be a switch if it were a label.
+    pub(super) mistaken_switches: Counter,
+    failures: Family<FailureLabels, Counter>,
+    sweeps: Histogram,
+}
+
+impl NodeMetrics {
+    /// Registers the families.
+    pub fn register(registry: &mut Registry) -> Self {
+        let this = Self {
+            taint_removed: Histogram::new(DELAY),
+            initialized: Histogram::new(DELAY),
+            absent_while_ready: Counter::default(),
+            faulty_addresses: Counter::default(),
+            mistaken_switches: Counter::default(),
+            failures: Family::default(),
+            // 100 ms to 55 min.
+            sweeps: Histogram::new(exponential_buckets(0.1, 2.0, 16)),
+        };
+        registry.register(
+            "node_controller_cloud_provider_taint_removal_delay_seconds",
+            "Number of seconds after node creation when NodeController removed the cloud-provider taint of a single node",
+            this.taint_removed.clone(),
+        );
+        registry.register(
+            "node_controller_initial_node_sync_delay_seconds",
+            "Number of seconds after node creation when NodeController finished the initial synchronization of a single node",
+            this.initialized.clone(),
+        );
+        registry.register(
+            "outrigger_node_sync_failures",
+            "Tries to initialise or refresh a node that failed, by class of error",
+            this.failures.clone(),
+        );
+        registry.register(
+            "outrigger_node_absent_while_ready",
+            "Answers that a node has no instance although its kubelet is alive",
+            this.absent_while_ready.clone(),
+        );
+        registry.register(
+            "outrigger_node_addresses_dropped",
+            "Addresses of instances that are left out, since a Node may not have them",
+            this.faulty_addresses.clone(),
+        );
+        registry.register(
+            "outrigger_node_annotations_without_effect",
+            "Nodes with an annotation that would be a switch if it were a label",
+            this.mistaken_switches.clone(),
+        );
+        registry.register(
+            "outrigger_node_refresh_duration_seconds",
+            "How long it took to look at all initialised nodes once, pauses included",
+            this.sweeps.clone(),
+        );
+        this
+    }
+
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn sample(&self) {
+        self.failed("transient");
+    }
+
+    pub(super) fn swept(&self, took: Duration) {
+        self.sweeps.observe(took.as_secs_f64());
+    }
+
+    pub(super) fn failed(&self, class: &'static str) {
+        self.failures.get_or_create(&FailureLabels { class }).inc();
+    }
+}

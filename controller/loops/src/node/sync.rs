@@ -1,0 +1,466 @@
+//! One node: ask, plan, write.
+
+use std::{fmt, sync::Arc};
+
+use jiff::Timestamp;
+use outrigger_core::{
+    error_class::ErrorClass,
+    node::{
+        LABEL_PAUSED, NodeView,
+        address::{self, DesiredAddresses},
+        initialize::{self, EVENT_ADDRESS, Policy},
+        instance::{Instance, Lookup},
+        refresh,
+    },
+};
+use tracing::{debug, info, warn};
+
+use super::{CloudNode, error::NodeSyncError, memory::NodeMemory};
+use crate::not_managed::ASKED_AGAIN;
+use outrigger_kubernetes::{
+    error::ApiError,
+    events::{EventType, ObjectRef},
+    nodes::Write,
+};
+use outrigger_provider_client::{InstancesCapability, LookupAnswer, LookupPurpose, Session};
+use outrigger_runtime::queue::{Outcome, Priority};
+
+impl CloudNode {
+    pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
+        let Some(node) = self.parts.nodes.get(&name) else {
+            return Outcome::Done;
+        };
+        // The gate was open a moment ago; if it is not now, the queue waits for it.
+        let Some(session) = self.parts.provider.session() else {
+            return Outcome::Retry;
+        };
+        self.report_mistaken_switch(&node);
+        if node.reported.is_some()
+            && let Some(outcome) = Box::pin(self.sync_addresses(&node, &session)).await
+        {
+            return outcome;
+        }
+        if node.is_paused() {
+            debug!(node = &*name, label = LABEL_PAUSED, "node is paused");
+            return Outcome::Done;
+        }
+        if let Some(instances) = &session.instances
+            && !self.may_touch(&node, instances)
+        {
+            debug!(
+                node = &*name,
+                provider_id = &*node.provider_id,
+                "another provider's node, or not selected by --node-selector"
+            );
+            return Outcome::Done;
+        }
+        let observed = self.state.observed(&node);
+        // On the heap: all but the lookup, for which the Nodes of a whole cluster may wait at one time.
+        let (work, result) = if node.is_uninitialized() || self.state.needs_another_write(&node) {
+            let result = self.initialize(Arc::clone(&node), &session).await;
+            if let Err(error) = &result {
+                self.report(&node, error);
+            }
+            ("initialize", result)
+        } else if let Some(instance) = observed {
+            let result = Box::pin(self.refresh(node, &instance, &session)).await;
+            ("refresh", result)
+        } else {
+            let result = Box::pin(self.reconcile(node, &session)).await;
+            ("reconcile labels", result)
+        };
+        let (done, failed) = match result {
+            Ok(outcome) => (outcome, None),
+            Err(NodeSyncError::LeftAlone) => (Outcome::Done, None),
+            Err(error) => (Outcome::Done, Some(self.failed(&name, work, &error))),
+        };
+        let effects = Box::pin(self.effects.write(&name)).await;
+        let unwritten = effects
+            .err()
+            .map(|error| self.failed(&name, "write effects of the provider", &error.into()));
+        failed.or(unwritten).unwrap_or(done)
+    }
+
+    /// The status has other addresses than those that count. The next sweep asks for them; a Node that has none so far is
+    /// asked about at once, and one that the provider is not asked about keeps those of the status. None: the sync goes on.
+    async fn sync_addresses(&self, node: &Arc<NodeView>, session: &Session) -> Option<Outcome> {
+        let not_managed = &self.parts.not_managed;
+        let instances = session.instances.as_ref();
+        let is_asked_about = instances.is_some_and(|instances| {
+            self.may_touch(node, instances) && !not_managed.knows(node, &session.boot_id)
+        });
+        if !is_asked_about {
+            self.confirm(node, None);
+            return None;
+        }
+        if node.is_uninitialized() || !node.awaits_addresses() {
+            return None;
+        }
+        match self.lookup(Arc::clone(node)).await {
+            Ok(Lookup::Found(instance)) => {
+                let confirmed = self.confirm_instance(node, &instance);
+                let observe = |memory: &mut NodeMemory| memory.observed = Some(instance.into());
+                self.state.remember(&self.parts.nodes, node, observe);
+                confirmed.then_some(Outcome::RunAgain(Priority::Fresh))
+            }
+            Ok(Lookup::NotManaged { reason }) => {
+                not_managed.remember(&self.parts.nodes, node, &session.boot_id, &reason);
+                self.confirm(node, None);
+                None
+            }
+            Ok(Lookup::Absent { .. }) => {
+                Some(self.failed(&node.name, "ask for addresses", &NodeSyncError::Absent))
+            }
+            Err(error) => Some(self.failed(&node.name, "ask for addresses", &error)),
+        }
+    }
+
+    /// Whether the addresses of `instance`, the machine of `node`, are those that count now.
+    pub(super) fn confirm_instance(&self, node: &NodeView, instance: &Instance) -> bool {
+        let is_meant = !instance.is_other_than(node);
+        if is_meant {
+            let said = address::said(node, &instance.addresses_for(node));
+            self.confirm(node, said.as_deref());
+        }
+        is_meant
+    }
+
+    /// Once for each Node, about an annotation that would be a switch if it were a label.
+    fn report_mistaken_switch(&self, node: &NodeView) {
+        let Some(mistaken) = node.mistaken_switch() else {
+            return;
+        };
+        let say = |memory: &mut NodeMemory| std::mem::replace(&mut memory.is_mistaken, true);
+        if self.state.remember(&self.parts.nodes, node, say) != Some(false) {
+            return;
+        }
+        self.parts.metrics.mistaken_switches.inc();
+        if let Some(others) = self.repeats.due(mistaken.annotation) {
+            warn!(node = &*node.name, others, error = %mistaken, "annotation of the Node has no effect");
+        }
+        self.event(
+            node,
+            EventType::Warning,
+            "AnnotationWithoutEffect",
+            mistaken.to_string(),
+        );
+    }
+
+    /// Says on the node why it still keeps its taint (not N-11).
+    fn report(&self, node: &NodeView, error: &NodeSyncError) {
+        // Another node's provider id has an event of its own.
+        let is_reported = matches!(error, NodeSyncError::Duplicate(_));
+        if is_reported || !error.class().is_for_owner() {
+            return;
+        }
+        let nodes = &self.parts.nodes;
+        let is_due = self
+            .state
+            .remember(nodes, node, NodeMemory::reports)
+            .unwrap_or_default();
+        if !is_due {
+            return;
+        }
+        let message = error.to_string();
+        self.event(node, EventType::Warning, "FailedToInitialize", message);
+    }
+
+    /// N-11: logged, tried again.
+    fn failed(&self, name: &str, work: &str, error: &NodeSyncError) -> Outcome {
+        let class = error.class();
+        self.parts.metrics.failed(class.as_str());
+        let class_name = class.as_str();
+        // Of a cause that may be that of many nodes, the first is said, and how many met it since.
+        let cause = error
+            .common_cause()
+            .unwrap_or_else(|| format!("{name}: {error}"));
+        let others = match (class, error) {
+            // Whoever paused the calls has said why, and a wait is no failure.
+            (
+                ErrorClass::Unavailable
+                | ErrorClass::RateLimited { .. }
+                | ErrorClass::Unauthenticated
+                | ErrorClass::InProgress { .. },
+                NodeSyncError::Lookup(_),
+            )
+            // Another client was faster twice.
+            | (ErrorClass::Conflict, NodeSyncError::Write(_))
+            | (_, NodeSyncError::Write(ApiError::Fenced)) => None,
+            _ => self.repeats.due(&cause),
+        };
+        if let Some(others) = others {
+            warn!(node = name, class = class_name, work, others, %error, "node sync failed");
+        } else {
+            debug!(node = name, class = class_name, work, %error, "node sync failed");
+        }
+        error.retry()
+    }
+
+    async fn initialize(
+        &self,
+        asked: Arc<NodeView>,
+        session: &Session,
+    ) -> Result<Outcome, NodeSyncError> {
+        let Some(instances) = &session.instances else {
+            // Its error says so. Whichever process serves instances next has all such keys run at once.
+            return self.lookup(asked).await.map(|_| Outcome::Done);
+        };
+        let parts = &self.parts;
+        if parts.not_managed.knows(&asked, &session.boot_id) {
+            return Ok(Outcome::RetryAfter(ASKED_AGAIN));
+        }
+        let lookup = self.lookup(Arc::clone(&asked)).await?;
+        // A lookup waits as long as the provider's calls pause.
+        let Some(node) = parts.nodes.get(&asked.name) else {
+            return Ok(Outcome::Done);
+        };
+        let is_same = node.uid == asked.uid && node.provider_id == asked.provider_id;
+        if !is_same || node.is_paused() {
+            // The change itself may not have queued the Node, such as an earlier write whose answer was lost.
+            return Ok(Outcome::RunAgain(Priority::Fresh));
+        }
+        if matches!(lookup, Lookup::Found(_)) {
+            (parts.on_lookup)(&node, &lookup);
+        }
+        match lookup {
+            Lookup::Found(instance) => {
+                let fresh = node.provider_id.is_empty();
+                let id = if fresh {
+                    &instance.provider_id
+                } else {
+                    &node.provider_id
+                };
+                if !self.claim(id, &node)? {
+                    return Ok(Outcome::Done);
+                }
+                let done = Box::pin(self.write(Arc::clone(&node), &instance, instances)).await;
+                if done.is_err() && fresh {
+                    self.unclaim(id, &node);
+                }
+                done.map(|()| Outcome::Done)
+            }
+            Lookup::Absent { .. } => Err(NodeSyncError::Absent),
+            Lookup::NotManaged { reason } => {
+                // N-12: asked again when the node, or the provider, changes, and else seldom.
+                let (nodes, boot_id) = (&parts.nodes, &session.boot_id);
+                parts.not_managed.remember(nodes, &node, boot_id, &reason);
+                Ok(Outcome::RetryAfter(ASKED_AGAIN))
+            }
+        }
+    }
+
+    async fn lookup(&self, node: Arc<NodeView>) -> Result<Lookup, NodeSyncError> {
+        let provider = &self.parts.provider;
+        let purpose = LookupPurpose::Initialization;
+        let LookupAnswer { result, effects } = provider.lookup(Arc::clone(&node), purpose).await;
+        self.effects.observe(&node, effects);
+        Ok(result?)
+    }
+
+    /// Two nodes with one provider id are both refused: the id can never be changed again. False if the node is
+    /// gone.
+    fn claim(&self, provider_id: &str, node: &NodeView) -> Result<bool, NodeSyncError> {
+        let claimed = self.state.try_claim(&self.parts.nodes, provider_id, node);
+        if let Err(duplicate) = &claimed {
+            self.event(
+                node,
+                EventType::Warning,
+                "DuplicateProviderID",
+                duplicate.to_string(),
+            );
+        }
+        Ok(claimed?)
+    }
+
+    fn unclaim(&self, provider_id: &str, node: &NodeView) {
+        let written = self.parts.nodes.get(&node.name);
+        if written.is_none_or(|node| *node.provider_id != *provider_id) {
+            let refused = self.state.release(provider_id, &node.name);
+            self.queue.add_all(refused, Priority::Fresh);
+        }
+    }
+
+    /// Writes what `decide` wants as long as the node may be written to.
+    async fn settle(
+        &self,
+        node: Arc<NodeView>,
+        instances: &InstancesCapability,
+        decide: impl Fn(&NodeView) -> Result<Option<Write>, NodeSyncError>,
+    ) -> Result<Option<Arc<NodeView>>, NodeSyncError> {
+        let decide = |node: &NodeView| {
+            if node.is_paused() || !self.may_touch(node, instances) {
+                return Err(NodeSyncError::LeftAlone);
+            }
+            decide(node)
+        };
+        self.writer.settle(node, decide).await
+    }
+
+    /// Logs something of the provider's answer that is not written, and says it on the node if there is a `reason`
+    /// of an event.
+    fn warn(&self, node: &NodeView, reason: Option<&'static str>, warning: &dyn fmt::Display) {
+        let Some(reason) = reason else {
+            warn!(node = &*node.name, "{warning}");
+            return;
+        };
+        if reason == EVENT_ADDRESS {
+            self.parts.metrics.faulty_addresses.inc();
+        }
+        // One mistake of a provider may concern all nodes.
+        if let Some(others) = self.repeats.due(reason) {
+            warn!(node = &*node.name, others, "{warning}");
+        }
+        self.event(node, EventType::Warning, reason, warning.to_string());
+    }
+
+    async fn write(
+        &self,
+        node: Arc<NodeView>,
+        instance: &Instance,
+        instances: &InstancesCapability,
+    ) -> Result<(), NodeSyncError> {
+        // Closed at the stop.
+        let Ok(_permit) = self.writing.acquire().await else {
+            return Err(ApiError::Fenced.into());
+        };
+        let policy = policy(instances);
+        for warning in initialize::plan(&node, instance, &policy)?.warnings {
+            self.warn(&node, warning.event(), &warning);
+        }
+        // Provider id, labels and the end of the taint are one write (N-20).
+        let metadata = |node: &NodeView| {
+            Ok(initialize::plan(node, instance, &policy)?
+                .change
+                .map(Write::Node))
+        };
+        let nodes = &self.parts.nodes;
+        let settled = self.settle(Arc::clone(&node), instances, metadata).await;
+        match &settled {
+            Ok(_) => {
+                self.state
+                    .remember(nodes, &node, |memory| memory.is_unconfirmed = false);
+            }
+            // Without the taint the node would pass for one that needs nothing more.
+            Err(NodeSyncError::Write(error)) if error.leaves_outcome_open() => {
+                self.state
+                    .remember(nodes, &node, |memory| memory.is_unconfirmed = true);
+            }
+            Err(_) => {}
+        }
+        let Some(node) = settled? else {
+            return Ok(());
+        };
+        let begin = |memory: &mut NodeMemory| std::mem::replace(&mut memory.is_unfinished, true);
+        if self.state.remember(nodes, &node, begin) == Some(false) {
+            self.parts.metrics.taint_removed.observe(age(&node));
+        }
+        self.confirm_instance(&node, instance);
+        // N-21, but the queue repeats a failure; it does not wait for the next period.
+        let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
+            Ok(write_of(initialize::addresses(node, instance)?))
+        };
+        let Some(node) = self.settle(node, instances, addresses).await? else {
+            return Ok(());
+        };
+        self.state.remember(nodes, &node, NodeMemory::finish);
+        self.event(
+            &node,
+            EventType::Normal,
+            "Synced",
+            "Node synced successfully".to_owned(),
+        );
+        self.parts.metrics.initialized.observe(age(&node));
+        info!(
+            node = &*node.name,
+            provider_id = &*node.provider_id,
+            "node initialized"
+        );
+        Ok(())
+    }
+
+    /// N-10, N-35: a node that is initialised may still need a label.
+    async fn reconcile(
+        &self,
+        node: Arc<NodeView>,
+        session: &Session,
+    ) -> Result<Outcome, NodeSyncError> {
+        // Without its prefixes nothing says whether the node is the provider's.
+        let Some(instances) = &session.instances else {
+            return Ok(Outcome::Done);
+        };
+        let labels = |node: &NodeView| Ok(initialize::reconcile(node).map(Write::Node));
+        self.settle(node, instances, labels).await?;
+        Ok(Outcome::Done)
+    }
+
+    /// N-40 to N-47: what a sweep found to differ. Looked at again here, for it may be in step by now.
+    async fn refresh(
+        &self,
+        node: Arc<NodeView>,
+        instance: &Arc<Instance>,
+        session: &Session,
+    ) -> Result<Outcome, NodeSyncError> {
+        // The next sweep finds it again.
+        let Some(instances) = &session.instances else {
+            return Ok(Outcome::Done);
+        };
+        // Closed at the stop.
+        let Ok(_permit) = self.refreshing.acquire().await else {
+            return Err(ApiError::Fenced.into());
+        };
+        let policy = policy(instances);
+        for warning in refresh::plan(&node, instance, &policy).warnings {
+            self.warn(&node, warning.event(), &warning);
+        }
+        let seen = Arc::clone(&node);
+        let labels = |node: &NodeView| -> Result<_, NodeSyncError> {
+            Ok(refresh::plan(node, instance, &policy)
+                .change
+                .map(Write::Node))
+        };
+        let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
+            Ok(write_of(refresh::plan(node, instance, &policy).addresses))
+        };
+        if let Some(node) = self.settle(node, instances, labels).await? {
+            self.settle(node, instances, addresses).await?;
+        }
+        self.state.remember(&self.parts.nodes, &seen, |memory| {
+            let is_same = |last: &mut Arc<Instance>| Arc::ptr_eq(last, instance);
+            memory.observed.take_if(is_same);
+        });
+        debug!(node = &*seen.name, "node refreshed");
+        Ok(Outcome::Done)
+    }
+
+    /// N-22, B-10: about the node, by its real UID.
+    fn event(&self, node: &NodeView, kind: EventType, reason: &'static str, message: String) {
+        self.parts.events.event(
+            &ObjectRef::node(Arc::clone(&node.name), &*node.uid),
+            kind,
+            reason,
+            message,
+        );
+    }
+}
+
+fn write_of(addresses: DesiredAddresses) -> Option<Write> {
+    match addresses {
+        DesiredAddresses::Changed(wanted) => Some(Write::Addresses(wanted)),
+        DesiredAddresses::Unchanged | DesiredAddresses::Untouched => None,
+    }
+}
+
+pub(super) fn policy(instances: &InstancesCapability) -> Policy {
+    Policy {
+        without_provider_id: instances.without_provider_id,
+        managed_label_keys: instances.managed_label_keys.clone(),
+    }
+}
+
+/// Seconds since the node was created, by this machine's clock (N-23).
+fn age(node: &NodeView) -> f64 {
+    Timestamp::now()
+        .duration_since(node.created)
+        .as_secs_f64()
+        .max(0.0)
+}

@@ -1,0 +1,343 @@
+//! The loop hosted by the fixture.
+
+mod addresses;
+mod days;
+mod effects;
+mod failures;
+mod held_up;
+mod left_alone;
+mod leftovers;
+mod refresh;
+mod trust;
+
+use std::{sync::Arc, time::Duration};
+
+use outrigger_provider_mock::{
+    Cloud, CloudConfig, ProviderOptions,
+    faults::{BadAnswer, Effect, Fault, InjectedError, Method},
+};
+use serde_json::json;
+
+use super::{
+    CloudNode, CloudNodeState, NAME, NodeMetrics, NodeParts, NodeSettings, OnLookup, subscribe,
+};
+use crate::{
+    control_loop::LoopInputs,
+    fixture::{Fixture, Setup, cloud},
+    not_managed::NotManaged,
+};
+use outrigger_kubernetes::{
+    fixture::{POLICY, UNINITIALIZED, node},
+    store::Origin,
+};
+
+/// In which each initialised node is looked at once.
+const PERIOD: Duration = Duration::from_mins(5);
+
+/// The loop in this cloud, with lookups of at most 100 nodes. `on_lookup` takes its answers.
+fn hosted(cloud: Cloud, on_lookup: impl FnOnce(&mut Fixture) -> OnLookup) -> Fixture {
+    let options = ProviderOptions {
+        max_batch_size: 100,
+        ..ProviderOptions::default()
+    };
+    hosted_with(cloud, options, on_lookup)
+}
+
+fn hosted_with(
+    cloud: Cloud,
+    provider: ProviderOptions,
+    on_lookup: impl FnOnce(&mut Fixture) -> OnLookup,
+) -> Fixture {
+    hosted_on(cloud, provider, on_lookup).0
+}
+
+/// Also the queue and the state of the lease term.
+fn hosted_on(
+    cloud: Cloud,
+    provider: ProviderOptions,
+    on_lookup: impl FnOnce(&mut Fixture) -> OnLookup,
+) -> (Fixture, LoopInputs<Arc<str>, CloudNodeState>) {
+    let mut fixture = Fixture::new(Setup {
+        cloud,
+        provider,
+        ..Setup::default()
+    });
+    let not_managed = Arc::new(NotManaged::default());
+    let inputs = subscribe(&fixture.nodes, Arc::clone(&not_managed), &fixture.queues);
+    let parts = NodeParts {
+        api: fixture.api.clone(),
+        nodes: Arc::clone(&fixture.nodes),
+        provider: fixture.provider.clone(),
+        events: fixture.recorder(NAME),
+        settings: NodeSettings {
+            workers: 32,
+            refreshers: 32,
+            refresh_period: PERIOD,
+            selector: None,
+        },
+        not_managed,
+        on_lookup: on_lookup(&mut fixture),
+        metrics: NodeMetrics::register(&mut fixture.registry),
+    };
+    let of_loop = inputs.clone();
+    fixture.host(inputs.clone(), move |term| {
+        let cloud_node = CloudNode::new(parts.clone(), &of_loop, term);
+        // The Nodes of a whole cluster wait for the provider at one time.
+        assert!(size_of_val(&cloud_node.sync("n".into())) <= 1536);
+        cloud_node
+    });
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    (fixture, inputs)
+}
+
+fn start_in(cloud: Cloud) -> Fixture {
+    hosted(cloud, |_| Arc::new(|_, _| {}))
+}
+
+/// With a machine for every node.
+fn start() -> Fixture {
+    start_in(synthesizing(|_| {}))
+}
+
+/// A cloud with a machine for every node.
+fn synthesizing(configure: impl FnOnce(&mut CloudConfig)) -> Cloud {
+    cloud(|config| {
+        config.synthesize = true;
+        configure(config);
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_costs_one_write_of_metadata_one_of_status_and_one_event() {
+    let fixture = start();
+    fixture.register(node("n1"));
+    fixture.initialized("n1").await;
+    fixture.until_events(1).await;
+
+    let live = fixture.live("n1");
+    let id = live["spec"]["providerID"].as_str().unwrap();
+    assert!(id.starts_with("mock://"), "{id}");
+    assert_eq!(
+        live["spec"]["taints"],
+        json!([{"key": "other", "effect": "NoExecute"}])
+    );
+    assert!(live["metadata"]["labels"]["topology.kubernetes.io/zone"].is_string());
+    let types: Vec<_> = live["status"]["addresses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|address| address["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(
+        types.contains(&"InternalIP".into()) && types.contains(&"Hostname".into()),
+        "{types:?}"
+    );
+    assert_eq!(
+        fixture.api_writes(),
+        [
+            "PATCH /api/v1/nodes/n1",
+            "PATCH /api/v1/nodes/n1/status",
+            "POST Synced"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_nodes_that_wait_to_be_written() {
+    let fixture = start();
+    let stop = fixture.stop();
+    fixture.cluster.before_next_patch(move |_| stop.cancel());
+    let names: Vec<_> = (0..200).map(|n| format!("n{n}")).collect();
+    for name in &names {
+        fixture.register(node(name));
+    }
+    fixture.settle().await;
+    let is_written = |name: &&String| fixture.live(name)["spec"]["providerID"].is_string();
+    let written = names.iter().filter(is_written).count();
+    assert!((1..100).contains(&written), "{written}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn n20_a_concurrent_change_is_neither_lost_nor_a_failure() {
+    let fixture = start();
+    // Between our reading and our writing another client puts a taint before ours.
+    fixture.cluster.before_next_patch(|node| {
+        let taints = node["spec"]["taints"].as_array_mut().unwrap();
+        taints.insert(0, json!({"key": "theirs", "effect": "NoSchedule"}));
+    });
+    fixture.register(node("n1"));
+    fixture.initialized("n1").await;
+    let taints = fixture.live("n1")["spec"]["taints"].clone();
+    let keys: Vec<_> = taints
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["key"].clone())
+        .collect();
+    assert_eq!(keys, ["theirs", "other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn q4_a_node_that_registered_anew_meanwhile_is_not_written() {
+    let fixture = start();
+    fixture
+        .cluster
+        .before_next_patch(|node| node["metadata"]["uid"] = json!("another"));
+    fixture.register(node("n1"));
+    fixture
+        .cluster
+        .until(|requests| requests.iter().any(|r| r == "GET /api/v1/nodes/n1"))
+        .await;
+    fixture.settle().await;
+    let live = fixture.live("n1");
+    assert_eq!(live["spec"]["taints"][0]["key"], UNINITIALIZED);
+    assert!(live["spec"]["providerID"].is_null());
+}
+
+#[tokio::test(start_paused = true)]
+async fn n12_a_node_that_is_not_managed_is_asked_about_again_only_when_it_changes() {
+    let fixture = start();
+    let answer = Effect::BadAnswer(BadAnswer::NotManaged);
+    fixture
+        .cloud
+        .inject(Fault::on(Method::BatchGetInstances, answer));
+    fixture.register(node("n1"));
+    fixture.asked(1).await;
+    for _ in 0..3 {
+        fixture
+            .cluster
+            .change_node("n1", |node| node["status"]["heartbeat"] = json!(1));
+        fixture.refresh("n1");
+        fixture.settle().await;
+    }
+    assert_eq!(fixture.cloud.counters().calls("BatchGetInstances", "OK"), 1);
+    fixture
+        .cluster
+        .change_node("n1", |node| node["metadata"]["labels"]["new"] = json!("x"));
+    fixture.refresh("n1");
+    fixture.asked(2).await;
+    assert!(fixture.api_writes().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_id_that_another_node_has_is_refused_with_a_warning() {
+    let fixture = start();
+    fixture.register(node("n1"));
+    fixture.initialized("n1").await;
+    let mut twin = node("n2");
+    twin["metadata"]["uid"] = json!("uid-n2");
+    let id = fixture.live("n1")["spec"]["providerID"].clone();
+    twin["spec"]["providerID"] = id;
+    fixture.register(twin);
+    fixture
+        .cluster
+        .until(|requests| requests.iter().any(|r| r == "POST DuplicateProviderID"))
+        .await;
+    assert_eq!(
+        fixture.live("n2")["spec"]["taints"][0]["key"],
+        UNINITIALIZED
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn foreign_and_paused_nodes_are_not_asked_about() {
+    let fixture = start();
+    let mut foreign = node("n1");
+    foreign["spec"]["providerID"] = json!("other://1");
+    fixture.register(foreign);
+    let mut paused = node("n2");
+    paused["metadata"]["labels"] =
+        json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
+    fixture.register(paused);
+    fixture.settle().await;
+    assert_eq!(fixture.cloud.counters().calls("BatchGetInstances", "OK"), 0);
+    fixture.cluster.change_node("n2", |node| {
+        node["metadata"]["labels"] = json!({"pool": "a"});
+    });
+    fixture.refresh("n2");
+    fixture.initialized("n2").await;
+    assert!(
+        fixture
+            .api_writes()
+            .iter()
+            .all(|write| !write.contains("n1"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_once_another_process_may_lead() {
+    let fixture = start_in(synthesizing(|config| {
+        config.latency = Duration::from_secs(5);
+    }));
+    fixture.register(node("n1"));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    fixture.fence();
+    fixture.asked(1).await;
+    fixture.settle().await;
+    assert!(
+        fixture.api_writes().is_empty(),
+        "{:?}",
+        fixture.api_writes()
+    );
+    fixture.register(node("n2"));
+    fixture.settle().await;
+    let calls = fixture.cloud.counters().calls("BatchGetInstances", "OK");
+    assert_eq!(calls, 1, "nor is the provider called");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cold_start_asks_in_full_batches() {
+    let fixture = start();
+    for n in 0..1000 {
+        fixture.register(node(&format!("n{n}")));
+    }
+    fixture
+        .cluster
+        .until(|requests| patches(requests) == 2000)
+        .await;
+    let calls = fixture.cloud.counters().calls("BatchGetInstances", "OK");
+    assert!(
+        (10..=12).contains(&calls),
+        "{calls} calls for 1,000 nodes in batches of 100"
+    );
+}
+
+fn patches(requests: &[String]) -> usize {
+    requests
+        .iter()
+        .filter(|request| request.starts_with("PATCH"))
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn n35_labels_of_an_initialised_node_are_reconciled_without_the_provider() {
+    let fixture = start();
+    let mut old = node("n1");
+    old["spec"] = json!({"providerID": "mock://i-1"});
+    old["metadata"]["labels"] = json!({"failure-domain.beta.kubernetes.io/zone": "z1"});
+    fixture.register(old);
+    fixture
+        .cluster
+        .until(|requests| patches(requests) == 1)
+        .await;
+    assert_eq!(
+        fixture.live("n1")["metadata"]["labels"]["topology.kubernetes.io/zone"],
+        "z1"
+    );
+    assert_eq!(fixture.cloud.counters().calls("BatchGetInstances", "OK"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_node_leaves_nothing_behind() {
+    let fixture = start();
+    fixture.register(node("n1"));
+    fixture.initialized("n1").await;
+    fixture.nodes.delete("n1", Origin::Watch);
+    // The same machine under another name may have the id now.
+    let id = fixture.live("n1")["spec"]["providerID"].clone();
+    let mut renamed = node("n9");
+    renamed["spec"]["providerID"] = id;
+    fixture.register(renamed);
+    fixture.initialized("n9").await;
+}

@@ -1,0 +1,192 @@
+//! Addresses that a kubelet writes into the status of its Node: load balancers and routes do not follow.
+
+use std::{sync::Arc, time::Duration};
+
+use outrigger_core::{
+    node::{NodeAddress, NodeView},
+    targets::{Revision, Targets},
+};
+use outrigger_provider_mock::{
+    cloud::Preference,
+    faults::{BadAnswer, Effect, Fault, Method},
+};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{
+    PERIOD,
+    refresh::{edit_addresses, fleet},
+    start,
+};
+use crate::fixture::Fixture;
+use outrigger_kubernetes::fixture::{node, settled};
+
+const PAUSED: &str = "outrigger.dev.node-restriction.kubernetes.io/paused";
+
+/// The revision of the Nodes that load balancers are made from.
+fn revision(fixture: &Fixture) -> Revision {
+    Targets::among(fixture.nodes.all()).revision().clone()
+}
+
+fn view(fixture: &Fixture, name: &str) -> Arc<NodeView> {
+    fixture.nodes.get(name).unwrap()
+}
+
+fn addresses(status: &Value) -> Vec<NodeAddress> {
+    serde_json::from_value(status["status"]["addresses"].clone()).unwrap()
+}
+
+/// The one that a thief would have others' traffic sent to.
+fn steal(fixture: &Fixture, name: &str) {
+    fixture.cluster.change_node(name, |node| {
+        node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.0.2.66"}]);
+    });
+    fixture.refresh(name);
+}
+
+/// Nor are there calls about it before the sweep that is due anyway.
+#[tokio::test(start_paused = true)]
+async fn an_address_of_the_kubelet_is_no_change_of_targets_and_costs_no_call() {
+    for preference in [Preference::List, Preference::Batch, Preference::Each] {
+        let fixture = fleet(20, preference).await;
+        sleep(PERIOD).await;
+        let (targets, wanted) = (revision(&fixture), addresses(&fixture.live("n7")));
+        fixture.cloud.take_counters();
+        sleep(PERIOD).await;
+        let in_a_period = fixture.cloud.take_counters().cloud_calls();
+        for _ in 0..10 {
+            steal(&fixture, "n7");
+            assert_eq!(revision(&fixture), targets, "{preference:?}");
+            edit_addresses(&fixture, "n7");
+            assert_eq!(revision(&fixture), targets, "{preference:?}");
+            sleep(PERIOD / 10).await;
+        }
+        let calls = fixture.cloud.take_counters().cloud_calls();
+        assert!(
+            calls <= in_a_period + 1,
+            "{preference:?}: {calls} of {in_a_period}"
+        );
+        sleep(PERIOD).await;
+        assert_eq!(revision(&fixture), targets);
+        assert_eq!(addresses(&fixture.live("n7")), wanted);
+        assert_eq!(view(&fixture, "n7").reported, None);
+    }
+}
+
+/// A paused Node is not written to, and is a target as any Node.
+#[tokio::test(start_paused = true)]
+async fn a_paused_node_is_a_target_where_the_cloud_says() {
+    let fixture = fleet(3, Preference::List).await;
+    let targets = revision(&fixture);
+    fixture.cluster.change_node("n1", |node| {
+        node["metadata"]["labels"][PAUSED] = "true".into();
+    });
+    steal(&fixture, "n1");
+    let before = fixture.api_writes().len();
+    sleep(PERIOD * 3).await;
+    assert_eq!(revision(&fixture), targets);
+    assert_eq!(fixture.api_writes().len(), before);
+    assert_eq!(
+        addresses(&fixture.live("n1"))[0].address,
+        "192.0.2.66".into()
+    );
+    fixture.cluster.change_node("n1", |node| {
+        node["metadata"]["labels"][PAUSED] = Value::Null;
+    });
+    fixture.refresh("n1");
+    sleep(PERIOD * 2).await;
+    assert_eq!(revision(&fixture), targets);
+    assert_eq!(view(&fixture, "n1").reported, None);
+}
+
+/// A kubelet may register without the taint, with any address and the ID of its machine.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_registers_is_a_target_where_the_cloud_says() {
+    let fixture = fleet(1, Preference::List).await;
+    let id = view(&fixture, "n0").provider_id.clone();
+    fixture.vanish("n0");
+    let thief = settled("n0", &id, "True");
+    fixture.register(thief);
+    assert!(view(&fixture, "n0").addresses.is_empty());
+    steal(&fixture, "n0");
+    assert!(view(&fixture, "n0").addresses.is_empty());
+    fixture.settle().await;
+    let now = view(&fixture, "n0");
+    assert!(
+        !now.addresses.is_empty() && now.reported.is_none(),
+        "{now:?}"
+    );
+    assert_eq!(now.addresses.to_vec(), addresses(&fixture.live("n0")));
+    assert!(
+        now.addresses
+            .iter()
+            .all(|one| &*one.address != "192.0.2.66"),
+        "{now:?}"
+    );
+}
+
+/// A provider that finds machines by the UUID or host name that the kubelet reports finds that of another Node.
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_a_kubelet_claims_by_uuid_or_host_name_stays_its_nodes() {
+    let fixture = start();
+    let same = Effect::BadAnswer(BadAnswer::DuplicateProviderId);
+    let same = Fault::on(Method::BatchGetInstances, same);
+    fixture.cloud.inject(same);
+    let uuid = json!({"systemUUID": "ec2a1b2c-3d4e-5f60-7182-93a4b5c6d7e8"});
+    let claim = json!([{"type": "Hostname", "address": "n1"}]);
+    let mut first = node("n1");
+    first["status"] = json!({"nodeInfo": uuid, "addresses": claim});
+    fixture.register(first);
+    fixture.initialized("n1").await;
+    fixture.settle().await;
+    let (targets, before) = (revision(&fixture), fixture.live("n1"));
+
+    let mut thief = node("n2");
+    thief["metadata"]["uid"] = json!("uid-n2");
+    thief["status"] = json!({"nodeInfo": uuid, "addresses": claim});
+    fixture.register(thief);
+    let refused = |requests: &[String]| requests.iter().any(|r| r == "POST DuplicateProviderID");
+    fixture.cluster.until(refused).await;
+    fixture.settle().await;
+    let thief = fixture.live("n2");
+    assert!(thief["spec"]["providerID"].is_null(), "{thief}");
+    assert_eq!(thief["status"]["addresses"], claim);
+    assert_eq!(fixture.live("n1"), before);
+    // It is a target of its own, where the cloud has not said an address.
+    assert!(view(&fixture, "n2").addresses.is_empty());
+    let mut others = fixture.nodes.all();
+    others.retain(|node| &*node.name != "n2");
+    assert_eq!(Targets::among(others).revision(), &targets);
+}
+
+/// The provider is not asked about it, and so does not know better.
+#[tokio::test(start_paused = true)]
+async fn a_node_of_another_provider_has_the_addresses_of_its_status() {
+    let fixture = start();
+    fixture.register(settled("n1", "other://1", "True"));
+    steal(&fixture, "n1");
+    sleep(Duration::from_secs(1)).await;
+    let now = view(&fixture, "n1");
+    assert_eq!(
+        (&*now.addresses[0].address, &now.reported),
+        ("192.0.2.66", &None)
+    );
+    assert_eq!(fixture.calls("BatchGetInstances"), 0);
+}
+
+/// A new leader takes the status as it is, until its first sweep.
+#[tokio::test(start_paused = true)]
+async fn a_new_lease_term_believes_the_status_until_its_first_sweep() {
+    let fixture = fleet(3, Preference::List).await;
+    sleep(PERIOD).await;
+    let targets = revision(&fixture);
+    fixture.end_term();
+    fixture.settle().await;
+    // Another leader has written them.
+    steal(&fixture, "n1");
+    let stolen = revision(&fixture);
+    assert_ne!(stolen, targets);
+    fixture.begin_term();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(revision(&fixture), targets);
+}

@@ -1,0 +1,207 @@
+//! Sweeps over initialised nodes, in virtual hours.
+
+use std::time::Duration;
+
+use outrigger_core::node::brake::DeletionLimits;
+use outrigger_provider_mock::{
+    cloud::Preference,
+    faults::{BadAnswer, Effect, Fault, InjectedError, Method},
+    instances::InstanceSpec,
+};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::{PERIOD, hosted, start_in, synthesizing};
+use crate::{
+    fixture::{Fixture, cloud},
+    lifecycle,
+};
+use outrigger_kubernetes::fixture::{node, settled};
+
+/// So many nodes, initialised, in a cloud that is best asked like this.
+pub(super) async fn fleet(count: usize, preference: Preference) -> Fixture {
+    let fixture = start_in(synthesizing(|config| config.preference = preference));
+    for n in 0..count {
+        fixture.register(node(&format!("n{n}")));
+    }
+    let done = |requests: &[String]| requests.iter().filter(|r| r.ends_with("/status")).count();
+    fixture
+        .cluster
+        .until(|requests| done(requests) == count)
+        .await;
+    fixture.until_events(count).await;
+    fixture
+}
+
+/// The writes since, other than those of initialisation.
+fn writes_after(fixture: &Fixture, before: usize) -> Vec<String> {
+    fixture.api_writes().split_off(before)
+}
+
+pub(super) fn edit_addresses(fixture: &Fixture, name: &str) {
+    fixture.cluster.change_node(name, |node| {
+        node["status"]["addresses"] = json!([{"type": "Hostname", "address": name}]);
+    });
+    fixture.refresh(name);
+}
+
+#[tokio::test(start_paused = true)]
+async fn q1_a_period_in_which_nothing_changed_costs_no_write_and_few_calls() {
+    // One cloud call is a page of 200, one question a batch of 100.
+    for (preference, calls_an_hour) in [(Preference::List, 60), (Preference::Batch, 120)] {
+        let fixture = fleet(1000, preference).await;
+        sleep(PERIOD).await;
+        let before = fixture.api_writes().len();
+        fixture.cloud.take_counters();
+        sleep(PERIOD * 12).await;
+        assert_eq!(writes_after(&fixture, before), Vec::<String>::new());
+        let calls = fixture.cloud.counters().cloud_calls();
+        let allowed = calls_an_hour..=calls_an_hour + 10;
+        assert!(allowed.contains(&calls), "{preference:?}: {calls}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_are_spread_over_the_period() {
+    for preference in [Preference::Batch, Preference::Each] {
+        let fixture = fleet(600, preference).await;
+        sleep(PERIOD).await;
+        let mut busiest = 0;
+        for _ in 0..300 {
+            fixture.cloud.take_counters();
+            sleep(Duration::from_secs(1)).await;
+            busiest = busiest.max(fixture.cloud.counters().cloud_calls());
+        }
+        // Batches of 100 each 50 s, or two nodes each second.
+        assert!((1..=3).contains(&busiest), "{preference:?}: {busiest}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn n45_addresses_changed_by_another_client_are_restored_within_a_period() {
+    for preference in [Preference::List, Preference::Batch, Preference::Each] {
+        let fixture = fleet(20, preference).await;
+        let wanted = fixture.live("n7")["status"]["addresses"].clone();
+        let before = fixture.api_writes().len();
+        edit_addresses(&fixture, "n7");
+        sleep(PERIOD * 2).await;
+        assert_eq!(fixture.live("n7")["status"]["addresses"], wanted);
+        let writes = writes_after(&fixture, before);
+        assert_eq!(writes, ["PATCH /api/v1/nodes/n7/status"], "{preference:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fails_is_tried_again_and_a_paused_node_is_left_alone() {
+    let fixture = fleet(2, Preference::List).await;
+    fixture.cluster.change_node("n1", |node| {
+        node["metadata"]["labels"] =
+            json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
+    });
+    for name in ["n0", "n1"] {
+        edit_addresses(&fixture, name);
+    }
+    fixture.cluster.refuse("/status", 500, 3);
+    sleep(PERIOD * 2).await;
+    let addresses = |name| {
+        fixture.live(name)["status"]["addresses"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    assert!(addresses("n0") > 1);
+    assert_eq!(addresses("n1"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n35_an_answer_that_says_nothing_changes_nothing() {
+    let spoilt = |answer| Effect::BadAnswer(answer);
+    let down = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
+    for (method, effect) in [
+        (Method::ListInstances, Effect::Error(down.clone())),
+        (Method::BatchGetInstances, Effect::Error(down)),
+        (Method::BatchGetInstances, spoilt(BadAnswer::Empty)),
+        (Method::BatchGetInstances, spoilt(BadAnswer::BadLabel)),
+        (Method::BatchGetInstances, spoilt(BadAnswer::NotManaged)),
+    ] {
+        let is_list = method == Method::ListInstances;
+        let preference = if is_list {
+            Preference::List
+        } else {
+            Preference::Batch
+        };
+        let fixture = fleet(5, preference).await;
+        let before = fixture.api_writes().len();
+        fixture.cloud.inject(Fault::on(method, effect.clone()));
+        sleep(PERIOD * 3).await;
+        let writes = writes_after(&fixture, before);
+        assert_eq!(writes, Vec::<String>::new(), "{effect:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_not_listed_is_asked_about_and_counted_while_its_kubelet_is_alive() {
+    let fixture = fleet(30, Preference::List).await;
+    fixture.cluster.change_node("n3", |node| {
+        node["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+    });
+    fixture.refresh("n3");
+    fixture.cloud.delete("n3").unwrap();
+    let before = fixture.api_writes().len();
+    sleep(PERIOD * 2).await;
+    assert_eq!(writes_after(&fixture, before), Vec::<String>::new());
+    let metrics = fixture.metrics();
+    let counted = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("outrigger_node_absent_while_ready_total "));
+    assert!(
+        counted.is_some_and(|count| count.parse::<u32>().unwrap() > 0),
+        "{metrics}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_lists_nothing_is_not_asked_about_every_node() {
+    let fixture = fleet(300, Preference::List).await;
+    for n in 0..300 {
+        fixture.cloud.delete(&format!("n{n}")).unwrap();
+    }
+    sleep(PERIOD).await;
+    fixture.cloud.take_counters();
+    sleep(PERIOD * 12).await;
+    // A tenth of all nodes each period, and the list.
+    let calls = fixture.cloud.counters().cloud_calls();
+    assert!(calls <= 13 * (30 + 2), "{calls}");
+}
+
+/// A sweep takes up to a period: Nodes that are deleted with their machines meanwhile are no absences of
+/// nodes whose kubelets are alive, which would push the brake on deletion.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_deleted_during_a_sweep_do_not_speak_against_the_provider() {
+    for preference in [Preference::List, Preference::Batch, Preference::Each] {
+        let cloud = cloud(|config| config.preference = preference);
+        let fixture = hosted(cloud, |fixture| {
+            lifecycle::tests::host(fixture, DeletionLimits::default())
+        });
+        for n in 0..200 {
+            let name = format!("n{n:03}");
+            let spec = InstanceSpec::named(name.parse().unwrap());
+            let instance = fixture.cloud.create(spec).unwrap();
+            let id = fixture.cloud.provider_id(&instance.id);
+            fixture.register(settled(&name, &id, "True"));
+        }
+        sleep(PERIOD).await;
+        for n in 0..150 {
+            let name = format!("n{:03}", 199 - n);
+            fixture.cloud.delete(&name).unwrap();
+            fixture.vanish(&name);
+            sleep(Duration::from_secs(2)).await;
+        }
+        sleep(Duration::from_secs(20)).await;
+        let line = r#"outrigger_node_deletion_brake_nodes{state="absent_while_ready"} 0"#;
+        let metrics = fixture.metrics();
+        assert!(metrics.contains(line), "{preference:?}: {metrics}");
+        let never = "outrigger_node_absent_while_ready_total 0";
+        assert!(metrics.contains(never), "{preference:?}: {metrics}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Nodes that the provider does not manage.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+
+use outrigger_core::node::NodeView;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::info;
+
+use outrigger_kubernetes::store::Store;
+
+/// So long the answer counts: one mistake of a provider must not last as long as its process.
+pub(crate) const ASKED_AGAIN: Duration = Duration::from_mins(5);
+
+/// Nodes that the provider does not manage, with the lookup's input: as long as that is the same
+/// (UID, provider ID, labels, and the life of the provider's process), no lookup is sent for [`ASKED_AGAIN`].
+/// Shared by the loops.
+#[derive(Debug, Default)]
+pub struct NotManaged(Mutex<HashMap<Arc<str>, Answer>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    question: u64,
+    since: Instant,
+}
+
+impl NotManaged {
+    /// Remembers the answer about `node`, and logs it once. The answer about a node that `nodes` shows no more is
+    /// not remembered.
+    pub fn remember(&self, nodes: &Store<NodeView>, node: &NodeView, boot_id: &str, reason: &str) {
+        let answer = Answer {
+            question: question(node, boot_id),
+            since: Instant::now(),
+        };
+        let mut known = self.0.lock();
+        // Under the lock: its deletion is handled after this, or has been.
+        if nodes.get(&node.name).is_none() {
+            return;
+        }
+        let is_known = match known.entry(Arc::clone(&node.name)) {
+            Entry::Occupied(mut entry) => entry.insert(answer).question == answer.question,
+            Entry::Vacant(entry) => {
+                entry.insert(answer);
+                false
+            }
+        };
+        drop(known);
+        if !is_known {
+            info!(
+                node = &*node.name,
+                reason, "node not managed by the provider"
+            );
+        }
+    }
+
+    /// Whether the provider would be asked what it has answered lately.
+    pub fn knows(&self, node: &NodeView, boot_id: &str) -> bool {
+        let known = self.0.lock().get(&node.name).copied();
+        known.is_some_and(|known| {
+            known.question == question(node, boot_id) && known.since.elapsed() < ASKED_AGAIN
+        })
+    }
+
+    /// A lease term begins: everything is asked anew.
+    pub fn clear(&self) {
+        self.0.lock().clear();
+    }
+
+    /// The node is gone.
+    pub fn forget(&self, name: &str) {
+        self.0.lock().remove(name);
+    }
+}
+
+fn question(node: &NodeView, boot_id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&node.uid, &node.provider_id, &node.labels, boot_id).hash(&mut hasher);
+    hasher.finish()
+}

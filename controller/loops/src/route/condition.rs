@@ -1,0 +1,74 @@
+//! The condition `NetworkUnavailable` of one Node, and effects on it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use outrigger_core::{
+    node::NodeView,
+    route::{NetworkConditionWrite, condition},
+};
+use tracing::{debug, warn};
+
+use super::NodeRoute;
+use outrigger_kubernetes::{error::ApiError, nodes::Write};
+use outrigger_runtime::queue::Outcome;
+
+impl NodeRoute {
+    /// The condition of the Node, and the effects on it.
+    pub(super) async fn sync_node(&self, name: &Arc<str>) -> Outcome {
+        let outcome = self.sync_condition(name).await;
+        match self.effects.write(name).await {
+            Ok(()) => outcome,
+            Err(error) => {
+                self.log_unwritten(name, "effects of the provider on the Node", &error);
+                error.retry()
+            }
+        }
+    }
+
+    /// written only where it changes.
+    async fn sync_condition(&self, name: &Arc<str>) -> Outcome {
+        let node = self.parts.nodes.get(name);
+        if node.is_none_or(|node| self.condition(&node).is_none()) {
+            return Outcome::Done;
+        }
+        // Closed at the stop.
+        let Ok(_permit) = self.writing.acquire().await else {
+            return Outcome::Retry;
+        };
+        let Some(node) = self.parts.nodes.get(name) else {
+            return Outcome::Done;
+        };
+        let decide = |node: &NodeView| -> Result<_, ApiError> {
+            Ok(self.condition(node).map(Write::NetworkCondition))
+        };
+        match self.writer.settle(node, decide).await {
+            Ok(_) => Outcome::Done,
+            Err(ApiError::Fenced) => Outcome::Retry,
+            Err(error) => {
+                self.log_unwritten(name, "condition of the Node", &error);
+                error.retry()
+            }
+        }
+    }
+
+    fn log_unwritten(&self, node: &str, part: &str, error: &ApiError) {
+        if let Some(others) = self.repeats.due(&error.cause()) {
+            let class = error.class().as_str();
+            warn!(node, class, others, %error, "{part} cannot be written");
+        }
+    }
+
+    fn condition(&self, node: &NodeView) -> Option<NetworkConditionWrite> {
+        let write = self.decide(&[], |facts, known| {
+            condition(Timestamp::now(), node, &known.failed, facts)
+        })??;
+        debug!(
+            node = &*node.name,
+            status = write.status.as_str(),
+            reason = write.reason,
+            "condition NetworkUnavailable is to change"
+        );
+        Some(write)
+    }
+}

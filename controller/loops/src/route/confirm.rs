@@ -1,0 +1,99 @@
+//! Questions to the API server before a route is deleted.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use outrigger_core::{cidr::Cidr, node::NodeView, route::Confirmation};
+use tokio::sync::Mutex;
+use tracing::warn;
+
+use super::NodeRoute;
+use outrigger_kubernetes::{decode::Item, error::ApiError, nodes};
+
+/// Nodes in one page.
+const PAGE: u32 = 500;
+
+/// Lists of all Nodes, each for all keys that wait for one.
+#[derive(Debug, Default)]
+pub(super) struct NodeLists {
+    begun: AtomicU64,
+    last: Mutex<Option<(u64, Result<(), ApiError>)>>,
+}
+
+impl NodeRoute {
+    /// Asks about `question`, for a plan of `destination`, and observes the Nodes of the answer.
+    pub(super) async fn confirm(
+        &self,
+        question: &Confirmation,
+        destination: Cidr,
+    ) -> Result<(), ApiError> {
+        let answered = match question {
+            Confirmation::Node(name) => self.confirm_node(name, destination).await,
+            Confirmation::AllNodes => self.confirm_all(destination).await,
+        };
+        if let Err(error) = &answered
+            && let Some(others) = self.repeats.due(&error.cause())
+        {
+            let class = error.class().as_str();
+            warn!(%destination, class, others, %error, "stale route stays, since its Node cannot be asked for");
+        }
+        answered
+    }
+
+    async fn confirm_node(&self, name: &Arc<str>, destination: Cidr) -> Result<(), ApiError> {
+        let question = self.state.ask();
+        let due = match self.parts.api.get::<NodeView>(&nodes::path(name)).await {
+            Ok(node) => question.shows(node),
+            Err(error) if error.is_not_found() => question.denies(name),
+            Err(error) => return Err(error),
+        };
+        // Its own key goes on with the answer.
+        self.queue_destinations(due.into_iter().filter(|other| *other != destination));
+        Ok(())
+    }
+
+    /// One list serves all that ask before it begins.
+    async fn confirm_all(&self, destination: Cidr) -> Result<(), ApiError> {
+        let lists = &self.node_lists;
+        let begun = lists.begun.load(Ordering::Acquire);
+        let mut last = lists.last.lock().await;
+        if let Some((list, result)) = &*last
+            && *list > begun
+        {
+            return result.clone();
+        }
+        let list = lists.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let result = self.list_nodes(destination).await;
+        *last = Some((list, result.clone()));
+        result
+    }
+
+    async fn list_nodes(&self, destination: Cidr) -> Result<(), ApiError> {
+        let question = self.state.ask();
+        let mut token = String::new();
+        loop {
+            let mut undecodable = None;
+            let each = |item: Item<NodeView>| match item {
+                Item::Decoded(node) => {
+                    let due = question.shows(node);
+                    let others = due.into_iter().filter(|other| *other != destination);
+                    self.queue_destinations(others);
+                }
+                // The route may lead to it.
+                Item::Undecodable(node) => undecodable = Some(node),
+            };
+            let api = &self.parts.api;
+            let page = api.list(nodes::COLLECTION, PAGE, &token, each).await?;
+            if let Some(node) = undecodable {
+                let text = format!("Node {} cannot be decoded: {}", node.key, node.cause);
+                return Err(ApiError::Decode(text));
+            }
+            token = page.r#continue;
+            if token.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}

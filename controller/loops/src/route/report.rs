@@ -1,0 +1,76 @@
+//! Events and log lines about routes.
+
+use std::sync::Arc;
+
+use outrigger_core::{
+    cidr::Cidr,
+    error_class::ErrorClass,
+    route::{RefusedRoute, RouteRefusal, WantedRoute},
+};
+use tracing::{debug, warn};
+
+use super::NodeRoute;
+use outrigger_kubernetes::events::{EventType, ObjectRef};
+use outrigger_provider_client::Error;
+
+/// A route could not be made.
+const NOT_CREATED: &str = "FailedToCreateRoute";
+/// Another Node has addresses of its Pod CIDR; the reason is node-ipam's.
+const DUPLICATE: &str = "DuplicatePodCIDR";
+
+impl NodeRoute {
+    /// R-30 without the time it took, so that equal events fold (not Q-36).
+    pub(super) fn report_failure(&self, wanted: &WantedRoute, error: &Error) {
+        let WantedRoute {
+            destination,
+            node_name,
+            node_uid,
+            ..
+        } = wanted;
+        let why = error.steady();
+        let message =
+            format!("Could not create route {node_uid} {destination} for node {node_name}: {why}");
+        self.event(node_name, node_uid, NOT_CREATED, message);
+    }
+
+    /// Not Q-14: once for each Node and Pod CIDR.
+    pub(super) fn report_refused(&self, refused: &RefusedRoute) {
+        let reason = match refused.why {
+            RouteRefusal::Outside | RouteRefusal::TooWide { .. } => NOT_CREATED,
+            RouteRefusal::Overlaps { .. } if self.parts.settings.reports_duplicates => DUPLICATE,
+            RouteRefusal::Overlaps { .. } => return,
+        };
+        let uid = {
+            let mut known = self.state.known();
+            let node = known.nodes.get(&refused.node).cloned();
+            let due = node.filter(|node| known.is_new(node, refused.destination));
+            due.map(|node| node.uid.clone())
+        };
+        let Some(uid) = uid else { return };
+        self.parts.metrics.problem(reason);
+        warn!(node = &*refused.node, error = %refused, "Node gets no route");
+        self.event(&refused.node, &uid, reason, refused.to_string());
+    }
+
+    pub(super) fn log_failure(&self, line: &str, destination: Cidr, node: &str, error: &Error) {
+        let class = error.class();
+        match self.repeats.due(&[line, &error.steady()].concat()) {
+            // It is planned anew, or another process leads.
+            _ if matches!(class, ErrorClass::Conflict) || matches!(error, Error::Fenced { .. }) => {
+                debug!(node, %destination, %error, "{line}");
+            }
+            Some(others) => {
+                let class = class.as_str();
+                warn!(node, %destination, class, others, %error, "{line}");
+            }
+            None => {}
+        }
+    }
+
+    fn event(&self, node: &str, uid: &str, reason: &'static str, message: String) {
+        let object = ObjectRef::node(Arc::from(node), uid);
+        self.parts
+            .events
+            .event(&object, EventType::Warning, reason, message);
+    }
+}

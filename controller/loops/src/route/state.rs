@@ -1,0 +1,207 @@
+//! The state of a lease term.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
+
+use outrigger_api::v1::ErrorReason;
+use outrigger_core::{
+    cidr::Cidr,
+    node::NodeView,
+    route::{ObservedRoute, RouteNodes, RouteTable, WantedRoute},
+};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::sync::is_for_owner;
+use crate::node_effects::PendingNodeEffects;
+use outrigger_kubernetes::store::Store;
+use outrigger_provider_client::Error;
+
+/// The routes and Nodes that decisions of one lease term rest on.
+#[derive(Debug)]
+pub struct RouteState {
+    nodes: Arc<Store<NodeView>>,
+    known: Mutex<RouteFindings>,
+    pub(super) effects: Arc<PendingNodeEffects>,
+}
+
+/// Under one lock, since a decision needs all of it.
+#[derive(Debug, Default)]
+pub(super) struct RouteFindings {
+    pub(super) table: RouteTable,
+    pub(super) nodes: RouteNodes,
+    /// Destinations for which no route could be made when that was last tried.
+    pub(super) failed: BTreeSet<Cidr>,
+    /// Pod CIDRs, by the UID of their Node, with a Warning in this lease term.
+    reported: HashSet<(Box<str>, Cidr)>,
+    /// How many questions to the API server about Nodes are open.
+    questions: usize,
+    /// UIDs of Nodes that were deleted while one was: its answer may be from before.
+    deleted_since: HashSet<Box<str>>,
+}
+
+impl RouteFindings {
+    /// A route that failed for the Node as it was may be made for the Node as it is.
+    fn observe(&mut self, node: &Arc<NodeView>) -> BTreeSet<Cidr> {
+        let destinations = self.nodes.observe(node);
+        self.tried_no_more(destinations)
+    }
+
+    fn forget(&mut self, name: &str, uid: &str) -> BTreeSet<Cidr> {
+        self.reported.retain(|(reported, _)| **reported != *uid);
+        if self.questions > 0 {
+            self.deleted_since.insert(uid.into());
+        }
+        let destinations = self.nodes.forget(name, uid);
+        self.tried_no_more(destinations)
+    }
+
+    fn tried_no_more(&mut self, destinations: BTreeSet<Cidr>) -> BTreeSet<Cidr> {
+        for destination in &destinations {
+            self.failed.remove(destination);
+        }
+        destinations
+    }
+
+    /// A route to `destination` is there.
+    pub(super) fn keep(&mut self, destination: Cidr) {
+        self.failed.remove(&destination);
+        self.table.keep(destination, &self.nodes);
+    }
+
+    /// The route could not be made, or it is not known whether it was.
+    pub(super) fn not_created(&mut self, wanted: &WantedRoute, error: &Error) {
+        let destination = wanted.destination;
+        if error.leaves_result_unknown() {
+            self.table.created_perhaps(wanted);
+        } else if error.reason() == Some(ErrorReason::ConflictingResource) {
+            self.table.conflicts(destination);
+        } else {
+            self.table.failed(destination);
+        }
+        if is_for_owner(error) {
+            self.failed.insert(destination);
+        }
+    }
+
+    /// The route could not be deleted, or it is not known whether it was.
+    pub(super) fn not_deleted(&mut self, destination: Cidr, error: &Error) {
+        if error.leaves_result_unknown() {
+            self.table.result_unknown(destination);
+        } else {
+            self.table.failed(destination);
+        }
+    }
+
+    /// Whether a Warning about this Pod CIDR is due.
+    pub(super) fn is_new(&mut self, node: &NodeView, destination: Cidr) -> bool {
+        self.reported.insert((node.uid.clone(), destination))
+    }
+}
+
+impl RouteState {
+    pub(super) fn new(nodes: Arc<Store<NodeView>>) -> Self {
+        Self {
+            nodes,
+            known: Mutex::default(),
+            effects: Arc::default(),
+        }
+    }
+
+    /// All of it. Not to be held over a wait.
+    pub(super) fn known(&self) -> MutexGuard<'_, RouteFindings> {
+        self.known.lock()
+    }
+
+    /// Observes the Node as the store has it now: two threads may call the handlers of two changes in
+    /// either order. Returns the destinations to be reconciled.
+    pub(super) fn observe(&self, name: &str) -> BTreeSet<Cidr> {
+        let mut known = self.known();
+        match self.nodes.get(name) {
+            Some(node) => known.observe(&node),
+            None => BTreeSet::new(),
+        }
+    }
+
+    /// To be called right before the API server is asked about Nodes, and held until its answer is observed.
+    pub(super) fn ask(&self) -> Question<'_> {
+        self.known().questions += 1;
+        Question(self)
+    }
+
+    /// Observes a Node that the API server has just shown. The store may have a later view of it, or have seen its
+    /// deletion.
+    fn observe_live(&self, live: NodeView) -> BTreeSet<Cidr> {
+        let live = Arc::new(live);
+        self.nodes.refresh(&live);
+        let mut known = self.known();
+        if known.deleted_since.contains(&live.uid) {
+            return BTreeSet::new();
+        }
+        let held = self.nodes.get(&live.name);
+        let held = held.filter(|held| held.uid == live.uid);
+        known.observe(&held.unwrap_or(live))
+    }
+
+    /// The Node is gone. Returns the destinations to be reconciled.
+    pub(super) fn forget(&self, name: &str, uid: &str) -> BTreeSet<Cidr> {
+        self.known().forget(name, uid)
+    }
+
+    /// The API server has no Node of this name.
+    fn forget_named(&self, name: &str) -> BTreeSet<Cidr> {
+        let mut known = self.known();
+        match known.nodes.get(name).cloned() {
+            Some(node) => known.forget(name, &node.uid),
+            None => BTreeSet::new(),
+        }
+    }
+
+    /// Forgets the Nodes that only the API server has shown and the store still lacks: they are asked for
+    /// again where it matters.
+    pub(super) fn forget_unwatched(&self) -> BTreeSet<Cidr> {
+        let mut known = self.known();
+        let is_unwatched = |node: &&Arc<NodeView>| {
+            let held = self.nodes.get(&node.name);
+            held.is_none_or(|held| held.uid != node.uid)
+        };
+        let unwatched: Vec<_> = known.nodes.iter().filter(is_unwatched).cloned().collect();
+        let forgotten = unwatched.iter();
+        forgotten
+            .flat_map(|node| known.forget(&node.name, &node.uid))
+            .collect()
+    }
+
+    /// All Pod CIDRs, and the destinations of all routes.
+    pub(super) fn destinations(&self) -> BTreeSet<Cidr> {
+        let known = self.known();
+        let routes = known.table.iter().map(ObservedRoute::destination);
+        known.nodes.destinations().chain(routes).collect()
+    }
+}
+
+/// An open question to the API server about Nodes.
+pub(super) struct Question<'a>(&'a RouteState);
+
+impl Question<'_> {
+    /// The answer has this Node. Returns the destinations to be reconciled.
+    pub(super) fn shows(&self, node: NodeView) -> BTreeSet<Cidr> {
+        self.0.observe_live(node)
+    }
+
+    /// The answer is that there is no Node of this name. Returns the destinations to be reconciled.
+    pub(super) fn denies(&self, name: &str) -> BTreeSet<Cidr> {
+        self.0.forget_named(name)
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let mut known = self.0.known();
+        known.questions -= 1;
+        if known.questions == 0 {
+            known.deleted_since.clear();
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! One destination: confirm, delete, create, until its routes are as they should be.
+
+use std::{sync::Arc, time::Duration};
+
+use outrigger_core::{
+    cidr::Cidr,
+    effects::RawEffects,
+    error_class::Requeue,
+    route::{Confirmation, ObservedRoute, RoutePlan, RouteStep, WantedRoute, dispute, plan},
+};
+use tokio::time::Instant;
+use tracing::info;
+
+use super::{NodeRoute, RouteKey, metrics::SyncOutcome};
+use outrigger_provider_client::Error;
+use outrigger_runtime::queue::{Outcome, Priority};
+
+/// Name of the method, for an error of its answer.
+const CREATE: &str = "BatchCreateRoutes";
+const NOT_CREATED: &str = "route cannot be created";
+
+/// An answer of the API server is good for this time: a call may wait for an hour while calls pause. Longer than any call
+/// of a batch, so that among many deletions each is sent in the end.
+const FRESH: Duration = Duration::from_mins(5);
+
+/// Questions that the API server has answered.
+#[derive(Clone, Debug, Default)]
+struct Confirmed {
+    questions: Vec<Confirmation>,
+    /// When the first of them was asked for.
+    since: Option<Instant>,
+}
+
+impl Confirmed {
+    fn add(&mut self, question: Confirmation) {
+        self.since.get_or_insert_with(Instant::now);
+        self.questions.push(question);
+    }
+
+    /// Those that need not be asked again.
+    fn fresh(&self) -> &[Confirmation] {
+        match self.since {
+            Some(since) if since.elapsed() > FRESH => &[],
+            _ => &self.questions,
+        }
+    }
+}
+
+impl NodeRoute {
+    /// Reconciles the routes of `destination`, then the conditions of the Nodes that have it.
+    pub(super) async fn sync(self: &Arc<Self>, destination: Cidr) -> Outcome {
+        let mut synced = SyncOutcome::Noop;
+        let outcome = self.carry_out(destination, &mut synced).await;
+        self.schedule.note(destination, outcome);
+        self.parts.metrics.node_change(synced);
+        let concerned: Vec<_> = {
+            let known = self.state.known();
+            let nodes = known.nodes.with(destination);
+            nodes
+                .map(|node| RouteKey::Node(Arc::clone(&node.name)))
+                .collect()
+        };
+        self.queue.add_all(concerned, Priority::Fresh);
+        outcome
+    }
+
+    async fn carry_out(self: &Arc<Self>, destination: Cidr, synced: &mut SyncOutcome) -> Outcome {
+        let mut confirmed = Confirmed::default();
+        let mut is_made = false;
+        loop {
+            let Some(RoutePlan { step, refused }) = self.plan(destination, &confirmed.questions)
+            else {
+                return Outcome::Retry;
+            };
+            for one in &refused {
+                self.report_refused(one);
+            }
+            let changed = match step {
+                RouteStep::Nothing => return Outcome::Done,
+                RouteStep::Keep => {
+                    self.state.known().keep(destination);
+                    return Outcome::Done;
+                }
+                // Else this would go on for ever.
+                RouteStep::Create(wanted) if is_made => {
+                    *synced = SyncOutcome::Error;
+                    return self.shown_otherwise(&wanted);
+                }
+                _ if is_made => return Outcome::Retry,
+                RouteStep::List if self.listed(destination).await => continue,
+                RouteStep::List => return Outcome::Retry,
+                RouteStep::Confirm(question) => {
+                    let answered = self.confirm(&question, destination).await;
+                    confirmed.add(question);
+                    if let Err(error) = answered {
+                        *synced = SyncOutcome::Error;
+                        return error.retry();
+                    }
+                    continue;
+                }
+                RouteStep::Delete(route) => self.delete(route, &confirmed).await,
+                RouteStep::Create(wanted) => {
+                    is_made = true;
+                    self.create(wanted, &confirmed).await
+                }
+            };
+            if let Err(outcome) = changed {
+                *synced = SyncOutcome::Error;
+                return outcome;
+            }
+            *synced = SyncOutcome::Changed;
+        }
+    }
+
+    fn plan(&self, destination: Cidr, confirmed: &[Confirmation]) -> Option<RoutePlan> {
+        self.decide(confirmed, |facts, _| plan(destination, facts))
+    }
+
+    /// Whether `step` is still the next for `destination`, to be asked right before it is sent.
+    fn is_current(
+        self: &Arc<Self>,
+        destination: Cidr,
+        step: RouteStep,
+        confirmed: &Confirmed,
+    ) -> impl Fn() -> bool + Send + Sync + 'static {
+        let (this, confirmed) = (Arc::clone(self), confirmed.clone());
+        move || {
+            let planned = this.plan(destination, confirmed.fresh());
+            planned.is_some_and(|planned| planned.step == step)
+        }
+    }
+
+    async fn create(
+        self: &Arc<Self>,
+        wanted: WantedRoute,
+        confirmed: &Confirmed,
+    ) -> Result<(), Outcome> {
+        let destination = wanted.destination;
+        let step = RouteStep::Create(wanted.clone());
+        let is_current = self.is_current(destination, step, confirmed);
+        self.state.known().table.call_begins(destination);
+        let provider = &self.parts.provider;
+        let answer = provider.create_route(wanted.clone(), is_current).await;
+        self.observe_effects(&wanted.node_name, &wanted.node_uid, answer.effects);
+        match answer.result {
+            Ok(route) => {
+                let mut known = self.state.known();
+                known.table.created(&wanted, route);
+                known.failed.remove(&destination);
+                drop(known);
+                info!(node = &*wanted.node_name, %destination, "route created");
+                Ok(())
+            }
+            Err(error) => {
+                self.state.known().not_created(&wanted, &error);
+                Err(self.creation_failed(&wanted, &error))
+            }
+        }
+    }
+
+    /// A creation that the provider has answered with OK, and a route that does not lead to its Node. To delete that
+    /// one, and to make it again, would bring the same.
+    fn shown_otherwise(&self, wanted: &WantedRoute) -> Outcome {
+        let dispute = self.decide(&[], |facts, _| {
+            dispute(wanted.destination, &wanted.node_name, facts)
+        });
+        let error = Error::Malformed {
+            rpc: CREATE,
+            what: dispute.flatten().unwrap_or_default().into(),
+        };
+        self.state.known().failed.insert(wanted.destination);
+        self.report_failure(wanted, &error);
+        self.creation_failed(wanted, &error)
+    }
+
+    fn creation_failed(&self, wanted: &WantedRoute, error: &Error) -> Outcome {
+        self.parts.metrics.failed("create", error.class());
+        if is_for_owner(error) {
+            self.report_failure(wanted, error);
+        }
+        self.log_failure(NOT_CREATED, wanted.destination, &wanted.node_name, error);
+        Outcome::from(error.class().requeue())
+    }
+
+    /// a failure is logged only.
+    async fn delete(
+        self: &Arc<Self>,
+        route: ObservedRoute,
+        confirmed: &Confirmed,
+    ) -> Result<(), Outcome> {
+        let destination = route.destination();
+        let step = RouteStep::Delete(route.clone());
+        let is_current = self.is_current(destination, step, confirmed);
+        self.state.known().table.call_begins(destination);
+        let provider = &self.parts.provider;
+        let node = &route.raw().node_name;
+        // A route names no UID: a Node that registers under the name during the call is another one.
+        let target = self.parts.nodes.get(node);
+        let answer = provider.delete_route(route.clone(), is_current).await;
+        if let Some(target) = target {
+            self.observe_effects(node, &target.uid, answer.effects);
+        }
+        match answer.result {
+            Ok(_) => {
+                self.state.known().table.deleted(&route);
+                info!(node, %destination, "route deleted");
+                Ok(())
+            }
+            Err(error) => {
+                self.state.known().not_deleted(destination, &error);
+                self.parts.metrics.failed("delete", error.class());
+                self.log_failure("route cannot be deleted", destination, node, &error);
+                // The Node whose change would bring the next try is gone.
+                Err(match error.class().requeue() {
+                    Requeue::OnChange => Requeue::SlowBackOff.into(),
+                    requeue => requeue.into(),
+                })
+            }
+        }
+    }
+
+    /// Queues the Node to have them written, if it still is the one of this UID.
+    fn observe_effects(&self, node: &str, uid: &str, effects: RawEffects) {
+        if let Some(node) = self.parts.nodes.get(node)
+            && *node.uid == *uid
+            && self.effects.observe(&node, effects)
+        {
+            let key = RouteKey::Node(Arc::clone(&node.name));
+            self.queue.add(key, Priority::Fresh);
+        }
+    }
+}
+
+/// Whether the Node has an event and a condition of it. An unknown result is listed first, and the want of
+/// the cluster's UID concerns every Node alike.
+pub(super) fn is_for_owner(error: &Error) -> bool {
+    let is_general = matches!(error, Error::Unidentified { .. });
+    error.class().is_for_owner() && !is_general && !error.leaves_result_unknown()
+}

@@ -1,0 +1,320 @@
+//! Routes that go, and routes that stay.
+
+use super::*;
+
+const A: &str = "10.244.1.0/24";
+
+///
+#[tokio::test(start_paused = true)]
+async fn the_route_of_a_deleted_node_is_deleted() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    fixture.vanish("a");
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    assert!(
+        fixture
+            .cluster
+            .requests()
+            .contains(&"GET /api/v1/nodes/a".to_owned())
+    );
+}
+
+/// The store may be wrong; the API server's word counts.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_only_the_store_lacks_keeps_its_route() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    let (changed, written) = (changes(&fixture), fixture.api_writes().len());
+    fixture
+        .nodes
+        .delete("a", outrigger_kubernetes::store::Origin::Watch);
+    fixture.settle().await;
+    assert_eq!(changes(&fixture), changed);
+    // It is gone by the next list, though no watch has said so.
+    fixture.cluster.delete_node("a");
+    next_list(&fixture).await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    assert_eq!(fixture.api_writes().len(), written);
+}
+
+/// An API server that does not answer deletes nothing.
+#[tokio::test(start_paused = true)]
+async fn without_an_answer_of_the_api_server_a_stale_route_stays() {
+    let fixture = Rig::with([], [route(A, "gone", 9)]).prepare();
+    fixture.cluster.refuse("/nodes/gone", 500, 5);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(routes(&fixture).len(), 1);
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), [""; 0]);
+}
+
+/// A Node was made again under its name, with the CIDR it had, on another machine: the next hop is
+/// replaced in one go, first the deletion, then the creation.
+#[tokio::test(start_paused = true)]
+async fn the_next_hop_of_a_replaced_machine_is_replaced() {
+    for target in [
+        ListedTarget::ProviderId,
+        ListedTarget::NextHop,
+        ListedTarget::All,
+    ] {
+        let rig = Rig::with([routed("a", 1, &[A])], []).listed_by(target);
+        let fixture = rig.begun().await;
+        fixture.vanish("a");
+        let mut again = routed("a", 2, &[A]);
+        again["metadata"]["uid"] = "another".into();
+        again["spec"]["providerID"] = "mock://i-a2".into();
+        fixture.register(again);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(
+            routes(&fixture),
+            ["10.244.1.0/24 a 192.168.0.2"],
+            "{target:?}"
+        );
+        let asked = ["BatchDeleteRoutes", "BatchCreateRoutes"].map(|m| asked(&fixture, m));
+        assert_eq!(asked, [1, 2], "{target:?}");
+        fixture.settle().await;
+        assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+        assert_eq!(fixture.events(), [""; 0]);
+    }
+}
+
+/// while the deletion fails, nothing is created for its CIDR.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_before_the_deletion_succeeded() {
+    let fixture = Rig::with([routed("a", 1, &[A])], [route(A, "gone", 9)]).prepare();
+    let error = failures::cloud_error();
+    inject(&fixture, Method::BatchDeleteRoutes, Effect::Error(error), 2);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 gone 192.168.0.9"]);
+    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 0);
+    // no event, and tried again.
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// what is not of this cluster, or not inside `--cluster-cidr`, is left alone.
+#[tokio::test(start_paused = true)]
+async fn foreign_routes_are_never_touched() {
+    let of_another = Route {
+        cluster: Some("another-cluster".to_owned()),
+        ..route("10.244.7.0/24", "gone", 9)
+    };
+    let of_none = Route {
+        cluster: None,
+        ..route("10.244.8.0/24", "gone", 9)
+    };
+    let around = route("10.0.0.0/8", "gone", 9);
+    let outside = route("192.0.2.0/24", "gone", 9);
+    let foreign = [of_another, of_none, around, outside];
+    let fixture = Rig::with([], foreign).begun().await;
+    next_list(&fixture).await;
+    assert_eq!(routes(&fixture).len(), 4);
+    assert_eq!(changes(&fixture), 0);
+}
+
+/// A route that names nothing but a next hop leads to any Node: all of them are listed, once for all.
+#[tokio::test(start_paused = true)]
+async fn routes_without_a_node_share_one_list_of_all_nodes() {
+    let cidr = |n: usize| format!("10.244.{n}.0/24");
+    let stale: Vec<_> = (0..50).map(|n| route(&cidr(n), "gone", 9)).collect();
+    let rig = Rig::with([routed("a", 1, &["10.244.99.0/24"])], stale);
+    let fixture = rig.listed_by(ListedTarget::NextHop).begun().await;
+    assert_eq!(routes(&fixture), ["10.244.99.0/24 a 192.168.0.1"]);
+    let mut requests = fixture.cluster.requests();
+    requests.retain(|request| request == "GET /api/v1/nodes");
+    assert!((1..=2).contains(&requests.len()), "{}", requests.len());
+}
+
+/// A blackhole leads nowhere: nothing is lost by its deletion.
+#[tokio::test(start_paused = true)]
+async fn a_blackhole_is_made_again() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    change_route(&fixture, A, |route| route.blackhole = true);
+    next_list(&fixture).await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert!(!fixture.cloud.routes()[0].blackhole);
+}
+
+/// The list of all Nodes that a stale route needs is from before the deletion of another Node.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_nodes_brings_no_deleted_node_back() {
+    const B: &str = "10.244.2.0/24";
+    for target in [ListedTarget::ProviderId, ListedTarget::NextHop] {
+        let stale = route(A, "gone", 9);
+        let rig = Rig::with([routed("b", 2, &[B])], [stale, route(B, "b", 2)]);
+        let fixture = rig.listed_by(target).prepare();
+        let (cluster, nodes) = (fixture.cluster.clone(), Arc::clone(&fixture.nodes));
+        fixture.cluster.during_next_get("/api/v1/nodes", move || {
+            cluster.delete_node("b");
+            nodes.delete("b", outrigger_kubernetes::store::Origin::Watch);
+        });
+        fixture.nodes.finish_list(|_| true);
+        fixture.begin_term();
+        fixture.settle().await;
+        assert_eq!(routes(&fixture), [""; 0], "{target:?}");
+    }
+}
+
+/// The Node comes and goes while the API server is asked for the one before.
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_a_node_that_was_deleted_since_does_not_count() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    let (cluster, nodes) = (fixture.cluster.clone(), Arc::clone(&fixture.nodes));
+    let mut again = routed("a", 1, &[A]);
+    again["metadata"]["uid"] = "another".into();
+    again["metadata"]["resourceVersion"] = "1000".into();
+    fixture.vanish("a");
+    fixture.cluster.create_node(again.clone());
+    fixture.cluster.during_next_get("/api/v1/nodes/a", move || {
+        nodes.apply(
+            serde_json::from_value(again).unwrap(),
+            outrigger_kubernetes::store::Origin::Watch,
+        );
+        cluster.delete_node("a");
+        nodes.delete("a", outrigger_kubernetes::store::Origin::Watch);
+    });
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), [""; 0]);
+}
+
+/// The deleted Node's name is known, though no route names it: all Nodes need not be listed for each deletion.
+#[tokio::test(start_paused = true)]
+async fn the_deletion_of_a_known_node_lists_no_nodes() {
+    for target in [ListedTarget::ProviderId, ListedTarget::NextHop] {
+        let nodes = [routed("a", 1, &[A]), routed("b", 2, &["10.244.2.0/24"])];
+        // One was made in this lease term, the other before.
+        let rig = Rig::with(nodes, [route(A, "a", 1)]).listed_by(target);
+        let fixture = rig.begun().await;
+        for name in ["a", "b"] {
+            fixture.vanish(name);
+            fixture.settle().await;
+        }
+        assert_eq!(routes(&fixture), [""; 0]);
+        let requests = fixture.cluster.requests();
+        assert!(
+            !requests.contains(&"GET /api/v1/nodes".to_owned()),
+            "{requests:?}"
+        );
+    }
+}
+
+/// The API server's answer is from before a pause of the calls, and no watch has told since.
+#[tokio::test(start_paused = true)]
+async fn after_a_pause_the_api_server_is_asked_again() {
+    let fixture = Rig::with([routed("a", 1, &[A])], [route(A, "a", 1)])
+        .begun()
+        .await;
+    let limited =
+        outrigger_provider_mock::faults::InjectedError::new(tonic::Code::ResourceExhausted)
+            .with_reason("RATE_LIMITED")
+            .retry_after(Duration::from_mins(10));
+    inject(
+        &fixture,
+        Method::BatchCreateRoutes,
+        Effect::Error(limited),
+        1,
+    );
+    fixture.register(routed("b", 2, &["10.244.2.0/24"]));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fixture.vanish("a");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fixture.cluster.create_node(routed("a", 1, &[A]));
+    tokio::time::sleep(Duration::from_mins(15)).await;
+    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
+    assert_eq!(asked(&fixture, "BatchDeleteRoutes"), 0);
+}
+
+/// AWS lists a route to a stopped instance so: nothing but its destination is known.
+#[tokio::test(start_paused = true)]
+async fn a_blackhole_that_names_no_target_is_made_again() {
+    let nowhere = Route {
+        blackhole: true,
+        target: RouteTarget::default(),
+        ..route(A, "", 9)
+    };
+    let fixture = Rig::with([routed("a", 1, &[A])], [nowhere]).begun().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+}
+
+/// No Node can have such a name, and none is asked for by it.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_no_node_can_have_enters_no_path() {
+    for name in ["old machine", "../namespaces/kube-system", "a/b?c"] {
+        let fixture = Rig::with([], [route(A, name, 9)]).begun().await;
+        assert_eq!(routes(&fixture), [""; 0], "{name}");
+        let requests = fixture.cluster.requests();
+        let is_of_collection = |request: &&String| request.starts_with("GET /api/v1/nodes/");
+        assert_eq!(requests.iter().find(is_of_collection), None, "{name}");
+    }
+}
+
+/// with back-off, whatever the reason.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_was_refused_as_invalid_is_tried_again() {
+    let fixture = Rig::with([], [route(A, "gone", 9)]).prepare();
+    let error = outrigger_provider_mock::faults::InjectedError::new(tonic::Code::InvalidArgument)
+        .with_reason("INVALID_REQUEST");
+    inject(&fixture, Method::BatchDeleteRoutes, Effect::Error(error), 1);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    assert_eq!(asked(&fixture, "BatchDeleteRoutes"), 1);
+}
+
+/// A list is the repair: another client has removed a route, and made one lead elsewhere.
+#[tokio::test(start_paused = true)]
+async fn changes_of_others_are_repaired_by_the_next_list() {
+    let nodes = [routed("a", 1, &[A]), routed("b", 2, &["10.244.2.0/24"])];
+    let fixture = Rig::with(nodes, []).begun().await;
+    fixture.cloud.edit_routes(|table| {
+        let name = table.to(A.parse().unwrap()).next().unwrap().name.clone();
+        table.remove(&name).unwrap();
+    });
+    change_route(&fixture, "10.244.2.0/24", |route| {
+        route.target.node = "a".to_owned();
+    });
+    next_list(&fixture).await;
+    let both = ["10.244.1.0/24 a 192.168.0.1", "10.244.2.0/24 b 192.168.0.2"];
+    assert_eq!(routes(&fixture), both);
+}
+
+/// no deletion rests on a list without its end.
+#[tokio::test(start_paused = true)]
+async fn an_incomplete_list_deletes_nothing() {
+    let fixture = Rig::with([], [route(A, "gone", 9)]).prepare();
+    let bad = outrigger_provider_mock::faults::BadAnswer::Empty;
+    inject(&fixture, Method::ListRoutes, Effect::BadAnswer(bad), 4);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(lists(&fixture) >= 2, "it is tried again");
+    assert_eq!(routes(&fixture).len(), 1);
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    assert!(lists(&fixture) <= 7, "with back-off");
+}
+
+///
+#[tokio::test(start_paused = true)]
+async fn a_route_made_with_other_addresses_is_made_again() {
+    let rig = Rig::with([routed("a", 1, &[A])], []);
+    let served = ServedRoutes {
+        compared_addresses: true,
+        ..ServedRoutes::default()
+    };
+    let fixture = Rig { served, ..rig }.begun().await;
+    assert_eq!(changes(&fixture), 1);
+    fixture.cluster.change_node("a", |node| {
+        node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.168.0.7"}]);
+    });
+    fixture.refresh("a");
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.7"]);
+    assert_eq!(changes(&fixture), 3);
+}

@@ -1,0 +1,302 @@
+//! Calls that fail.
+
+use outrigger_core::cluster_uid::ClusterUid;
+use outrigger_provider_mock::faults::InjectedError;
+use tonic::Code;
+
+use super::*;
+use outrigger_runtime::fixture::Warnings;
+
+const A: &str = "10.244.1.0/24";
+
+/// An error that time heals, with the provider's word.
+pub(super) fn cloud_error() -> InjectedError {
+    InjectedError::new(Code::Internal).with_reason("CLOUD_ERROR")
+}
+
+/// Q-10, Q-36, R-30: it is tried again, with the same text.
+#[tokio::test(start_paused = true)]
+async fn a_route_that_cannot_be_made_is_tried_again() {
+    let warnings = Warnings::listen();
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    let error = cloud_error();
+    inject(&fixture, Method::BatchCreateRoutes, Effect::Error(error), 3);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
+    fixture.settle().await;
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
+    let events = fixture.events();
+    assert!(
+        events.iter().all(|reason| reason == "FailedToCreateRoute"),
+        "{events:?}"
+    );
+    assert!(!events.is_empty());
+    let text = "Could not create route uid-a 10.244.1.0/24 for node a: ";
+    let messages = fixture.cluster.event_messages();
+    let is_steady = |message: &String| message.starts_with(text) && *message == messages[0];
+    assert!(messages.iter().all(is_steady), "{messages:?}");
+    assert_eq!(messages.len(), 3);
+    // One log line for the three, so their texts are equal.
+    assert_eq!(warnings.with("route cannot be created").len(), 1);
+    let class = r#"outrigger_node_route_failures_total{operation="create",class="transient"} 3"#;
+    assert!(fixture.metrics().contains(class), "{}", fixture.metrics());
+}
+
+/// R-42: a cloud that was away for lists too has its routes made once it is listed again, not after the back-off of
+/// each. A request that it cannot use is not repeated for that.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_succeeds_again_wakes_routes_that_could_not_be_made() {
+    let rig = Rig {
+        period: Duration::from_secs(10),
+        ..Rig::with([routed("a", 1, &[A])], [])
+    };
+    let fixture = rig.begun().await;
+    let refused = InjectedError::new(Code::InvalidArgument).with_reason("INVALID_REQUEST");
+    let fault = |method, error| {
+        fixture
+            .cloud
+            .inject(Fault::on(method, Effect::Error(error)));
+    };
+    fault(Method::BatchCreateRoutes, refused);
+    fixture.register(routed("b", 2, &["10.244.2.0/24"]));
+    fixture.settle().await;
+    fixture.cloud.clear_faults();
+    fault(Method::ListRoutes, cloud_error());
+    fault(Method::BatchCreateRoutes, cloud_error());
+    fixture.register(routed("c", 3, &["10.244.3.0/24"]));
+    tokio::time::sleep(Duration::from_secs(350)).await;
+    assert_eq!(condition(&fixture, "c").as_deref(), NOT_CREATED);
+    fixture.cloud.clear_faults();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(
+        routes(&fixture),
+        ["10.244.1.0/24 a 192.168.0.1", "10.244.3.0/24 c 192.168.0.3"]
+    );
+}
+
+/// The answer got lost: it is listed before anything else, and made once.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_result_is_listed_and_nothing_is_made_twice() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    inject(&fixture, Method::BatchCreateRoutes, Effect::LoseReply, 1);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
+    assert_eq!(lists(&fixture), 2);
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// Many unknown results share a list.
+#[tokio::test(start_paused = true)]
+async fn unknown_results_share_a_list() {
+    let cidr = |n: usize| format!("10.244.{n}.0/24");
+    let node = |n| routed(&format!("n{n}"), 1, &[&cidr(n)]);
+    let fixture = Rig::with((0..50).map(node).collect::<Vec<_>>(), []).prepare();
+    inject(&fixture, Method::BatchCreateRoutes, Effect::LoseReply, 10);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    fixture.cloud.clear_faults();
+    fixture.settle().await;
+    assert_eq!(routes(&fixture).len(), 50);
+    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 50);
+    let listed = lists(&fixture);
+    assert!((2..=12).contains(&listed), "{listed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_route_table_is_an_event_and_a_condition_of_its_node() {
+    let nodes = [routed("a", 1, &[A]), routed("b", 2, &["10.244.2.0/24"])];
+    let rig = Rig {
+        max_routes: Some(1),
+        ..Rig::with(nodes, [])
+    };
+    let fixture = rig.begun().await;
+    assert_eq!(routes(&fixture).len(), 1);
+    let mut conditions = ["a", "b"].map(|name| condition(&fixture, name).unwrap());
+    conditions.sort();
+    assert_eq!(conditions, ["False RouteCreated", "True NoRouteCreated"]);
+    let tries = asked(&fixture, "BatchCreateRoutes");
+    assert!(tries <= 9, "with back-off: {tries}");
+}
+
+/// A route of ours that came after the last list, such as by a late call of the leader before, is in the way: one
+/// list shows it.
+#[tokio::test(start_paused = true)]
+async fn a_route_in_the_way_is_looked_for_once() {
+    let fixture = Rig::default().begun().await;
+    add(&fixture, route(A, "gone", 9));
+    fixture.register(routed("a", 1, &[A]));
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(lists(&fixture), 2);
+    // One that no list shows.
+    let foreign = Route {
+        cluster: None,
+        ..route("10.244.2.0/24", "gone", 9)
+    };
+    add(&fixture, foreign);
+    fixture.register(routed("b", 2, &["10.244.2.0/24"]));
+    fixture.settle().await;
+    assert_eq!(condition(&fixture, "b").as_deref(), NOT_CREATED);
+    assert!(asked(&fixture, "BatchCreateRoutes") >= 5);
+    assert_eq!(lists(&fixture), 3);
+}
+
+/// A bad request is repeated only for another Node, or another process of the provider.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_the_provider_cannot_use_waits_for_another_process() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    let error = InjectedError::new(Code::InvalidArgument).with_reason("INVALID_REQUEST");
+    inject(&fixture, Method::BatchCreateRoutes, Effect::Error(error), 1);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    next_list(&fixture).await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    assert_eq!(fixture.events(), ["FailedToCreateRoute"]);
+    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
+    fixture.cluster.change_node("a", |node| {
+        node["metadata"]["labels"] = json!({"a": "b"});
+    });
+    fixture.refresh("a");
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+}
+
+/// A rate limit pauses the calls: no event, no condition.
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_is_no_failure_of_a_node() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    let error = InjectedError::new(Code::ResourceExhausted)
+        .with_reason("RATE_LIMITED")
+        .retry_after(Duration::from_secs(3));
+    inject(&fixture, Method::BatchCreateRoutes, Effect::Error(error), 2);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    assert_eq!(fixture.api_writes(), [""; 0]);
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// The provider is away while Nodes come.
+#[tokio::test(start_paused = true)]
+async fn routes_wait_while_the_provider_is_away() {
+    let fixture = Rig::default().begun().await;
+    fixture.wire.cut();
+    fixture.register(routed("a", 1, &[A]));
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    fixture.wire.mend();
+    fixture.settle().await;
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// Nothing in the cloud is changed for a cluster that is not known for certain; it concerns no Node.
+#[tokio::test(start_paused = true)]
+async fn without_the_uid_of_the_cluster_no_route_is_changed() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    fixture
+        .provider
+        .set_cluster_uid(ClusterUid::judge(None, None));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(changes(&fixture), 0);
+    assert_eq!(fixture.api_writes(), [""; 0]);
+    let uid = ClusterUid::judge(Some(CLUSTER), None);
+    fixture.provider.set_cluster_uid(uid);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+}
+
+/// Without the UID the provider may list no route of this cluster: a stale one must not wait for the period.
+#[tokio::test(start_paused = true)]
+async fn routes_are_listed_again_as_soon_as_the_uid_of_the_cluster_is_known() {
+    let stale = route("10.244.7.0/24", "gone", 9);
+    let fixture = Rig::with([routed("a", 1, &[A])], [stale]).prepare();
+    fixture
+        .provider
+        .set_cluster_uid(ClusterUid::judge(None, None));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.7.0/24 gone 192.168.0.9"]);
+    let listed = lists(&fixture);
+    let uid = ClusterUid::judge(Some(CLUSTER), None);
+    fixture.provider.set_cluster_uid(uid);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(lists(&fixture), listed + 1);
+}
+
+/// R-1.
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_routes_is_warned_about_once() {
+    let warnings = Warnings::listen();
+    let mut fixture = Fixture::new(Setup::default());
+    let inputs = subscribe(&fixture.nodes, &fixture.queues);
+    let parts = RouteParts {
+        api: fixture.api.clone(),
+        nodes: Arc::clone(&fixture.nodes),
+        provider: fixture.provider.clone(),
+        events: fixture.recorder(COMPONENT),
+        settings: RouteSettings {
+            ranges: [RouteRange {
+                cidr: Cidr::parse("10.244.0.0/16").unwrap(),
+                node_prefix: None,
+            }]
+            .into(),
+            period: PERIOD,
+            selector: None,
+            reports_duplicates: true,
+        },
+        metrics: RouteMetrics::register(&mut fixture.registry),
+    };
+    fixture.host(inputs.clone(), move |term| {
+        NodeRoute::new(parts.clone(), &inputs, term)
+    });
+    fixture.register(routed("a", 1, &[A]));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(warnings.with("no Node gets a route").len(), 1);
+    assert_eq!(lists(&fixture), 0);
+    assert_eq!(fixture.api_writes(), [""; 0]);
+}
+
+/// The cloud names each request in its error, which is the same failure of many routes.
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_many_routes_is_one_line() {
+    let warnings = Warnings::listen();
+    let cidr = |n: u8| format!("10.244.{n}.0/24");
+    let nodes = (1..=100).map(|n| routed(&format!("n{n}"), n, &[&cidr(n)]));
+    let fixture = Rig::with(nodes.collect::<Vec<_>>(), []).prepare();
+    for n in 1..=100 {
+        let said = format!("the table is full (RequestID: req-{n:08})");
+        let error = cloud_error().with_message(&said);
+        let fault = Fault::on(Method::BatchCreateRoutes, Effect::ItemError(error));
+        fixture
+            .cloud
+            .inject(fault.for_route(cidr(n).parse().unwrap()));
+    }
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    let lines = warnings.with("the table is full");
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    let events = fixture.cluster.event_messages();
+    assert!(events.len() >= 100, "{}", events.len());
+}

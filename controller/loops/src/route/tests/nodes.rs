@@ -1,0 +1,276 @@
+//! Routes of Nodes that come, change and stay.
+
+use tokio::time::timeout;
+
+use super::*;
+use outrigger_kubernetes::fixture::UNINITIALIZED;
+use outrigger_runtime::fixture::Warnings;
+
+const A: &str = "10.244.1.0/24";
+const B: &str = "10.244.2.0/24";
+
+/// a Node that is new has its route at once, in a call of its own.
+#[tokio::test(start_paused = true)]
+async fn a_new_node_has_its_route_at_once() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    fixture.register(routed("b", 2, &[B]));
+    let made = async {
+        while routes(&fixture).len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(1), made).await.unwrap();
+    fixture.settle().await;
+    assert_eq!(changes(&fixture), 2);
+    assert_eq!(lists(&fixture), 1);
+    assert_eq!(condition(&fixture, "b").as_deref(), CREATED);
+    let metrics = fixture.metrics();
+    assert!(
+        metrics.contains("outrigger_node_route_routes 2"),
+        "{metrics}"
+    );
+}
+
+/// R-10 with our default period: two lists an hour, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn an_idle_cluster_has_two_lists_an_hour_and_no_writes() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    let (listed, changed) = (lists(&fixture), changes(&fixture));
+    let written = fixture.api_writes().len();
+    for _ in 0..60 {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        // A heartbeat of the kubelet.
+        fixture.cluster.change_node("a", |_| {});
+        fixture.refresh("a");
+    }
+    assert!(lists(&fixture) - listed <= 2);
+    assert_eq!(changes(&fixture), changed);
+    assert_eq!(fixture.api_writes().len(), written);
+}
+
+/// upstream's period and a shorter one are honoured.
+#[tokio::test(start_paused = true)]
+async fn a_short_period_is_honoured() {
+    let rig = Rig {
+        period: Duration::from_secs(1),
+        ..Rig::with([routed("a", 1, &[A])], [])
+    };
+    let fixture = rig.begun().await;
+    assert!((55..=62).contains(&lists(&fixture)), "{}", lists(&fixture));
+}
+
+/// R-43, M-10.
+#[tokio::test(start_paused = true)]
+async fn lists_and_destinations_are_counted() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    next_list(&fixture).await;
+    let metrics = fixture.metrics();
+    let count = |outcome, trigger, count| {
+        let series = format!(
+            "route_controller_route_sync_total{{outcome=\"{outcome}\",trigger=\"{trigger}\"}} {count}\n"
+        );
+        assert!(metrics.contains(&series), "{series} of {metrics}");
+    };
+    count("noop", "periodic", 2);
+    count("changed", "node_change", 1);
+}
+
+/// until then its machine is not known.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_not_initialised_waits() {
+    let mut node = routed("a", 1, &[A]);
+    node["spec"]["taints"] = json!([{"key": UNINITIALIZED, "effect": "NoSchedule"}]);
+    let fixture = Rig::with([node], []).begun().await;
+    assert_eq!(changes(&fixture), 0);
+    assert_eq!(condition(&fixture, "a"), None);
+    fixture.cluster.change_node("a", |node| {
+        node["spec"]["taints"] = json!([]);
+    });
+    fixture.refresh("a");
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+}
+
+/// The switch is about writes to the Node: its route is none.
+#[tokio::test(start_paused = true)]
+async fn a_paused_node_has_its_route_and_no_condition() {
+    let mut paused = routed("a", 1, &[A]);
+    paused["metadata"]["labels"] =
+        json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
+    let stale = route(A, "other", 9);
+    let fixture = Rig::with([paused], [stale]).begun().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(fixture.api_writes(), [""; 0]);
+    fixture.cluster.change_node("a", |node| {
+        node["metadata"]["labels"] = json!({});
+    });
+    fixture.refresh("a");
+    fixture.settle().await;
+    next_list(&fixture).await;
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+}
+
+/// A Node with the ID of another provider is that one's.
+#[tokio::test(start_paused = true)]
+async fn a_node_of_another_provider_gets_no_route_and_no_condition() {
+    let mut node = routed("a", 1, &[A]);
+    node["spec"]["providerID"] = "other://1".into();
+    let fixture = Rig::with([node], []).begun().await;
+    assert_eq!(changes(&fixture), 0);
+    assert_eq!(fixture.api_writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dual_stack_node_has_two_routes_and_one_condition() {
+    let node = routed("a", 1, &[A, "fd00::/64"]);
+    let fixture = Rig::with([node], []).begun().await;
+    assert_eq!(
+        routes(&fixture),
+        ["10.244.1.0/24 a 192.168.0.1", "fd00::/64 a fd01::1"]
+    );
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(fixture.api_writes().len(), 1);
+}
+
+/// upstream deletes and makes it in each round.
+#[tokio::test(start_paused = true)]
+async fn another_spelling_of_a_cidr_is_the_same_route() {
+    let there = route("FD00:0:0::/64", "a", 1);
+    let node = routed("a", 1, &["fd00::/64"]);
+    let fixture = Rig::with([node], [there]).begun().await;
+    next_list(&fixture).await;
+    assert_eq!(changes(&fixture), 0);
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+}
+
+/// it would not be found again as one of ours. One event for each Node and CIDR.
+#[tokio::test(start_paused = true)]
+async fn a_pod_cidr_outside_the_cluster_cidr_is_refused() {
+    let warnings = Warnings::listen();
+    let node = routed("a", 1, &["192.0.2.0/24"]);
+    let fixture = Rig::with([node], []).begun().await;
+    fixture.cluster.change_node("a", |node| {
+        node["metadata"]["labels"] = json!({"a": "b"});
+    });
+    fixture.refresh("a");
+    next_list(&fixture).await;
+    assert_eq!(changes(&fixture), 0);
+    assert_eq!(fixture.events(), ["FailedToCreateRoute"]);
+    assert_eq!(warnings.with("outside --cluster-cidr").len(), 1);
+    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
+}
+
+/// One of them has the route and keeps it.
+#[tokio::test(start_paused = true)]
+async fn of_nodes_with_one_pod_cidr_the_one_without_a_route_is_reported_once() {
+    let nodes = [routed("a", 1, &[A]), routed("b", 2, &[A])];
+    let there = route(A, "b", 2);
+    let fixture = Rig::with(nodes.clone(), [there.clone()]).begun().await;
+    next_list(&fixture).await;
+    assert_eq!(changes(&fixture), 0);
+    assert_eq!(fixture.events(), ["DuplicatePodCIDR"]);
+    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
+    assert_eq!(condition(&fixture, "b").as_deref(), CREATED);
+    assert!(message(&fixture, "a").contains("of Node b"));
+
+    let reported_by_ipam = Rig {
+        reports_duplicates: false,
+        ..Rig::with(nodes, [there])
+    };
+    let fixture = reported_by_ipam.begun().await;
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// A kubelet that registers with a part of another Node's range, or with that of all: no traffic of others leads to it.
+#[tokio::test(start_paused = true)]
+async fn a_node_gets_no_route_to_addresses_of_another() {
+    let warnings = Warnings::listen();
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    fixture.register(routed("b", 2, &["10.244.1.0/25"]));
+    fixture.register(routed("c", 3, &["10.244.0.0/16"]));
+    fixture.settle().await;
+    next_list(&fixture).await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(
+        fixture.events(),
+        ["DuplicatePodCIDR", "FailedToCreateRoute"]
+    );
+    assert_eq!(
+        warnings
+            .with("10.244.1.0/25 of Node b overlaps with 10.244.1.0/24 of Node a")
+            .len(),
+        1
+    );
+    assert_eq!(
+        warnings.with("10.244.0.0/16 of Node c is wider than").len(),
+        1
+    );
+    for refused in ["b", "c"] {
+        assert_eq!(condition(&fixture, refused).as_deref(), NOT_CREATED);
+    }
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    let metrics = fixture.metrics();
+    assert!(
+        metrics.contains("outrigger_node_route_problems_total{reason=\"DuplicatePodCIDR\"} 1"),
+        "{metrics}"
+    );
+
+    // The route that another client deletes is made again, whoever waits for that.
+    fixture.cloud.edit_routes(|table| {
+        let name = table.iter().next().unwrap().name.clone();
+        table.remove(&name).unwrap();
+    });
+    next_list(&fixture).await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+
+    // The next one has them once the first is gone.
+    fixture.vanish("a");
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/25 b 192.168.0.2"]);
+}
+
+/// A standby remembers nothing; each lease term lists anew.
+#[tokio::test(start_paused = true)]
+async fn a_new_lease_term_begins_with_a_list() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    fixture.end_term();
+    fixture.settle().await;
+    fixture.cloud.edit_routes(|table| {
+        let name = table.iter().next().unwrap().name.clone();
+        table.remove(&name).unwrap();
+    });
+    fixture.register(routed("b", 2, &[B]));
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(lists(&fixture), 2);
+    assert_eq!(routes(&fixture).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fenced_process_changes_nothing_more() {
+    let fixture = Rig::default().begun().await;
+    fixture.fence();
+    fixture.register(routed("a", 1, &[A]));
+    fixture.settle().await;
+    assert_eq!(changes(&fixture), 0);
+    assert_eq!(fixture.api_writes(), [""; 0]);
+}
+
+/// A thousand of them in full batches.
+#[tokio::test(start_paused = true)]
+async fn many_nodes_share_calls() {
+    let cidr = |n: usize| format!("10.244.{n}.0/26");
+    let nodes: Vec<_> = (0..250)
+        .map(|n| routed(&format!("n{n}"), 1, &[&cidr(n)]))
+        .collect();
+    let fixture = Rig::with(nodes, []).begun().await;
+    assert_eq!(routes(&fixture).len(), 250);
+    let calls = fixture.calls("BatchCreateRoutes");
+    assert!(calls <= 12, "{calls}");
+    assert_eq!(changes(&fixture), 250);
+    assert_eq!(fixture.api_writes().len(), 250);
+}

@@ -1,0 +1,132 @@
+//! Keys for the queue, from the event handlers of both stores.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use outrigger_core::{
+    node::NodeView,
+    service::{
+        ServiceView,
+        capability::Capability,
+        change::needs_sync,
+        ownership::{Ownership, lost_finalizer},
+    },
+    targets::Pace,
+};
+
+use super::{key::ServiceKey, node_changes::NodeChanges, states::ServiceStates};
+use crate::control_loop::LoopInputs;
+use outrigger_kubernetes::store::{Change, Origin, Store};
+use outrigger_provider_client::Provider;
+use outrigger_runtime::{
+    clock::Clock,
+    queue::{Backoff, QueueMetrics},
+};
+
+/// Upstream's back-off of Services (S-2).
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
+
+/// The queue of Services and the changes of nodes, filled by the stores.
+#[derive(Clone)]
+pub struct ServiceInputs {
+    /// Keys of Services, and their state.
+    pub keys: LoopInputs<ServiceKey, ServiceStates>,
+    pub(super) node_changes: Arc<NodeChanges>,
+    /// Of the changes of nodes, and of those who wait for them: two clocks that begin apart would differ by a step
+    /// of the machine's.
+    pub(super) clock: Clock,
+}
+
+impl fmt::Debug for ServiceInputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceInputs")
+            .field("queue", &self.keys.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Subscribes the loop to both stores. Queue name and back-off are upstream's (S-2).
+pub fn subscribe(
+    services: &Store<ServiceView>,
+    nodes: &Store<NodeView>,
+    provider: Provider,
+    pace: Pace,
+    metrics: &QueueMetrics,
+) -> ServiceInputs {
+    let keys = LoopInputs::<ServiceKey, ServiceStates>::new("service", BACKOFF, metrics);
+    let node_changes = Arc::new(NodeChanges::new(pace));
+    let LoopInputs { queue, state } = keys.clone();
+    services.subscribe(move |change: &Change<'_, ServiceView>, origin: Origin| {
+        let capability = capability(&provider);
+        let states = state.current();
+        let states = states.as_deref();
+        let capability = capability.map(|declared| match states {
+            Some(states) => states.declarations.in_term(declared),
+            None => declared,
+        });
+        let service = match change {
+            Change::Added(service) => service,
+            Change::Updated(..) if origin == Origin::Write => return,
+            Change::Updated(old, service) => {
+                let key = ServiceKey::of(service);
+                if lost_finalizer(old, service, capability.as_deref())
+                    && states.is_some_and(|states| states.with(&key, |s| s.mark_left_behind(old)))
+                {
+                    queue.add(key, origin.priority());
+                    return;
+                }
+                let is_resync = Arc::ptr_eq(old, service);
+                let is_reason = is_resync
+                    || capability
+                        .as_ref()
+                        .is_none_or(|capability| needs_sync(old, service, capability));
+                if !is_reason {
+                    return;
+                }
+                if let Some(states) = states.filter(|_| !is_resync && may_concern(service)) {
+                    states.with(&key, |s| s.edited(old, service, capability.as_deref()));
+                }
+                service
+            }
+            Change::Deleted(service) => {
+                let left = Ownership::of(service, capability.as_deref()).may_be_ours();
+                let key = ServiceKey::of(service);
+                if states
+                    .is_some_and(|states| states.with(&key, |s| s.gone_from_store(service, left)))
+                {
+                    queue.add(key, origin.priority());
+                } else if states.is_none() {
+                    // On a standby: the leader has cleaned up before the finalizer went. A lease term knows only
+                    // the Services of its time.
+                    queue.remove(&key);
+                }
+                return;
+            }
+        };
+        if may_concern(service) {
+            queue.add(ServiceKey::of(service), origin.priority());
+        }
+    });
+    let changes = Arc::clone(&node_changes);
+    let clock = Clock::default();
+    // Our own writes too: it is the cloud-node loop that gives a node its addresses.
+    nodes.subscribe(move |change: &Change<'_, NodeView>, origin| {
+        changes.observe(clock.now(), change, origin);
+    });
+    ServiceInputs {
+        keys,
+        node_changes,
+        clock,
+    }
+}
+
+/// The provider's declarations.
+pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
+    let session = provider.session()?;
+    let load_balancers = session.load_balancers.as_ref()?;
+    Some(Arc::clone(&load_balancers.capability))
+}
+
+/// Whether the Service can want something of any provider, or says that it still does; most can not.
+pub(super) fn may_concern(service: &ServiceView) -> bool {
+    Ownership::of(service, None) != Ownership::Unrelated
+}

@@ -1,0 +1,257 @@
+//! Metrics of the service-lb loop: upstream's (M-3 … M-6), and what upstream cannot tell (M-64).
+
+use std::{collections::HashMap, time::Duration};
+
+use outrigger_core::{
+    error_class::ErrorClass,
+    service::{answer::Disposition, plan::EnsureCause},
+};
+use prometheus_client::{
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+
+/// `service_controller_*` and what we count besides.
+#[derive(Clone, Debug)]
+pub struct ServiceMetrics {
+    updates: Counter,
+    failed_updates: Counter,
+    rounds: Histogram,
+    update_durations: Histogram,
+    ensures: Family<Labels<2>, Counter>,
+    deletes: Family<Labels<1>, Counter>,
+    load_balancers: Family<Labels<1>, Gauge>,
+    time_to_ready: Histogram,
+    targets: Gauge,
+    targets_held: Gauge,
+    rollouts: Histogram,
+    drifts: Counter,
+    orphans: Gauge,
+    effects_dropped: Counter,
+    held_assigned: Counter,
+}
+
+/// States in the gauge of Services that want a load balancer.
+const STATES: [&str; 7] = [
+    "ready",
+    "in_progress",
+    "failed",
+    "not_managed",
+    "paused",
+    "too_large",
+    "class_not_served",
+];
+
+impl ServiceMetrics {
+    /// Registers the families.
+    pub fn register(registry: &mut Registry) -> Self {
+        // Upstream's, 1 s to 4 h 33 min.
+        let upstream = || Histogram::new(exponential_buckets(1.0, 2.0, 15));
+        let this = Self {
+            updates: Counter::default(),
+            failed_updates: Counter::default(),
+            rounds: upstream(),
+            update_durations: upstream(),
+            ensures: Family::default(),
+            deletes: Family::default(),
+            load_balancers: Family::default(),
+            // 50 ms to 27 min.
+            time_to_ready: Histogram::new(exponential_buckets(0.05, 2.0, 16)),
+            targets: Gauge::default(),
+            targets_held: Gauge::default(),
+            // 100 ms to 55 min.
+            rollouts: Histogram::new(exponential_buckets(0.1, 2.0, 16)),
+            drifts: Counter::default(),
+            orphans: Gauge::default(),
+            effects_dropped: Counter::default(),
+            held_assigned: Counter::default(),
+        };
+        this.register_upstreams(registry);
+        this.register_ours(registry);
+        this
+    }
+
+    fn register_upstreams(&self, registry: &mut Registry) {
+        registry.register(
+            "service_controller_loadbalancer_sync",
+            "Number of times that the targets of a load balancer were to be changed",
+            self.updates.clone(),
+        );
+        registry.register(
+            "service_controller_nodesync_error",
+            "Number of times that this failed",
+            self.failed_updates.clone(),
+        );
+        registry.register(
+            "service_controller_nodesync_latency_seconds",
+            "How long it took to give all load balancers the nodes of one moment",
+            self.rounds.clone(),
+        );
+        registry.register(
+            "service_controller_update_loadbalancer_host_latency_seconds",
+            "How long it took to give one load balancer its nodes",
+            self.update_durations.clone(),
+        );
+    }
+
+    fn register_ours(&self, registry: &mut Registry) {
+        registry.register(
+            "outrigger_service_load_balancer_ensures",
+            "Calls to make or change a load balancer, by cause and result",
+            self.ensures.clone(),
+        );
+        registry.register(
+            "outrigger_service_load_balancer_deletes",
+            "Calls to delete a load balancer, by result",
+            self.deletes.clone(),
+        );
+        registry.register(
+            "outrigger_service_load_balancers",
+            "Services that want a load balancer, by how it stands",
+            self.load_balancers.clone(),
+        );
+        registry.register(
+            "outrigger_service_time_to_ready_seconds",
+            "From the first sight of a Service that wants a load balancer until it is ready",
+            self.time_to_ready.clone(),
+        );
+        registry.register(
+            "outrigger_service_targets",
+            "Nodes that load balancers send to",
+            self.targets.clone(),
+        );
+        registry.register(
+            "outrigger_service_targets_held",
+            "Whether nodes are kept as targets since too many went at once without being deleted",
+            self.targets_held.clone(),
+        );
+        registry.register(
+            "outrigger_service_target_rollout_seconds",
+            "From a change of the targets until every load balancer has them",
+            self.rollouts.clone(),
+        );
+        registry.register(
+            "outrigger_service_drift",
+            "Load balancers that were found to be others than was left",
+            self.drifts.clone(),
+        );
+        registry.register(
+            "outrigger_service_orphaned_load_balancers",
+            "Load balancers of this cluster without a Service, when they were last listed",
+            self.orphans.clone(),
+        );
+        registry.register(
+            "outrigger_service_effects_dropped",
+            "Events, annotations and conditions of the provider that were not written",
+            self.effects_dropped.clone(),
+        );
+        registry.register(
+            "outrigger_service_held_addresses_assigned",
+            "Addresses that the provider gave to a load balancer though another Service holds them",
+            self.held_assigned.clone(),
+        );
+    }
+
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn sample(&self) {
+        self.ensured(EnsureCause::New, Ok(Disposition::Ready));
+        self.deleted(Ok(Disposition::Absent));
+        self.count(&HashMap::new());
+    }
+
+    /// One call of `EnsureLoadBalancer` has ended.
+    pub fn ensured(&self, cause: EnsureCause, result: Result<Disposition, ErrorClass>) {
+        let labels = [("cause", cause.as_str()), ("result", word(result))];
+        self.ensures.get_or_create(&labels).inc();
+    }
+
+    /// One call of `DeleteLoadBalancer` has ended.
+    pub fn deleted(&self, result: Result<Disposition, ErrorClass>) {
+        self.deletes
+            .get_or_create(&[("result", word(result))])
+            .inc();
+    }
+
+    /// One load balancer was to get new targets, alone or in a batch that took so long (M-3, M-4,
+    /// M-6).
+    pub fn updated(&self, took: Duration, result: Result<Disposition, ErrorClass>) {
+        self.updates.inc();
+        self.update_durations.observe(took.as_secs_f64());
+        if result.is_err() {
+            self.failed_updates.inc();
+        }
+    }
+
+    /// Every load balancer has the targets of one moment: `after` they had changed, of which the
+    /// calls `took` so long (M-5).
+    pub fn rolled_out(&self, after: Duration, took: Duration) {
+        self.rollouts.observe(after.as_secs_f64());
+        self.rounds.observe(took.as_secs_f64());
+    }
+
+    /// A load balancer is ready for the first time, so long after it was wanted.
+    pub fn ready(&self, after: Duration) {
+        self.time_to_ready.observe(after.as_secs_f64());
+    }
+
+    /// Number of Services by state, of `STATES`.
+    pub fn count(&self, services: &HashMap<&'static str, usize>) {
+        for state in STATES {
+            let gauge = self.load_balancers.get_or_create_owned(&[("state", state)]);
+            gauge.set(number(services.get(state).copied().unwrap_or_default()));
+        }
+    }
+
+    /// So many nodes are in the set that goes out.
+    pub fn targets(&self, nodes: usize) {
+        self.targets.set(number(nodes));
+    }
+
+    /// Whether the shrink guard keeps nodes as targets.
+    pub fn held(&self, is_held: bool) {
+        self.targets_held.set(i64::from(is_held));
+    }
+
+    /// A load balancer is not what was left.
+    pub fn drifted(&self) {
+        self.drifts.inc();
+    }
+
+    /// So many load balancers of the last list belong to no Service.
+    pub fn orphaned(&self, load_balancers: usize) {
+        self.orphans.set(number(load_balancers));
+    }
+
+    /// A load balancer has an address that another Service holds.
+    pub fn assigned_held(&self) {
+        self.held_assigned.inc();
+    }
+
+    /// So many effects of one answer were left out.
+    pub fn effects_dropped(&self, effects: usize) {
+        self.effects_dropped.inc_by(effects as u64);
+    }
+}
+
+const fn word(result: Result<Disposition, ErrorClass>) -> &'static str {
+    match result {
+        Ok(Disposition::Ready | Disposition::Absent) => "success",
+        // No changing call is answered with Differs.
+        Ok(Disposition::InProgress | Disposition::Differs) => "in_progress",
+        Ok(Disposition::NotManaged) => "not_managed",
+        Ok(Disposition::Retained) => "retained",
+        Err(class) => class.as_str(),
+    }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

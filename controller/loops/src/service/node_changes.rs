@@ -1,0 +1,110 @@
+//! Changes of the nodes that are not in the targets of load balancers yet.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use jiff::Timestamp;
+use outrigger_core::{
+    node::NodeView,
+    targets::{self, Debounce, Pace, Targets},
+};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+
+use outrigger_kubernetes::store::{Change, Origin};
+
+/// Changes of the nodes that are not in the targets yet. Filled on a standby too.
+pub(super) struct NodeChanges {
+    pub(super) debounce: Mutex<Debounce>,
+    /// Since when one waits.
+    pub(super) since: Mutex<Option<Instant>>,
+    pub(super) changed: Notify,
+    /// Whether a node differs from the last refresh of the targets, in a field that providers see.
+    is_stale: AtomicBool,
+    /// Names of Nodes that a list did not show. They may not be deleted.
+    missing: Mutex<HashSet<Arc<str>>>,
+}
+
+impl NodeChanges {
+    pub(super) fn new(pace: Pace) -> Self {
+        Self {
+            debounce: Mutex::new(Debounce::new(pace)),
+            since: Mutex::default(),
+            changed: Notify::new(),
+            is_stale: AtomicBool::default(),
+            missing: Mutex::default(),
+        }
+    }
+
+    pub(super) fn observe(&self, now: Timestamp, change: &Change<'_, NodeView>, origin: Origin) {
+        let change = match change {
+            Change::Added(node) => {
+                self.missing.lock().remove(&node.name);
+                targets::change(None, Some(node))
+            }
+            Change::Updated(old, node) => {
+                if !targets::is_same_to_provider(old, node) {
+                    self.is_stale.store(true, Ordering::Release);
+                }
+                targets::change(Some(old), Some(node))
+            }
+            Change::Deleted(node) => {
+                if origin == Origin::List {
+                    self.missing.lock().insert(Arc::clone(&node.name));
+                }
+                targets::change(Some(node), None)
+            }
+        };
+        if change != targets::TargetChange::None {
+            self.changed(now, change);
+        }
+    }
+
+    fn changed(&self, now: Timestamp, change: targets::TargetChange) {
+        self.since.lock().get_or_insert_with(Instant::now);
+        self.debounce.lock().changed(now, change);
+        self.is_stale.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Whether the targets must be refreshed.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_stale.load(Ordering::Acquire)
+    }
+
+    /// To be called before the nodes are read.
+    pub(super) fn mark_read(&self) {
+        self.is_stale.store(false, Ordering::Release);
+    }
+
+    /// The Nodes that a list did not show.
+    pub(super) fn missing(&self) -> HashSet<Arc<str>> {
+        self.missing.lock().clone()
+    }
+
+    /// Forgets the missing Nodes that are no targets.
+    pub(super) fn keep_missing(&self, targets: &Targets) {
+        self.missing
+            .lock()
+            .retain(|name| targets.get(name).is_some());
+    }
+
+    /// The API server says that these missing Nodes are deleted.
+    pub(super) fn confirm_deleted(&self, now: Timestamp, names: &[Arc<str>]) {
+        let mut missing = self.missing.lock();
+        let known = missing.len();
+        for name in names {
+            missing.remove(name);
+        }
+        let is_news = missing.len() < known;
+        drop(missing);
+        if is_news {
+            self.changed(now, targets::TargetChange::Departure);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The planned actions of the loop, without any of them (`--plan`).
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use outrigger_api::v1::PlanLoadBalancerRequest;
+use outrigger_core::{
+    service::{
+        ServiceView,
+        ownership::Ownership,
+        plan::{EnsureCause, Progress, ServiceFacts, Step},
+    },
+    targets::Targets,
+};
+
+use outrigger_provider_client::{PlanOperation, PlannedChange, Provider};
+
+/// Plans that are asked for at once.
+const AT_ONCE: usize = 8;
+
+/// The planned action for the load balancer of one Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    Keep,
+    /// Nothing yet: the provider would change a load balancer that the loop takes for settled, and finds
+    /// so with its next comparison.
+    Drift,
+    /// It would be made, or changed.
+    Ensure(EnsureCause),
+    /// It would get other targets.
+    Update,
+    /// It would be deleted.
+    Delete,
+    /// It is held: paused, or of a class that the provider does not serve any more.
+    Hold,
+}
+
+impl Action {
+    /// The word for people and for machines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Drift => "drift",
+            Self::Ensure(_) => "ensure",
+            Self::Update => "update-targets",
+            Self::Delete => "delete",
+            Self::Hold => "hold",
+        }
+    }
+
+    /// Why, where that is known.
+    pub const fn cause(self) -> Option<EnsureCause> {
+        match self {
+            Self::Ensure(cause) => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+/// One Service that the provider serves, and what would happen.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Namespace and name.
+    pub service: Arc<str>,
+    /// The next action of the loop.
+    pub action: Action,
+    /// Changes in the cloud, as the provider plans them. None if the provider cannot plan.
+    pub changes: Option<Vec<PlannedChange>>,
+    /// Why the provider did not plan them.
+    pub error: Option<String>,
+}
+
+/// Plans the actions of a loop that starts now for `services`, with the changes that `provider` would make
+/// for each. Changes nothing.
+pub async fn plan(
+    provider: &Provider,
+    services: Vec<Arc<ServiceView>>,
+    targets: &Arc<Targets>,
+    facts: &ServiceFacts<'_>,
+    now: Timestamp,
+) -> Vec<Planned> {
+    let session = provider.session();
+    let can_plan = session.is_some_and(|session| session.declares::<PlanLoadBalancerRequest>());
+    let intended = services.into_iter().filter_map(|service| {
+        let action = intended(&service, facts, now)?;
+        Some((service, action))
+    });
+    let asked = intended.map(|(service, mut action)| async move {
+        let operation = match action {
+            Action::Delete => PlanOperation::Delete,
+            _ => PlanOperation::Ensure,
+        };
+        let (mut changes, mut error) = (None, None);
+        if can_plan && action != Action::Hold {
+            match provider
+                .plan_load_balancer(operation, &service, targets)
+                .await
+            {
+                Ok(planned) => changes = Some(planned),
+                Err(failed) => error = Some(failed.to_string()),
+            }
+        }
+        if action == Action::Keep && changes.as_ref().is_some_and(|list| !list.is_empty()) {
+            action = Action::Drift;
+        }
+        Planned {
+            service: Arc::clone(&service.key),
+            action,
+            changes,
+            error,
+        }
+    });
+    let mut planned: Vec<_> = stream::iter(asked)
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    planned.sort_unstable_by(|a, b| a.service.cmp(&b.service));
+    planned
+}
+
+/// None for a Service that is not this provider's.
+fn intended(service: &ServiceView, facts: &ServiceFacts<'_>, now: Timestamp) -> Option<Action> {
+    let step = Progress::default().next(now, service, facts);
+    let ownership = Ownership::of(service, Some(facts.capability));
+    Some(match step {
+        Step::Idle | Step::EndWait(_) if !ownership.may_be_ours() => return None,
+        Step::Idle | Step::EndWait(_) | Step::At(_) => Action::Keep,
+        Step::Hold { .. } => Action::Hold,
+        Step::Ensure(ensure) => Action::Ensure(ensure.cause),
+        Step::Update => Action::Update,
+        Step::Delete { .. } => Action::Delete,
+        // Written before the first call; what follows is the same as for a Service that has it.
+        Step::Prepare(patch) => {
+            let prepared = patch.applied_to(service, &service.resource_version);
+            return intended(&prepared, facts, now);
+        }
+    })
+}

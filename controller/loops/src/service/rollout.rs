@@ -1,0 +1,310 @@
+//! Rollout of targets: the nodes that load balancers send to, and their way to all load balancers.
+//!
+//! ```text
+//!  node changed ─┬► Debounce ─► refresh ─► publish ─► (one batch: update) ─► all have them?
+//!                └──────► Ensure ─► refresh                                       │
+//!                                                                                 │
+//!  Lease: outrigger.dev/load-balancer-targets ◄── cleared before the call ────────┴── recorded
+//! ```
+//!
+//! A refresh reads the nodes from the store through the [`ShrinkGuard`] and makes them the current targets.
+//! An Ensure refreshes stale targets before its call; to load balancers that exist they are published, after
+//! the debounce. [`super::applied`] remembers the targets that all of them have.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use outrigger_core::{
+    node::NodeView,
+    service::plan::Progress,
+    targets::{Allowance, HeldTargets, Proposal, ShrinkGuard, Targets},
+};
+use parking_lot::{Mutex, RwLock};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until},
+};
+use tracing::{debug, warn};
+
+use super::{ServiceLb, applied::Applied};
+use outrigger_kubernetes::{leader::Handle, nodes};
+use outrigger_runtime::{clock::until, queue::Priority};
+
+/// From progress to the check whether all have the targets, which goes over all Services.
+const CHECK_DELAY: Duration = Duration::from_millis(500);
+
+/// Ensures in this time share one set of targets, since each set is uploaded and providers keep only two.
+const SHARED: Duration = Duration::from_millis(100);
+
+/// Confirmations of deleted Nodes in flight at once.
+const CONFIRMATIONS: usize = 16;
+
+pub(super) struct Rollout {
+    selection: Mutex<Selection>,
+    current: RwLock<Arc<Targets>>,
+    /// How often targets were published.
+    publications: AtomicU64,
+    /// Wakes the confirmation of deletions.
+    has_missing: Notify,
+    pub(super) applied: Applied,
+    /// The rollout in flight; none: all have the current targets.
+    in_flight: Mutex<Option<RolloutInFlight>>,
+}
+
+/// How the current targets were selected.
+struct Selection {
+    guard: ShrinkGuard,
+    /// When the nodes were read.
+    at: Option<Instant>,
+    /// Whether they are not published yet.
+    is_unpublished: bool,
+    /// Set while the guard holds nodes back.
+    held: Option<HeldTargets>,
+}
+
+/// Since when load balancers get other targets.
+#[derive(Clone, Copy)]
+struct RolloutInFlight {
+    /// When the nodes changed.
+    changed: Instant,
+    /// When the first call could be made.
+    sent: Instant,
+}
+
+impl Rollout {
+    pub(super) fn new(lease: Option<Handle>, allowance: Allowance) -> Self {
+        Self {
+            selection: Mutex::new(Selection {
+                guard: ShrinkGuard::new(allowance),
+                at: None,
+                is_unpublished: false,
+                held: None,
+            }),
+            current: RwLock::new(Arc::new(Targets::among([]))),
+            publications: AtomicU64::default(),
+            has_missing: Notify::new(),
+            applied: Applied::new(lease),
+            in_flight: Mutex::default(),
+        }
+    }
+
+    pub(super) fn current(&self) -> Arc<Targets> {
+        Arc::clone(&self.current.read())
+    }
+
+    /// Another number after each publication of targets.
+    pub(super) fn publications(&self) -> u64 {
+        self.publications.load(Ordering::Acquire)
+    }
+}
+
+impl ServiceLb {
+    /// Makes the nodes of the store the current targets, except those that the guard holds back.
+    pub(super) fn refresh_targets(&self) {
+        let rollout = &self.rollout;
+        let selection = &mut *rollout.selection.lock();
+        self.node_changes.mark_read();
+        let missing = self.node_changes.missing();
+        let Proposal { targets, held } =
+            selection
+                .guard
+                .propose(self.now(), self.parts.nodes.all(), &missing);
+        self.node_changes.keep_missing(&targets);
+        selection.at = Some(Instant::now());
+        let metrics = &self.parts.metrics;
+        metrics.held(held.is_some());
+        metrics.targets(targets.nodes().len());
+        if let Some(HeldTargets {
+            until,
+            kept,
+            missing,
+        }) = held
+        {
+            if selection.held.is_none() {
+                warn!(
+                    kept,
+                    missing,
+                    targets = targets.nodes().len(),
+                    %until,
+                    "too many nodes stop being targets of load balancers in one step though they are \
+                     not deleted; they stay targets for a while"
+                );
+            }
+            if missing > 0 {
+                rollout.has_missing.notify_one();
+            }
+        }
+        selection.held = held;
+        selection.is_unpublished |= rollout.current().revision() != targets.revision();
+        *rollout.current.write() = targets;
+    }
+
+    /// Refreshes the targets if nodes have changed since, so that a load balancer is made with the nodes of
+    /// the store. The others get them when the debounce is over. Waits up to 100 ms.
+    pub(super) async fn refresh_stale_targets(&self) {
+        if !self.node_changes.is_stale() {
+            return;
+        }
+        let last = self.rollout.selection.lock().at;
+        if let Some(last) = last {
+            sleep_until(last + SHARED).await;
+        }
+        let is_shared = self.rollout.selection.lock().at != last;
+        if self.node_changes.is_stale() && !is_shared {
+            self.refresh_targets();
+            // Else no debounce might be due that would publish them.
+            self.node_changes.changed.notify_one();
+        }
+    }
+
+    /// Publishes the current targets: queues the load balancers that exist and do not have them.
+    pub(super) fn publish_targets(&self) {
+        let rollout = &self.rollout;
+        let is_unpublished = std::mem::take(&mut rollout.selection.lock().is_unpublished);
+        let sent = Instant::now();
+        let changed = self.node_changes.since.lock().take().unwrap_or(sent);
+        if !is_unpublished {
+            return;
+        }
+        let targets = rollout.current();
+        rollout.publications.fetch_add(1, Ordering::AcqRel);
+        if rollout.applied.is(targets.revision()) {
+            // Back to those that all of them have, before any got others.
+            *rollout.in_flight.lock() = None;
+        } else {
+            debug!(
+                targets = targets.nodes().len(),
+                revision = targets.revision().as_str(),
+                "load balancers get other targets"
+            );
+            let since = RolloutInFlight { changed, sent };
+            rollout.in_flight.lock().get_or_insert(since);
+            self.queue_without_targets();
+        }
+        rollout.applied.progressed();
+    }
+
+    /// Queues the Services whose load balancers do not have the current targets, as one batch. Queues none while
+    /// there is no session: the next one calls this again.
+    pub(super) fn queue_without_targets(&self) {
+        let keys = self.among_services(Progress::needs_targets);
+        self.queue.add_all(keys, Priority::Batch);
+    }
+
+    /// Publishes changes of the nodes after the debounce, and records when every load balancer has them.
+    /// Never returns.
+    pub(super) async fn run_rollout(&self) {
+        let mut check: Option<Timestamp> = None;
+        loop {
+            let (held, is_unpublished) = {
+                let selection = self.rollout.selection.lock();
+                (
+                    selection.held.map(|held| held.until),
+                    selection.is_unpublished,
+                )
+            };
+            let due = self.node_changes.debounce.lock().due();
+            if is_unpublished && due.is_none() {
+                // An Ensure refreshed them at the end of a hold, on a change without effect on the revision.
+                self.publish_targets();
+            }
+            let next = due.into_iter().chain(held).chain(check).min();
+            let time = async {
+                match next {
+                    Some(time) => sleep(until(time, self.now())).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.node_changes.changed.notified() => {}
+                () = time => {}
+                () = self.rollout.applied.progress(), if check.is_none() => {
+                    check = self.now().checked_add(CHECK_DELAY).ok();
+                }
+            }
+            let now = self.now();
+            let is_time = self.node_changes.debounce.lock().expire(now);
+            if is_time || held.is_some_and(|until| until <= now) {
+                self.refresh_targets();
+                self.publish_targets();
+            }
+            if check.is_some_and(|at| at <= now) {
+                check = None;
+                self.finish_rollout();
+            }
+        }
+    }
+
+    /// Asks the API server about the Nodes that a list did not show, where the guard holds them back:
+    /// those that are deleted need not wait. Never returns.
+    pub(super) async fn confirm_deletions(&self) {
+        loop {
+            self.rollout.has_missing.notified().await;
+            let names = futures::stream::iter(self.node_changes.missing());
+            let answers = names.map(|name| async move { (self.is_deleted(&name).await, name) });
+            let answers: Vec<_> = answers.buffer_unordered(CONFIRMATIONS).collect().await;
+            let deleted = answers.into_iter().filter(|(is_deleted, _)| *is_deleted);
+            let deleted: Vec<_> = deleted.map(|(_, name)| name).collect();
+            self.node_changes.confirm_deleted(self.now(), &deleted);
+        }
+    }
+
+    /// Whether the API server says that the Node `name` of the current targets is deleted.
+    async fn is_deleted(&self, name: &str) -> bool {
+        let targets = self.rollout.current();
+        let known = targets.get(name);
+        let path = nodes::path(name);
+        match self.parts.api.get::<NodeView>(&path).await {
+            Ok(live) if known.is_some_and(|known| known.uid == live.uid) => {
+                warn!(
+                    node = name,
+                    "a list did not show the Node, but the API server has it"
+                );
+                false
+            }
+            Ok(_) => true,
+            Err(error) if error.is_not_found() => true,
+            Err(error) => {
+                debug!(
+                    node = name,
+                    %error,
+                    "Node not confirmed as deleted"
+                );
+                false
+            }
+        }
+    }
+
+    /// Records the current targets as applied, if every load balancer has them.
+    fn finish_rollout(&self) {
+        let rollout = &self.rollout;
+        let targets = rollout.current();
+        let revision = targets.revision();
+        if rollout.applied.is(revision) || self.capability().is_none() {
+            return;
+        }
+        let all_have_it = || {
+            self.among_services(Progress::blocks_lease_revision)
+                .is_empty()
+        };
+        if !rollout.applied.record(revision, all_have_it) {
+            return;
+        }
+        let in_flight = rollout.in_flight.lock().take();
+        if let Some(RolloutInFlight { changed, sent }) = in_flight {
+            let metrics = &self.parts.metrics;
+            metrics.rolled_out(changed.elapsed(), sent.elapsed());
+        }
+        debug!(
+            revision = revision.as_str(),
+            "every load balancer has the targets"
+        );
+    }
+}

@@ -1,0 +1,230 @@
+mod absence;
+mod answers;
+mod applied;
+mod background;
+mod batches;
+mod days;
+mod ends;
+mod handshakes;
+mod led_by_another;
+mod pace;
+mod released;
+mod rig;
+mod rollout;
+mod states;
+mod turns;
+mod unserved;
+mod waited;
+mod waits;
+
+use std::time::Duration;
+
+use outrigger_provider_mock::faults::{Effect, Fault, InjectedError, Method};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use self::rig::{Rig, Setup};
+use crate::fixture::cloud;
+use outrigger_kubernetes::fixture::service;
+
+const WEB: &str = "shop/web";
+
+async fn secs(seconds: u64) {
+    sleep(Duration::from_secs(seconds)).await;
+}
+
+async fn with_services(count: usize, setup: Setup) -> Rig {
+    let rig = Rig::with(setup).await;
+    for n in 0..count {
+        rig.cluster.create_service(service(&format!("web-{n}")));
+    }
+    for n in 0..count {
+        rig.ready(&format!("shop/web-{n}")).await;
+    }
+    rig
+}
+
+fn trouble() -> InjectedError {
+    InjectedError::new(tonic::Code::ResourceExhausted).with_reason("QUOTA_EXCEEDED")
+}
+
+/// When the count of calls of a method grew, in seconds after now.
+async fn call_times(rig: &Rig, method: &str, seconds: u64) -> Vec<u64> {
+    let began = Instant::now();
+    let mut known = rig.calls(method);
+    let mut times = Vec::new();
+    while began.elapsed() < Duration::from_secs(seconds) {
+        sleep(Duration::from_millis(100)).await;
+        if rig.calls(method) > known {
+            known = rig.calls(method);
+            times.push(began.elapsed().as_secs());
+        }
+    }
+    times
+}
+
+/// S-30, in two writes: one before the call, one after it.
+#[tokio::test(start_paused = true)]
+async fn a_service_gets_its_load_balancer() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    assert_eq!((rig.mutations(), rig.writes()), (1, 2));
+    assert_eq!(
+        rig.events(),
+        ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
+    );
+    assert_eq!(rig.targets().len(), 10);
+    for kind in ["Accepted", "Provisioned", "TargetsInStep"] {
+        let (status, _) = rig.condition(WEB, kind).unwrap();
+        assert_eq!(status, "True", "{kind}");
+    }
+    // Nothing moves any more.
+    secs(600).await;
+    assert_eq!((rig.mutations(), rig.writes()), (1, 2));
+}
+
+/// Over what is settled nothing is called or written, and no event recorded (not S-12).
+#[tokio::test(start_paused = true)]
+async fn a_restart_is_silent() {
+    let mut rig = Rig::start().await;
+    for n in 0..50 {
+        rig.cluster.create_service(service(&format!("web-{n}")));
+    }
+    for n in 0..50 {
+        rig.ready(&format!("shop/web-{n}")).await;
+    }
+    for _ in 0..2 {
+        let before = (rig.mutations(), rig.writes(), rig.events());
+        assert_eq!(before.0, 50);
+        rig = rig.restart().await;
+        secs(60).await;
+        assert_eq!((rig.mutations(), rig.writes(), rig.events()), before);
+    }
+    // And it works.
+    rig.leave("n3");
+    rig.until("an update", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
+        .await;
+}
+
+/// S-36.
+#[tokio::test(start_paused = true)]
+async fn failures_back_off_as_upstreams() {
+    let rig = Rig::start().await;
+    rig.fail(Method::EnsureLoadBalancer, trouble());
+    rig.cluster.create_service(service("web"));
+    let times = call_times(&rig, "EnsureLoadBalancer", 1000).await;
+    assert_eq!(times, [0, 5, 15, 35, 75, 155, 315, 615, 915]);
+    let failed = rig
+        .events()
+        .iter()
+        .filter(|e| *e == "SyncLoadBalancerFailed")
+        .count();
+    assert!(failed > 0);
+    let (status, reason) = rig.condition(WEB, "Provisioned").unwrap();
+    assert_eq!((&*status, &*reason), ("False", "QuotaExceeded"));
+    rig.cloud.clear_faults();
+    rig.cluster
+        .change_service(WEB, |web| web["spec"]["ports"][0]["port"] = json!(81));
+    rig.ready(WEB).await;
+}
+
+/// S-14: no user changes a Service that is being deleted. Q-28: a time from the provider counts, up to
+/// 30 s.
+#[tokio::test(start_paused = true)]
+async fn deletions_are_retried_often() {
+    for (error, expected) in [
+        (trouble(), vec![0, 5, 15, 35, 65, 95]),
+        (
+            InjectedError::new(tonic::Code::Aborted)
+                .with_reason("OPERATION_IN_PROGRESS")
+                .retry_after(Duration::from_secs(40)),
+            vec![0, 30, 60, 90],
+        ),
+    ] {
+        let rig = Rig::start().await;
+        rig.cluster.create_service(service("web"));
+        rig.ready(WEB).await;
+        rig.fail(Method::DeleteLoadBalancer, error);
+        rig.cluster.delete_service(WEB);
+        assert_eq!(call_times(&rig, "DeleteLoadBalancer", 100).await, expected);
+        assert!(rig.cluster.service(WEB).is_some(), "its finalizer holds it");
+        rig.cloud.clear_faults();
+        rig.until("its end", |rig| rig.cluster.service(WEB).is_none())
+            .await;
+        assert!(rig.cloud.load_balancers().is_empty());
+    }
+}
+
+/// An answer is not lost over another client's write meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_is_planned_anew() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.cluster.refuse("/services/web/status", 409, 3);
+    rig.ready(WEB).await;
+    assert_eq!(rig.mutations(), 1);
+}
+
+/// S-38: it is ensured once more when the API server takes no answer.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_written_is_asked_for_again() {
+    let setup = Setup {
+        cloud: cloud(|config| config.latency = Duration::from_secs(1)),
+        ..Setup::default()
+    };
+    let rig = Rig::with(setup).await;
+    rig.cluster.create_service(service("web"));
+    rig.until("the first write", |rig| rig.writes() > 0).await;
+    rig.cluster.refuse("/services/web/status", 500, 1);
+    rig.ready(WEB).await;
+    assert_eq!(rig.mutations(), 2);
+    assert!(rig.events().contains(&"SyncLoadBalancerFailed".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_hangs_delays_no_other() {
+    let rig = Rig::start().await;
+    let hang = Effect::Hang { duration: None };
+    let hang = Fault::on(Method::EnsureLoadBalancer, hang);
+    rig.cloud.inject(hang.for_service("shop/stuck"));
+    rig.cluster.create_service(service("stuck"));
+    secs(1).await;
+    let began = Instant::now();
+    rig.cluster.create_service(service("web"));
+    rig.until("the other", |rig| {
+        rig.condition(WEB, "Provisioned")
+            .is_some_and(|c| c.0 == "True")
+    })
+    .await;
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_former_leader_makes_no_call() {
+    let rig = Rig::start().await;
+    rig.fence();
+    rig.cluster.create_service(service("web"));
+    secs(60).await;
+    assert_eq!((rig.mutations(), rig.events().len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_holds_it() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.cluster.change_service(WEB, |web| {
+        web["metadata"]["annotations"]["outrigger.dev/paused"] = json!("true");
+        web["spec"]["ports"][0]["port"] = json!(81);
+    });
+    rig.leave("n1");
+    rig.cluster.delete_service(WEB);
+    secs(60).await;
+    assert_eq!(rig.mutations(), 1);
+    rig.cluster.change_service(WEB, |web| {
+        web["metadata"]["annotations"]["outrigger.dev/paused"] = json!(null);
+    });
+    rig.until("its end", |rig| rig.cluster.service(WEB).is_none())
+        .await;
+}

@@ -1,0 +1,262 @@
+//! Which targets all load balancers have: what is remembered of it, and what a successor makes of it.
+
+use outrigger_provider_mock::ServedLoadBalancers;
+
+use super::*;
+use crate::service::TARGETS_ANNOTATION;
+use outrigger_kubernetes::fixture::lease::Mood;
+
+/// None: forgotten.
+pub(super) fn annotation(rig: &Rig) -> Option<String> {
+    let lease = rig.lease.lease();
+    let annotation = &lease["metadata"]["annotations"][TARGETS_ANNOTATION];
+    let text = annotation.as_str().filter(|text| !text.is_empty());
+    text.map(str::to_owned)
+}
+
+/// It is removed before the first call with others: the result of that call may stay unknown.
+#[tokio::test(start_paused = true)]
+async fn the_revision_that_all_have_is_on_the_lease() {
+    let rig = with_services(3, Setup::default()).await;
+    let first = annotation(&rig).expect("all have the first set");
+    rig.fail(Method::UpdateLoadBalancerNodes, unavailable());
+    rig.leave("n1");
+    rig.until("a call", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
+        .await;
+    assert_eq!(annotation(&rig), None);
+    secs(20).await;
+    assert_eq!(annotation(&rig), None);
+    rig.cloud.clear_faults();
+    rig.until("the end", |rig| annotation(rig).is_some()).await;
+    assert_ne!(annotation(&rig), Some(first.clone()));
+    // The nodes are what they were, and so is their revision.
+    rig.join("n1");
+    rig.until("the first set", |rig| {
+        annotation(rig).as_ref() == Some(&first)
+    })
+    .await;
+}
+
+/// All wait for it, not the first one alone.
+#[tokio::test(start_paused = true)]
+async fn no_call_goes_out_before_the_lease_has_forgotten() {
+    let rig = with_services(3, Setup::default()).await;
+    rig.until("the first set", |rig| annotation(rig).is_some())
+        .await;
+    rig.lease.mood(Mood::Silent);
+    rig.leave("n1");
+    rig.cluster.create_service(service("late"));
+    secs(3).await;
+    assert!(annotation(&rig).is_some());
+    let calls = [
+        rig.calls("UpdateLoadBalancerNodes"),
+        rig.calls("EnsureLoadBalancer"),
+    ];
+    assert_eq!(calls, [0, 3]);
+    rig.lease.mood(Mood::Well);
+    rig.ready("shop/late").await;
+    secs(5).await;
+    let all = rig.cloud.load_balancers();
+    assert!(all.iter().all(|lb| lb.targets.len() == 9), "{all:?}");
+    rig.until("the end", |rig| annotation(rig).is_some()).await;
+}
+
+fn unavailable() -> InjectedError {
+    InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE")
+}
+
+async fn restart_without_n1(rig: Rig) -> Rig {
+    let mut setup = Setup::default();
+    setup.nodes.retain(|name| name != "n1");
+    rig.restart_with(setup).await
+}
+
+/// The others are settled at a start: it costs no call for any of them.
+#[tokio::test(start_paused = true)]
+async fn one_that_takes_no_targets_costs_the_others_nothing_at_a_start() {
+    let rig = with_services(20, Setup::default()).await;
+    for method in [Method::UpdateLoadBalancerNodes, Method::EnsureLoadBalancer] {
+        let refused = if method == Method::EnsureLoadBalancer {
+            Effect::Error(trouble())
+        } else {
+            Effect::ItemError(trouble())
+        };
+        let refuse = Fault::on(method, refused);
+        rig.cloud.inject(refuse.for_service("shop/web-7"));
+    }
+    rig.leave("n1");
+    rig.until("all others have them", |rig| annotation(rig).is_some())
+        .await;
+    secs(40).await;
+    let (status, _) = rig.condition("shop/web-7", "TargetsInStep").unwrap();
+    assert_eq!(status, "False", "after 30 s of failure");
+    rig.cloud.clear_faults();
+    let before = [
+        rig.calls("EnsureLoadBalancer"),
+        rig.calls("UpdateLoadBalancerNodes"),
+    ];
+    let rig = restart_without_n1(rig).await;
+    secs(30).await;
+    let after = [
+        rig.calls("EnsureLoadBalancer"),
+        rig.calls("UpdateLoadBalancerNodes"),
+    ];
+    // Its Ensure is background work, and its nodes do not wait for it.
+    assert_eq!(after, [before[0] + 1, before[1] + 1], "only the one");
+    let all = rig.cloud.load_balancers();
+    assert!(all.iter().all(|lb| lb.targets.len() == 9));
+    let (status, _) = rig.condition("shop/web-7", "TargetsInStep").unwrap();
+    assert_eq!(status, "True");
+}
+
+/// It gets what it missed once it is resumed, in this process or the next.
+#[tokio::test(start_paused = true)]
+async fn a_paused_one_costs_the_others_nothing_at_a_start() {
+    let rig = with_services(20, Setup::default()).await;
+    let pause = |rig: &Rig, value: serde_json::Value| {
+        rig.cluster.change_service("shop/web-7", |web| {
+            web["metadata"]["annotations"]["outrigger.dev/paused"] = value;
+        });
+    };
+    pause(&rig, json!("true"));
+    secs(1).await;
+    assert_eq!(rig.condition("shop/web-7", "Waiting").unwrap().1, "Paused");
+    rig.leave("n1");
+    secs(5).await;
+    assert!(annotation(&rig).is_some());
+    let paused = || {
+        rig.events()
+            .iter()
+            .filter(|e| *e == "LoadBalancerPaused")
+            .count()
+    };
+    assert_eq!(paused(), 1);
+    let before = (rig.mutations(), rig.writes(), rig.events());
+    let rig = restart_without_n1(rig).await;
+    secs(30).await;
+    assert_eq!((rig.mutations(), rig.writes(), rig.events()), before);
+    pause(&rig, json!(null));
+    secs(5).await;
+    assert_eq!(rig.mutations(), before.0 + 1);
+    assert_eq!(rig.condition("shop/web-7", "Waiting"), None);
+    let all = rig.cloud.load_balancers();
+    assert!(all.iter().all(|lb| lb.targets.len() == 9));
+    let before = (rig.mutations(), rig.writes(), rig.events());
+    let rig = restart_without_n1(rig).await;
+    secs(30).await;
+    assert_eq!((rig.mutations(), rig.writes(), rig.events()), before);
+}
+
+/// A leader that dies in between leaves nothing behind that hides it.
+#[tokio::test(start_paused = true)]
+async fn a_successor_finishes_what_was_begun() {
+    let rig = with_services(3, Setup::default()).await;
+    let lost = Fault::on(Method::UpdateLoadBalancerNodes, Effect::LoseReply);
+    rig.cloud.inject(lost);
+    let lost = Fault::on(Method::EnsureLoadBalancer, Effect::LoseReply);
+    rig.cloud.inject(lost);
+    rig.leave("n1");
+    rig.until("a call", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
+        .await;
+    let rig = rig.restart().await;
+    rig.cloud.clear_faults();
+    // There again before the successor looked.
+    rig.until("the update", |rig| {
+        rig.cloud
+            .load_balancers()
+            .iter()
+            .all(|lb| lb.targets.len() == 10)
+    })
+    .await;
+}
+
+/// Those whose Ensure is background work do not wait for it: it may come hours later.
+#[tokio::test(start_paused = true)]
+async fn a_successor_finishes_it_for_what_waits_in_the_background_too() {
+    for has_record in [true, false] {
+        let rig = with_services(20, Setup::default()).await;
+        rig.until("the first set", |rig| annotation(rig).is_some())
+            .await;
+        rig.fail(Method::UpdateLoadBalancerNodes, unavailable());
+        rig.leave("n1");
+        rig.until("a call", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
+            .await;
+        rig.stop().await;
+        if !has_record {
+            for n in 0..20 {
+                rig.cluster.change_service(&format!("shop/web-{n}"), |web| {
+                    web["metadata"]["annotations"]["outrigger.dev/settled"] = json!(null);
+                });
+            }
+        }
+        rig.cloud.clear_faults();
+        let slow = Effect::Hang {
+            duration: Some(Duration::from_mins(5)),
+        };
+        rig.cloud
+            .inject(Fault::on(Method::EnsureLoadBalancer, slow));
+        let mut setup = Setup {
+            cluster: rig.cluster.clone(),
+            cloud: rig.cloud.clone(),
+            lease: rig.lease.clone(),
+            ..Setup::serving(ServedLoadBalancers {
+                configuration_revision: "2".into(),
+                ..ServedLoadBalancers::default()
+            })
+        };
+        setup.nodes.retain(|name| name != "n1");
+        let rig = Rig::with(setup).await;
+        secs(30).await;
+        let all = rig.cloud.load_balancers();
+        let updated = all.iter().filter(|lb| lb.targets.len() == 9).count();
+        assert!(updated >= 18, "{has_record}: {updated} of {}", all.len());
+    }
+}
+
+/// Else no load balancer would be made or changed any more, without a word.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_drops_the_annotation_stops_nothing() {
+    for value in [None, Some("")] {
+        let setup = Setup::default();
+        setup.lease.policy(Some((TARGETS_ANNOTATION, value)));
+        setup.cluster.create_service(service("web"));
+        let rig = Rig::with(setup).await;
+        rig.ready(WEB).await;
+        // Not recorded, so that nodes are a change each time.
+        secs(5).await;
+        assert_eq!(annotation(&rig), None);
+        for (name, expected) in [("late", 11), ("later", 12)] {
+            rig.join(name);
+            rig.until("the update", |rig| rig.targets().len() == expected)
+                .await;
+        }
+        rig.cluster.create_service(service("second"));
+        rig.ready("shop/second").await;
+        // A start does not take them for settled.
+        let updates = rig.calls("UpdateLoadBalancerNodes");
+        let rig = rig.restart().await;
+        rig.until("the update", |rig| {
+            rig.calls("UpdateLoadBalancerNodes") > updates
+        })
+        .await;
+        rig.lease.policy(None);
+        rig.until("the record", |rig| annotation(rig).is_some())
+            .await;
+    }
+}
+
+/// A start would take the load balancers for settled with targets that they do not have.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_keeps_former_targets_on_the_lease_holds_others() {
+    let rig = with_services(1, Setup::default()).await;
+    rig.until("the first set", |rig| annotation(rig).is_some())
+        .await;
+    let first: &str = annotation(&rig).unwrap().leak();
+    rig.lease.policy(Some((TARGETS_ANNOTATION, Some(first))));
+    rig.leave("n1");
+    secs(30).await;
+    assert_eq!(rig.targets().len(), 10);
+    rig.lease.policy(None);
+    rig.until("the update", |rig| rig.targets().len() == 9)
+        .await;
+}

@@ -1,0 +1,150 @@
+//! Services that another client releases while they stay.
+
+use serde_json::Value;
+
+use super::*;
+use outrigger_kubernetes::store::Origin;
+
+/// As a manifest without finalizers that replaces all there is.
+fn replaced(web: &mut Value) {
+    web["metadata"]["finalizers"] = json!([]);
+    web["spec"]["type"] = json!("ClusterIP");
+}
+
+fn finalizers(rig: &Rig) -> usize {
+    let web = rig.cluster.service(WEB).unwrap();
+    web["metadata"]["finalizers"].as_array().unwrap().len()
+}
+
+/// Not Q-5.
+#[tokio::test(start_paused = true)]
+async fn one_that_loses_type_and_finalizer_in_one_write_loses_its_load_balancer() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.fail(Method::DeleteLoadBalancer, trouble());
+    rig.cluster.change_service(WEB, replaced);
+    secs(20).await;
+    assert_eq!(rig.cloud.load_balancers().len(), 1);
+    rig.cloud.clear_faults();
+    rig.until("its end", |rig| rig.cloud.load_balancers().is_empty())
+        .await;
+    secs(1).await;
+    let before = (rig.mutations(), rig.events());
+    assert_eq!(before.1.last().unwrap(), "DeletedLoadBalancer");
+    secs(600).await;
+    assert_eq!((rig.mutations(), rig.events()), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_others_hold_while_it_is_deleted_loses_it_too() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.cluster.change_service(WEB, |web| {
+        web["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+        web["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+    });
+    rig.until("its end", |rig| rig.cloud.load_balancers().is_empty())
+        .await;
+    assert_eq!((finalizers(&rig), rig.mutations()), (1, 2));
+}
+
+/// As one that is gone: what it says now is not read any more.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_held_keeps_it() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.cluster.change_service(WEB, |web| {
+        web["metadata"]["annotations"]["outrigger.dev/paused"] = json!("true");
+    });
+    rig.cluster.change_service(WEB, replaced);
+    secs(600).await;
+    assert_eq!(rig.mutations(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_back_keeps_its_load_balancer() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.fail(Method::DeleteLoadBalancer, trouble());
+    rig.cluster.change_service(WEB, replaced);
+    secs(20).await;
+    rig.cluster.change_service(WEB, |web| {
+        web["spec"]["type"] = json!("LoadBalancer");
+    });
+    rig.cloud.clear_faults();
+    rig.ready(WEB).await;
+    let deletions = rig.calls("DeleteLoadBalancer");
+    secs(600).await;
+    assert_eq!((rig.cloud.load_balancers().len(), finalizers(&rig)), (1, 1));
+    assert_eq!(rig.calls("DeleteLoadBalancer"), deletions);
+}
+
+/// The watch may report the end of a cleanup while the answer to the write that ended it comes in.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_cleanup_leaves_nothing_behind_whoever_tells_of_it_first() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    let before = rig.cluster.service(WEB).unwrap();
+    let retype = |kind| {
+        rig.cluster
+            .change_service(WEB, |web| web["spec"]["type"] = json!(kind));
+    };
+    retype("ClusterIP");
+    rig.until("its end", |rig| finalizers(rig) == 0).await;
+    secs(1).await;
+    // Once it has one again, that may be left.
+    retype("LoadBalancer");
+    rig.ready(WEB).await;
+    rig.cluster.change_service(WEB, replaced);
+    secs(60).await;
+    assert!(rig.cloud.load_balancers().is_empty());
+    assert_eq!(rig.calls("DeleteLoadBalancer"), 2);
+    retype("LoadBalancer");
+    rig.ready(WEB).await;
+    retype("ClusterIP");
+    rig.until("its end", |rig| finalizers(rig) == 0).await;
+    secs(1).await;
+
+    let after = rig.cluster.service(WEB).unwrap();
+    for (mut seen, version) in [(before, "1000"), (after, "1001")] {
+        seen["spec"]["type"] = json!("ClusterIP");
+        seen["metadata"]["resourceVersion"] = json!(version);
+        let seen = serde_json::from_value(seen).unwrap();
+        rig.services.apply(seen, Origin::Watch);
+    }
+    secs(60).await;
+    assert_eq!(rig.calls("DeleteLoadBalancer"), 3);
+}
+
+/// It has no load balancer yet.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_never_ours_is_left_alone() {
+    let rig = Rig::start().await;
+    let mut web = service("web");
+    web["spec"]["type"] = json!("ClusterIP");
+    rig.cluster.create_service(web);
+    secs(1).await;
+    rig.cluster.change_service(WEB, |web| {
+        web["spec"]["type"] = json!("NodePort");
+    });
+    secs(60).await;
+    assert_eq!((rig.mutations(), rig.events().len()), (0, 0));
+}
+
+/// The API server clears the addresses of what changes its type; a list may show it when it is back.
+#[tokio::test(start_paused = true)]
+async fn addresses_that_are_gone_are_written_again() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.cluster.change_service(WEB, |web| {
+        web["status"]["loadBalancer"] = json!({});
+    });
+    rig.ready(WEB).await;
+    assert_eq!(rig.cloud.load_balancers().len(), 1);
+}

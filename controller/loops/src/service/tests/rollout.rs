@@ -1,0 +1,295 @@
+//! Targets: when they go out, and to which load balancers.
+
+use outrigger_core::targets::{Allowance, LABEL_EXCLUDE};
+
+use super::{applied::annotation, *};
+use crate::service::ServiceSettings;
+use outrigger_kubernetes::fixture::{lease::Mood, settled};
+
+/// 10 nodes for 100 Services in one call (not S-57).
+#[tokio::test(start_paused = true)]
+async fn nodes_that_join_go_out_together() {
+    let rig = with_services(100, Setup::default()).await;
+    let writes = rig.writes();
+    for n in 10..20 {
+        rig.join(&format!("n{n}"));
+        sleep(Duration::from_millis(300)).await;
+    }
+    secs(30).await;
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 1);
+    let all = rig.cloud.load_balancers();
+    assert!(all.iter().all(|lb| lb.targets.len() == 20), "{}", all.len());
+    // Nodes that come and go write no Service.
+    assert_eq!(rig.writes(), writes);
+    assert!(rig.events().contains(&"UpdatedLoadBalancer".to_owned()));
+}
+
+/// In a slow cloud the cloud-node loop gives a node its addresses long after it joined: the watch
+/// tells nothing then that the store does not have already.
+#[tokio::test(start_paused = true)]
+async fn our_own_writes_about_a_node_go_out_too() {
+    let rig = with_services(1, Setup::default()).await;
+    let mut late = settled("late", "", "True");
+    late["metadata"]["resourceVersion"] = "1000".into();
+    rig.observe(late.clone());
+    secs(20).await;
+    let address = |rig: &Rig| {
+        let load_balancer = rig.cloud.load_balancers().into_iter().next().unwrap();
+        let mut targets = load_balancer.targets.iter();
+        let late = targets.find(|target| &*target.node == "late");
+        late.unwrap().address
+    };
+    assert_eq!(address(&rig), None);
+    late["metadata"]["resourceVersion"] = "1001".into();
+    late["status"]["addresses"] = json!([{"type": "InternalIP", "address": "10.0.0.9"}]);
+    let text = |key| late["metadata"][key].as_str().unwrap();
+    let written = rig.nodes.written("late", text("uid"), "1001", |_| {
+        serde_json::from_value(late.clone()).unwrap()
+    });
+    assert!(written.is_some());
+    rig.observe(late);
+    rig.until("an update", |rig| address(rig).is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_leaves_goes_out_at_once() {
+    let rig = with_services(1, Setup::default()).await;
+    let began = Instant::now();
+    rig.leave("n1");
+    rig.until("an update", |rig| rig.targets().len() == 9).await;
+    assert!(
+        began.elapsed() <= Duration::from_millis(105),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(!rig.targets().contains(&"n1".to_owned()));
+}
+
+/// Labels a node so that it is no target.
+fn exclude(rig: &Rig, name: &str) {
+    let mut node = settled(name, &format!("mock://{name}"), "True");
+    node["metadata"]["labels"][LABEL_EXCLUDE] = "true".into();
+    rig.observe(node);
+}
+
+#[tokio::test(start_paused = true)]
+async fn most_of_them_are_excluded_only_after_a_while() {
+    let rig = with_services(1, Setup::default()).await;
+    let began = Instant::now();
+    for n in 0..8 {
+        exclude(&rig, &format!("n{n}"));
+    }
+    secs(5).await;
+    assert!(rig.metrics().contains("outrigger_service_targets_held 1"));
+    // Meanwhile new load balancers are made with them, and with nodes that are new.
+    rig.join("n10");
+    rig.cluster.create_service(service("late"));
+    rig.ready("shop/late").await;
+    let made = rig.cloud.load_balancer("shop/late").unwrap();
+    assert_eq!(made.targets.len(), 11);
+    rig.until("the update", |rig| {
+        rig.cloud
+            .load_balancers()
+            .iter()
+            .all(|lb| lb.targets.len() == 3)
+    })
+    .await;
+    let held = began.elapsed();
+    assert!((30.0..31.0).contains(&held.as_secs_f64()), "{held:?}");
+    assert!(rig.metrics().contains("outrigger_service_targets_held 0"));
+}
+
+/// An Ensure takes them at that moment, with a change of a label that announces nothing.
+#[tokio::test(start_paused = true)]
+async fn nodes_whose_time_ends_with_an_ensure_leave_the_other_load_balancers_too() {
+    let rig = with_services(1, Setup::default()).await;
+    let began = Instant::now();
+    for n in 0..8 {
+        exclude(&rig, &format!("n{n}"));
+    }
+    secs(27).await;
+    rig.leave("n9");
+    rig.until("an update", |rig| rig.targets().len() == 9).await;
+    // Whoever follows the nodes waits until the Lease says that all have them.
+    rig.lease.mood(Mood::Silent);
+    sleep(Duration::from_secs(31).saturating_sub(began.elapsed())).await;
+    let mut labelled = settled("n8", "mock://n8", "True");
+    labelled["metadata"]["labels"]["example.com/rack"] = "7".into();
+    rig.observe(labelled);
+    rig.cluster.create_service(service("late"));
+    secs(1).await;
+    rig.lease.mood(Mood::Well);
+    rig.ready("shop/late").await;
+    secs(10).await;
+    for load_balancer in rig.cloud.load_balancers() {
+        assert_eq!(load_balancer.targets.len(), 1, "{load_balancer:?}");
+    }
+}
+
+/// The API server says that they are deleted, and no guard knows better.
+#[tokio::test(start_paused = true)]
+async fn deleted_nodes_go_out_at_once_whatever_their_number() {
+    let rig = with_services(1, Setup::default()).await;
+    let began = Instant::now();
+    for n in 0..9 {
+        rig.leave(&format!("n{n}"));
+    }
+    rig.until("an update", |rig| rig.targets() == ["n9"]).await;
+    let took = began.elapsed();
+    assert!(took <= Duration::from_millis(105), "{took:?}");
+}
+
+/// Lists all nodes but those of this number.
+fn list_without(rig: &Rig, missing: std::ops::Range<usize>) {
+    let missing: Vec<_> = missing.map(|n| format!("n{n}")).collect();
+    rig.nodes
+        .finish_list(|name| !missing.iter().any(|missing| missing == name));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_a_list_does_not_show_go_once_their_deletion_is_confirmed() {
+    let rig = with_services(1, Setup::default()).await;
+    // The API server has the first of them.
+    for n in 0..5 {
+        let name = format!("n{n}");
+        rig.cluster
+            .create_node(settled(&name, &format!("mock://{name}"), "True"));
+    }
+    let began = Instant::now();
+    list_without(&rig, 0..9);
+    rig.until("an update", |rig| rig.targets().len() == 6).await;
+    let took = began.elapsed();
+    assert!(took <= Duration::from_millis(250), "{took:?}");
+    assert_eq!(rig.targets(), ["n0", "n1", "n2", "n3", "n4", "n9"]);
+    // The others are held back as any.
+    rig.until("the end", |rig| rig.targets() == ["n9"]).await;
+    let held = began.elapsed();
+    assert!((30.0..31.0).contains(&held.as_secs_f64()), "{held:?}");
+}
+
+/// The debounce is for load balancers that exist.
+#[tokio::test(start_paused = true)]
+async fn a_new_load_balancer_is_made_with_the_nodes_of_now() {
+    let rig = with_services(20, Setup::default()).await;
+    let events = rig.events().len();
+    for n in 10..20 {
+        rig.join(&format!("n{n}"));
+        rig.cluster.create_service(service(&format!("late-{n}")));
+        sleep(Duration::from_millis(200)).await;
+    }
+    let made = rig.cloud.load_balancer("shop/late-10").unwrap();
+    assert_eq!(made.targets.len(), 11, "{made:?}");
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 0);
+    secs(30).await;
+    let all = rig.cloud.load_balancers();
+    assert!(all.iter().all(|lb| lb.targets.len() == 20), "{all:?}");
+    // One of each, and one update for all that exist.
+    assert_eq!(rig.calls("EnsureLoadBalancer"), 30);
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 1);
+    let events = &rig.events()[events..];
+    let updated = events.iter().filter(|e| *e == "UpdatedLoadBalancer");
+    assert_eq!(updated.count(), 29, "all but the last one");
+}
+
+/// Seen where nodes and Services come at the same time: a load balancer without targets.
+#[tokio::test(start_paused = true)]
+async fn the_first_nodes_are_in_a_load_balancer_that_is_made_right_after_them() {
+    let rig = Rig::with(Setup {
+        nodes: Vec::new(),
+        ..Setup::default()
+    })
+    .await;
+    rig.join("n0");
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    assert_eq!(rig.targets(), ["n0"]);
+    secs(30).await;
+    assert_eq!(rig.mutations(), 1);
+    assert_eq!(
+        rig.events(),
+        ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
+    );
+}
+
+/// A call that waits takes what has changed meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waited_for_others_goes_out_with_the_nodes_of_now() {
+    let rig = with_services(1, Setup::default()).await;
+    let slow = Effect::Hang {
+        duration: Some(Duration::from_secs(20)),
+    };
+    rig.cloud
+        .inject(Fault::on(Method::EnsureLoadBalancer, slow).times(16));
+    for n in 0..16 {
+        rig.cluster.create_service(service(&format!("slow-{n}")));
+    }
+    secs(1).await;
+    rig.cluster.create_service(service("web"));
+    secs(15).await;
+    rig.leave("n1");
+    rig.join("n10");
+    secs(2).await;
+    rig.ready(WEB).await;
+    let made = rig.cloud.load_balancer(WEB).unwrap();
+    let names: Vec<_> = made.targets.iter().map(|t| t.node.to_string()).collect();
+    assert!(!names.contains(&"n1".to_owned()) && names.contains(&"n10".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_guard_can_be_switched_off() {
+    let mut setup = Setup::default();
+    setup.settings = ServiceSettings {
+        allowance: Allowance {
+            hold: Duration::ZERO,
+            ..Allowance::default()
+        },
+        ..setup.settings
+    };
+    let rig = with_services(1, setup).await;
+    for n in 0..10 {
+        exclude(&rig, &format!("n{n}"));
+    }
+    secs(1).await;
+    assert!(rig.targets().is_empty());
+    assert!(rig.events().contains(&"UnAvailableLoadBalancer".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_load_balancer_that_was_being_made_gets_what_changed_meanwhile() {
+    let rig = with_services(1, Setup::default()).await;
+    let slow = Effect::Hang {
+        duration: Some(Duration::from_secs(20)),
+    };
+    rig.cloud
+        .inject(Fault::on(Method::EnsureLoadBalancer, slow).times(1));
+    rig.cluster.create_service(service("web"));
+    secs(1).await;
+    rig.leave("n1");
+    secs(10).await;
+    // The other has it, but not all have.
+    assert_eq!(annotation(&rig), None);
+    rig.ready(WEB).await;
+    rig.until("all have it", |rig| annotation(rig).is_some())
+        .await;
+    assert!(
+        rig.cloud
+            .load_balancers()
+            .iter()
+            .all(|lb| lb.targets.len() == 9)
+    );
+}
+
+/// The provider's process goes on, so that its boot id says nothing of the time without a connection.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_leaves_while_the_connection_is_away_goes_out_after_it() {
+    let rig = with_services(3, Setup::default()).await;
+    rig.wire.cut();
+    secs(5).await;
+    rig.leave("n1");
+    secs(5).await;
+    rig.wire.mend();
+    secs(5).await;
+    for load_balancer in rig.cloud.load_balancers() {
+        assert_eq!(load_balancer.targets.len(), 9, "{load_balancer:?}");
+    }
+}

@@ -1,0 +1,161 @@
+//! When a call is repeated, whatever the provider says about it or leaves out.
+
+use std::time::Duration;
+
+use outrigger_provider_mock::faults::{Effect, Fault, InjectedError, Method};
+use tonic::Code;
+
+use super::{WEB, call_times, rig::Rig, secs};
+use outrigger_kubernetes::fixture::service;
+use outrigger_runtime::fixture::Warnings;
+
+fn retry(code: Code, reason: &str, after: Duration) -> InjectedError {
+    InjectedError::new(code)
+        .with_reason(reason)
+        .retry_after(after)
+}
+
+/// Of calls in ten seconds there are ten, not 400 a second.
+#[tokio::test(start_paused = true)]
+async fn a_short_retry_time_is_no_storm() {
+    for (code, reason) in [
+        (Code::Aborted, "OPERATION_IN_PROGRESS"),
+        (Code::ResourceExhausted, "RATE_LIMITED"),
+        (Code::ResourceExhausted, "OVERLOADED"),
+        (Code::Unavailable, "CLOUD_UNAVAILABLE"),
+    ] {
+        let rig = Rig::start().await;
+        let error = retry(code, reason, Duration::from_millis(1));
+        rig.fail(Method::EnsureLoadBalancer, error);
+        rig.cluster.create_service(service("web"));
+        secs(10).await;
+        let calls = rig.calls("EnsureLoadBalancer");
+        assert!((2..=11).contains(&calls), "{reason}: {calls}");
+    }
+}
+
+/// Longer than a year is five minutes for one Service.
+#[tokio::test(start_paused = true)]
+async fn a_long_retry_time_is_no_silence() {
+    let year = Duration::from_hours(24 * 365);
+    for (code, reason) in [
+        (Code::Aborted, "OPERATION_IN_PROGRESS"),
+        (Code::ResourceExhausted, "OVERLOADED"),
+    ] {
+        let rig = Rig::start().await;
+        rig.fail(Method::EnsureLoadBalancer, retry(code, reason, year));
+        rig.cluster.create_service(service("web"));
+        let times = call_times(&rig, "EnsureLoadBalancer", 700).await;
+        assert_eq!(times, [0, 300, 600], "{reason}");
+    }
+    // The pause of the class is what counts, and that is an hour.
+    let rig = Rig::start().await;
+    let limited = retry(Code::ResourceExhausted, "RATE_LIMITED", year);
+    rig.fail(Method::EnsureLoadBalancer, limited);
+    rig.cluster.create_service(service("web"));
+    let times = call_times(&rig, "EnsureLoadBalancer", 7500).await;
+    assert_eq!(times, [0, 3600, 7200]);
+}
+
+/// One update that a full provider refuses is not as many Ensures.
+#[tokio::test(start_paused = true)]
+async fn a_full_provider_is_asked_for_the_same_again() {
+    for effect in [Effect::Error, Effect::ItemError] {
+        for reason in ["OVERLOADED", "RATE_LIMITED"] {
+            let rig = Rig::start().await;
+            for n in 0..50 {
+                rig.cluster.create_service(service(&format!("web-{n}")));
+            }
+            for n in 0..50 {
+                rig.ready(&format!("shop/web-{n}")).await;
+            }
+            let full = InjectedError::new(Code::ResourceExhausted)
+                .with_reason(reason)
+                .without_retry_info();
+            let method = Method::UpdateLoadBalancerNodes;
+            rig.cloud.inject(Fault::on(method, effect(full)));
+            rig.leave("n3");
+            secs(30).await;
+            assert_eq!(rig.calls("EnsureLoadBalancer"), 50, "{reason}");
+            rig.cloud.clear_faults();
+            rig.until("its targets", |rig| {
+                let all = rig.cloud.load_balancers();
+                all.iter().all(|one| one.targets.len() == 9)
+            })
+            .await;
+            assert_eq!(rig.calls("EnsureLoadBalancer"), 50, "{reason}");
+        }
+    }
+}
+
+/// An unknown reason concerns its own Service, whatever its code, and is quoted.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_reason_makes_no_other_service_wait() {
+    for code in [
+        Code::ResourceExhausted,
+        Code::Unavailable,
+        Code::Unauthenticated,
+        Code::Unimplemented,
+        Code::InvalidArgument,
+    ] {
+        let warnings = Warnings::listen();
+        let rig = Rig::start().await;
+        let mut fault = Fault::on(
+            Method::EnsureLoadBalancer,
+            Effect::Error(InjectedError::new(code).with_reason("SUBNET_FULL")),
+        );
+        fault.service = Some(WEB.into());
+        rig.cloud.inject(fault);
+        rig.cluster.create_service(service("web"));
+        rig.until("a failure", |rig| {
+            rig.condition(WEB, "Provisioned")
+                .is_some_and(|(_, reason)| reason == "Transient")
+        })
+        .await;
+        rig.cluster.create_service(service("db"));
+        secs(1).await;
+        let db = rig.cluster.service("shop/db").unwrap();
+        let ip = &db["status"]["loadBalancer"]["ingress"][0]["ip"];
+        assert!(ip.is_string(), "{code:?}: {db}");
+        assert!(!warnings.with("SUBNET_FULL").is_empty(), "{code:?}");
+        // It backs off, and a change of the Service is not needed.
+        secs(5).await;
+        assert!(rig.calls("EnsureLoadBalancer") > 2, "{code:?}");
+    }
+}
+
+/// S-36: users read what the cloud said.
+#[tokio::test(start_paused = true)]
+async fn the_clouds_own_words_are_shown_as_they_are() {
+    let rig = Rig::start().await;
+    let error = InjectedError::new(Code::Internal)
+        .with_reason("CLOUD_ERROR")
+        .with_message("quota exceeded");
+    rig.fail(Method::EnsureLoadBalancer, error);
+    rig.cluster.create_service(service("web"));
+    rig.until("a failure", |rig| {
+        rig.condition(WEB, "Provisioned")
+            .is_some_and(|(_, reason)| reason == "CloudError")
+    })
+    .await;
+    let service = rig.cluster.service(WEB).unwrap();
+    let conditions = service["status"]["conditions"].as_array().unwrap();
+    let provisioned = conditions
+        .iter()
+        .find(|condition| condition["type"] == "outrigger.dev/Provisioned");
+    assert_eq!(provisioned.unwrap()["message"], "quota exceeded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_without_its_time_is_reported() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start().await;
+    let limited = InjectedError::new(Code::ResourceExhausted)
+        .with_reason("RATE_LIMITED")
+        .without_retry_info();
+    rig.fail(Method::EnsureLoadBalancer, limited);
+    rig.cluster.create_service(service("web"));
+    secs(10).await;
+    assert_eq!(warnings.with("RATE_LIMITED without RetryInfo").len(), 1);
+    assert_eq!(rig.calls("EnsureLoadBalancer"), 1);
+}

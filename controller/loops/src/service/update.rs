@@ -1,0 +1,155 @@
+//! Batched update: new targets for the load balancers of Services that the rollout queued together.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use outrigger_core::service::{
+    ServiceView,
+    answer::LoadBalancerAnswer,
+    plan::{Mode, Step},
+};
+use tokio::{sync::oneshot, time::Instant};
+use tracing::debug;
+
+use super::{
+    ServiceLb,
+    act::{metric_label, was_not_sent},
+    decision_inputs::DecisionInputs,
+    key::ServiceKey,
+};
+use outrigger_provider_client::{self as provider, BatchAnswer, Slot, TargetsUpdate};
+use outrigger_runtime::queue::{Outcome, Priority, Taken};
+
+/// A Service whose load balancer gets other targets.
+struct Update {
+    taken: Taken<ServiceKey>,
+    service: Arc<ServiceView>,
+    /// The outcome of its success.
+    then: Outcome,
+}
+
+impl ServiceLb {
+    /// Updates the load balancers of these Services to the current targets, in one call. A Service that needs another
+    /// step by now is requeued.
+    pub(super) async fn update_all(&self, keys: Vec<Taken<ServiceKey>>, slot: Slot) {
+        let Some(inputs) = self.inputs() else {
+            return finish_all(keys, Outcome::Retry);
+        };
+        let mut updates = Vec::new();
+        for taken in keys {
+            match self.update_of(taken.key(), &inputs) {
+                Some((service, then)) => updates.push(Update {
+                    taken,
+                    service,
+                    then,
+                }),
+                None => taken.finish(Outcome::RunAgain(Priority::Fresh)),
+            }
+        }
+        if updates.is_empty() {
+            return;
+        }
+        let Some(_update) = self.begin_update(inputs.targets.revision()).await else {
+            return finish_all(updates.into_iter().map(|one| one.taken), Outcome::Retry);
+        };
+        let began = Instant::now();
+        let (calls, ends): (Vec<_>, Vec<_>) = updates
+            .into_iter()
+            .map(|update| {
+                let is_current = self.is_current(&update.service, &inputs);
+                let service = Arc::clone(&update.service);
+                let (call, answered) = TargetsUpdate::new(service, is_current);
+                (call, self.finish_update(update, answered, began, &inputs))
+            })
+            .unzip();
+        let call = async {
+            let provider = &self.parts.provider;
+            let update = provider.update_load_balancers(slot, calls, &inputs.targets);
+            let (unsent, results) = update.await;
+            if let Some(results) = results {
+                self.update_size.lock().ended(results);
+            }
+            for update in unsent {
+                update.fail(provider::Error::Outdated {
+                    rpc: "UpdateLoadBalancerNodes",
+                });
+            }
+        };
+        tokio::join!(call, join_all(ends));
+    }
+
+    /// The Service, if its load balancer gets other targets by an update, and the outcome of its success.
+    fn update_of(
+        &self,
+        key: &ServiceKey,
+        inputs: &DecisionInputs,
+    ) -> Option<(Arc<ServiceView>, Outcome)> {
+        self.states.with(key, |state| state.comparison = None);
+        let service = self.live(key)?;
+        self.decide(key, &service, inputs, |progress, now, facts| {
+            let step = progress.next(now, &service, facts);
+            let then = match step {
+                Step::Update => Outcome::Done,
+                _ => Outcome::RunAgain(Priority::Background),
+            };
+            let mode = progress.mode(&step, &service, facts);
+            (mode == Mode::Batch).then_some((Arc::clone(&service), then))
+        })
+    }
+
+    async fn finish_update(
+        &self,
+        update: Update,
+        answered: oneshot::Receiver<BatchAnswer<LoadBalancerAnswer>>,
+        began: Instant,
+        inputs: &DecisionInputs,
+    ) {
+        let key = update.taken.key();
+        let Ok(BatchAnswer { result: called, .. }) = answered.await else {
+            debug!(
+                service = &*key.name,
+                "no result of the update; asking again"
+            );
+            self.states.with(key, |state| {
+                state.progress.update_unanswered(&update.service);
+            });
+            return update.taken.finish(Outcome::Retry);
+        };
+        if matches!(called, Err(provider::Error::Outdated { .. })) {
+            return update.taken.finish(Outcome::RunAgain(Priority::Batch));
+        }
+        if was_not_sent(&called) {
+            return update.taken.finish(Outcome::Retry);
+        }
+        let targets = &inputs.targets;
+        let result = self.record_call(key, "update", called);
+        self.parts
+            .metrics
+            .updated(began.elapsed(), metric_label(&result));
+        let ended = self
+            .apply_consequence(key, inputs, |progress, now, service, facts| {
+                progress.updated(
+                    now,
+                    service,
+                    targets,
+                    result.as_ref().map_err(Box::as_ref),
+                    facts,
+                )
+            })
+            .await;
+        self.requeue_if_outdated(key, targets.revision(), inputs.publications);
+        let outcome = match ended {
+            Some(Outcome::Done) => update.then,
+            // The store's deletion event ends the queue entry.
+            None => Outcome::Done,
+            Some(outcome) => outcome,
+        };
+        update.taken.finish(outcome);
+    }
+}
+
+fn finish_all(keys: impl IntoIterator<Item = Taken<ServiceKey>>, outcome: Outcome) {
+    for taken in keys {
+        taken.finish(outcome);
+    }
+}

@@ -1,0 +1,252 @@
+//! Admission of calls: each call but handshake and heartbeat waits here until it may go out.
+//!
+//! All that can delay a call to the provider, in the order in which a call meets it:
+//!
+//! | mechanism | delays | it remains because |
+//! |---|---|---|
+//! | gate of the queue | all keys | without a provider that serves, each key would fail and back off |
+//! | back-off in the queue | one key | its failure concerns no other key |
+//! | semaphores of a loop, lanes of calls of its queue | keys of the loop | operators bound its work by flags |
+//! | window of a batch (`batch::waiting`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
+//! | pause | a class of calls, or all | the provider names a reason that concerns all of them |
+//! | one call at a time | a class, after the cloud's rate limit | all at once would be refused again |
+//! | calls in flight | a class, by urgency | the provider declares how many it takes at once |
+//! | rates | a class or all, by urgency | the provider declares the rates of its cloud |
+//!
+//! The last four are here. A pause alone follows from another key's failure, and only where the reason
+//! concerns the class: a full process pauses it as well, for a second, and is called no less at once then,
+//! for the provider declares how many it accepts.
+
+use std::{sync::Arc, time::Duration};
+
+pub(super) use outrigger_api::v1::CallClass;
+use outrigger_api::v1::ErrorReason;
+use outrigger_core::error_class::CLASS_PAUSE;
+use parking_lot::Mutex;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+use tracing::warn;
+
+use super::{Error, metrics::ProviderMetrics};
+use outrigger_runtime::telemetry::Repeats;
+
+mod limits;
+mod urgency;
+
+pub(super) use limits::Rate;
+use limits::{CallLimits, Limit};
+pub(super) use urgency::{CLASSES, Urgency, class_label};
+
+/// Pause after a `RATE_LIMITED` without `RetryInfo`.
+const RATE_LIMITED: Duration = Duration::from_secs(30);
+
+/// Admits calls.
+#[derive(Debug)]
+pub(super) struct Admission {
+    limits: Mutex<CallLimits>,
+    /// Wakes the calls that wait, after a change that no clock announces.
+    changed: watch::Sender<()>,
+    /// Reasons of pauses.
+    repeats: Repeats,
+    metrics: ProviderMetrics,
+}
+
+/// Permit for one call. Must receive the result of the call.
+#[derive(Debug)]
+pub(super) struct Permit {
+    admission: Arc<Admission>,
+    urgency: Urgency,
+    started: Instant,
+}
+
+/// A call that waits for a limit, until it is dropped.
+struct Place {
+    admission: Arc<Admission>,
+    limit: Limit,
+    urgency: Urgency,
+}
+
+impl Admission {
+    pub(super) fn new(metrics: ProviderMetrics) -> Self {
+        Self {
+            limits: Mutex::new(CallLimits::new()),
+            changed: watch::Sender::new(()),
+            repeats: Repeats::default(),
+            metrics,
+        }
+    }
+
+    /// Adopts the rates that a handshake declared. In a new process, pauses that the former one asked
+    /// for end, except for those of the cloud's rate limit.
+    pub(super) fn renew(&self, rates: &[Rate], new_process: bool) {
+        self.limits.lock().renew(rates, new_process);
+        self.changed.send_replace(());
+    }
+
+    /// Adopts how many calls of `class` the provider wants in flight.
+    pub(super) fn allow(&self, class: CallClass, max_in_flight: usize) {
+        self.limits.lock().class(class).max_in_flight = max_in_flight;
+        self.changed.send_replace(());
+    }
+
+    /// When the pause of `class` ends, if it is paused now.
+    pub(super) fn paused_until(&self, class: CallClass) -> Option<Instant> {
+        self.limits.lock().paused_until(class, Instant::now())
+    }
+
+    /// Waits until a call of this urgency may go out.
+    pub(super) async fn enter(self: &Arc<Self>, urgency: Urgency) -> Permit {
+        let mut changed = self.changed.subscribe();
+        let mut place: Option<Place> = None;
+        loop {
+            let started = Instant::now();
+            let admitted = self.limits.lock().admit(urgency, started);
+            let Err(wait) = admitted else {
+                return Permit {
+                    admission: Arc::clone(self),
+                    urgency,
+                    started,
+                };
+            };
+            // A call whose class is paused has no place: less urgent ones of other classes go.
+            if place.as_ref().map(|place| place.limit) != wait.limit {
+                place = wait.limit.map(|limit| Place::new(self, limit, urgency));
+            }
+            let elapsed = async {
+                match wait.until {
+                    Some(until) => sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = elapsed => {}
+                // The sender is in `self`.
+                _ = changed.changed() => {}
+            }
+        }
+    }
+}
+
+impl Place {
+    fn new(admission: &Arc<Admission>, limit: Limit, urgency: Urgency) -> Self {
+        *admission.limits.lock().waiting(limit, urgency) += 1;
+        Self {
+            admission: Arc::clone(admission),
+            limit,
+            urgency,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Self { limit, urgency, .. } = *self;
+        *self.admission.limits.lock().waiting(limit, urgency) -= 1;
+        self.admission.changed.send_replace(());
+    }
+}
+
+impl Permit {
+    /// The provider answered.
+    pub(super) fn succeeded(&self) {
+        let mut limits = self.admission.limits.lock();
+        limits.credentials.succeeded(self.started);
+        let class = limits.class(self.urgency.class());
+        class.cloud.succeeded(self.started);
+        class.not_rate_limited(self.started);
+    }
+
+    /// The call failed, or one of its items in a way that speaks for the whole class.
+    pub(super) fn failed(&self, error: &Error) {
+        if let Some((reason, retry_after)) = error.effective_reason() {
+            self.pause(error, reason, retry_after);
+        }
+    }
+
+    /// All calls about several objects failed, without a reason: more of them would fail the same way.
+    pub(super) fn all_failed(&self, error: &Error) {
+        self.pause(error, ErrorReason::CloudUnavailable, None);
+    }
+
+    fn pause(&self, error: &Error, reason: ErrorReason, retry_after: Option<Duration>) {
+        let own = self.urgency.class();
+        let asked = retry_after.map(|after| CLASS_PAUSE.clamp(after));
+        let mut limits = self.admission.limits.lock();
+        let now = Instant::now();
+        let until = |limits: &CallLimits| CLASSES.map(|class| limits.paused_until(class, now));
+        let before = until(&limits);
+        let class = limits.class(own);
+        let pause = match reason {
+            ErrorReason::RateLimited => class.rate_limited(asked.unwrap_or(RATE_LIMITED)),
+            ErrorReason::Overloaded => class.overloaded.failed(self.started, None),
+            ErrorReason::CloudUnavailable => class.cloud.failed(self.started, asked),
+            ErrorReason::CredentialsInvalid => limits.credentials.failed(self.started, asked),
+            _ => {
+                class.not_rate_limited(self.started);
+                None
+            }
+        };
+        let after = until(&limits);
+        drop(limits);
+        let Some(pause) = pause else { return };
+        let is_refusal = error.reason().is_some();
+        if is_refusal && reason == ErrorReason::RateLimited && retry_after.is_none() {
+            warn!(
+                class = class_label(own),
+                ?pause,
+                "the provider answers RATE_LIMITED without RetryInfo, which the contract requires: \
+                 send when the cloud takes calls again"
+            );
+        }
+        if let Some(asked) = retry_after.filter(|after| *after > CLASS_PAUSE.longest()) {
+            warn!(
+                class = class_label(own),
+                ?asked,
+                ?pause,
+                "the provider asks for a longer pause than the contract allows; are these milliseconds?"
+            );
+        }
+        let label = super::error::reason_name(reason);
+        let shown = match reason {
+            ErrorReason::CredentialsInvalid => "all",
+            _ => class_label(own),
+        };
+        for ((class, before), after) in CLASSES.into_iter().zip(before).zip(after) {
+            // Calls that were in flight together fail together: time that is paused already counts once.
+            let more = after.unwrap_or(now) - before.unwrap_or(now);
+            if !more.is_zero() {
+                self.admission
+                    .metrics
+                    .paused(class_label(class), label, more);
+            }
+        }
+        let repeats = &self.admission.repeats;
+        if let Some(others) = repeats.due(&format!("{shown} {label}")) {
+            warn!(
+                class = shown,
+                reason = label,
+                ?pause,
+                others,
+                %error,
+                "calls to the provider pause"
+            );
+        }
+        self.admission.changed.send_replace(());
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.urgency.is_counted() {
+            let mut limits = self.admission.limits.lock();
+            limits.class(self.urgency.class()).in_flight -= 1;
+            drop(limits);
+            self.admission.changed.send_replace(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,358 @@
+use futures::FutureExt;
+use prometheus_client::registry::Registry;
+use tokio::time::{advance, timeout};
+
+use super::*;
+
+mod order;
+
+fn admission() -> Arc<Admission> {
+    Arc::new(Admission::new(ProviderMetrics::register(
+        &mut Registry::default(),
+    )))
+}
+
+impl Admission {
+    /// A permit for a call that need not wait.
+    fn try_enter(self: &Arc<Self>, urgency: Urgency) -> Option<Permit> {
+        self.enter(urgency).now_or_never()
+    }
+
+    /// Waits until `class` is not paused.
+    pub(crate) async fn open(&self, class: CallClass) {
+        while let Some(until) = self.paused_until(class) {
+            sleep_until(until).await;
+        }
+    }
+}
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn refused(reason: ErrorReason, retry_after: Option<Duration>) -> Error {
+    Error::Refused {
+        rpc: "x",
+        reason,
+        message: "y".into(),
+        retry_after,
+        effects: None,
+    }
+}
+
+/// Makes a call that fails, and returns for how many seconds its class is paused then.
+async fn fail(
+    admission: &Arc<Admission>,
+    urgency: Urgency,
+    reason: ErrorReason,
+    asked: Option<u64>,
+) -> u64 {
+    let permit = admission.enter(urgency).await;
+    // A call takes some time.
+    advance(Duration::from_millis(1)).await;
+    permit.failed(&refused(reason, asked.map(secs)));
+    drop(permit);
+    let before = Instant::now();
+    admission.open(urgency.class()).await;
+    let shut = before.elapsed().as_secs();
+    advance(Duration::from_millis(1)).await;
+    shut
+}
+
+async fn succeed(admission: &Arc<Admission>, urgency: Urgency) {
+    let permit = admission.enter(urgency).await;
+    advance(Duration::from_millis(1)).await;
+    permit.succeeded();
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reason_pauses_for_its_time() {
+    use ErrorReason as R;
+    let i = Urgency::Refresh;
+    let admission = admission();
+    assert_eq!(fail(&admission, i, R::RateLimited, None).await, 30);
+    assert_eq!(fail(&admission, i, R::RateLimited, Some(7)).await, 7);
+    // It does not grow, and no provider can stop the class for good.
+    assert_eq!(fail(&admission, i, R::RateLimited, Some(7)).await, 7);
+    assert_eq!(
+        fail(&admission, i, R::RateLimited, Some(1 << 40)).await,
+        3600
+    );
+    // Nor does this, and the time that is asked for concerns the key alone.
+    for _ in 0..3 {
+        assert_eq!(fail(&admission, i, R::Overloaded, Some(9)).await, 1);
+    }
+    for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
+        assert_eq!(
+            fail(&admission, i, R::CloudUnavailable, None).await,
+            expected
+        );
+    }
+    succeed(&admission, i).await;
+    assert_eq!(fail(&admission, i, R::CloudUnavailable, None).await, 1);
+    for expected in [60, 120, 240, 480, 600, 600] {
+        assert_eq!(
+            fail(&admission, i, R::CredentialsInvalid, None).await,
+            expected
+        );
+    }
+    succeed(&admission, Urgency::LoadBalancers).await;
+    assert_eq!(fail(&admission, i, R::CredentialsInvalid, None).await, 60);
+    for reason in [R::QuotaExceeded, R::Conflict, R::InvalidRequest] {
+        assert_eq!(fail(&admission, i, reason, Some(9)).await, 0);
+    }
+}
+
+/// Its objects decide, though the call itself was answered.
+#[tokio::test(start_paused = true)]
+async fn a_pause_grows_where_all_objects_of_answered_calls_fail() {
+    let admission = admission();
+    for (reason, pauses) in [
+        (ErrorReason::CloudUnavailable, [1, 2, 4, 8]),
+        (ErrorReason::CredentialsInvalid, [60, 120, 240, 480]),
+    ] {
+        for expected in pauses {
+            let permit = admission.enter(Urgency::Refresh).await;
+            advance(Duration::from_millis(1)).await;
+            permit.succeeded();
+            permit.failed(&refused(reason, None));
+            drop(permit);
+            let before = Instant::now();
+            admission.open(CallClass::Instances).await;
+            assert_eq!(before.elapsed(), secs(expected), "{reason:?}");
+            advance(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_flaps_does_not_exceed_the_rate() {
+    let admission = admission();
+    let rates = [CallClass::All, CallClass::Instances].map(|class| Rate {
+        class,
+        qps: 1.0,
+        burst: 5,
+    });
+    admission.renew(&rates, false);
+    let started = Instant::now();
+    for call in 0..15 {
+        admission.enter(Urgency::Refresh).await;
+        admission.renew(&rates, call % 2 == 0);
+    }
+    assert_eq!(started.elapsed(), secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_clouds_rate_limit_one_call_goes_first() {
+    let admission = admission();
+    let call = Urgency::LoadBalancers;
+    let limited = refused(ErrorReason::RateLimited, Some(secs(1)));
+    let (first, other) = (admission.enter(call).await, admission.enter(call).await);
+    first.failed(&limited);
+    advance(Duration::from_millis(1)).await;
+    // It began before the refusal, so it says nothing about the time after it.
+    other.succeeded();
+    drop((first, other));
+    for _ in 0..3 {
+        admission.open(CallClass::LoadBalancers).await;
+        advance(Duration::from_millis(1)).await;
+        let alone = admission.try_enter(call).unwrap();
+        assert!(admission.try_enter(call).is_none());
+        assert!(admission.try_enter(Urgency::Refresh).is_some());
+        alone.failed(&limited);
+    }
+    for answered in [true, false] {
+        let alone = admission.enter(call).await;
+        advance(Duration::from_millis(1)).await;
+        if answered {
+            alone.succeeded();
+        } else {
+            alone.failed(&refused(ErrorReason::QuotaExceeded, None));
+        }
+        drop(alone);
+        let together = (admission.try_enter(call), admission.try_enter(call));
+        assert!(together.0.is_some() && together.1.is_some());
+        drop(together);
+        let again = admission.enter(call).await;
+        again.failed(&limited);
+    }
+    // A call that runs for longer than a refusal takes has been let in.
+    let long = admission.enter(call).await;
+    let second = admission.enter(call);
+    tokio::pin!(second);
+    assert!(timeout(secs(1), &mut second).await.is_err());
+    assert!(timeout(secs(2), &mut second).await.is_ok());
+    drop(long);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_that_is_paused_already_counts_once() {
+    let mut registry = Registry::default();
+    let admission = Arc::new(Admission::new(ProviderMetrics::register(&mut registry)));
+    let mut together = Vec::new();
+    for _ in 0..3 {
+        together.push(admission.enter(Urgency::LoadBalancers).await);
+    }
+    for permit in together {
+        permit.failed(&refused(ErrorReason::RateLimited, Some(secs(2))));
+        advance(Duration::from_millis(500)).await;
+    }
+    let mut scrape = String::new();
+    prometheus_client::encoding::text::encode(&mut scrape, &registry).unwrap();
+    let mut paused = scrape
+        .lines()
+        .filter(|line| line.contains("paused_seconds_total{"));
+    let line = paused.next().unwrap();
+    assert!(
+        line.contains("load_balancers") && line.ends_with(" 3.0"),
+        "{line}"
+    );
+    assert_eq!(paused.next(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_pauses_alone_except_for_credentials() {
+    let admission = admission();
+    let shut = |class| admission.paused_until(class).is_some();
+    let permit = admission.enter(Urgency::Refresh).await;
+    permit.failed(&refused(ErrorReason::RateLimited, None));
+    assert!(
+        shut(CallClass::Instances) && !shut(CallClass::LoadBalancers) && !shut(CallClass::Routes)
+    );
+    let permit = admission.enter(Urgency::LoadBalancers).await;
+    permit.failed(&refused(ErrorReason::CredentialsInvalid, None));
+    assert!(CLASSES.into_iter().all(shut));
+    admission.open(CallClass::LoadBalancers).await;
+    assert!(!CLASSES.into_iter().any(shut));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_outage_that_fails_all_calls_in_flight_is_one_failure() {
+    let admission = admission();
+    for reason in [ErrorReason::Overloaded, ErrorReason::CloudUnavailable] {
+        let mut flying = Vec::new();
+        for _ in 0..4 {
+            flying.push(admission.enter(Urgency::Refresh).await);
+        }
+        let started = Instant::now();
+        for permit in flying {
+            advance(Duration::from_millis(100)).await;
+            permit.failed(&refused(reason, None));
+        }
+        admission.open(CallClass::Instances).await;
+        assert_eq!(started.elapsed(), Duration::from_millis(1100));
+        advance(Duration::from_millis(1)).await;
+    }
+    let next = fail(
+        &admission,
+        Urgency::Refresh,
+        ErrorReason::CloudUnavailable,
+        None,
+    )
+    .await;
+    assert_eq!(next, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_from_before_a_failure_resets_nothing() {
+    let admission = admission();
+    let early = admission.enter(Urgency::Refresh).await;
+    let first = fail(
+        &admission,
+        Urgency::Refresh,
+        ErrorReason::CloudUnavailable,
+        None,
+    )
+    .await;
+    early.succeeded();
+    let second = fail(
+        &admission,
+        Urgency::Refresh,
+        ErrorReason::CloudUnavailable,
+        None,
+    )
+    .await;
+    assert_eq!((first, second), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_goes_out_when_another_ends() {
+    let admission = admission();
+    let mut flying: Vec<Permit> = (0..4)
+        .map(|_| admission.try_enter(Urgency::Refresh).unwrap())
+        .collect();
+    let waiting = admission.enter(Urgency::Refresh);
+    tokio::pin!(waiting);
+    assert!(timeout(secs(60), &mut waiting).await.is_err());
+    flying.pop();
+    timeout(secs(0), waiting).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clouds_rates_hold_for_a_class_and_for_all_together() {
+    let admission = admission();
+    let rate = |class, qps, burst| Rate { class, qps, burst };
+    admission.renew(
+        &[
+            rate(CallClass::All, 10.0, 1),
+            rate(CallClass::LoadBalancers, 1.0, 2),
+            rate(CallClass::LoadBalancers, 100.0, 9),
+        ],
+        false,
+    );
+    let started = Instant::now();
+    let mut times = Vec::new();
+    for _ in 0..4 {
+        admission.enter(Urgency::LoadBalancers).await;
+        times.push(started.elapsed().as_millis());
+    }
+    assert_eq!(times, [0, 100, 1000, 2000]);
+    admission.enter(Urgency::Refresh).await;
+    assert_eq!(started.elapsed().as_millis(), 2100);
+    // Neither extreme makes the arithmetic panic.
+    for qps in [f64::MIN_POSITIVE, f64::MAX] {
+        admission.renew(&[rate(CallClass::All, qps, u32::MAX)], true);
+        admission.enter(Urgency::Refresh).await;
+        let _ = admission.try_enter(Urgency::Refresh);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_process_starts_afresh_except_for_the_clouds_rate_limit() {
+    let admission = admission();
+    for reason in [
+        ErrorReason::CredentialsInvalid,
+        ErrorReason::CloudUnavailable,
+    ] {
+        let permit = admission.enter(Urgency::Refresh).await;
+        permit.failed(&refused(reason, None));
+        admission.renew(&[], false);
+        assert!(admission.paused_until(CallClass::Instances).is_some());
+        admission.renew(&[], true);
+        assert!(admission.paused_until(CallClass::Instances).is_none());
+    }
+    let permit = admission.enter(Urgency::Refresh).await;
+    permit.failed(&refused(ErrorReason::RateLimited, None));
+    admission.renew(&[], true);
+    assert!(admission.paused_until(CallClass::Instances).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_provider_says_how_many_changes_run_at_once_and_looks_do_not_count() {
+    let admission = admission();
+    let at_once = |urgency| {
+        let mut flying = Vec::new();
+        while flying.len() < 100
+            && let Some(permit) = admission.try_enter(urgency)
+        {
+            flying.push(permit);
+        }
+        flying.len()
+    };
+    admission.allow(CallClass::LoadBalancers, 2);
+    assert_eq!(at_once(Urgency::LoadBalancers), 2);
+    assert_eq!(at_once(Urgency::LoadBalancerChecks), 100);
+    assert_eq!(at_once(Urgency::Refresh), 4);
+    admission.allow(CallClass::LoadBalancers, 64);
+    assert_eq!(at_once(Urgency::LoadBalancers), 64);
+}

@@ -1,0 +1,159 @@
+//! An object that waits for its call, its callers, and their wait.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+use super::{BatchAnswer, BatchObject, Error};
+use crate::preconditions::Preconditions;
+use outrigger_runtime::fence::Fence;
+
+/// An object, and all callers that it answers to.
+pub(crate) struct Asked<B: BatchObject> {
+    pub(crate) object: B,
+    pub(crate) preconditions: Preconditions,
+    pub(super) since: Instant,
+    callers: Vec<Caller<BatchAnswer<B::Found>>>,
+}
+
+struct Caller<A> {
+    answer: oneshot::Sender<A>,
+    /// Whether the request with its object was sent, or is about to be: the stop withdraws it no more.
+    is_sent: Arc<AtomicBool>,
+}
+
+impl<B: BatchObject> Asked<B> {
+    /// The object with one caller, and where its answer comes.
+    pub(crate) fn new(
+        object: B,
+        preconditions: Preconditions,
+    ) -> (Self, oneshot::Receiver<BatchAnswer<B::Found>>) {
+        let (answer, answered) = oneshot::channel();
+        let caller = Caller {
+            answer,
+            is_sent: Arc::default(),
+        };
+        let asked = Self {
+            object,
+            preconditions,
+            since: Instant::now(),
+            callers: vec![caller],
+        };
+        (asked, answered)
+    }
+
+    /// Whether no caller waits for it any more.
+    pub(super) fn is_abandoned(&mut self) -> bool {
+        self.callers.retain(|caller| !caller.answer.is_closed());
+        self.callers.is_empty()
+    }
+
+    /// Ready once no caller waits for it any more.
+    pub(super) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut callers = self.callers.iter_mut();
+        if callers.all(|caller| caller.answer.poll_closed(cx).is_ready()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    /// Whether its request is sent, asked right before that. If not, its callers have the error.
+    pub(crate) fn begin(mut self) -> Option<Self> {
+        if self.is_abandoned() {
+            return None;
+        }
+        if !self.preconditions.is_wanted() {
+            let rpc = self.object.method().name;
+            self.fail(Error::Outdated { rpc });
+            return None;
+        }
+        self.mark_sent(true);
+        Some(self)
+    }
+
+    /// Not: it waits for another call.
+    pub(super) fn mark_sent(&self, is_sent: bool) {
+        for caller in &self.callers {
+            caller.is_sent.store(is_sent, Ordering::Release);
+        }
+    }
+
+    /// The answer to `other` is for its callers too.
+    pub(super) fn share(&mut self, other: Self) {
+        self.object = other.object;
+        self.preconditions = other.preconditions;
+        self.callers.extend(other.callers);
+    }
+
+    /// Answers all callers. One that is gone needs no answer.
+    pub(crate) fn answer(self, answer: &BatchAnswer<B::Found>) {
+        for caller in self.callers {
+            let _ = caller.answer.send(answer.clone());
+        }
+    }
+
+    /// Its lease term: a call is of one.
+    pub(super) fn term(&self) -> Option<&Fence> {
+        self.preconditions.fence()
+    }
+
+    /// Ends its wait without an answer.
+    pub(crate) fn fail(self, error: Error) {
+        self.answer(&Err(error).into());
+    }
+}
+
+/// Hands the object to its batcher, and waits for its answer.
+///
+/// The stop withdraws the object, and so does dropping the future, unless its request was sent.
+pub(crate) async fn ask<B: BatchObject>(
+    objects: &mpsc::UnboundedSender<Asked<B>>,
+    object: B,
+    preconditions: Preconditions,
+) -> BatchAnswer<B::Found> {
+    let rpc = object.method().name;
+    let (asked, answered) = Asked::new(object, preconditions.clone());
+    let is_sent: Vec<_> = asked
+        .callers
+        .iter()
+        .map(|caller| Arc::clone(&caller.is_sent))
+        .collect();
+    let is_sent = || is_sent.iter().all(|sent| sent.load(Ordering::Acquire));
+    // A batcher that has ended drops it.
+    let _ = objects.send(asked);
+    let answered = async {
+        answered.await.unwrap_or_else(|_dropped| {
+            // The request may have reached the provider.
+            let error = if is_sent() {
+                Error::Cancelled { rpc }
+            } else {
+                Error::Unavailable {
+                    reason: "the controller is ending".into(),
+                }
+            };
+            Err(error).into()
+        })
+    };
+    tokio::pin!(answered);
+    tokio::select! {
+        biased;
+        answer = &mut answered => answer,
+        () = preconditions.stopped() => {
+            if is_sent() {
+                answered.await
+            } else {
+                Err(Error::Fenced { rpc }).into()
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Publishes the state of the connection to the handle and the queues.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::{DownCause, ProviderState, Session, Shared};
+
+impl Shared {
+    pub(super) fn publish(&self, session: &Arc<Session>, reconnect: bool) {
+        self.metrics.connected(session, reconnect);
+        self.session.send_replace(Some(Arc::clone(session)));
+    }
+
+    pub(super) fn withdraw(&self) {
+        self.metrics.disconnected();
+        self.session.send_replace(None);
+    }
+
+    /// Whether `sent` is the cluster's UID as it is known now.
+    pub(super) fn is_current_uid(&self, sent: &str) -> bool {
+        self.cluster_uid.borrow().as_sent() == sent
+    }
+
+    pub(super) fn degraded(&self, reason: &str) {
+        let reason = reason.into();
+        self.enter(|_| ProviderState::Degraded { reason });
+    }
+
+    pub(super) fn down(&self, cause: DownCause, reason: &str) {
+        let reason = reason.into();
+        self.enter(|since| ProviderState::Down {
+            cause,
+            reason,
+            since,
+        });
+    }
+
+    /// Goes over to the state that `next` makes, given since when the provider is down. Logs it
+    /// once; while only the reason changes, each reason of an outage once a minute at most.
+    pub(super) fn enter(&self, next: impl FnOnce(Instant) -> ProviderState) {
+        self.state.send_if_modified(|state| {
+            let since = match state {
+                ProviderState::Down { since, .. } => *since,
+                _ => Instant::now(),
+            };
+            let next = next(since);
+            if *state == next {
+                return false;
+            }
+            let is_another = state.as_str() != next.as_str() || state.cause() != next.cause();
+            let is_down = matches!(next, ProviderState::Down { .. });
+            let is_new_reason = is_down
+                && next
+                    .reason()
+                    .is_some_and(|why| self.repeats.due(why).is_some());
+            if is_another || is_new_reason {
+                announce(state, &next);
+            }
+            if is_another {
+                self.metrics.state_changed(&next);
+            }
+            self.metrics.state(&next);
+            *state = next;
+            true
+        });
+    }
+}
+
+fn announce(before: &ProviderState, now: &ProviderState) {
+    match now {
+        ProviderState::Connecting => {}
+        ProviderState::Starting => info!("provider starting; queues wait"),
+        ProviderState::Ready => {
+            if let ProviderState::Down { since, .. } = before {
+                info!(after = ?since.elapsed(), "provider ready");
+            } else {
+                info!("provider ready");
+            }
+        }
+        ProviderState::Degraded { reason } => warn!(error = %reason, "provider degraded"),
+        ProviderState::Down { reason, .. } => warn!(error = %reason, "provider down; queues wait"),
+    }
+}

@@ -1,0 +1,225 @@
+//! Reads how a call ended.
+
+use std::{error::Error as _, sync::Arc, time::Duration};
+
+use outrigger_api::{
+    ERROR_DOMAIN, RpcStatus, code_name,
+    v1::{ErrorReason, KubernetesEffects},
+};
+use outrigger_core::{effects::RawEffects, text};
+use prost::Message;
+use tonic::{Code, Status, TimeoutExpired};
+use tonic_types::{ErrorInfo, RetryInfo, pb};
+
+use super::{Error, REASON_PREFIX};
+use crate::{details, raw::TooLargeDecoded, wire};
+
+/// Bytes of a reason that is shown.
+const MAX_REASON: usize = 63;
+/// Type of the provider's effects in the details of a status.
+pub(crate) const EFFECTS: &str = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
+
+impl Error {
+    /// Reads what a call ended with.
+    ///
+    /// Codes lie: a killed provider is `UNKNOWN`, a passed deadline `CANCELLED`. So where the
+    /// status comes from is asked first, and its code hardly ever.
+    pub(crate) fn from_status(rpc: &'static str, deadline: Duration, status: &Status) -> Self {
+        if let Some(refused) = TooLargeDecoded::of(status) {
+            let what = refused.to_string().into();
+            return Self::ReplyTooLarge { rpc, what };
+        }
+        match origin(status) {
+            Origin::Deadline => Self::Timeout {
+                rpc,
+                after: deadline,
+            },
+            Origin::Transport => Self::ConnectionLost { rpc },
+            Origin::Peer => {
+                if let Some(what) = oversized_reply(status) {
+                    let what = what.into();
+                    return Self::ReplyTooLarge { rpc, what };
+                }
+                if let Some(what) = details::refusal(status) {
+                    let what = what.into();
+                    return Self::Malformed { rpc, what };
+                }
+                // Details that do not decode are as good as none.
+                let details = pb::Status::decode(status.details())
+                    .map(|status| status.details)
+                    .unwrap_or_default();
+                Self::from_peer(rpc, status.code(), status.message(), &details)
+            }
+        }
+    }
+
+    /// Reads the error of one item of a batch. `None` for code OK, which is no error.
+    ///
+    /// UNIMPLEMENTED of one item is not the method's: the outcome of that item is unknown.
+    pub(crate) fn from_item(rpc: &'static str, status: &RpcStatus) -> Option<Self> {
+        let code = Code::from_i32(status.code);
+        (code != Code::Ok).then(|| {
+            match Self::from_peer(rpc, code, &status.message, &status.details) {
+                Self::NotServed { rpc } => {
+                    Self::unexplained(rpc, code, shown(&status.message), &status.details)
+                }
+                error => error,
+            }
+        })
+    }
+
+    fn from_peer(
+        rpc: &'static str,
+        code: Code,
+        message: &str,
+        details: &[prost_types::Any],
+    ) -> Self {
+        let message = shown(message);
+        match sent_reason(details).map(|said| read_reason(&said).ok_or(said)) {
+            // A server's answer for a method that it does not have.
+            None if code == Code::Unimplemented => Self::NotServed { rpc },
+            Some(Ok(ErrorReason::CapabilityDisabled)) => Self::NotServed { rpc },
+            None => Self::unexplained(rpc, code, message, details),
+            Some(Ok(reason)) => Self::Refused {
+                rpc,
+                reason,
+                message,
+                retry_after: retry_after(details),
+                effects: effects(details),
+            },
+            Some(Err(said)) => Self::UnknownReason {
+                code: code_name(code),
+                said: text::cut(&said, MAX_REASON).into(),
+                message,
+                effects: effects(details),
+            },
+        }
+    }
+}
+
+impl Error {
+    fn unexplained(
+        rpc: &'static str,
+        code: Code,
+        message: Arc<str>,
+        details: &[prost_types::Any],
+    ) -> Self {
+        let message = match foreign_domain(details) {
+            None => message,
+            Some(domain) => format!(
+                "{message} (its ErrorInfo has the domain {:?}; only {ERROR_DOMAIN:?} is read)",
+                text::cut(&domain, MAX_REASON)
+            )
+            .into(),
+        };
+        Self::Unexplained {
+            rpc,
+            code: code_name(code),
+            implied: implied_by(code),
+            message,
+            retry_after: retry_after(details),
+        }
+    }
+}
+
+/// The reason that a code without one stands for. That of the other codes is anything.
+const fn implied_by(code: Code) -> Option<ErrorReason> {
+    match code {
+        Code::ResourceExhausted => Some(ErrorReason::RateLimited),
+        Code::Unavailable => Some(ErrorReason::CloudUnavailable),
+        Code::Unauthenticated => Some(ErrorReason::CredentialsInvalid),
+        Code::PermissionDenied => Some(ErrorReason::PermissionMissing),
+        Code::InvalidArgument => Some(ErrorReason::InvalidRequest),
+        _ => None,
+    }
+}
+
+fn shown(message: &str) -> Arc<str> {
+    match message {
+        "" => "the provider gave no message".into(),
+        message => text::message(message).into(),
+    }
+}
+
+/// Text for the status with which tonic rejects a reply that is larger than we said at handshake; it names
+/// both sizes. No provider answers `OUT_OF_RANGE`.
+fn oversized_reply(status: &Status) -> Option<String> {
+    let sizes = status
+        .message()
+        .strip_prefix("Error, decoded message length too large: ")?;
+    let is_local = status.code() == Code::OutOfRange;
+    is_local.then(|| {
+        format!(
+            "its reply is larger than max_receive_message_bytes of the handshake: {}",
+            text::message(sizes)
+        )
+    })
+}
+
+/// Where a status was made.
+enum Origin {
+    Deadline,
+    Transport,
+    Peer,
+}
+
+fn origin(status: &Status) -> Origin {
+    let mut source = status.source();
+    let mut local = false;
+    while let Some(error) = source {
+        if error.is::<TimeoutExpired>() {
+            return Origin::Deadline;
+        }
+        local = true;
+        source = error.source();
+    }
+    // tonic attaches a source to what it made of a failure, never to what it read off the wire.
+    if local {
+        Origin::Transport
+    } else {
+        Origin::Peer
+    }
+}
+
+fn error_infos(details: &[prost_types::Any]) -> impl Iterator<Item = pb::ErrorInfo> {
+    details
+        .iter()
+        .filter(|any| any.type_url == ErrorInfo::TYPE_URL)
+        .filter_map(|any| pb::ErrorInfo::decode(any.value.as_slice()).ok())
+}
+
+/// The domain of an `ErrorInfo` that is not ours.
+fn foreign_domain(details: &[prost_types::Any]) -> Option<String> {
+    let mut domains = error_infos(details).map(|info| info.domain);
+    domains.find(|domain| domain != ERROR_DOMAIN)
+}
+
+/// The reason in the one `ErrorInfo` of our domain. Two of them are ambiguous, and read as none.
+fn sent_reason(details: &[prost_types::Any]) -> Option<String> {
+    let mut ours = error_infos(details).filter(|info| info.domain == ERROR_DOMAIN);
+    let first = ours.next()?;
+    ours.next().is_none().then_some(first.reason)
+}
+
+fn retry_after(details: &[prost_types::Any]) -> Option<Duration> {
+    let any = details
+        .iter()
+        .find(|any| any.type_url == RetryInfo::TYPE_URL)?;
+    let delay = pb::RetryInfo::decode(any.value.as_slice())
+        .ok()?
+        .retry_delay?;
+    Duration::try_from(delay).ok().filter(|d| !d.is_zero())
+}
+
+fn effects(details: &[prost_types::Any]) -> Option<Arc<RawEffects>> {
+    let any = details.iter().find(|any| any.type_url == EFFECTS)?;
+    let effects = KubernetesEffects::decode(any.value.as_slice()).ok()?;
+    Some(Arc::new(wire::effects(effects)))
+}
+
+/// The reason of the contract by its name: `X`, or as generated code names it `ERROR_REASON_X`.
+fn read_reason(said: &str) -> Option<ErrorReason> {
+    let name = said.strip_prefix(REASON_PREFIX).unwrap_or(said);
+    ErrorReason::from_str_name(&format!("{REASON_PREFIX}{name}"))
+        .filter(|reason| *reason != ErrorReason::Unspecified)
+}

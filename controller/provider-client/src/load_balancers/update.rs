@@ -1,0 +1,347 @@
+//! New targets for many load balancers, in as few calls as the provider accepts.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    fmt, mem,
+    sync::Arc,
+    time::Duration,
+};
+
+use outrigger_api::{
+    Method, MethodRequest,
+    v1::{self, load_balancer_result::Outcome},
+};
+use outrigger_core::{
+    service::{
+        ServiceView,
+        answer::{LoadBalancerAnswer, LoadBalancerCall},
+        update_size::UpdateResults,
+    },
+    targets::Targets,
+};
+use parking_lot::Mutex;
+use prost::Message;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+use tracing::warn;
+
+use super::{EnsureInput, Slot, answer, ranges, service_of};
+use crate::{
+    BatchAnswer, Error, Provider, Session, Shared,
+    batch::{AnsweredCall, Asked, BatchObject, read_outcome, take_batch},
+    gather::silence,
+    node_sets::wire_targets,
+    preconditions::Preconditions,
+};
+
+mod results;
+
+use results::{Ending, Feed};
+
+const METHOD: &Method = v1::UpdateLoadBalancerNodesRequest::METHOD;
+const RPC: &str = METHOD.name;
+
+/// A Service whose load balancer gets other targets.
+pub struct TargetsUpdate(Asked<UpdatedService>);
+
+pub(crate) struct UpdatedService(Arc<ServiceView>);
+
+impl BatchObject for UpdatedService {
+    type Request = v1::UpdateLoadBalancerNodesRequest;
+    type Found = LoadBalancerAnswer;
+
+    fn message(&self, session: &Session, _: usize) -> v1::Service {
+        service_of(&self.0, session)
+    }
+
+    fn read(&self, outcome: Outcome, call: &AnsweredCall<'_>) -> Result<LoadBalancerAnswer, Error> {
+        match outcome {
+            Outcome::Found(said) => {
+                answer::check(said, LoadBalancerCall::Update, &self.0, call.session)
+            }
+            Outcome::Error(status) => Err(Error::malformed(RPC, &status.message)),
+        }
+    }
+}
+
+impl TargetsUpdate {
+    /// The update, and its result as soon as it is known, if it gets one. `is_current` is asked right before a request is
+    /// sent: if not, the result is [`Error::Outdated`]. It must not block.
+    pub fn new(
+        service: Arc<ServiceView>,
+        is_current: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> (Self, oneshot::Receiver<BatchAnswer<LoadBalancerAnswer>>) {
+        let preconditions = Preconditions::default().only_while(is_current);
+        let (asked, answered) = Asked::new(UpdatedService(service), preconditions);
+        (Self(asked), answered)
+    }
+
+    /// Ends it without a call.
+    pub fn fail(self, error: Error) {
+        self.0.fail(error);
+    }
+}
+
+impl fmt::Debug for TargetsUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.0.object.0.key;
+        f.debug_tuple("TargetsUpdate").field(key).finish()
+    }
+}
+
+impl Slot {
+    pub(super) fn lacks_updates(&self) -> bool {
+        self.session.lacks(RPC)
+    }
+}
+
+impl Provider {
+    /// Updates load balancers to these targets and changes nothing else of them, in one call. Each result is sent
+    /// as soon as it is known, whatever becomes of the others. Returns the updates that the request had no room for,
+    /// and the course of the call, unless it failed. The results' errors are those of
+    /// [`Provider::ensure_load_balancer`].
+    ///
+    /// Of several Services those without a result get none: they may be updated or not, and are to be asked about
+    /// again in smaller numbers. A provider that does not serve updates is asked to ensure the one load balancer as
+    /// it is in its Service.
+    ///
+    /// Dropping the future cancels the call.
+    pub async fn update_load_balancers(
+        &self,
+        slot: Slot,
+        updates: Vec<TargetsUpdate>,
+        targets: &Arc<Targets>,
+    ) -> (Vec<TargetsUpdate>, Option<UpdateResults>) {
+        let mut waiting = VecDeque::new();
+        for TargetsUpdate(asked) in updates {
+            let offered = slot.session.offers::<v1::UpdateLoadBalancerNodesRequest>();
+            match offered.and_then(|()| ranges(&asked.object.0)) {
+                Ok(_) => waiting.push_back(asked),
+                Err(error) => asked.fail(error),
+            }
+        }
+        let beside = wire_targets(targets, &slot.session).encoded_len();
+        let most = slot.services_per_update();
+        let batch = take_batch(&mut waiting, &slot.session, most, beside);
+        let results = if batch.is_empty() {
+            None
+        } else if slot.lacks_updates() {
+            for asked in batch {
+                self.ensure_instead(&slot, asked, targets).await;
+            }
+            None
+        } else {
+            self.update_batch(slot, batch, targets).await
+        };
+        let unsent = waiting.into_iter().map(TargetsUpdate).collect();
+        (unsent, results)
+    }
+
+    async fn update_batch(
+        &self,
+        slot: Slot,
+        batch: Vec<Asked<UpdatedService>>,
+        targets: &Arc<Targets>,
+    ) -> Option<UpdateResults> {
+        let Slot { permit, session } = slot;
+        let open = Arc::new(Mutex::new(Open::new(batch)));
+        let asked = Arc::clone(&open);
+        let preconditions = self.preconditions.only_while(move || asked.lock().begin());
+        let hand_out = |result| {
+            let general = open.lock().take(result, &self.shared, &session);
+            if let Some(error) = general {
+                permit.failed(&error);
+            }
+        };
+        let ended = {
+            let (results, mut arriving) = mpsc::channel(1);
+            let message = |targets| Feed {
+                message: v1::UpdateLoadBalancerNodesRequest {
+                    context: None,
+                    items: open.lock().services(&session),
+                    targets: Some(targets),
+                },
+                results: results.clone(),
+            };
+            let shared = &self.shared;
+            let call = shared.call_with_targets(&permit, &preconditions, targets, message);
+            tokio::pin!(call);
+            let ended = loop {
+                tokio::select! {
+                    // A Service that has its result is not in the request that `call` repeats.
+                    biased;
+                    Some(result) = arriving.recv() => hand_out(result),
+                    ended = &mut call => break ended,
+                }
+            };
+            // Results that came together with the end.
+            while let Ok(result) = arriving.try_recv() {
+                hand_out(result);
+            }
+            ended
+        };
+        let mut open = mem::take(&mut *open.lock());
+        self.shared.metrics.strays(open.strays);
+        let results = open.results();
+        // One without a result may have worked.
+        let is_general = !open.has_answered && open.waiting.is_empty();
+        if let Some(error) = open.general.take().filter(|_| is_general) {
+            permit.failed(&error);
+        }
+        drop(permit);
+        let error = match ended {
+            Ok(Ending::TooMany) => Error::malformed(RPC, "more results than Services"),
+            Ok(Ending::Whole | Ending::Silent) | Err(Error::Timeout { .. })
+                if results.asked > 1 && !open.waiting.is_empty() =>
+            {
+                warn!(
+                    services = results.asked,
+                    unanswered = open.waiting.len(),
+                    "the provider gave no result for some Services of an update of targets; they are \
+                     asked about again in smaller updates"
+                );
+                return Some(results);
+            }
+            Ok(Ending::Whole) => Error::malformed(RPC, "no result for the Service"),
+            Ok(Ending::Silent) => Error::Timeout {
+                rpc: RPC,
+                after: silence(METHOD),
+            },
+            // Not sent: from now on the session has no updates.
+            Err(Error::NotServed { .. }) => Error::Outdated { rpc: RPC },
+            Err(error) => error,
+        };
+        let is_whole = open.waiting.is_empty();
+        for asked in open.waiting {
+            asked.fail(error.clone());
+        }
+        is_whole.then_some(results)
+    }
+
+    async fn ensure_instead(
+        &self,
+        slot: &Slot,
+        asked: Asked<UpdatedService>,
+        targets: &Arc<Targets>,
+    ) {
+        let service = Arc::clone(&asked.object.0);
+        let input = EnsureInput {
+            service: Arc::clone(&service),
+            targets: Arc::clone(targets),
+            held: None,
+        };
+        let preconditions = asked.preconditions.clone();
+        let provider = self.only_while(move || preconditions.is_wanted());
+        asked.answer(&provider.ensure(slot, input).await.into());
+    }
+}
+
+/// Services that a call is made for.
+struct Open {
+    /// Those without an answer.
+    waiting: Vec<Asked<UpdatedService>>,
+    /// Those with one, by UID.
+    answered: HashSet<String>,
+    /// Results without a caller.
+    strays: usize,
+    began: Instant,
+    /// From the call to the first and to the last result.
+    times: Option<(Duration, Duration)>,
+    has_answered: bool,
+    /// The first error that would speak for all, if no Service was spared it.
+    general: Option<Error>,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl Open {
+    fn new(waiting: Vec<Asked<UpdatedService>>) -> Self {
+        Self {
+            waiting,
+            answered: HashSet::new(),
+            strays: 0,
+            began: Instant::now(),
+            times: None,
+            has_answered: false,
+            general: None,
+        }
+    }
+
+    /// Leaves out Services that have changed while the call waited. Whether any are left.
+    fn begin(&mut self) -> bool {
+        let waiting = mem::take(&mut self.waiting).into_iter();
+        self.waiting = waiting.filter_map(Asked::begin).collect();
+        !self.waiting.is_empty()
+    }
+
+    /// Those that have no answer yet.
+    fn services(&self, session: &Session) -> Vec<v1::Service> {
+        let waiting = self.waiting.iter().zip(0..);
+        waiting
+            .map(|(asked, place)| asked.object.message(session, place))
+            .collect()
+    }
+
+    /// Hands a result out. Returns an error that speaks for all.
+    fn take(
+        &mut self,
+        mut result: v1::LoadBalancerResult,
+        shared: &Shared,
+        session: &Session,
+    ) -> Option<Error> {
+        let uid = mem::take(&mut result.key);
+        let mut waiting = self.waiting.iter();
+        let Some(at) = waiting.position(|asked| *asked.object.0.uid == *uid) else {
+            self.strays += 1;
+            if self.answered.contains(&uid) {
+                // The caller has the first of them.
+                warn!(
+                    uid,
+                    "Service answered twice by the provider in one update of targets"
+                );
+            }
+            return None;
+        };
+        let asked = self.waiting.remove(at);
+        self.answered.insert(uid);
+        let took = self.began.elapsed();
+        let (first, _) = self.times.unwrap_or((took, took));
+        self.times = Some((first, took));
+        let call = AnsweredCall {
+            shared,
+            session,
+            took: Duration::ZERO,
+        };
+        let read = read_outcome(METHOD, &mut result, call.took);
+        let result = read.and_then(|outcome| asked.object.read(outcome, &call));
+        let error = result.as_ref().err().cloned();
+        asked.answer(&result.into());
+        let Some(error) = error else {
+            self.has_answered = true;
+            return None;
+        };
+        if error.speaks_for_all(false) {
+            return Some(error);
+        }
+        if error.speaks_for_all(true) {
+            self.general.get_or_insert(error);
+        }
+        None
+    }
+
+    fn results(&self) -> UpdateResults {
+        let (first, last) = self.times.unwrap_or_default();
+        UpdateResults {
+            asked: self.waiting.len() + self.answered.len(),
+            answered: self.answered.len(),
+            first,
+            last,
+        }
+    }
+}

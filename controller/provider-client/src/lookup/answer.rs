@@ -1,0 +1,142 @@
+//! Checks of an answer about instances.
+
+use std::{collections::HashMap, time::Duration};
+
+use outrigger_api::v1::{self, AbsenceCertainty, instance_result::Outcome};
+use outrigger_core::{
+    node::{
+        NodeView,
+        answer::{RawInstance, Rules},
+        instance::{Instance, Lookup, PowerState},
+        ownership::ProviderIdOwner,
+    },
+    text,
+};
+
+use super::{Error, LookupAnswer, RPC};
+use crate::{InstancesCapability, LookupPurpose, wire};
+
+/// The call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LookupCall {
+    pub(super) purpose: LookupPurpose,
+    /// How long it took.
+    pub(super) took: Duration,
+}
+
+impl LookupCall {
+    /// Whether the cloud was to be asked now.
+    const fn is_fresh(self) -> bool {
+        self.purpose.max_staleness().is_zero()
+    }
+}
+
+/// The answer about a node that the provider is never asked about.
+pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -> Option<Lookup> {
+    let foreign = instances.prefixes.owner(&node.provider_id) == ProviderIdOwner::Foreign;
+    foreign.then(|| Lookup::NotManaged {
+        reason: format!(
+            "its provider ID starts with none of the provider's prefixes: {}",
+            instances.prefixes
+        )
+        .into(),
+    })
+}
+
+/// Why a confirmed absence does not count.
+pub(super) fn doubt(outcome: &Outcome, asked: LookupCall) -> Option<String> {
+    match outcome {
+        Outcome::Absent(absent) if asked.is_fresh() => wire::doubt(absent, asked.took),
+        _ => None,
+    }
+}
+
+/// Reads the outcome of a result.
+pub(super) fn read(
+    outcome: Outcome,
+    asked: LookupCall,
+    instances: Option<&InstancesCapability>,
+) -> Result<Lookup, Error> {
+    let is_doubted = doubt(&outcome, asked).is_some();
+    match outcome {
+        Outcome::Found(raw) => {
+            let instances = instances.ok_or(Error::NotOffered { rpc: RPC })?;
+            let rules = Rules {
+                prefixes: &instances.prefixes,
+                // The node's own is as good, and its loop reports a missing one (N-31).
+                empty_provider_id: true,
+                forbidden: &instances.forbidden,
+            };
+            read_instance(raw, asked.purpose, rules).map(|found| Lookup::Found(Box::new(found)))
+        }
+        Outcome::Absent(absent) => Ok(Lookup::Absent {
+            confirmed: asked.is_fresh()
+                && absent.certainty() == AbsenceCertainty::Confirmed
+                && !is_doubted,
+        }),
+        Outcome::NotManaged(not_managed) => Ok(Lookup::NotManaged {
+            reason: text::message(&not_managed.reason).into(),
+        }),
+        Outcome::Error(status) => Err(Error::malformed(RPC, &status.message)),
+    }
+}
+
+/// Checks an instance. Of a view, only what it asks for is read.
+pub(in super::super) fn read_instance(
+    raw: v1::Instance,
+    purpose: LookupPurpose,
+    rules: Rules<'_>,
+) -> Result<Instance, Error> {
+    let power_state = match raw.power_state() {
+        v1::PowerState::Unspecified => PowerState::Unknown,
+        v1::PowerState::Pending => PowerState::Pending,
+        v1::PowerState::Running => PowerState::Running,
+        v1::PowerState::Shutdown => PowerState::Shutdown,
+        v1::PowerState::Terminating => PowerState::Terminating,
+    };
+    let read = if purpose == LookupPurpose::Lifecycle {
+        RawInstance {
+            provider_id: raw.provider_id,
+            power_state,
+            ..RawInstance::default()
+        }
+    } else {
+        let addresses = raw.addresses.into_iter();
+        RawInstance {
+            provider_id: raw.provider_id,
+            node_name: raw.node_name,
+            instance_type: raw.instance_type,
+            addresses: addresses.map(|a| (a.r#type, a.address)).collect(),
+            zone: raw.zone,
+            region: raw.region,
+            additional_labels: raw.additional_labels.into_iter().collect(),
+            power_state,
+            pod_cidrs: raw.pod_cidrs,
+        }
+    };
+    read.check(rules)
+        .map_err(|refusal| Error::malformed(RPC, &refusal.to_string()))
+}
+
+/// Two nodes with one machine: both answers are errors.
+pub(super) fn refuse_shared_ids(answers: &mut [LookupAnswer]) {
+    let id_of = |answer: &LookupAnswer| match &answer.result {
+        Ok(Lookup::Found(found)) if !found.provider_id.is_empty() => {
+            Some(found.provider_id.clone())
+        }
+        _ => None,
+    };
+    let mut times: HashMap<Box<str>, usize> = HashMap::new();
+    for id in answers.iter().filter_map(id_of) {
+        *times.entry(id).or_default() += 1;
+    }
+    for answer in answers {
+        if let Some(id) = id_of(answer).filter(|id| times.get(id).is_some_and(|n| *n > 1)) {
+            let twice = format!("provider ID {id} for two nodes");
+            answer.result = Err(Error::malformed(RPC, &twice));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

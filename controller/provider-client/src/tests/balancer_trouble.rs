@@ -1,0 +1,164 @@
+//! Calls about load balancers that hang, wait, or are not to be made.
+
+use futures::future::join_all;
+use outrigger_api::v1;
+use outrigger_core::{error_class::ErrorClass, service::answer::LoadBalancerAnswer};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::Code;
+
+use super::{
+    fake::{Reply, ready, refusal},
+    millis,
+    rig::{Rig, service, service_with, targets},
+    secs,
+};
+use crate::{Error, PlanOperation, admission::CallClass};
+use outrigger_runtime::fence::Fence;
+
+async fn ensure(rig: &Rig, name: &str) -> Result<LoadBalancerAnswer, Error> {
+    rig.provider
+        .ensure_alone(&service(name), &targets(["a"]))
+        .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_ends_after_two_minutes_and_delays_no_other() {
+    let rig = Rig::balancing(|_| {}).await;
+    rig.fake.balancers.ensure.on(|request| {
+        if request.service.as_ref().unwrap().name == "stuck" {
+            return Reply::Hang;
+        }
+        Reply::After(millis(20), Box::new(Reply::Say(ready())))
+    });
+    let started = Instant::now();
+    let others = async {
+        let others = (0..150).map(async |n| ensure(&rig, &format!("web-{n}")).await.unwrap());
+        join_all(others).await;
+        started.elapsed()
+    };
+    let (stuck, others) = tokio::join!(ensure(&rig, "stuck"), others);
+    assert!(matches!(stuck, Err(Error::Timeout { .. })), "{stuck:?}");
+    assert_eq!(started.elapsed(), secs(120));
+    // 15 at once beside the one that hangs.
+    assert_eq!(others, millis(200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_holds_calls_back_and_the_end_of_the_provider_tells_them() {
+    let rig = Rig::balancing(|_| {}).await;
+    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(600)));
+    rig.fake
+        .balancers
+        .ensure
+        .on(move |_| Reply::Fail(limited.clone()));
+    ensure(&rig, "web").await.unwrap_err();
+    let open = timeout(secs(1), rig.open(CallClass::LoadBalancers));
+    assert!(open.await.is_err());
+    let started = Instant::now();
+    let (waited, ()) = tokio::join!(ensure(&rig, "web"), async {
+        sleep(secs(5)).await;
+        rig.fake.kill();
+    });
+    assert!(
+        matches!(waited, Err(Error::Unavailable { .. })),
+        "{waited:?}"
+    );
+    assert_eq!(started.elapsed(), secs(5));
+}
+
+/// A process that is frozen while it waits may go on when another one leads.
+#[tokio::test(start_paused = true)]
+async fn a_former_leader_changes_nothing_when_a_pause_ends() {
+    let rig = Rig::balancing(|_| {}).await;
+    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(10)));
+    rig.fake
+        .balancers
+        .ensure
+        .on(move |_| Reply::Fail(limited.clone()));
+    ensure(&rig, "web").await.unwrap_err();
+    rig.fake.balancers.ensure.on(|_| Reply::Say(ready()));
+    let leads_until = Instant::now() + secs(5);
+    let term = CancellationToken::new();
+    let fence = Fence::new(move || Instant::now() < leads_until, &term);
+    let provider = rig.provider.fenced(fence);
+    let (web, all) = (service("web"), targets(["a"]));
+    let (ensured, updated, deleted) = tokio::join!(
+        provider.ensure_alone(&web, &all),
+        provider.update_load_balancer(web.clone(), all.clone()),
+        provider.delete_alone(&web),
+    );
+    for result in [ensured, updated, deleted] {
+        assert!(matches!(result, Err(Error::Fenced { .. })), "{result:?}");
+    }
+    assert!(Instant::now() > leads_until, "they have waited");
+    assert!(rig.fake.balancers.updates.lock().is_empty());
+    assert!(rig.fake.balancers.delete.calls().is_empty());
+    // Another process that leads may.
+    ensure(&rig, "web").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_load_balancers_is_not_asked() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let (web, all) = (service("web"), targets(["a"]));
+    let provider = &rig.provider;
+    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    for error in [
+        provider.get_load_balancer(&web, &all).await.unwrap_err(),
+        provider.ensure_alone(&web, &all).await.unwrap_err(),
+        provider.delete_alone(&web).await.unwrap_err(),
+        provider
+            .update_load_balancer(web.clone(), all.clone())
+            .await
+            .unwrap_err(),
+        provider.list_load_balancers().await.unwrap_err(),
+        plan.await.unwrap_err(),
+    ] {
+        assert_eq!(error.class(), ErrorClass::Unimplemented);
+    }
+    // Told once, and waited for until another process serves them.
+    let mut said = 0;
+    let without = || said += 1;
+    assert!(
+        timeout(secs(60), provider.serving_load_balancers(without))
+            .await
+            .is_err()
+    );
+    assert_eq!(said, 1);
+    let rig = Rig::balancing(|_| {}).await;
+    let without = || panic!("it does serve them");
+    rig.provider.serving_load_balancers(without).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_too_large_for_the_provider_is_not_sent() {
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            answer.max_receive_message_bytes = 64 << 10;
+            let offered = answer.capabilities.get_or_insert_default();
+            offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+        });
+    });
+    rig.serving().await;
+    let web = service_with("web", |service| {
+        service["metadata"]["annotations"]["read.example/a"] = "x".repeat(70 << 10).into();
+    });
+    let all = targets(["a"]);
+    for result in [
+        rig.provider.get_load_balancer(&web, &all).await,
+        rig.provider.ensure_alone(&web, &all).await,
+        rig.provider.delete_alone(&web).await,
+        rig.provider
+            .update_load_balancer(web.clone(), all.clone())
+            .await,
+    ] {
+        let error = result.unwrap_err();
+        assert!(
+            matches!(error, Error::TooLarge { limit: 65536, .. }),
+            "{error:?}"
+        );
+    }
+    assert_eq!(rig.fake.balancers.get.calls().len(), 0);
+}

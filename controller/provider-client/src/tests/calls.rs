@@ -1,0 +1,272 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use outrigger_core::error_class::ErrorClass;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Status, body::Body};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use super::{
+    fake::{Reply, found, refusal},
+    rig::Rig,
+    secs,
+};
+use crate::Error;
+use outrigger_runtime::fixture::Warnings;
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_ends_at_its_deadline() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|_| Reply::Hang);
+    let started = Instant::now();
+    let error = rig.look_up("a").await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    assert_eq!(error.class(), ErrorClass::Transient);
+    assert_eq!(started.elapsed().as_secs(), 30);
+    // Heartbeats are answered, so the connection is fine.
+    assert_eq!(rig.fake.dials(), 1);
+    rig.fake.answer_nodes();
+    rig.look_up("a").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_comes_ends_at_the_deadline_too() {
+    let rig = Rig::with(|_, fake| {
+        fake.bend(|response| {
+            response.map(|_| {
+                let nothing = futures::stream::pending::<Result<Frame<Bytes>, Status>>();
+                Body::new(StreamBody::new(nothing))
+            })
+        });
+    });
+    let started = Instant::now();
+    rig.reaches(|state| state.cause().is_some()).await;
+    assert_eq!(started.elapsed(), secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn details_that_are_nonsense_do_not_end_the_caller() {
+    let rig = Rig::with(|_, fake| {
+        fake.bend(|mut response| {
+            if response
+                .headers()
+                .get("grpc-status")
+                .is_some_and(|code| code != "0")
+            {
+                let nonsense = http::HeaderValue::from_static("%%% no base64");
+                response
+                    .headers_mut()
+                    .insert("grpc-status-details-bin", nonsense);
+            }
+            response
+        });
+    });
+    rig.serving().await;
+    rig.fake
+        .on_batch(|_| Reply::Fail(refusal(Code::ResourceExhausted, "QUOTA_EXCEEDED", None)));
+    let error = rig.look_up("a").await.unwrap_err();
+    assert!(matches!(error, Error::Unexplained { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_killed_in_flight_leaves_the_outcome_open() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|_| Reply::Hang);
+    let killed = async {
+        sleep(secs(3)).await;
+        rig.fake.kill();
+    };
+    let started = Instant::now();
+    let (error, ()) = tokio::join!(rig.look_up("a"), killed);
+    assert!(
+        matches!(error, Err(Error::ConnectionLost { .. })),
+        "{error:?}"
+    );
+    assert_eq!(error.unwrap_err().class(), ErrorClass::Transient);
+    assert_eq!(started.elapsed(), secs(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn statuses_of_unknown_origin_say_nothing() {
+    let rig = Rig::start();
+    rig.serving().await;
+    for status in [
+        Status::cancelled("from the provider"),
+        Status::not_found("gone"),
+        Status::internal("bug"),
+        Status::unknown(""),
+        Status::deadline_exceeded("mine"),
+        Status::with_details(Code::NotFound, "no protobuf", vec![0xff, 0xff].into()),
+    ] {
+        let fails = status.clone();
+        rig.fake.on_batch(move |_| Reply::Fail(fails.clone()));
+        let error = rig.look_up("a").await.unwrap_err();
+        assert!(
+            matches!(error, Error::Unexplained { .. }),
+            "{status:?}: {error:?}"
+        );
+        assert_eq!(error.class(), ErrorClass::Transient);
+    }
+    rig.fake.on_batch(|_| Reply::Panic);
+    let error = rig.look_up("a").await.unwrap_err();
+    assert!(matches!(error, Error::ConnectionLost { .. }), "{error:?}");
+    assert_eq!(rig.fake.dials(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_oversized_answer_is_an_error_and_the_connection_survives() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|request| {
+        let mut answer = outrigger_api::v1::BatchGetInstancesResponse::default();
+        answer.results.push(outrigger_api::v1::InstanceResult {
+            key: request.items[0].name.repeat(5 << 20),
+            ..Default::default()
+        });
+        Reply::Say(answer)
+    });
+    let error = rig.look_up("a").await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Malformed);
+    let limit = "the limit is: 4194304 bytes";
+    assert!(error.to_string().contains(limit), "{error}");
+    rig.fake.answer_nodes();
+    rig.look_up("a").await.unwrap();
+    assert_eq!(rig.fake.dials(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_does_not_know_us_is_greeted_and_asked_once_more() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let not_handshaked = || Reply::Fail(refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None));
+    let times = AtomicUsize::new(0);
+    rig.fake.on_batch(move |request| {
+        if times.fetch_add(1, Ordering::Relaxed) == 0 {
+            return not_handshaked();
+        }
+        Reply::Say(outrigger_api::v1::BatchGetInstancesResponse {
+            results: request.items.iter().map(super::fake::found).collect(),
+        })
+    });
+    rig.look_up("a").await.unwrap();
+    assert_eq!((rig.fake.dials(), rig.fake.handshakes.lock().len()), (1, 2));
+    let ids: Vec<String> = rig
+        .fake
+        .batches
+        .lock()
+        .iter()
+        .map(|(_, request)| request.context.as_ref().unwrap().request_id.clone())
+        .collect();
+    assert_eq!(ids[0], ids[1]);
+    assert_eq!(ids[0].len(), 36);
+    // Once more, and no more than that.
+    rig.fake.on_batch(move |_| not_handshaked());
+    let error = rig.look_up("b").await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Unavailable);
+    assert_eq!((rig.fake.calls(), rig.fake.handshakes.lock().len()), (4, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_ending_is_left() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake
+        .on_batch(|_| Reply::Fail(refusal(Code::Unavailable, "SHUTTING_DOWN", None)));
+    let error = rig.look_up("a").await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Unavailable);
+    rig.reaches(|state| !state.serves()).await;
+    rig.fake.answer_nodes();
+    timeout(secs(1), rig.serving()).await.unwrap();
+    assert_eq!(rig.fake.dials(), 2);
+    rig.look_up("a").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unserved_method_is_not_called_again_on_the_connection() {
+    for status in [
+        Status::unimplemented(""),
+        refusal(Code::Unimplemented, "CAPABILITY_DISABLED", None),
+    ] {
+        let warnings = Warnings::listen();
+        let rig = Rig::start();
+        rig.serving().await;
+        rig.fake.on_batch(move |_| Reply::Fail(status.clone()));
+        for _ in 0..3 {
+            let error = rig.look_up("a").await.unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Unimplemented);
+        }
+        assert_eq!(rig.fake.calls(), 1);
+        // Which loops stand still is said once, and not for each Node.
+        assert_eq!(warnings.with("no Node is initialized").len(), 1);
+        rig.fake.answer_nodes();
+        rig.fake.kill();
+        rig.fake.restart();
+        rig.reaches(|state| !state.serves()).await;
+        rig.serving().await;
+        rig.look_up("a").await.unwrap();
+    }
+}
+
+/// Larger than what a status may be, and than what 64 KiB of headers hold: the other calls go on.
+#[tokio::test(start_paused = true)]
+async fn an_oversized_status_is_refused_and_the_connection_stays() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|request| {
+        if request.items[0].name == "other" {
+            let results = request.items.iter().map(found).collect();
+            let answer = outrigger_api::v1::BatchGetInstancesResponse { results };
+            return Reply::After(secs(5), Box::new(Reply::Say(answer)));
+        }
+        let mut details = ErrorDetails::new();
+        details.set_error_info("CLOUD_ERROR", outrigger_api::ERROR_DOMAIN, []);
+        let text = "ü".repeat(20_000);
+        let status = Status::with_error_details(Code::Internal, text, details);
+        Reply::Fail(status)
+    });
+    let (other, error) = tokio::join!(rig.look_up("other"), async {
+        sleep(secs(1)).await;
+        rig.look_up("a").await.unwrap_err()
+    });
+    other.unwrap();
+    assert_eq!(error.class(), ErrorClass::Malformed);
+    assert!(error.to_string().contains("more than the 65536"), "{error}");
+    assert_eq!(rig.fake.dials(), 1);
+}
+
+/// Seconds that were meant as milliseconds.
+#[tokio::test(start_paused = true)]
+async fn waits_beyond_their_bounds_are_reported() {
+    let warnings = Warnings::listen();
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            let offered = answer.capabilities.get_or_insert_default();
+            let instances = offered.instances.get_or_insert_default();
+            instances.visibility_delay = Some(prost_types::Duration {
+                seconds: 60_000,
+                nanos: 0,
+            });
+        });
+    });
+    rig.serving().await;
+    rig.fake.on_batch(|_| {
+        let wait = Some(secs(30_000));
+        Reply::Fail(refusal(Code::ResourceExhausted, "RATE_LIMITED", wait))
+    });
+    rig.look_up("a").await.unwrap_err();
+    for (part, value) in [
+        ("longer pause than the contract allows", "asked=30000s"),
+        (
+            "a long instances.visibility_delay",
+            "visibility_delay=60000s",
+        ),
+    ] {
+        let told = warnings.with(part);
+        assert_eq!(told.len(), 1, "{part}: {told:?}");
+        assert!(told[0].contains(value), "{told:?}");
+    }
+}

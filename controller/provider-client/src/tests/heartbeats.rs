@@ -1,0 +1,212 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outrigger_api::v1::{self, Readiness};
+use tokio::time::{Instant, sleep, timeout};
+use tonic::Code;
+
+use super::{
+    fake::{NO_BOOT_ID, Reply, refusal, status},
+    is_down, millis,
+    rig::Rig,
+    secs,
+};
+use crate::{DownCause, Error, ProviderState};
+use outrigger_runtime::fixture::Warnings;
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_hangs_is_down_after_two_heartbeats() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_status(|| Reply::Hang);
+    rig.fake.on_batch(|_| Reply::Hang);
+    // Its own deadline is far away when the connection is given up.
+    sleep(secs(9)).await;
+    let started = Instant::now();
+    let lost = rig.look_up("a");
+    let watched = async {
+        rig.reaches(|state| matches!(state, ProviderState::Degraded { .. }))
+            .await;
+        assert_eq!(started.elapsed(), secs(6));
+        rig.reaches(is_down(DownCause::Silent)).await
+    };
+    let (lost, state) = tokio::join!(lost, watched);
+    assert!(
+        matches!(lost, Err(Error::ConnectionLost { .. })),
+        "{lost:?}"
+    );
+    assert_eq!(started.elapsed(), secs(11));
+    assert!(state.to_string().contains("hangs"), "{state}");
+    rig.fake.on_status(|| Reply::Say(status(Readiness::Ready)));
+    timeout(secs(1), rig.serving()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_late_heartbeat_loses_nothing() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let beats = AtomicUsize::new(0);
+    rig.fake
+        .on_status(move || match beats.fetch_add(1, Ordering::Relaxed) {
+            0 => Reply::Hang,
+            _ => Reply::After(secs(1), Box::new(Reply::Say(status(Readiness::Ready)))),
+        });
+    rig.reaches(|state| matches!(state, ProviderState::Degraded { .. }))
+        .await;
+    rig.reaches(|state| *state == ProviderState::Ready).await;
+    assert_eq!(rig.fake.dials(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_run_every_10_s_or_60_s_on_a_standby() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let started = Instant::now();
+    let beats = || {
+        let beats = rig.fake.heartbeats.lock();
+        let times = beats
+            .iter()
+            .map(|beat| beat.duration_since(started).as_secs());
+        times.collect::<Vec<_>>()
+    };
+    sleep(secs(25)).await;
+    assert_eq!(beats(), [0, 10, 20]);
+    rig.provider.set_standby(true);
+    sleep(secs(60)).await;
+    assert_eq!(beats(), [0, 10, 20, 80]);
+    // 25 s after the last one: due at once.
+    sleep(secs(20)).await;
+    rig.provider.set_standby(false);
+    sleep(secs(11)).await;
+    assert_eq!(beats(), [0, 10, 20, 80, 105, 115]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_decides_whether_queues_run() {
+    let rig = Rig::with(|_, fake| fake.on_status(|| Reply::Say(status(Readiness::Starting))));
+    rig.reaches(|state| *state == ProviderState::Starting).await;
+    assert!(timeout(secs(5), rig.serving()).await.is_err());
+    rig.fake.on_status(|| {
+        let mut answer = status(Readiness::Degraded);
+        answer.dependencies = vec![
+            v1::DependencyStatus {
+                name: "compute-api".into(),
+                readiness: Readiness::Broken.into(),
+                message: "5\n0\n3".into(),
+                last_success: None,
+            },
+            v1::DependencyStatus {
+                name: "dns".into(),
+                readiness: Readiness::Ready.into(),
+                ..v1::DependencyStatus::default()
+            },
+        ];
+        answer.quotas = vec![v1::QuotaStatus {
+            name: "calls".into(),
+            limit: 10,
+            remaining: 7,
+            resets_at: None,
+        }];
+        Reply::Say(answer)
+    });
+    rig.serving().await;
+    let state = rig.provider.state().borrow().clone();
+    assert!(
+        state.to_string().ends_with("(compute-api: 5\\n0\\n3)"),
+        "{state}"
+    );
+    assert_eq!(rig.provider.health().dependencies.len(), 2);
+    assert!(
+        rig.metrics()
+            .contains("outrigger_provider_quota_remaining{quota=\"calls\"} 7")
+    );
+    rig.fake.on_status(|| Reply::Say(status(Readiness::Broken)));
+    rig.reaches(is_down(DownCause::Broken)).await;
+    rig.fake
+        .on_status(|| Reply::Say(status(Readiness::Unspecified)));
+    rig.reaches(|state| matches!(state, ProviderState::Degraded { .. }))
+        .await;
+    // A report of the provider is no reason to disconnect.
+    assert_eq!(rig.fake.dials(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_to_get_status_is_reported_once_a_minute() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start();
+    rig.fake.on_status(|| {
+        let answer = Reply::Say(status(Readiness::Ready));
+        Reply::After(secs(3), Box::new(answer))
+    });
+    rig.serving().await;
+    sleep(secs(59)).await;
+    let told = warnings.with("answers GetStatus slowly");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("took=3"), "{told:?}");
+    assert_eq!(*rig.provider.state().borrow(), ProviderState::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_process_behind_the_connection_is_greeted() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake
+        .introduce(|answer| answer.boot_id = "boot-2".into());
+    rig.fake.on_status(|| {
+        let mut answer = status(Readiness::Ready);
+        answer.boot_id = "boot-2".into();
+        Reply::Say(answer)
+    });
+    let other = rig
+        .provider
+        .shared
+        .session_that(|session| &*session.boot_id == "boot-2");
+    timeout(secs(60), other).await.unwrap();
+    sleep(secs(60)).await;
+    assert_eq!((rig.fake.dials(), rig.fake.handshakes.lock().len()), (1, 2));
+}
+
+/// Each mistake that a vendor makes with `boot_id`: once a heartbeat is fine, handshakes back off.
+#[tokio::test(start_paused = true)]
+async fn a_boot_id_that_never_fits_is_no_storm_of_handshakes() {
+    for (said, quoted) in [("another", "\"another\""), (NO_BOOT_ID, "\"\"")] {
+        let warnings = Warnings::listen();
+        let rig = Rig::start();
+        rig.fake.on_status(move || {
+            let mut answer = status(Readiness::Ready);
+            answer.boot_id = said.into();
+            Reply::Say(answer)
+        });
+        let degraded = |state: &ProviderState| matches!(state, ProviderState::Degraded { .. });
+        rig.reaches(degraded).await;
+        sleep(secs(600)).await;
+        // At 0, 0, 1, 3, 7, 15, 31, 63, 123 s and each minute.
+        let handshakes = rig.fake.handshakes.lock().len();
+        assert!((10..=18).contains(&handshakes), "{handshakes}");
+        let lines = warnings.with("handshakes are repeated with back-off");
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(quoted) && lines[0].contains("\"boot-1\""));
+        assert_eq!(rig.fake.dials(), 1);
+        // It serves all the same.
+        rig.look_up("a").await.unwrap();
+        rig.fake.on_status(|| Reply::Say(status(Readiness::Ready)));
+        rig.reaches(|state| *state == ProviderState::Ready).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_handshaked_for_ever_is_no_storm_of_handshakes() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start();
+    rig.serving().await;
+    let refused = refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None);
+    rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
+    let started = Instant::now();
+    while started.elapsed() < secs(600) {
+        rig.look_up("a").await.unwrap_err();
+        sleep(millis(10)).await;
+    }
+    let handshakes = rig.fake.handshakes.lock().len();
+    assert!((5..=20).contains(&handshakes), "{handshakes}");
+    let lines = warnings.with("NOT_HANDSHAKED");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+}

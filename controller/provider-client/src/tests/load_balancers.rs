@@ -1,0 +1,371 @@
+//! Single calls about load balancers.
+
+use outrigger_api::v1::{self, LoadBalancerDisposition as D};
+use outrigger_core::{
+    effects::Effects,
+    error_class::ErrorClass,
+    service::{
+        answer::{Disposition, LoadBalancerAnswer},
+        plan::Failure,
+    },
+};
+use serde_json::json;
+use tonic::{Code, Status};
+
+use super::{
+    fake::{Reply, ready, refusal},
+    rig::{Rig, service, service_with, targets},
+    secs,
+};
+use crate::{EnsureInput, Error, PlanOperation};
+use outrigger_runtime::fixture::Warnings;
+
+fn ensured(disposition: D) -> v1::LoadBalancerAnswer {
+    v1::LoadBalancerAnswer {
+        disposition: disposition.into(),
+        ..ready()
+    }
+}
+
+async fn ensure(rig: &Rig, name: &str) -> Result<LoadBalancerAnswer, Error> {
+    rig.provider
+        .ensure_alone(&service(name), &targets(["a"]))
+        .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_carries_the_service_and_its_targets() {
+    let rig = Rig::balancing(|_| {}).await;
+    let web = service_with("web", |service| {
+        service["metadata"]["annotations"] = json!({
+            "service.beta.kubernetes.io/load-balancer-source-ranges": "10.1.2.3/8, fd00::/64",
+            "outrigger.dev/resync": "1",
+        });
+    });
+    let answer = rig
+        .provider
+        .ensure_alone(&web, &targets(["b", "a"]))
+        .await
+        .unwrap();
+    assert_eq!(answer.disposition, Disposition::Ready);
+    assert_eq!(&*answer.ingress.unwrap()[0].ip, "192.0.2.1");
+    let compared = targets(["b", "a"]);
+    rig.provider
+        .get_load_balancer(&web, &compared)
+        .await
+        .unwrap();
+    rig.provider.delete_alone(&web).await.unwrap();
+    let balancers = &rig.fake.balancers;
+    let (_, request) = balancers.ensure.calls().remove(0);
+    let context = request.context.unwrap();
+    assert_eq!(
+        (&*context.cluster_name, context.request_id.len()),
+        ("blue", 36)
+    );
+    let names = balancers.resolve(request.targets).unwrap();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    let sent = request.service.unwrap();
+    assert_eq!((&*sent.namespace, &*sent.uid), ("shop", "uid-web"));
+    assert_eq!(
+        sent.load_balancer_source_ranges,
+        ["10.0.0.0/8", "fd00::/64"]
+    );
+    assert!(!sent.annotations.contains_key("outrigger.dev/resync"));
+    let (_, got) = balancers.get.calls().remove(0);
+    let names = balancers.resolve(got.targets).unwrap();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    let got = got.service;
+    let deleted = balancers.delete.calls().remove(0).1.service;
+    assert_eq!((got.as_ref(), deleted.as_ref()), (Some(&sent), Some(&sent)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_of_other_services_are_sent_where_they_are_declared() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (web, all) = (service("web"), targets(["a"]));
+    let held = ["192.0.2.1", "2001:db8::1"].map(|ip| ip.parse().unwrap());
+    for held in [None, Some(vec![]), Some(held.to_vec())] {
+        let targets = all.clone();
+        let service = web.clone();
+        let input = EnsureInput {
+            service,
+            targets,
+            held,
+        };
+        let slot = rig.provider.slot(false).await;
+        let input = std::future::ready(Some(input));
+        let call = rig.provider.ensure_load_balancer(slot, &web, input);
+        call.await.unwrap();
+    }
+    let calls = rig.fake.balancers.ensure.calls().into_iter();
+    let sent: Vec<_> = calls
+        .map(|(_, request)| request.held_addresses.map(|held| held.ips.join(" ")))
+        .collect();
+    let both = "192.0.2.1 2001:db8::1".to_owned();
+    assert_eq!(sent, [None, Some(String::new()), Some(both)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_disposition_is_an_answer_where_it_makes_sense() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (web, all) = (service("web"), targets(["a"]));
+    let balancers = &rig.fake.balancers;
+    for (said, read, of_get, of_ensure, of_delete) in [
+        (D::Unspecified, None, false, false, false),
+        (D::Ready, Some(Disposition::Ready), true, true, false),
+        (
+            D::InProgress,
+            Some(Disposition::InProgress),
+            true,
+            true,
+            true,
+        ),
+        (
+            D::NotManaged,
+            Some(Disposition::NotManaged),
+            true,
+            true,
+            true,
+        ),
+        (D::Absent, Some(Disposition::Absent), true, false, true),
+        (D::Retained, Some(Disposition::Retained), false, false, true),
+        (D::Differs, Some(Disposition::Differs), true, false, false),
+    ] {
+        let check =
+            |result: Result<LoadBalancerAnswer, Error>, is_answer: bool, call: &str| match result {
+                Ok(answer) => {
+                    assert!(is_answer, "{call}: {said:?}");
+                    assert_eq!(Some(answer.disposition), read);
+                    assert_eq!(answer.retry_after, secs(10));
+                }
+                Err(error) => {
+                    assert!(!is_answer, "{call}: {said:?}: {error}");
+                    assert_eq!(error.class(), ErrorClass::Malformed);
+                }
+            };
+        balancers.get.on(move |_| {
+            Reply::Say(v1::LoadBalancerAnswer {
+                disposition: said.into(),
+                ..v1::LoadBalancerAnswer::default()
+            })
+        });
+        balancers.ensure.on(move |_| Reply::Say(ensured(said)));
+        balancers.delete.on(move |_| {
+            Reply::Say(v1::LoadBalancerAnswer {
+                disposition: said.into(),
+                ..v1::LoadBalancerAnswer::default()
+            })
+        });
+        let get = rig.provider.get_load_balancer(&web, &all).await;
+        check(get, of_get, "get");
+        check(ensure(&rig, "web").await, of_ensure, "ensure");
+        let delete = rig.provider.delete_alone(&web).await;
+        check(delete, of_delete, "delete");
+    }
+    // A reason of a later contract.
+    balancers.ensure.on(|_| {
+        Reply::Say(v1::LoadBalancerAnswer {
+            disposition: 99,
+            ..ready()
+        })
+    });
+    let error = ensure(&rig, "web").await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Malformed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_and_times_of_an_answer_are_taken_over() {
+    let rig = Rig::balancing(|_| {}).await;
+    let wait = |seconds, nanos| Some(prost_types::Duration { seconds, nanos });
+    for (said, read) in [
+        (None, secs(10)),
+        (wait(7, 0), secs(7)),
+        (wait(0, 5), secs(1)),
+        (wait(-7, 0), secs(1)),
+        (wait(i64::MAX, 0), secs(300)),
+    ] {
+        rig.fake.balancers.ensure.on(move |_| {
+            Reply::Say(v1::LoadBalancerAnswer {
+                status: None,
+                retry_after: said,
+                reason: "AllocatingAddress".into(),
+                message: "an address is on its way".into(),
+                ..ensured(D::InProgress)
+            })
+        });
+        let answer = ensure(&rig, "web").await.unwrap();
+        assert_eq!(answer.retry_after, read, "{said:?}");
+        assert_eq!(
+            (&*answer.reason, answer.ingress),
+            ("AllocatingAddress", None)
+        );
+        assert_eq!(&*answer.message, "an address is on its way");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_illegal_in_kubernetes_is_an_error_in_cores_words() {
+    let rig = Rig::balancing(|_| {}).await;
+    // S-33.
+    rig.fake.balancers.ensure.on(|_| {
+        Reply::Say(v1::LoadBalancerAnswer {
+            status: None,
+            ..ready()
+        })
+    });
+    let error = ensure(&rig, "web").await.unwrap_err();
+    let text = "the provider answered EnsureLoadBalancer with READY and without an address in \
+                status.ingress; as long as there is none, the answer is IN_PROGRESS";
+    assert_eq!(error.to_string(), text);
+    assert_eq!(
+        error.failure(None),
+        Failure {
+            class: ErrorClass::Malformed,
+            reason: "".into(),
+            message: text.into(),
+            effects: Effects::default(),
+        }
+    );
+    rig.fake.balancers.ensure.on(|_| {
+        let mut answer = ready();
+        answer.status.as_mut().unwrap().ingress[0].ip = "not\nan ip".into();
+        Reply::Say(answer)
+    });
+    let error = ensure(&rig, "web").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the provider's status.ingress[0].ip \"not\\nan ip\" is no IP address"
+    );
+}
+
+fn effects() -> v1::KubernetesEffects {
+    let condition = |kind: &str| v1::Condition {
+        r#type: kind.into(),
+        status: "True".into(),
+        reason: "Issued".into(),
+        message: String::new(),
+    };
+    v1::KubernetesEffects {
+        events: vec![v1::KubernetesEvent {
+            r#type: "Warning".into(),
+            reason: "QuotaLow".into(),
+            message: "two left".into(),
+        }],
+        set_annotations: [("write.example/id", "7"), ("other.example/id", "8")]
+            .map(|(key, value)| (key.into(), value.into()))
+            .into(),
+        remove_annotations: vec!["write.example/old".into(), "outrigger.dev/settled".into()],
+        conditions: vec![condition("write.example/Certificate"), condition("Other")],
+        remove_conditions: vec!["write.example/Old".into()],
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn effects_stay_within_what_was_declared() {
+    let rig = Rig::balancing(|offered| {
+        offered.effects = Some(v1::EffectsCapability {
+            service_annotation_prefixes: vec!["write.example/".into()],
+            condition_type_prefixes: vec!["write.example/".into()],
+            ..v1::EffectsCapability::default()
+        });
+    })
+    .await;
+    let with_effects = |_: &v1::EnsureLoadBalancerRequest| {
+        Reply::Say(v1::LoadBalancerAnswer {
+            effects: Some(effects()),
+            ..ready()
+        })
+    };
+    rig.fake.balancers.ensure.on(with_effects);
+    let written = ensure(&rig, "web").await.unwrap().effects;
+    assert_eq!(
+        written.annotations,
+        [
+            ("write.example/id".into(), Some("7".into())),
+            ("write.example/old".into(), None)
+        ]
+    );
+    let kinds: Vec<_> = written.conditions.iter().map(|(kind, _)| &**kind).collect();
+    assert_eq!(kinds, ["write.example/Certificate", "write.example/Old"]);
+    assert_eq!(written.dropped.count(), 3);
+    let reasons = |effects: &Effects| {
+        let reasons = effects.events.iter().map(|event| event.reason.clone());
+        reasons.collect::<Vec<_>>()
+    };
+    let theirs = reasons(&written)[0].clone();
+    assert_eq!(reasons(&written), [theirs.clone(), "EffectsDropped".into()]);
+    // Once for the Service, however often they come.
+    let again = ensure(&rig, "web").await.unwrap().effects;
+    assert_eq!((reasons(&again), again.dropped.count()), (vec![theirs], 3));
+
+    // A provider that declares no effects has none, events included.
+    let rig = Rig::balancing(|_| {}).await;
+    rig.fake.balancers.ensure.on(with_effects);
+    let warnings = Warnings::listen();
+    for _ in 0..2 {
+        let written = ensure(&rig, "web").await.unwrap().effects;
+        assert!(written.is_empty());
+        assert_eq!(written.dropped.count(), 8);
+    }
+    assert_eq!(warnings.with("KubernetesEffects").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from_deletion() {
+    let rig = Rig::balancing(|_| {}).await;
+    let web = service_with("web", |service| {
+        service["metadata"]["annotations"] =
+            json!({"service.beta.kubernetes.io/load-balancer-source-ranges": "all-clients"});
+    });
+    let all = targets(["a"]);
+    let provider = &rig.provider;
+    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    for error in [
+        provider.ensure_alone(&web, &all).await.unwrap_err(),
+        provider
+            .update_load_balancer(web.clone(), all.clone())
+            .await
+            .unwrap_err(),
+        plan.await.unwrap_err(),
+    ] {
+        let failure = error.failure(None);
+        assert_eq!(failure.class, ErrorClass::Invalid);
+        assert_eq!(&*failure.reason, "InvalidSourceRanges");
+        assert!(
+            failure.message.contains("all-clients is not valid"),
+            "{error}"
+        );
+    }
+    let balancers = &rig.fake.balancers;
+    assert!(balancers.ensure.calls().is_empty() && balancers.updates.lock().is_empty());
+    provider.get_load_balancer(&web, &all).await.unwrap();
+    provider.delete_alone(&web).await.unwrap();
+    let plan = provider.plan_load_balancer(PlanOperation::Delete, &web, &all);
+    plan.await.unwrap();
+    assert_eq!(balancers.delete.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_becomes_a_reason_and_a_steady_message() {
+    let rig = Rig::balancing(|_| {}).await;
+    rig.fake.balancers.ensure.on(|_| {
+        let mut status = refusal(Code::ResourceExhausted, "QUOTA_EXCEEDED", None);
+        let details = status.details().to_vec();
+        let message = "too many (request id: 4f5e6d7c-0000-4000-8000-123456789abc)";
+        status = Status::with_details(status.code(), message, details.into());
+        Reply::Fail(status)
+    });
+    let failure = ensure(&rig, "web").await.unwrap_err().failure(None);
+    assert_eq!(failure.class, ErrorClass::Quota);
+    assert_eq!(&*failure.reason, "QuotaExceeded");
+    assert_eq!(&*failure.message, "too many (request id: …)");
+    rig.fake
+        .balancers
+        .ensure
+        .on(|_| Reply::Fail(Status::internal("bug")));
+    let failure = ensure(&rig, "web").await.unwrap_err().failure(None);
+    assert_eq!(
+        (failure.class, &*failure.reason),
+        (ErrorClass::Transient, "")
+    );
+}

@@ -1,0 +1,350 @@
+//! Calls that must not begin any more, or not go on.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tonic::Code;
+
+use super::{
+    fake::{Reply, Step, ready, refusal, say, taken},
+    rig::{Rig, node, service, targets},
+    secs,
+};
+use crate::{Error, LookupPurpose, Provider, TargetsUpdate};
+use outrigger_runtime::fence::Fence;
+
+/// Of a lease that is left to expire.
+const LEASE: Duration = Duration::from_secs(15);
+
+/// A fence, and the switch that says whether this process leads.
+fn fence() -> (Fence, Arc<AtomicBool>) {
+    let leads = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&leads);
+    let is_leader = move || asked.load(Ordering::Relaxed);
+    (Fence::new(is_leader, &CancellationToken::new()), leads)
+}
+
+fn is_fenced<T: std::fmt::Debug>(result: &Result<T, Error>) {
+    assert!(matches!(result, Err(Error::Fenced { .. })), "{result:?}");
+}
+
+/// Pauses the calls about instances and about load balancers.
+async fn pause(rig: &Rig, time: Duration) {
+    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(time));
+    let again = limited.clone();
+    rig.fake.on_batch(move |_| Reply::Fail(limited.clone()));
+    let ensure = &rig.fake.balancers.ensure;
+    ensure.on(move |_| Reply::Fail(again.clone()));
+    rig.look_up("a").await.unwrap_err();
+    let (web, all) = (service("web"), targets(["a"]));
+    let call = rig.provider.ensure_alone(&web, &all);
+    call.await.unwrap_err();
+    rig.fake.answer_nodes();
+    ensure.on(|_| Reply::Say(ready()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_during_the_upload_of_a_node_set_comes_before_the_call() {
+    let rig = Rig::holding().await;
+    let upload = |_: &_| Reply::After(secs(20), Box::new(Reply::Say(())));
+    rig.fake.balancers.on_sync(upload);
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    let (web, all) = (service("web"), targets(["a"]));
+    let started = Instant::now();
+    let (ensured, updated, ()) = tokio::join!(
+        provider.ensure_alone(&web, &all),
+        provider.update_load_balancer(web.clone(), all.clone()),
+        async {
+            sleep(secs(10)).await;
+            fence.stop();
+        }
+    );
+    is_fenced(&ensured);
+    is_fenced(&updated);
+    // The upload is of no use to anything else.
+    assert_eq!(started.elapsed(), secs(10));
+    sleep(secs(60)).await;
+    assert!(rig.fake.balancers.ensure.calls().is_empty());
+    assert!(rig.fake.balancers.updates.lock().is_empty());
+    assert!(fence.is_answered(LEASE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_lost_during_the_upload_of_a_node_set_comes_before_the_call() {
+    let rig = Rig::holding().await;
+    let upload = |_: &_| Reply::After(secs(20), Box::new(Reply::Say(())));
+    rig.fake.balancers.on_sync(upload);
+    let (fence, leads) = fence();
+    let provider = rig.provider.fenced(fence);
+    let (web, all) = (service("web"), targets(["a"]));
+    let (ensured, ()) = tokio::join!(provider.ensure_alone(&web, &all), async {
+        sleep(secs(10)).await;
+        leads.store(false, Ordering::Relaxed);
+    });
+    is_fenced(&ensured);
+    assert!(rig.fake.balancers.ensure.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_not_repeated_after_a_new_handshake_without_leave() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (fence, leads) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    rig.fake.balancers.ensure.on(move |_| {
+        leads.store(false, Ordering::Relaxed);
+        Reply::Fail(refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None))
+    });
+    let web = service("web");
+    is_fenced(&provider.ensure_alone(&web, &targets(["a"])).await);
+    assert_eq!(rig.fake.balancers.ensure.calls().len(), 1);
+    assert!(fence.is_answered(LEASE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_at_a_pause_end_with_the_stop() {
+    let rig = Rig::balancing(|_| {}).await;
+    pause(&rig, secs(600)).await;
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    let (web, all) = (service("web"), targets(["a"]));
+    let calls = rig.fake.balancers.ensure.calls().len();
+    let started = Instant::now();
+    let (ensured, updated, deleted, found, looked_up, listed, ()) = tokio::join!(
+        provider.ensure_alone(&web, &all),
+        provider.update_load_balancer(web.clone(), all.clone()),
+        provider.delete_alone(&web),
+        provider.get_load_balancer(&web, &all),
+        provider.lookup(node("b"), LookupPurpose::Lifecycle),
+        provider.list(LookupPurpose::Initialization, Arc::new(|_| true)),
+        async {
+            sleep(secs(5)).await;
+            fence.stop();
+        }
+    );
+    for result in [ensured, updated, deleted, found] {
+        is_fenced(&result);
+    }
+    is_fenced(&looked_up.result);
+    is_fenced(&listed);
+    assert_eq!(started.elapsed(), secs(5));
+    sleep(secs(900)).await;
+    assert_eq!(rig.fake.balancers.ensure.calls().len(), calls);
+    assert!(rig.fake.balancers.updates.lock().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_in_flight_go_on_after_the_stop_until_they_are_cancelled() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    let answer = |after| move |_: &_| Reply::After(secs(after), Box::new(Reply::Say(ready())));
+    rig.fake.balancers.ensure.on(answer(10));
+    rig.fake
+        .on_batch(|_| Reply::After(secs(10), Box::new(Reply::Hang)));
+    let all = targets(["a"]);
+    let web = service("web");
+    let started = Instant::now();
+    let (ensured, looked_up, ()) = tokio::join!(
+        async {
+            let ensured = provider.ensure_alone(&web, &all).await;
+            (ensured, started.elapsed(), fence.is_answered(LEASE))
+        },
+        provider.lookup(node("a"), LookupPurpose::Lifecycle),
+        async {
+            sleep(secs(5)).await;
+            assert!(!fence.is_answered(LEASE));
+            fence.stop();
+            sleep(secs(15)).await;
+            fence.cancel();
+        }
+    );
+    let (ensured, took, is_answered) = ensured;
+    ensured.unwrap();
+    assert_eq!(took, secs(10));
+    assert!(is_answered, "nothing that could change the cloud is open");
+    assert!(
+        matches!(looked_up.result, Err(Error::Cancelled { .. })),
+        "{looked_up:?}"
+    );
+    assert_eq!(started.elapsed(), secs(20));
+    // To look changes nothing: another leader need not wait for it.
+    assert!(fence.is_answered(LEASE));
+}
+
+async fn cut_off(rig: &Rig, fence: &Fence, provider: &Provider) {
+    rig.fake.balancers.ensure.on(|_| Reply::Hang);
+    rig.fake.balancers.on_update(|_| vec![Step::Hang]);
+    let (web, all) = (service("web"), targets(["a"]));
+    let started = Instant::now();
+    let (ensured, updated, ()) = tokio::join!(
+        provider.ensure_alone(&web, &all),
+        provider.update_load_balancer(web.clone(), all.clone()),
+        async {
+            sleep(secs(5)).await;
+            fence.cancel();
+        }
+    );
+    for result in [ensured, updated] {
+        assert!(matches!(result, Err(Error::Cancelled { .. })), "{result:?}");
+    }
+    assert_eq!(started.elapsed(), secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_cancelled_counts_as_unanswered() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    Box::pin(cut_off(&rig, &fence, &provider)).await;
+    fence.idle().await;
+    assert!(!fence.is_answered(LEASE));
+    assert!(
+        rig.metrics().contains("CANCELLED"),
+        "it is counted as what it was"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_caller_is_dropped_counts_as_unanswered() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    rig.fake.balancers.ensure.on(|_| Reply::Hang);
+    let (web, all) = (service("web"), targets(["a"]));
+    let call = provider.ensure_alone(&web, &all);
+    tokio::time::timeout(secs(1), call).await.unwrap_err();
+    assert!(!fence.is_answered(LEASE));
+}
+
+/// Waits until the lease would have expired since a call went unanswered.
+async fn expired(fence: &Fence) {
+    assert!(!fence.is_answered(LEASE), "left to expire at first");
+    sleep(LEASE).await;
+    assert!(fence.is_answered(LEASE), "no longer than that");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_on_a_connection_that_was_given_up_counts_as_unanswered() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    rig.fake.balancers.ensure.on(|_| Reply::Hang);
+    rig.fake.on_status(|| Reply::Hang);
+    let (web, all) = (service("web"), targets(["a"]));
+    let ensured = provider.ensure_alone(&web, &all).await;
+    assert!(
+        matches!(ensured, Err(Error::ConnectionLost { .. })),
+        "{ensured:?}"
+    );
+    expired(&fence).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_provider_died_has_no_answer_to_come() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    rig.fake.balancers.ensure.on(|_| Reply::Hang);
+    let (web, all) = (service("web"), targets(["a"]));
+    let (ensured, ()) = tokio::join!(provider.ensure_alone(&web, &all), async {
+        sleep(secs(5)).await;
+        rig.fake.kill();
+    });
+    assert!(
+        matches!(ensured, Err(Error::ConnectionLost { .. })),
+        "{ensured:?}"
+    );
+    assert!(fence.is_answered(LEASE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_times_out_counts_as_unanswered_for_a_lease_duration() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    let (web, all) = (service("web"), targets(["a"]));
+    rig.fake.balancers.ensure.on(|_| Reply::Hang);
+    let ensured = provider.ensure_alone(&web, &all).await;
+    assert!(matches!(ensured, Err(Error::Timeout { .. })), "{ensured:?}");
+    expired(&fence).await;
+
+    rig.fake.balancers.on_update(|_| vec![Step::Hang]);
+    let updated = provider.update_load_balancer(web.clone(), all.clone());
+    let updated = updated.await;
+    assert!(matches!(updated, Err(Error::Timeout { .. })), "{updated:?}");
+    expired(&fence).await;
+
+    // The server's own time limit was faster.
+    for code in [Code::Cancelled, Code::DeadlineExceeded] {
+        let ended = tonic::Status::new(code, "context deadline exceeded");
+        let fail = move |_: &_| Reply::Fail(ended.clone());
+        rig.fake.balancers.ensure.on(fail);
+        let ensured = provider.ensure_alone(&web, &all).await;
+        assert!(
+            matches!(ensured, Err(Error::Unexplained { .. })),
+            "{ensured:?}"
+        );
+        expired(&fence).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_object_changes_while_it_waits_is_not_made() {
+    let rig = Rig::balancing(|_| {}).await;
+    pause(&rig, secs(60)).await;
+    let made = rig.fake.balancers.ensure.calls().len();
+    rig.fake.balancers.on_update(|request| {
+        let services = request.items.iter();
+        services.map(|service| say(taken(service))).collect()
+    });
+    let is_current = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&is_current);
+    let provider = rig
+        .provider
+        .only_while(move || asked.load(Ordering::Relaxed));
+    let (web, db, all) = (service("web"), service("db"), targets(["a"]));
+    let updated = Arc::clone(&is_current);
+    let asked = vec![
+        TargetsUpdate::new(web.clone(), move || updated.load(Ordering::Relaxed)),
+        TargetsUpdate::new(db, || true),
+    ];
+    let (ensured, mut updated, ()) = tokio::join!(
+        provider.ensure_alone(&web, &all),
+        rig.provider.update_together(asked, &all),
+        async {
+            sleep(secs(30)).await;
+            is_current.store(false, Ordering::Relaxed);
+        }
+    );
+    let other = updated.pop().unwrap();
+    for result in [ensured, updated.remove(0)] {
+        assert!(matches!(result, Err(Error::Outdated { .. })), "{result:?}");
+    }
+    other.unwrap();
+    assert_eq!(rig.fake.balancers.ensure.calls().len(), made);
+    let updates = rig.fake.balancers.updates.lock();
+    let asked: Vec<_> = updates
+        .iter()
+        .flat_map(|(_, request)| &request.items)
+        .map(|service| &*service.name)
+        .collect();
+    assert_eq!(asked, ["db"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_of_which_nothing_is_left_is_not_made() {
+    let rig = Rig::balancing(|_| {}).await;
+    let provider = rig.provider.only_while(|| false);
+    let update = provider.update_load_balancer(service("web"), targets(["a"]));
+    let result = update.await;
+    assert!(matches!(result, Err(Error::Outdated { .. })), "{result:?}");
+    assert!(rig.fake.balancers.updates.lock().is_empty());
+}

@@ -1,0 +1,149 @@
+//! Reports of load balancers without changes: lists and plans.
+
+use outrigger_api::v1;
+use outrigger_core::error_class::ErrorClass;
+use tokio::time::Instant;
+use tonic::Status;
+
+use super::{
+    fake::{Reply, Step},
+    rig::{Rig, service, targets},
+    secs,
+};
+use crate::{ChangeAction, Error, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange};
+
+fn owned(names: &[&str], complete: bool) -> Step<v1::ListLoadBalancersResponse> {
+    let owned = |name: &&str| v1::OwnedLoadBalancer {
+        identity: Some(v1::LoadBalancerIdentity {
+            id: format!("lb-{name}"),
+            name: format!("{name}\n"),
+        }),
+        service: (*name != "tagless").then(|| v1::ServiceRef {
+            namespace: "shop".into(),
+            name: (*name).into(),
+            uid: format!("uid-{name}"),
+        }),
+        status: None,
+    };
+    Step::Say(v1::ListLoadBalancersResponse {
+        items: names.iter().map(owned).collect(),
+        complete,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_load_balancers_is_whole_or_an_error() {
+    let rig = Rig::balancing(|_| {}).await;
+    let list = async |steps| {
+        rig.fake.balancers.on_list(steps);
+        rig.provider.list_load_balancers().await
+    };
+    let listed = list(vec![owned(&["web"], false), owned(&["tagless"], true)]).await;
+    assert_eq!(
+        listed.unwrap(),
+        [
+            OwnedLoadBalancer {
+                id: "lb-web".into(),
+                name: "web\\n".into(),
+                service: Some(Owner {
+                    namespace: "shop".into(),
+                    name: "web".into(),
+                    uid: "uid-web".into(),
+                }),
+            },
+            OwnedLoadBalancer {
+                id: "lb-tagless".into(),
+                name: "tagless\\n".into(),
+                service: None,
+            },
+        ]
+    );
+    for broken in [
+        vec![],
+        vec![owned(&["web"], false)],
+        vec![owned(&["web"], true), owned(&["db"], true)],
+    ] {
+        let error = list(broken).await.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Malformed);
+    }
+    let cut_off = vec![owned(&["web"], false), Step::Fail(Status::internal("x"))];
+    let error = list(cut_off).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Transient);
+    let started = Instant::now();
+    let slow = vec![
+        owned(&["web"], false),
+        Step::Wait(secs(59)),
+        owned(&["db"], false),
+        Step::Hang,
+    ];
+    let error = list(slow).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    assert_eq!(started.elapsed(), secs(59 + 60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_has_texts_fit_for_a_terminal() {
+    let rig = Rig::balancing(|_| {}).await;
+    rig.fake.balancers.plan.on(|_| {
+        let change = |action: v1::ChangeAction| v1::PlannedChange {
+            action: action.into(),
+            resource_type: "target-group".into(),
+            resource_id: "tg\u{1b}[2J".into(),
+            summary: "x".repeat(5000),
+        };
+        Reply::Say(v1::PlanLoadBalancerResponse {
+            changes: vec![
+                change(v1::ChangeAction::Unspecified),
+                change(v1::ChangeAction::Replace),
+            ],
+        })
+    });
+    let (web, all) = (service("web"), targets(["a"]));
+    let provider = &rig.provider;
+    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    let change = |action| PlannedChange {
+        action,
+        resource_type: "target-group".into(),
+        resource_id: "tg\\u{1b}[2J".into(),
+        summary: "x".repeat(1024).into(),
+    };
+    let expected = [change(ChangeAction::Change), change(ChangeAction::Replace)];
+    assert_eq!(plan.await.unwrap(), expected);
+    let plan = provider.plan_load_balancer(PlanOperation::Delete, &web, &all);
+    plan.await.unwrap();
+    let asked: Vec<_> = rig.fake.balancers.plan.calls();
+    let asked: Vec<_> = asked
+        .iter()
+        .map(|(_, r)| (r.operation(), r.targets.is_some()))
+        .collect();
+    assert_eq!(
+        asked,
+        [
+            (v1::PlanOperation::Ensure, true),
+            (v1::PlanOperation::Delete, false)
+        ]
+    );
+    rig.fake.balancers.plan.on(|_| {
+        Reply::Say(v1::PlanLoadBalancerResponse {
+            changes: vec![v1::PlannedChange::default(); 1001],
+        })
+    });
+    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    assert_eq!(plan.await.unwrap_err().class(), ErrorClass::Malformed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_and_plans_that_are_not_offered_are_not_asked_for() {
+    let rig = Rig::balancing(|offered| {
+        offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+    })
+    .await;
+    let (web, all) = (service("web"), targets(["a"]));
+    let error = rig.provider.list_load_balancers().await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Unimplemented);
+    let plan = rig
+        .provider
+        .plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    assert_eq!(plan.await.unwrap_err().class(), ErrorClass::Unimplemented);
+    assert!(rig.fake.balancers.plan.calls().is_empty());
+}

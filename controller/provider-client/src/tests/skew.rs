@@ -1,0 +1,336 @@
+//! A provider of another minor: what docs/versions.md promises of the controller, row by row.
+
+mod fields;
+mod grown;
+
+use std::{fmt::Debug, sync::Arc};
+
+use outrigger_api::{
+    RpcStatus,
+    v1::{self, instance_result::Outcome, load_balancer_result as update, route_result},
+};
+use outrigger_core::{
+    error_class::ErrorClass,
+    node::instance::{Lookup, PowerState},
+};
+use prost::Message;
+use tokio::time::Instant;
+use tonic::{Code, Status};
+
+use super::{
+    fake::{Reply, Step, done, found, outcome, ready, refusal, result, say, status, taken, unsaid},
+    rig::{Rig, node, service, targets},
+    route_batches::{create, delete},
+    secs,
+    volumes::look_up,
+};
+use crate::{ChangeAction, Error, LookupPurpose, PlanOperation, ProviderState, TargetsUpdate};
+
+use grown::grown;
+
+/// A value that no enum of ours has.
+const LATER: i32 = 99;
+
+/// With a provider that serves all that the contract has, changed by `change`, which sends each message with fields
+/// more if it `grows`.
+async fn serving_all(
+    grows: bool,
+    change: impl Fn(&mut v1::HandshakeResponse) + Send + Sync + 'static,
+) -> Rig {
+    let rig = Rig::with(|_, fake| {
+        if grows {
+            fake.bend(grown);
+        }
+        fake.introduce(move |answer| {
+            let offered = answer.capabilities.get_or_insert_default();
+            offered.load_balancers = Some(v1::LoadBalancersCapability {
+                list: true,
+                plan: true,
+                max_services_per_update: 100,
+                ..v1::LoadBalancersCapability::default()
+            });
+            offered.node_sets = Some(v1::NodeSetsCapability {
+                deltas: true,
+                ..v1::NodeSetsCapability::default()
+            });
+            offered.routes = Some(v1::RoutesCapability::default());
+            offered.volumes = Some(v1::VolumesCapability {
+                csi_drivers: vec!["disk.example".into()],
+                ..v1::VolumesCapability::default()
+            });
+            change(answer);
+        });
+    });
+    rig.serving().await;
+    rig
+}
+
+/// The error as one of an item.
+fn item(status: &Status) -> RpcStatus {
+    let sent = RpcStatus::decode(status.details()).unwrap();
+    RpcStatus {
+        code: status.code().into(),
+        message: status.message().into(),
+        details: sent.details,
+    }
+}
+
+/// As the first minor has it: only what is required is set.
+#[tokio::test(start_paused = true)]
+async fn a_provider_is_asked_for_what_it_declares_and_for_nothing_more() {
+    let rig = Rig::with(|_, fake| {
+        fake.on_handshake(|_| {
+            Reply::Say(v1::HandshakeResponse {
+                minor: 1,
+                provider_name: "fake".into(),
+                boot_id: "boot-1".into(),
+                capabilities: Some(v1::Capabilities {
+                    instances: Some(v1::InstancesCapability::default()),
+                    ..v1::Capabilities::default()
+                }),
+                ..v1::HandshakeResponse::default()
+            })
+        });
+    });
+    rig.serving().await;
+    rig.look_up("a").await.unwrap();
+    let provider = &rig.provider;
+    let (web, all) = (service("web"), targets(["a"]));
+    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    let errors = [
+        provider
+            .list(LookupPurpose::Initialization, Arc::new(|_| true))
+            .await
+            .unwrap_err(),
+        provider.ensure_alone(&web, &all).await.unwrap_err(),
+        provider.list_load_balancers().await.unwrap_err(),
+        plan.await.unwrap_err(),
+        provider.list_routes().await.unwrap_err(),
+        create(&rig, 1).await.result.unwrap_err(),
+        look_up(&rig, "pv").await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::NotOffered { .. }), "{error:?}");
+    }
+    let fake = &rig.fake;
+    assert!(fake.balancers.ensure.calls().is_empty() && fake.balancers.plan.calls().is_empty());
+    assert!(fake.routes.create.calls().is_empty() && fake.volumes.calls().is_empty());
+    assert!(fake.balancers.uploads.lock().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_in_a_later_state_or_an_absence_of_a_later_certainty_changes_nothing() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|request| {
+        let one = |node: &v1::Node| match &*node.name {
+            "moved" => {
+                let absent = v1::Absent {
+                    certainty: LATER,
+                    ..v1::Absent::default()
+                };
+                result("moved", Outcome::Absent(absent))
+            }
+            // An outcome of a later minor is a field that is not read.
+            "parked" => v1::InstanceResult {
+                outcome: None,
+                ..found(node)
+            },
+            _ => {
+                let mut result = found(node);
+                if let Some(Outcome::Found(instance)) = &mut result.outcome {
+                    instance.power_state = LATER;
+                }
+                result
+            }
+        };
+        let results = request.items.iter().map(one).collect();
+        Reply::Say(v1::BatchGetInstancesResponse { results })
+    });
+    let lookup = |name| rig.provider.lookup(node(name), LookupPurpose::Lifecycle);
+    let (asleep, moved, parked) = tokio::join!(lookup("asleep"), lookup("moved"), lookup("parked"));
+    assert_eq!(rig.fake.calls(), 1);
+    let Ok(Lookup::Found(asleep)) = asleep.result else {
+        panic!("{asleep:?}");
+    };
+    assert_eq!(asleep.power_state, PowerState::Unknown);
+    assert_eq!(moved.result, Ok(Lookup::Absent { confirmed: false }));
+    let class = parked.result.unwrap_err().class();
+    assert_eq!(class, ErrorClass::Malformed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_disposition_or_outcome_is_an_error_of_its_own_service() {
+    let rig = Rig::balancing(|_| {}).await;
+    let later = || v1::LoadBalancerAnswer {
+        disposition: LATER,
+        ..ready()
+    };
+    rig.fake.balancers.on_update(move |request| {
+        let one = |service: &v1::Service| match &*service.name {
+            "later" => outcome(service, update::Outcome::Found(later())),
+            "other" => unsaid(service),
+            _ => taken(service),
+        };
+        request
+            .items
+            .iter()
+            .map(|service| say(one(service)))
+            .collect()
+    });
+    let asked = ["web", "later", "other", "db"];
+    let asked = asked.map(|name| TargetsUpdate::new(service(name), || true));
+    let results = rig
+        .provider
+        .update_together(asked.into(), &targets(["a"]))
+        .await;
+    let classes: Vec<_> = results
+        .iter()
+        .map(|of| of.as_ref().map_err(Error::class))
+        .collect();
+    assert!(classes[0].is_ok() && classes[3].is_ok(), "{results:?}");
+    for refused in &classes[1..3] {
+        assert_eq!(refused.as_ref().unwrap_err(), &ErrorClass::Malformed);
+    }
+
+    let (web, all) = (service("web"), targets(["a"]));
+    rig.fake.balancers.get.on(move |_| Reply::Say(later()));
+    rig.fake.balancers.delete.on(move |_| Reply::Say(later()));
+    let got = rig.provider.get_load_balancer(&web, &all).await;
+    // Not gone: its finalizer stays.
+    let deleted = rig.provider.delete_alone(&web).await;
+    for result in [got, deleted] {
+        assert_eq!(result.unwrap_err().class(), ErrorClass::Malformed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_readiness_is_a_degraded_provider_that_serves() {
+    let rig = Rig::with(|_, fake| {
+        fake.on_status(|| {
+            let mut answer = status(v1::Readiness::Ready);
+            answer.readiness = LATER;
+            answer.dependencies = vec![v1::DependencyStatus {
+                name: "compute-api".into(),
+                readiness: LATER,
+                ..v1::DependencyStatus::default()
+            }];
+            Reply::Say(answer)
+        });
+    });
+    let state = rig
+        .reaches(|state| matches!(state, ProviderState::Degraded { .. }))
+        .await;
+    assert!(state.serves());
+    assert!(!rig.provider.health().dependencies[0].ready);
+    rig.look_up("a").await.unwrap();
+    assert_eq!(rig.fake.dials(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_classes_preferences_and_kinds_of_a_handshake_are_ignored() {
+    let rig = serving_all(false, |answer| {
+        answer.rate_limits = vec![v1::RateLimit {
+            call_class: LATER,
+            qps: 0.001,
+            burst: 1,
+        }];
+        let offered = answer.capabilities.get_or_insert_default();
+        offered.instances.get_or_insert_default().lookup_preference = LATER;
+        offered.volumes.get_or_insert_default().source_kinds = vec![LATER];
+    })
+    .await;
+    let started = Instant::now();
+    let (web, all) = (service("web"), targets(["a"]));
+    for _ in 0..10 {
+        rig.look_up("a").await.unwrap();
+        rig.provider.ensure_alone(&web, &all).await.unwrap();
+        create(&rig, 1).await.result.unwrap();
+        look_up(&rig, "pv").await.unwrap();
+    }
+    assert!(started.elapsed() < secs(10), "{:?}", started.elapsed());
+    let session = rig.provider.session().unwrap();
+    let preference = session.instances.as_ref().unwrap().preference;
+    assert!(preference != v1::LookupPreference::ListAll);
+    assert!(session.volumes.as_ref().unwrap().served.kinds.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_action_of_a_plan_is_shown_as_a_change() {
+    let rig = Rig::balancing(|_| {}).await;
+    rig.fake.balancers.plan.on(|_| {
+        Reply::Say(v1::PlanLoadBalancerResponse {
+            changes: vec![v1::PlannedChange {
+                action: LATER,
+                summary: "moves it".into(),
+                ..v1::PlannedChange::default()
+            }],
+        })
+    });
+    let (web, all) = (service("web"), targets(["a"]));
+    let plan = rig
+        .provider
+        .plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    let plan = plan.await.unwrap();
+    assert_eq!(plan[0].action, ChangeAction::Change);
+    assert_eq!(&*plan[0].summary, "moves it");
+}
+
+/// Whatever wait it asks for, and whatever details it has beside.
+#[tokio::test(start_paused = true)]
+async fn a_later_reason_is_an_error_of_its_own_object_and_shown() {
+    let rig = serving_all(false, |_| {}).await;
+    let later = || refusal(Code::ResourceExhausted, "REGION_ASLEEP", Some(secs(3600)));
+    let mut beside = item(&later());
+    beside.details.push(prost_types::Any {
+        type_url: "type.googleapis.com/cloudprovider.v1.Later".into(),
+        value: vec![0xff; 3],
+    });
+    rig.fake.on_batch(move |request| {
+        let one = |node: &v1::Node| match &*node.name {
+            "later" => result("later", Outcome::Error(beside.clone())),
+            _ => found(node),
+        };
+        let results = request.items.iter().map(one).collect();
+        Reply::Say(v1::BatchGetInstancesResponse { results })
+    });
+    rig.fake.balancers.ensure.on(move |request| {
+        let service = request.service.as_ref().unwrap();
+        match &*service.name {
+            "later" => Reply::Fail(later()),
+            _ => Reply::Say(ready()),
+        }
+    });
+    rig.fake.routes.create.on(move |request| {
+        let one = |route: &v1::Route| match &*route.node_name {
+            "node-1" => v1::RouteResult {
+                outcome: Some(route_result::Outcome::Error(item(&later()))),
+                ..done(route)
+            },
+            _ => done(route),
+        };
+        let results = request.items.iter().map(one).collect();
+        Reply::Say(v1::BatchCreateRoutesResponse { results })
+    });
+
+    let all = targets(["a"]);
+    let ensure = async |name| rig.provider.ensure_alone(&service(name), &all).await;
+    let started = Instant::now();
+    let errors = [
+        rig.look_up("later").await.unwrap_err(),
+        ensure("later").await.unwrap_err(),
+        create(&rig, 1).await.result.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::UnknownReason { .. }), "{error:?}");
+        assert_eq!(error.class(), ErrorClass::Transient, "{error}");
+        let shown = error.failure(None).message;
+        assert!(shown.contains("REGION_ASLEEP"), "{shown}");
+        assert!(shown.contains("because of"), "{shown}");
+    }
+    // Nothing else waits.
+    rig.look_up("a").await.unwrap();
+    ensure("web").await.unwrap();
+    create(&rig, 2).await.result.unwrap();
+    assert!(started.elapsed() < secs(1), "{:?}", started.elapsed());
+}

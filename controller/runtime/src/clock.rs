@@ -1,0 +1,38 @@
+//! The time that decisions are given.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+/// The time of day when the clock was made, and what has passed since: steps of the machine's clock
+/// must neither hurry nor delay a decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    began: Timestamp,
+    since: Instant,
+}
+
+impl Default for Clock {
+    /// Begins now.
+    fn default() -> Self {
+        Self {
+            began: Timestamp::now(),
+            since: Instant::now(),
+        }
+    }
+}
+
+impl Clock {
+    /// The time of day, as far as this clock can tell.
+    pub fn now(&self) -> Timestamp {
+        self.began
+            .checked_add(self.since.elapsed())
+            .unwrap_or(Timestamp::MAX)
+    }
+}
+
+/// From `now` to `time`; zero if that has passed.
+pub fn until(time: Timestamp, now: Timestamp) -> Duration {
+    time.duration_since(now).try_into().unwrap_or_default()
+}

@@ -1,0 +1,15 @@
+//! The ground that the other crates of the controller stand on: queues, fences, clocks, metrics and log lines.
+//!
+//! Never here: Kubernetes, the provider, and decisions.
+
+pub mod clock;
+pub mod fence;
+pub mod queue;
+pub mod telemetry;
+
+#[cfg(any(test, feature = "fixture"))]
+#[doc(hidden)]
+pub mod fixture;
+
+/// The version of this program, with upstream's `v` before it.
+pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));

@@ -1,0 +1,113 @@
+//! One review, asked of the API server.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use outrigger_core::error_class::ErrorClass;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::{Instant, sleep};
+
+use super::counts::Reviews;
+use crate::fairness::{FairLimits, FairQueue, Overloaded};
+use outrigger_kubernetes::{api::Api, error::ApiError};
+
+/// How long the caller of the server waits for a review, tries and pauses together. Upstream
+/// allows as long for each try, which a scraper does not wait for (AUTH-6).
+const TIME: Duration = Duration::from_secs(10);
+
+const TRIES: u32 = 5;
+
+/// Before the second try; then each half as long again, and up to a fifth longer.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Any client can cause reviews. Upstream's rate is 200 a second, too (AUTH-6).
+pub(super) const LIMITS: FairLimits = FairLimits {
+    per_peer: 8,
+    total: 64,
+    period: Duration::from_millis(5),
+};
+
+/// There is no answer to a review.
+#[derive(Debug)]
+pub(super) enum ReviewError {
+    /// The API server gave none that can be used.
+    Failed(String),
+    /// Too many others are in flight.
+    Overloaded,
+}
+
+/// Asks for reviews of one kind.
+pub(super) struct ReviewClient {
+    pub(super) api: Api,
+    pub(super) path: &'static str,
+    pub(super) metrics: Reviews,
+    /// Shared by all kinds.
+    pub(super) queue: Arc<FairQueue>,
+}
+
+impl ReviewClient {
+    /// Creates `review` for the client at `peer`; the answer is what the API server made of it. A review writes
+    /// nothing, so that it may be asked again whenever an answer is lacking.
+    pub(super) async fn ask<T: Serialize + DeserializeOwned>(
+        &self,
+        peer: IpAddr,
+        review: &T,
+    ) -> Result<T, ReviewError> {
+        let asked = self.queue.run(peer, self.try_for_a_while(review)).await;
+        asked
+            .map_err(|Overloaded| ReviewError::Overloaded)?
+            .map_err(ReviewError::Failed)
+    }
+
+    async fn try_for_a_while<T: Serialize + DeserializeOwned>(
+        &self,
+        review: &T,
+    ) -> Result<T, String> {
+        let tries = async {
+            let mut pause = PAUSE;
+            let mut left = TRIES;
+            loop {
+                left -= 1;
+                let asked = Instant::now();
+                let answer = self.api.create(self.path, review).await;
+                let code = match &answer {
+                    Ok(_) => Some(201),
+                    Err(error) => error.code(),
+                };
+                self.metrics.answered(code, asked.elapsed());
+                match answer {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) if left == 0 || !passes(&error) => return Err(with_hint(&error)),
+                    Err(_) => {}
+                }
+                sleep(pause.mul_f64(1.0 + 0.2 * fastrand::f64())).await;
+                pause = pause.mul_f64(1.5);
+            }
+        };
+        match tokio::time::timeout(TIME, tries).await {
+            Ok(result) => result,
+            Err(_) => Err(format!(
+                "the API server did not answer within {} s",
+                TIME.as_secs()
+            )),
+        }
+    }
+}
+
+/// A right that is missing is usually granted by a `ClusterRole` that every cluster has.
+fn with_hint(error: &ApiError) -> String {
+    let Some(subject) = error.subject() else {
+        return error.to_string();
+    };
+    format!(
+        "{error}; usually fixed by: kubectl create clusterrolebinding CLUSTERROLEBINDING_NAME \
+         --clusterrole=system:auth-delegator {subject}"
+    )
+}
+
+/// Whether another try may help.
+pub(super) fn passes(error: &ApiError) -> bool {
+    matches!(
+        error.class(),
+        ErrorClass::Transient | ErrorClass::RateLimited { .. }
+    ) && !error.is_not_found()
+}

@@ -1,0 +1,141 @@
+//! Counts of the HTTPS server: `outrigger_https_*`.
+
+use http::StatusCode;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+/// Why the server closed a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// No request for long.
+    Idle,
+    /// No TLS handshake in time.
+    Handshake,
+    /// Too many connections from its address.
+    PeerLimit,
+    /// Too many connections.
+    TotalLimit,
+}
+
+impl Closed {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Handshake => "handshake",
+            Self::PeerLimit => "peer_limit",
+            Self::TotalLimit => "total_limit",
+        }
+    }
+}
+
+/// A server, for labels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerName {
+    /// Of `--secure-port`.
+    #[default]
+    Secure,
+    /// Of `--webhook-secure-port`.
+    Webhook,
+}
+
+impl ServerName {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Secure => "secure",
+            Self::Webhook => "webhook",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfServer {
+    server: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfReason {
+    server: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfCode {
+    server: &'static str,
+    code: u16,
+}
+
+/// Connections and answers of the HTTPS servers; as registered, of the one with health and metrics.
+#[derive(Clone, Debug, Default)]
+pub struct ServingMetrics {
+    server: ServerName,
+    connections: Family<OfServer, Gauge>,
+    closed: Family<OfReason, Counter>,
+    answers: Family<OfCode, Counter>,
+}
+
+impl ServingMetrics {
+    /// Registers the families.
+    pub fn register(registry: &mut Registry) -> Self {
+        let this = Self::default();
+        registry.register(
+            "outrigger_https_connections",
+            "Open connections of an HTTPS server",
+            this.connections.clone(),
+        );
+        registry.register(
+            "outrigger_https_connections_closed",
+            "Connections that an HTTPS server closed: idle for long, no TLS handshake in time, or to make room at the limit per peer address or of all",
+            this.closed.clone(),
+        );
+        registry.register(
+            "outrigger_https_requests",
+            "Requests to an HTTPS server, by code of the answer",
+            this.answers.clone(),
+        );
+        this
+    }
+
+    /// The same families for another server.
+    #[must_use]
+    pub fn of(&self, server: ServerName) -> Self {
+        Self {
+            server,
+            ..self.clone()
+        }
+    }
+
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn sample(&self) {
+        self.open(1);
+        self.closed(Closed::Idle);
+        self.answered(StatusCode::OK);
+    }
+
+    pub(super) fn open(&self, connections: usize) {
+        let server = self.server.name();
+        let of_server = self.connections.get_or_create(&OfServer { server });
+        of_server.set(connections as i64);
+    }
+
+    pub(super) fn answered(&self, code: StatusCode) {
+        self.answers
+            .get_or_create(&OfCode {
+                server: self.server.name(),
+                code: code.as_u16(),
+            })
+            .inc();
+    }
+
+    pub(super) fn closed(&self, reason: Closed) {
+        self.closed
+            .get_or_create(&OfReason {
+                server: self.server.name(),
+                reason: reason.name(),
+            })
+            .inc();
+    }
+}

@@ -1,0 +1,47 @@
+//! The HTTPS server: health, metrics, debugging (HTTP-1 … HTTP-12, AUTH-1 … AUTH-7).
+//!
+//! In the order of a start:
+//!
+//! ```text
+//!  Server::bind(serving)         a failure ends the process before it did anything
+//!  Access::new(authn, authz, …)  reads files; so does a failure of this
+//!  server.run(ServerParts { … }, stop) before the API server is reached: probes are answered, all that
+//!                                needs a right gets 503. `stop` is last of all on the way out, so
+//!                                that probes and scrapers see the end
+//!  access.look_up()              the CAs of the cluster are read, or the start has failed
+//!  Checks::add, Pages::dump      at any time
+//! ```
+
+mod access;
+pub mod answer;
+mod counts;
+pub mod fairness;
+#[cfg(any(test, feature = "fixture"))]
+#[doc(hidden)]
+pub mod fixture;
+mod health;
+mod metrics;
+mod pages;
+mod route;
+mod server;
+pub mod settings;
+mod tls;
+
+pub use self::{
+    access::ClientCa,
+    counts::ServerName,
+    server::{Handler, Peer},
+    tls::{Certificates, Pem},
+};
+pub use self::{
+    access::{Access, AccessError, AccessMetrics},
+    counts::ServingMetrics,
+    health::{Checks, Scope},
+    pages::Pages,
+    route::ServerParts,
+    server::{BindError, Server},
+    tls::TlsError,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Requests to webhooks: upstream's counter and histogram (M-30, M-31), and a counter of ours.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
+
+use super::Webhook;
+
+/// Upstream's.
+const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    code: u16,
+    webhook: &'static str,
+}
+
+/// `cloud_provider_webhook_*`, where successes count too (not Q-26), and lookups beyond their limits.
+#[derive(Clone, Debug)]
+pub struct WebhookMetrics {
+    requests: Family<Labels, Counter>,
+    durations: Family<Labels, Histogram, fn() -> Histogram>,
+    overloaded: Counter,
+}
+
+impl WebhookMetrics {
+    /// Registers the families.
+    pub fn register(registry: &mut Registry) -> Self {
+        let this = Self {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            overloaded: Counter::default(),
+        };
+        registry.register(
+            "cloud_provider_webhook_request",
+            "Requests to admission webhooks, by code of the answer",
+            this.requests.clone(),
+        );
+        registry.register(
+            "cloud_provider_webhook_request_duration_seconds",
+            "Duration of requests to admission webhooks",
+            this.durations.clone(),
+        );
+        registry.register(
+            "outrigger_webhook_lookups_refused",
+            "Lookups for admission webhooks that were not made, for too many were in flight",
+            this.overloaded.clone(),
+        );
+        this
+    }
+
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn sample(&self) {
+        let webhook = Webhook::PersistentVolumeLabels;
+        self.answered(webhook, StatusCode::OK, Duration::ZERO);
+    }
+
+    /// Lookups that were not made.
+    #[cfg(test)]
+    pub(super) fn refused(&self) -> u64 {
+        self.overloaded.get()
+    }
+
+    /// A lookup was not made.
+    pub(super) fn overloaded(&self) {
+        self.overloaded.inc();
+    }
+
+    pub(super) fn answered(&self, webhook: Webhook, code: StatusCode, took: Duration) {
+        let labels = Labels {
+            code: code.as_u16(),
+            webhook: webhook.name(),
+        };
+        self.requests.get_or_create(&labels).inc();
+        let durations = self.durations.get_or_create(&labels);
+        durations.observe(took.as_secs_f64());
+    }
+}
