@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use clap::ValueEnum as _;
 use futures::future::LocalBoxFuture;
-use outrigger_api::{METHODS, Method, v1::HandshakeResponse};
 
-use crate::{client::CallError, subject::Subject, verdict::Verdict};
+use crate::{
+    capability::Capability,
+    needs::Input,
+    subject::Subject,
+    verdict::{ErrorRule, Verdict},
+};
 
 /// The check of a case. It runs with a timeout, and a panic of it is a failure.
 pub type Body = fn(&Subject) -> LocalBoxFuture<'_, Verdict>;
-
-/// A rule that every error keeps, whichever call it came from.
-pub type ErrorRule = fn(&CallError) -> Verdict;
 
 /// One thing that the contract asks of a provider, and the check of it.
 #[derive(Clone, Debug)]
@@ -49,36 +49,6 @@ pub enum Level {
     Info,
 }
 
-/// A part of the contract that a provider declares at handshake.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, serde::Serialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Capability {
-    /// The transport and `ProviderService`: every provider.
-    Core,
-    /// `Capabilities.instances`.
-    Instances,
-    /// `InstancesCapability.list`.
-    InstancesList,
-    /// `Capabilities.load_balancers`.
-    LoadBalancers,
-    /// `LoadBalancersCapability.list`.
-    LoadBalancersList,
-    /// `LoadBalancersCapability.plan`.
-    LoadBalancersPlan,
-    /// `LoadBalancersCapability.volatile`.
-    LoadBalancersVolatile,
-    /// `Capabilities.node_sets`.
-    NodeSets,
-    /// `NodeSetsCapability.deltas`.
-    NodeSetsDeltas,
-    /// `Capabilities.routes`.
-    Routes,
-    /// `Capabilities.volumes`.
-    Volumes,
-}
-
 /// Where the contract says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Clause {
@@ -88,66 +58,6 @@ pub struct Clause {
     pub at: &'static str,
     /// The sentence, as the comments have it.
     pub text: &'static str,
-}
-
-/// A fact that the suite cannot make up: a key of the inputs file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Input {
-    /// `instances.existing`: at least one.
-    ExistingInstance,
-    /// `instances.existing`: at least two.
-    TwoExistingInstances,
-    /// `instances.stopped`.
-    StoppedInstance,
-    /// `instances.absent`.
-    AbsentInstance,
-    /// `instances.malformedProviderID`.
-    MalformedProviderId,
-    /// `services.refusedAnnotations`.
-    RefusedAnnotations,
-    /// `services.refusedAnnotations` or `services.refusedProtocol`.
-    RefusedService,
-    /// `services.refusedProtocol`.
-    RefusedProtocol,
-    /// `services.secondProtocol`.
-    SecondProtocol,
-    /// `services.ipFamilies`: two.
-    BothIpFamilies,
-    /// `cluster.podCIDRs`: of both IP families.
-    BothPodCidrFamilies,
-    /// `services.limit`.
-    LoadBalancerLimit,
-    /// `routes.limit`.
-    RouteLimit,
-    /// `volumes.existing`.
-    ExistingVolume,
-    /// `volumes.absent`.
-    AbsentVolume,
-    /// `volumes.malformed`.
-    MalformedVolume,
-    /// `volumes.foreign`.
-    ForeignVolume,
-    /// `volumes.young`.
-    YoungVolume,
-    /// `secrets`.
-    Secrets,
-    /// `provider.command`: the provider is a process of the suite, which can stop and kill it.
-    Process,
-    /// `commands.cloudOff` and `commands.cloudOn`.
-    CloudSwitch,
-    /// `commands.cloudHangs` and `commands.cloudOn`.
-    HangSwitch,
-    /// `commands.cloudLimited` and `commands.cloudOn`.
-    RateLimitSwitch,
-    /// `commands.credentialsOff` and `commands.cloudOn`.
-    CredentialsSwitch,
-    /// `commands.blackhole`.
-    Blackhole,
-    /// `commands.cloudChanges`.
-    CloudChanges,
-    /// `commands.cloudCalls`.
-    CloudCalls,
 }
 
 /// A case that a provider MUST pass.
@@ -247,99 +157,9 @@ impl fmt::Display for Level {
     }
 }
 
-impl Capability {
-    /// The part that a method belongs to.
-    pub fn of(method: &Method) -> Self {
-        let mut all = Self::value_variants().iter().copied();
-        let is_of = |one: &Self| one.declared_by() == method.declared_by;
-        all.find(is_of).unwrap_or(Self::Core)
-    }
-
-    /// Whether a run of this capability alone has the cases of `other`.
-    pub const fn includes(self, other: Self) -> bool {
-        let of_load_balancers = matches!(
-            other,
-            Self::LoadBalancersList | Self::LoadBalancersPlan | Self::LoadBalancersVolatile
-        );
-        self as u8 == other as u8
-            || matches!(
-                (self, other),
-                (Self::Instances, Self::InstancesList) | (Self::NodeSets, Self::NodeSetsDeltas)
-            )
-            || matches!(self, Self::LoadBalancers) && of_load_balancers
-    }
-
-    /// The field of the handshake that declares it, as the table of methods names it.
-    pub const fn declared_by(self) -> &'static str {
-        match self {
-            Self::Core => "every provider",
-            Self::Instances => "Capabilities.instances",
-            Self::InstancesList => "InstancesCapability.list",
-            Self::LoadBalancers => "Capabilities.load_balancers",
-            Self::LoadBalancersList => "LoadBalancersCapability.list",
-            Self::LoadBalancersPlan => "LoadBalancersCapability.plan",
-            Self::LoadBalancersVolatile => "LoadBalancersCapability.volatile",
-            Self::NodeSets => "Capabilities.node_sets",
-            Self::NodeSetsDeltas => "NodeSetsCapability.deltas",
-            Self::Routes => "Capabilities.routes",
-            Self::Volumes => "Capabilities.volumes",
-        }
-    }
-
-    /// Whether a handshake declares it.
-    pub fn is_declared(self, handshake: &HandshakeResponse) -> bool {
-        let declared = handshake.capabilities.clone().unwrap_or_default();
-        match self {
-            Self::Core => true,
-            Self::LoadBalancersVolatile => declared.load_balancers.is_some_and(|one| one.volatile),
-            Self::NodeSetsDeltas => declared.node_sets.is_some_and(|one| one.deltas),
-            _ => {
-                let is_of = |method: &&Method| method.declared_by == self.declared_by();
-                let method = METHODS.iter().find(is_of);
-                method.is_some_and(|method| (method.is_declared)(&declared))
-            }
-        }
-    }
-}
-
 impl fmt::Display for Clause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = if self.at.is_empty() { "" } else { ", " };
         write!(f, "{}{at}{}: {:?}", self.file, self.at, self.text)
-    }
-}
-
-impl Input {
-    /// The keys of the inputs file that give it.
-    pub const fn keys(self) -> &'static str {
-        match self {
-            Self::ExistingInstance => "instances.existing",
-            Self::TwoExistingInstances => "instances.existing (two)",
-            Self::StoppedInstance => "instances.stopped",
-            Self::AbsentInstance => "instances.absent",
-            Self::MalformedProviderId => "instances.malformedProviderID",
-            Self::RefusedAnnotations => "services.refusedAnnotations",
-            Self::RefusedService => "services.refusedAnnotations or services.refusedProtocol",
-            Self::RefusedProtocol => "services.refusedProtocol",
-            Self::SecondProtocol => "services.secondProtocol",
-            Self::BothIpFamilies => "services.ipFamilies (two)",
-            Self::BothPodCidrFamilies => "cluster.podCIDRs (of both IP families)",
-            Self::LoadBalancerLimit => "services.limit",
-            Self::RouteLimit => "routes.limit",
-            Self::ExistingVolume => "volumes.existing",
-            Self::AbsentVolume => "volumes.absent",
-            Self::MalformedVolume => "volumes.malformed",
-            Self::ForeignVolume => "volumes.foreign",
-            Self::YoungVolume => "volumes.young",
-            Self::Secrets => "secrets",
-            Self::Process => "provider.command",
-            Self::CloudSwitch => "commands.cloudOff and commands.cloudOn",
-            Self::HangSwitch => "commands.cloudHangs and commands.cloudOn",
-            Self::RateLimitSwitch => "commands.cloudLimited and commands.cloudOn",
-            Self::CredentialsSwitch => "commands.credentialsOff and commands.cloudOn",
-            Self::Blackhole => "commands.blackhole",
-            Self::CloudChanges => "commands.cloudChanges",
-            Self::CloudCalls => "commands.cloudCalls",
-        }
     }
 }

@@ -17,7 +17,8 @@ use outrigger_provider_sdk::Endpoint;
 
 use self::table::Table;
 use crate::{
-    case::{Capability, Case},
+    capability::Capability,
+    case::Case,
     cases, describe,
     inputs::Inputs,
     report::{self, Report},

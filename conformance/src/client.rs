@@ -1,7 +1,6 @@
 //! Calls to the provider under test, each as the table of methods says, and each recorded.
 
 mod batches;
-mod error;
 mod exchange;
 mod lists;
 mod raw;
@@ -18,10 +17,10 @@ use tonic::{metadata::MetadataMap, transport::Channel};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 pub use batches::Answered;
-pub use error::CallError;
 pub use lists::Listed;
 
 use crate::{
+    call_error::CallError,
     connection::{self, Manner, Wire},
     inputs::Cluster,
     ledger::Ledger,

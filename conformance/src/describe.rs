@@ -141,7 +141,7 @@ pub fn entry(case: &Case) -> Value {
 }
 
 fn inputs(case: &Case) -> Vec<&'static str> {
-    case.needs.iter().map(|input| input.keys()).collect()
+    case.needs.iter().map(|input| input.keys).collect()
 }
 
 fn name(case: &Case) -> String {

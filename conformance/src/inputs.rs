@@ -9,8 +9,6 @@ use outrigger_api::v1::{CallContext, HandshakeResponse};
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::case::Input;
-
 /// The whole file. A key that is not known is refused; all may be left out.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -262,54 +260,6 @@ impl Inputs {
                 offered.classes
             )),
             _ => Ok(()),
-        }
-    }
-
-    /// Whether a case that needs this can run.
-    pub fn has(&self, input: Input) -> bool {
-        let Self {
-            cluster,
-            instances,
-            services,
-            routes,
-            volumes,
-            commands,
-            ..
-        } = self;
-        let has_switch = |off: &[String]| !off.is_empty() && !commands.cloud_on.is_empty();
-        match input {
-            Input::ExistingInstance => !instances.existing.is_empty(),
-            Input::TwoExistingInstances => instances.existing.len() > 1,
-            Input::StoppedInstance => instances.stopped.is_some(),
-            Input::AbsentInstance => instances.absent.is_some(),
-            Input::MalformedProviderId => instances.malformed_provider_id.is_some(),
-            Input::RefusedAnnotations => !services.refused_annotations.is_empty(),
-            Input::RefusedService => {
-                !services.refused_annotations.is_empty() || services.refused_protocol.is_some()
-            }
-            Input::RefusedProtocol => services.refused_protocol.is_some(),
-            Input::SecondProtocol => services.second_protocol.is_some(),
-            Input::BothIpFamilies => services.ip_families.len() > 1,
-            Input::BothPodCidrFamilies => {
-                let is_ipv4 = |net: &IpNet| matches!(net, IpNet::V4(_));
-                cluster.pod_cidrs.iter().any(is_ipv4) && !cluster.pod_cidrs.iter().all(is_ipv4)
-            }
-            Input::LoadBalancerLimit => services.limit.is_some(),
-            Input::RouteLimit => routes.limit.is_some(),
-            Input::ExistingVolume => !volumes.existing.is_empty(),
-            Input::AbsentVolume => volumes.absent.is_some(),
-            Input::MalformedVolume => volumes.malformed.is_some(),
-            Input::ForeignVolume => volumes.foreign.is_some(),
-            Input::YoungVolume => volumes.young.is_some(),
-            Input::Secrets => !self.secrets.is_empty(),
-            Input::Process => !self.provider.command.is_empty(),
-            Input::CloudSwitch => has_switch(&commands.cloud_off),
-            Input::HangSwitch => has_switch(&commands.cloud_hangs),
-            Input::RateLimitSwitch => has_switch(&commands.cloud_limited),
-            Input::CredentialsSwitch => has_switch(&commands.credentials_off),
-            Input::Blackhole => !commands.blackhole.is_empty(),
-            Input::CloudChanges => !commands.cloud_changes.is_empty(),
-            Input::CloudCalls => !commands.cloud_calls.is_empty(),
         }
     }
 }

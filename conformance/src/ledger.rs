@@ -12,9 +12,8 @@ use outrigger_api::{
 use parking_lot::Mutex;
 
 use crate::{
-    case::ErrorRule,
-    client::CallError,
-    verdict::{Failure, Stop},
+    call_error::CallError,
+    verdict::{ErrorRule, Failure, Stop},
 };
 
 /// Errors, answers and effects that are kept, of each: a stress run makes many.

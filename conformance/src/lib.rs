@@ -10,12 +10,15 @@
 //!
 //! A case is one entry in a table of `cases/`: id, level, clause of the contract, and a check.
 
+pub mod call_error;
+pub mod capability;
 pub mod case;
 pub mod cases;
 pub mod cli;
 pub mod client;
 pub mod describe;
 pub mod inputs;
+pub mod needs;
 pub mod report;
 pub mod results;
 pub mod run;

@@ -11,7 +11,8 @@ use tokio::{
 };
 
 use crate::{
-    case::{Capability, Case, Level},
+    capability::Capability,
+    case::{Case, Level},
     cases,
     client::Client,
     connection::Manner,
@@ -210,8 +211,8 @@ impl Run {
             return Some(Outcome::Skipped(Skip::ReadOnly));
         }
         let missing = case.needs.iter();
-        let missing = missing.filter(|input| !self.settings.inputs.has(**input));
-        let missing: Vec<_> = missing.map(|input| input.keys()).collect();
+        let missing = missing.filter(|input| !(input.is_given)(&self.settings.inputs));
+        let missing: Vec<_> = missing.map(|input| input.keys).collect();
         (!missing.is_empty()).then(|| Outcome::Skipped(Skip::Input(missing.join(", "))))
     }
 

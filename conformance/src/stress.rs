@@ -16,9 +16,11 @@ pub use soak::Course;
 use tokio::time::Instant;
 
 use crate::{
-    case::{Capability, Case},
+    call_error::CallError,
+    capability::Capability,
+    case::Case,
     cases,
-    client::{CallError, Client},
+    client::Client,
     run::{self, Settings},
     subject::{Subject, batch_size},
     verdict::{Failure, Stop},

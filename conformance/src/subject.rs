@@ -1,5 +1,6 @@
 //! The provider under test, as a case sees it.
 
+mod cleanup;
 mod load_balancers;
 mod nodes;
 mod process;
@@ -29,7 +30,7 @@ pub(crate) use nodes::commit;
 pub(crate) use routes::{Change, Changed, destination, leads_to, routes_to};
 
 use crate::{
-    case::Capability,
+    capability::Capability,
     client::Client,
     commands::{self, Provider},
     connection::Manner,

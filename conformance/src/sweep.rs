@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use outrigger_api::v1::Service;
 
 use crate::{
-    case::Capability,
+    capability::Capability,
     cases,
     client::Client,
     run::{self, Settings},

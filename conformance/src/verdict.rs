@@ -2,10 +2,13 @@
 
 use std::fmt;
 
-use crate::client::CallError;
+use crate::call_error::CallError;
 
 /// The result of a case: it passed, or why not.
 pub type Verdict<T = ()> = Result<T, Stop>;
+
+/// A rule that every error keeps, whichever call it came from.
+pub type ErrorRule = fn(&CallError) -> Verdict;
 
 /// Why a case did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]

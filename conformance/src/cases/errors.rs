@@ -9,13 +9,12 @@ use outrigger_api::{
 use tonic::Code;
 
 use crate::{
-    case::{
-        Capability::{Instances, LoadBalancers},
-        Case, ErrorRule, Input, must, should,
-    },
-    client::CallError,
+    call_error::CallError,
+    capability::Capability::{Instances, LoadBalancers},
+    case::{Case, must, should},
+    needs,
     subject::{Subject, describe},
-    verdict::{Verdict, expect, failed, skipped},
+    verdict::{ErrorRule, Verdict, expect, failed, skipped},
 };
 
 const FILE: &str = "common.proto";
@@ -35,12 +34,12 @@ pub(super) fn cases() -> Vec<Case> {
             .of_errors(refused_codes)
             .check(|subject| Box::pin(each(subject, refused_codes))),
         must("ERR-04", "no text has a secret of the inputs")
-            .needs(Input::Secrets)
+            .needs(needs::SECRETS)
             .clause(FILE, "", "Credentials of the cloud MUST NOT be in any text of an answer")
             .check(|subject| Box::pin(secrets(subject))),
         must("ERR-12", "the log of the provider has no secret of the inputs")
-            .needs(Input::Secrets)
-            .needs(Input::Process)
+            .needs(needs::SECRETS)
+            .needs(needs::PROCESS)
             .clause(FILE, "", "Credentials of the cloud MUST NOT be in any text of an answer, and MUST NOT be in the provider's log.")
             .check(|subject| Box::pin(secrets_in_log(subject))),
         must("ERR-05", "the message of an error has at most 1 KiB, its details 4 KiB")

@@ -13,8 +13,10 @@ use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
 
 use crate::{
-    case::{Case, Input, must, should},
-    client::{CallError, Client},
+    call_error::CallError,
+    case::{Case, must, should},
+    client::Client,
+    needs,
     subject::Subject,
     verdict::{Verdict, expect, failed, skipped},
 };
@@ -50,7 +52,7 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(quick_status(subject))),
         must("IDN-10", "handshake and GetStatus are answered while the cloud fails")
             .clause("provider.proto", "Handshake", "Makes no cloud call that can block: a provider whose cloud is away answers all the same.")
-            .needs(Input::CloudSwitch)
+            .needs(needs::CLOUD_SWITCH)
             .check(|subject| Box::pin(status_without_cloud(subject))),
         must("IDN-11", "readiness is one that the contract knows, and not BROKEN")
             .clause("provider.proto", "READINESS_BROKEN", "Anything that a restart cannot fix is DEGRADED.")

@@ -13,8 +13,9 @@ use outrigger_api::v1::{
 };
 
 use crate::{
+    call_error::CallError,
     case::Case,
-    client::{Answered, CallError, Client},
+    client::{Answered, Client},
     inputs::Machine,
     subject::Subject,
     verdict::{Verdict, failed},

@@ -13,12 +13,11 @@ use outrigger_api::v1::{
 use tokio::time::Instant;
 
 use crate::{
-    case::{
-        Builder,
-        Capability::{LoadBalancers, NodeSets, NodeSetsDeltas},
-        Case, Input, must, should,
-    },
-    client::{CallError, Client},
+    call_error::CallError,
+    capability::Capability::{LoadBalancers, NodeSets, NodeSetsDeltas},
+    case::{Builder, Case, must, should},
+    client::Client,
+    needs,
     subject::{Subject, describe},
     verdict::{Verdict, expect, failed, skipped},
 };
@@ -43,7 +42,7 @@ pub(super) fn cases() -> Vec<Case> {
             .clause(FILE, "NodeSetsService", "A provider holds NodeSetsCapability.max_sets sets, and of each at least the two revisions synced last:")
             .check(|subject| Box::pin(previous(subject))),
         case(must("NDS-08", "after a restart a revision is held or not known, and a snapshot works"))
-            .needs(Input::Process)
+            .needs(needs::PROCESS)
             .clause(FILE, "NodeSetsService", "It MAY forget the set that was synced longest ago beyond that, and all of them when the process ends.")
             .check(|subject| Box::pin(restart(subject))),
         case(should("NDS-09", "a snapshot of 5,000 nodes takes less than 2 s, a delta less than 100 ms"))

@@ -10,8 +10,10 @@ use outrigger_api::v1::{BatchGetInstancesRequest, GetStatusRequest, ListInstance
 use tokio::time::sleep;
 
 use crate::{
-    case::{Capability, Case, must},
-    client::{CallError, Client},
+    call_error::CallError,
+    capability::Capability,
+    case::{Case, must},
+    client::Client,
     connection::Manner,
     subject::{NAMESPACE, Subject},
     verdict::{Verdict, expect},

@@ -6,8 +6,10 @@ mod lists;
 use outrigger_api::v1::{ErrorReason, Node, Route};
 
 use crate::{
-    case::{Builder, Capability::Routes, Case, Input, must, should},
+    capability::Capability::Routes,
+    case::{Builder, Case, must, should},
     client::Client,
+    needs,
     subject::{Change, Changed, Subject, leads_to, routes_to},
     verdict::{Verdict, expect, failed, skipped},
 };
@@ -20,26 +22,26 @@ pub(super) fn cases() -> Vec<Case> {
             .clause(FILE, "BatchCreateRoutes", "Makes routes; a route that exists as requested is a success.")
             .check(|subject| Box::pin(made_and_removed(subject))),
         changing(must("RTE-02", "of a batch, the route that fails does not fail the others"))
-            .needs(Input::TwoExistingInstances)
+            .needs(needs::TWO_EXISTING_INSTANCES)
             .clause(FILE, "BatchCreateRoutes", "One result each, one bad route does not fail the others.")
             .check(|subject| Box::pin(one_bad(subject))),
         changing(should("RTE-04", "one Node has a route of each IP family"))
-            .needs(Input::BothPodCidrFamilies)
+            .needs(needs::BOTH_POD_CIDR_FAMILIES)
             .clause(FILE, "", "one for each entry of spec.podCIDRs of each Node that is the provider's.")
             .check(|subject| Box::pin(both_families(subject))),
         changing(must("RTE-05", "a create for a CIDR of another target is CONFLICTING_RESOURCE, and works after a delete"))
-            .needs(Input::TwoExistingInstances)
+            .needs(needs::TWO_EXISTING_INSTANCES)
             .clause(FILE, "BatchCreateRoutes", "A route that exists with another target is CONFLICTING_RESOURCE and stays.")
             .check(|subject| Box::pin(other_target(subject))),
         changing(should("RTE-06", "a create beyond the room of the table is QUOTA_EXCEEDED, and the others are made"))
-            .needs(Input::RouteLimit)
+            .needs(needs::ROUTE_LIMIT)
             .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "An account or object limit. Concerns this key only.")
             .check(|subject| Box::pin(full_table(subject))),
         changing(must("RTE-10", "a route is deleted as it was listed, as its create answered it, and as it was sent"))
             .clause(FILE, "BatchDeleteRoutesRequest.items", "Each exactly as listed, or as RouteResult.found, otherwise its create, named it.")
             .check(|subject| Box::pin(deleted_by(subject))),
         changing(must("RTE-15", "a delete that names another Node leaves the route"))
-            .needs(Input::TwoExistingInstances)
+            .needs(needs::TWO_EXISTING_INSTANCES)
             .clause(FILE, "Route.name", "the provider finds the route by its destination and target.")
             .check(|subject| Box::pin(other_node(subject))),
         changing(must("RTE-18", "a create is answered found, a delete absent"))
@@ -53,7 +55,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// A case that makes routes to a machine.
 fn changing(builder: Builder) -> Builder {
-    builder.of(Routes).mutates().needs(Input::ExistingInstance)
+    builder.of(Routes).mutates().needs(needs::EXISTING_INSTANCE)
 }
 
 /// Fails unless the list has each of these once, and it leads to the Node.

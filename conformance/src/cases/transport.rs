@@ -19,8 +19,9 @@ use tonic::{
 };
 
 use crate::{
-    case::{Capability, Case, must, should},
-    client::CallError,
+    call_error::CallError,
+    capability::Capability,
+    case::{Case, must, should},
     connection::Manner,
     inputs::limit,
     subject::Subject,

@@ -8,9 +8,11 @@ use outrigger_api::v1::{
 };
 
 use crate::{
-    case::{Capability::Volumes, Case, Input, must, should},
-    client::{Answered, CallError, Client},
-    inputs,
+    call_error::CallError,
+    capability::Capability::Volumes,
+    case::{Case, must, should},
+    client::{Answered, Client},
+    inputs, needs,
     subject::{Subject, batch_size},
     verdict::{Verdict, expect, failed},
 };
@@ -21,34 +23,34 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
         must("VOL-02", "of a batch, the volume with a malformed handle is MALFORMED_VOLUME_HANDLE, and no other")
             .of(Volumes)
-            .needs(Input::ExistingVolume)
-            .needs(Input::MalformedVolume)
+            .needs(needs::EXISTING_VOLUME)
+            .needs(needs::MALFORMED_VOLUME)
             .clause(FILE, "BatchGetVolumes", "An error of one volume is its own result; an error of the call is that of each.")
             .check(|subject| Box::pin(malformed(subject))),
         must("VOL-03", "a volume that does not exist is absent, and no error")
             .of(Volumes)
-            .needs(Input::AbsentVolume)
+            .needs(needs::ABSENT_VOLUME)
             .clause(FILE, "VolumeResult.absent", "The provider looked and there is none;")
             .check(|subject| Box::pin(absent(subject))),
         must("VOL-11", "the absence of a volume that does not exist is CONFIRMED")
             .of(Volumes)
-            .needs(Input::AbsentVolume)
+            .needs(needs::ABSENT_VOLUME)
             .clause(FILE, "VolumeResult.absent", "only CONFIRMED is believed.")
             .check(|subject| Box::pin(absent_is_confirmed(subject))),
         must("VOL-07", "a volume of another account or project is not_managed, and no error")
             .of(Volumes)
-            .needs(Input::ForeignVolume)
+            .needs(needs::FOREIGN_VOLUME)
             .clause(FILE, "VolumeResult.not_managed", "Another provider, or none, owns this volume.")
             .check(|subject| Box::pin(foreign(subject))),
         must("VOL-08", "while the cloud fails no volume is absent")
             .of(Volumes)
-            .needs(Input::ExistingVolume)
-            .needs(Input::CloudSwitch)
+            .needs(needs::EXISTING_VOLUME)
+            .needs(needs::CLOUD_SWITCH)
             .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "answered in full, and has no such object.")
             .check(|subject| Box::pin(failing_cloud(subject))),
         should("VOL-06", "a volume that was made a moment ago is found or NOT_VISIBLE_YET, not absent for certain")
             .of(Volumes)
-            .needs(Input::YoungVolume)
+            .needs(needs::YOUNG_VOLUME)
             .clause("common.proto", "ABSENCE_CERTAINTY_NOT_VISIBLE_YET", "May be a cache, or eventual consistency of a young object.")
             .check(|subject| Box::pin(young(subject))),
     ];

@@ -3,7 +3,8 @@
 use futures::stream;
 use outrigger_api::{BatchRequest, ItemResult};
 
-use super::{CallError, Client};
+use super::Client;
+use crate::call_error::CallError;
 use crate::verdict::{Verdict, expect, failed};
 
 /// The outcome of an item, or its error.

@@ -10,7 +10,8 @@ use tokio::time::timeout;
 use tonic::{Request, Status, client::Grpc};
 use tonic_prost::ProstCodec;
 
-use super::{CallError, Client};
+use super::Client;
+use crate::call_error::CallError;
 
 /// The time beyond its deadline after which a call counts as not answered.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -4,7 +4,8 @@ use futures::stream;
 use outrigger_api::{ListPage, MethodRequest};
 use prost::Message;
 
-use super::{CallError, Client};
+use super::Client;
+use crate::call_error::CallError;
 
 /// A stream that ended without an error.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,8 @@ use prost::{
     encoding::{DecodeContext, WireType, skip_field},
 };
 
-use super::{CallError, Client};
+use super::Client;
+use crate::call_error::CallError;
 
 /// A message that is sent as these bytes. Of one that comes nothing is kept.
 #[derive(Debug, Default)]

@@ -15,7 +15,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Subject;
 use crate::{
-    client::{CallError, Client},
+    call_error::CallError,
+    client::Client,
     inputs::limit,
     verdict::{Verdict, expect, failed},
 };

@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep};
 
 use super::{Subject, batch_size, is_passing};
 use crate::{
-    client::{CallError, Client},
+    call_error::CallError,
+    client::Client,
     inputs::limit,
     verdict::{Verdict, expect, failed, skipped},
 };

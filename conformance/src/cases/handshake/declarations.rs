@@ -5,7 +5,8 @@ use std::time::Duration;
 use outrigger_api::v1::{CallClass, GetStatusRequest, HandshakeResponse};
 
 use crate::{
-    case::{Capability, Case, must},
+    capability::Capability,
+    case::{Case, must},
     subject::Subject,
     verdict::{Verdict, expect},
 };

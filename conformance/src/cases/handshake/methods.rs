@@ -7,8 +7,9 @@ use outrigger_api::{
 use tonic::Code;
 
 use crate::{
-    case::{Capability, Case, must, should},
-    client::CallError,
+    call_error::CallError,
+    capability::Capability,
+    case::{Case, must, should},
     subject::Subject,
     verdict::{Verdict, expect, failed},
 };

@@ -4,7 +4,9 @@ use outrigger_api::v1::{ErrorReason, Node, instance_result::Outcome};
 
 use super::{FOREIGN, Query, outcome};
 use crate::{
-    case::{Capability::Instances, Case, Input, must},
+    capability::Capability::Instances,
+    case::{Case, must},
+    needs,
     subject::{Subject, batch_size},
     verdict::{Verdict, expect, failed},
 };
@@ -15,7 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         must("INS-07", "a malformed provider ID is MALFORMED_PROVIDER_ID for its node alone")
             .of(Instances)
-            .needs(Input::MalformedProviderId)
+            .needs(needs::MALFORMED_PROVIDER_ID)
             .clause(FILE, "BatchGetInstances", "An error of one node is its own result; an error of the call says nothing about any node.")
             .check(|subject| Box::pin(malformed(subject))),
         must("INS-08", "a batch of the largest declared size has one result for each node")
@@ -24,8 +26,8 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(largest_batch(subject))),
         must("INS-20", "found, absent and foreign nodes of one batch each have their outcome")
             .of(Instances)
-            .needs(Input::ExistingInstance)
-            .needs(Input::AbsentInstance)
+            .needs(needs::EXISTING_INSTANCE)
+            .needs(needs::ABSENT_INSTANCE)
             .clause(FILE, "BatchGetInstances", "Existence, power state and metadata of many nodes together.")
             .check(|subject| Box::pin(mixed_batch(subject))),
     ]

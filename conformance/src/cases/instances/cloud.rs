@@ -6,8 +6,11 @@ use outrigger_api::v1::{
 
 use super::{Query, outcome};
 use crate::{
-    case::{Capability::Instances, Case, Input, must, should},
-    client::{CallError, Client},
+    call_error::CallError,
+    capability::Capability::Instances,
+    case::{Case, must, should},
+    client::Client,
+    needs,
     subject::Subject,
     verdict::{Verdict, expect, failed, skipped},
 };
@@ -16,26 +19,26 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         should("INS-16", "a lookup of several nodes costs the cloud fewer calls than nodes, where the provider prefers batches")
             .of(Instances)
-            .needs(Input::TwoExistingInstances)
-            .needs(Input::CloudCalls)
+            .needs(needs::TWO_EXISTING_INSTANCES)
+            .needs(needs::CLOUD_CALLS)
             .clause("provider.proto", "LOOKUP_PREFERENCE_BATCH", "One cloud call answers many ids.")
             .check(|subject| Box::pin(cost(subject))),
         must("INS-33", "a lookup that the rate limit of the cloud refuses is RATE_LIMITED, and no instance is absent")
             .of(Instances)
-            .needs(Input::ExistingInstance)
-            .needs(Input::RateLimitSwitch)
+            .needs(needs::EXISTING_INSTANCE)
+            .needs(needs::RATE_LIMIT_SWITCH)
             .clause("common.proto", "ERROR_REASON_RATE_LIMITED", "The cloud API refuses calls for their rate.")
             .check(|subject| Box::pin(rate_limited(subject))),
         must("INS-34", "a lookup with credentials that the cloud refuses is CREDENTIALS_INVALID, and no instance is absent")
             .of(Instances)
-            .needs(Input::ExistingInstance)
-            .needs(Input::CredentialsSwitch)
+            .needs(needs::EXISTING_INSTANCE)
+            .needs(needs::CREDENTIALS_SWITCH)
             .clause("common.proto", "ERROR_REASON_CREDENTIALS_INVALID", "The cloud refuses the credentials; all classes pause.")
             .check(|subject| Box::pin(refused_credentials(subject))),
         should("IDN-15", "GetStatus is DEGRADED after the cloud has refused the credentials")
             .of(Instances)
-            .needs(Input::ExistingInstance)
-            .needs(Input::CredentialsSwitch)
+            .needs(needs::EXISTING_INSTANCE)
+            .needs(needs::CREDENTIALS_SWITCH)
             .clause("provider.proto", "READINESS_DEGRADED", "Serves, but expect errors; see dependencies.")
             .check(|subject| Box::pin(degraded(subject))),
     ]

@@ -6,9 +6,11 @@ use ipnet::IpNet;
 use outrigger_api::v1::{Instance, InstanceView, PowerState};
 
 use crate::{
-    case::{Capability::Instances, Case, Input, must},
+    capability::Capability::Instances,
+    case::{Case, must},
     client::Client,
     labels::{is_kubernetes, is_label_key, is_label_value},
+    needs,
     subject::Subject,
     verdict::{Verdict, expect, skipped},
 };
@@ -16,7 +18,11 @@ use crate::{
 const FILE: &str = "instances.proto";
 
 pub(super) fn cases() -> Vec<Case> {
-    let of_existing = |id, title| must(id, title).of(Instances).needs(Input::ExistingInstance);
+    let of_existing = |id, title| {
+        must(id, title)
+            .of(Instances)
+            .needs(needs::EXISTING_INSTANCE)
+    };
     vec![
         of_existing("INS-12", "zone, region and type are label values, or empty")
             .clause(FILE, "Instance.zone", "A legal label value, or empty: labels untouched.")

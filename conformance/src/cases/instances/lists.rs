@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use outrigger_api::v1::{Instance, InstanceView, ListInstancesRequest};
 
 use crate::{
-    case::{Capability::InstancesList, Case, Input, must},
+    capability::Capability::InstancesList,
+    case::{Case, must},
     cases::lists::{complete, message_size},
     client::{Client, Listed},
+    needs,
     subject::Subject,
     verdict::{Verdict, expect},
 };
@@ -34,7 +36,7 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(unique(subject))),
         must("INS-31", "a list has the instances that lookups find")
             .of(InstancesList)
-            .needs(Input::ExistingInstance)
+            .needs(needs::EXISTING_INSTANCE)
             .clause(
                 FILE,
                 "ListInstances",

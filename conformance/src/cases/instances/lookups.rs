@@ -9,7 +9,9 @@ use tokio::time::Instant;
 
 use super::{FOREIGN, Query, outcome};
 use crate::{
-    case::{Capability::Instances, Case, Input, info, must},
+    capability::Capability::Instances,
+    case::{Case, info, must},
+    needs,
     subject::Subject,
     verdict::{Verdict, expect, failed},
 };
@@ -20,28 +22,28 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         must("INS-01", "an instance that exists is found by its provider ID")
             .of(Instances)
-            .needs(Input::ExistingInstance)
+            .needs(needs::EXISTING_INSTANCE)
             .clause(FILE, "InstanceResult.found", "The instance exists, running or not.")
             .check(|subject| Box::pin(found_by_provider_id(subject))),
         must("INS-02", "an instance is found by its name when its Node has no provider ID")
             .of(Instances)
-            .needs(Input::ExistingInstance)
+            .needs(needs::EXISTING_INSTANCE)
             .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
             .check(|subject| Box::pin(found_by_name(subject))),
         must("INS-03", "an instance that does not exist is absent and CONFIRMED when no staleness is allowed")
             .of(Instances)
-            .needs(Input::AbsentInstance)
+            .needs(needs::ABSENT_INSTANCE)
             .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "The cloud was asked for this call, with the permission to see every object of that kind, answered in full, and has no such object.")
             .check(|subject| Box::pin(absent_is_confirmed(subject))),
         must("INS-04", "an instance that does not exist is absent when staleness is allowed")
             .of(Instances)
-            .needs(Input::AbsentInstance)
+            .needs(needs::ABSENT_INSTANCE)
             .clause(FILE, "InstanceResult.absent", "The provider looked and there is none.")
             .check(|subject| Box::pin(absent_when_stale(subject))),
         must("INS-05", "while the cloud fails no instance is absent")
             .of(Instances)
-            .needs(Input::CloudSwitch)
-            .needs(Input::ExistingInstance)
+            .needs(needs::CLOUD_SWITCH)
+            .needs(needs::EXISTING_INSTANCE)
             .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "MUST NOT be said out of a cache.")
             .check(|subject| Box::pin(failing_cloud(subject))),
         must("INS-06", "a node with a provider ID of another provider is not_managed")
@@ -50,23 +52,23 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(foreign(subject))),
         must("INS-11", "a stopped instance is found with SHUTDOWN, and not absent")
             .of(Instances)
-            .needs(Input::StoppedInstance)
+            .needs(needs::STOPPED_INSTANCE)
             .clause(FILE, "POWER_STATE_SHUTDOWN", "Stopped, and can be started: the Node gets the shutdown taint and stays.")
             .check(|subject| Box::pin(stopped(subject))),
         must("INS-13", "the age of an absence is not longer than the call where CONFIRMED is said")
             .of(Instances)
-            .needs(Input::AbsentInstance)
+            .needs(needs::ABSENT_INSTANCE)
             .clause("common.proto", "Absent.age", "How long before this answer the cloud was asked; no clock is compared.")
             .check(|subject| Box::pin(age_of_absence(subject))),
         must("INS-17", "a lookup goes by provider ID, though the Node has another instance's name")
             .of(Instances)
-            .needs(Input::TwoExistingInstances)
+            .needs(needs::TWO_EXISTING_INSTANCES)
             .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
             .check(|subject| Box::pin(provider_id_before_name(subject))),
         must("INS-18", "a provider ID that does not exist is not found by the name of its Node")
             .of(Instances)
-            .needs(Input::ExistingInstance)
-            .needs(Input::AbsentInstance)
+            .needs(needs::EXISTING_INSTANCE)
+            .needs(needs::ABSENT_INSTANCE)
             .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
             .check(|subject| Box::pin(absent_id_with_known_name(subject))),
         must("INS-19", "a name that no instance has is absent, and no error")
@@ -75,7 +77,7 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(unknown_name(subject))),
         info("INS-29", "an instance is found by system UUID alone")
             .of(Instances)
-            .needs(Input::ExistingInstance)
+            .needs(needs::EXISTING_INSTANCE)
             .clause("common.proto", "Node.system_uuid", "Clouds without a name for their machines (vSphere, Proxmox) find them by it.")
             .check(|subject| Box::pin(found_by_system_uuid(subject))),
     ]

@@ -8,8 +8,10 @@ use outrigger_api::v1::{
 
 use super::FILE;
 use crate::{
-    case::{Builder, Capability::LoadBalancers, Case, Input, must, should},
+    capability::Capability::LoadBalancers,
+    case::{Builder, Case, must, should},
     client::Client,
+    needs,
     subject::{Subject, answered_or_lost, describe, port},
     verdict::{Verdict, expect},
 };
@@ -33,11 +35,11 @@ pub(super) fn cases() -> Vec<Case> {
             .clause(FILE, "EnsureLoadBalancer", "A change of ports or targets MUST NOT change the addresses: clients know them.")
             .check(|subject| Box::pin(ports(subject))),
         case(must("LBS-21", "a port gets another protocol"))
-            .needs(Input::SecondProtocol)
+            .needs(needs::SECOND_PROTOCOL)
             .clause(FILE, "EnsureLoadBalancer", "Makes the load balancer, or changes it, to what the Service and its targets say.")
             .check(|subject| Box::pin(protocol(subject))),
         case(should("LBS-10", "two IP families lead to an address of each, in the wanted order"))
-            .needs(Input::BothIpFamilies)
+            .needs(needs::BOTH_IP_FAMILIES)
             .clause("common.proto", "Service.ip_families", "spec.ipFamilies in their order: IPv4, IPv6.")
             .check(|subject| Box::pin(dual_stack(subject))),
         case(must("LBS-12", "Delete becomes ABSENT, then Get is; a second Delete is ABSENT"))

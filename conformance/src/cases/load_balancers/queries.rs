@@ -7,12 +7,12 @@ use outrigger_api::v1::{
 
 use super::FILE;
 use crate::{
-    case::{
-        Capability::{LoadBalancers, LoadBalancersList, LoadBalancersPlan},
-        Case, Input, must, should,
-    },
+    call_error::CallError,
+    capability::Capability::{LoadBalancers, LoadBalancersList, LoadBalancersPlan},
+    case::{Case, must, should},
     cases::lists::complete,
-    client::{CallError, Client},
+    client::Client,
+    needs,
     subject::{Subject, describe, port},
     verdict::{Verdict, expect, failed, skipped},
 };
@@ -31,7 +31,7 @@ pub(super) fn cases() -> Vec<Case> {
         should("LBS-27", "Get with targets that are not those of the load balancer is DIFFERS")
             .of(LoadBalancers)
             .mutates()
-            .needs(Input::ExistingInstance)
+            .needs(needs::EXISTING_INSTANCE)
             .clause(FILE, "GetLoadBalancerRequest.targets", "The targets that it should have, to compare.")
             .check(|subject| Box::pin(other_targets(subject))),
         should("LBS-09", "externalTrafficPolicy Local uses healthCheckNodePort")

@@ -8,12 +8,11 @@ use outrigger_api::v1::{
 
 use super::{FILE, NOT_SERVED};
 use crate::{
-    case::{
-        Builder,
-        Capability::{LoadBalancers, LoadBalancersVolatile},
-        Case, Input, must, should,
-    },
-    client::{CallError, Client},
+    call_error::CallError,
+    capability::Capability::{LoadBalancers, LoadBalancersVolatile},
+    case::{Builder, Case, must, should},
+    client::Client,
+    needs,
     subject::{Subject, describe, port},
     verdict::{Stop, Verdict, expect, failed, skipped},
 };
@@ -22,11 +21,11 @@ pub(super) fn cases() -> Vec<Case> {
     let case = |builder: Builder| builder.of(LoadBalancers).mutates();
     vec![
         case(must("LBS-07", "an annotation with a bad value is INVALID_ANNOTATION, and nothing is made"))
-            .needs(Input::RefusedAnnotations)
+            .needs(needs::REFUSED_ANNOTATIONS)
             .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "An annotation of the object, or another field that each cloud reads its own way (spec.loadBalancerIP), has a bad value.")
             .check(|subject| Box::pin(bad_annotation(subject))),
         case(must("LBS-35", "a protocol that the cloud cannot serve is UNSUPPORTED_PROTOCOL, and nothing is made"))
-            .needs(Input::RefusedProtocol)
+            .needs(needs::REFUSED_PROTOCOL)
             .clause("common.proto", "ERROR_REASON_UNSUPPORTED_PROTOCOL", "The cloud cannot serve this protocol or port.")
             .check(|subject| Box::pin(bad_protocol(subject))),
         case(must("LBS-11", "an Ensure of a class that is not served is NOT_MANAGED, and nothing is made"))
@@ -42,15 +41,15 @@ pub(super) fn cases() -> Vec<Case> {
             .clause("provider.proto", "HandshakeResponse.service_annotation_prefixes", "Prefixes of the Service annotations that the provider reads:")
             .check(|subject| Box::pin(foreign_annotation(subject))),
         case(must("LBS-38", "an Ensure that is refused leaves the load balancer that exists"))
-            .needs(Input::RefusedService)
+            .needs(needs::REFUSED_SERVICE)
             .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "Shown on the object; not repeated until the object changes or the provider's process is another one;")
             .check(|subject| Box::pin(refused_change(subject))),
         case(must("LBS-39", "a Delete of a Service that would be refused deletes"))
-            .needs(Input::RefusedService)
+            .needs(needs::REFUSED_SERVICE)
             .clause(FILE, "DeleteLoadBalancerRequest.service", "Its Service as last seen; it may be gone from Kubernetes already.")
             .check(|subject| Box::pin(delete_of_refused(subject))),
         case(should("LBS-45", "an Ensure beyond the room of the account is QUOTA_EXCEEDED, and is READY once there is room"))
-            .needs(Input::LoadBalancerLimit)
+            .needs(needs::LOAD_BALANCER_LIMIT)
             .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "An account or object limit. Concerns this key only.")
             .check(|subject| Box::pin(full_account(subject))),
         must("LBS-40", "a volatile provider gives no address that another Service holds")

@@ -12,7 +12,8 @@ use outrigger_api::{
 
 use super::FILE;
 use crate::{
-    case::{Capability::LoadBalancers, Case, must},
+    capability::Capability::LoadBalancers,
+    case::{Case, must},
     subject::{Subject, describe},
     verdict::{Verdict, expect, skipped},
 };

@@ -10,8 +10,11 @@ use super::{
     refusals::{with_bad_annotations, with_bad_protocol},
 };
 use crate::{
-    case::{Builder, Capability::LoadBalancers, Case, Input, must},
-    client::{CallError, Client},
+    call_error::CallError,
+    capability::Capability::LoadBalancers,
+    case::{Builder, Case, must},
+    client::Client,
+    needs,
     subject::{Subject, describe},
     verdict::{Verdict, expect, failed},
 };
@@ -30,7 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
             "LBS-15",
             "targets are added, removed and replaced, and Get agrees with each set",
         ))
-        .needs(Input::ExistingInstance)
+        .needs(needs::EXISTING_INSTANCE)
         .clause(
             FILE,
             "UpdateLoadBalancerNodesRequest.targets",

@@ -6,11 +6,8 @@ use tokio::time::timeout;
 
 use super::{FILE, held, nodes, not_held, sync};
 use crate::{
-    case::{
-        Builder,
-        Capability::{NodeSets, NodeSetsDeltas},
-        Case, must,
-    },
+    capability::Capability::{NodeSets, NodeSetsDeltas},
+    case::{Builder, Case, must},
     subject::{Subject, commit},
     verdict::{Verdict, expect, failed},
 };

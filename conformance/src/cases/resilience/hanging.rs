@@ -12,8 +12,10 @@ use super::{
     look_up,
 };
 use crate::{
-    case::{Capability, Case, Input, info, must},
+    capability::Capability,
+    case::{Case, info, must},
     client::Client,
+    needs,
     subject::{Subject, port},
     verdict::{Verdict, expect, skipped},
 };
@@ -22,20 +24,20 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         must("RES-25", "handshake and GetStatus are answered while lookups wait for a cloud that hangs")
             .of(Capability::Instances)
-            .needs(Input::HangSwitch)
+            .needs(needs::HANG_SWITCH)
             .clause("provider.proto", "GetStatus", "answered within 100 ms even while the cloud hangs.")
             .check(|subject| Box::pin(status_beside_lookups(subject))),
         must("RES-26", "lookups that were given up while the cloud hung keep no later call waiting")
             .of(Capability::Instances)
-            .needs(Input::HangSwitch)
+            .needs(needs::HANG_SWITCH)
             .clause(FILE, "", "leaves a state from which the next call converges")
             .check(|subject| Box::pin(given_up_lookups(subject))),
         info("RES-27", "an Ensure that was given up while the cloud hung begins no further change once the cloud is back")
             .of(Capability::LoadBalancers)
             .mutates()
-            .needs(Input::TwoExistingInstances)
-            .needs(Input::HangSwitch)
-            .needs(Input::CloudChanges)
+            .needs(needs::TWO_EXISTING_INSTANCES)
+            .needs(needs::HANG_SWITCH)
+            .needs(needs::CLOUD_CHANGES)
             .clause(FILE, "", "After cancel, deadline or loss of the connection a provider MAY start no further cloud change for that call; it lets a running one end,")
             .check(|subject| Box::pin(given_up_ensure(subject))),
     ]

@@ -7,8 +7,10 @@ use outrigger_api::v1::{LoadBalancerDisposition as Disposition, Service};
 use tokio::time::sleep;
 
 use crate::{
-    case::{Builder, Capability::LoadBalancers, Case, Input, must, should},
+    capability::Capability::LoadBalancers,
+    case::{Builder, Case, must, should},
     client::Client,
+    needs,
     subject::{Subject, answered_or_lost, describe},
     verdict::{Verdict, expect, skipped},
 };
@@ -20,11 +22,11 @@ pub(super) fn cases() -> Vec<Case> {
     let case = |builder: Builder| builder.of(LoadBalancers).mutates();
     vec![
         case(must("RES-01", "a provider that is killed in an Ensure converges with the next one"))
-            .needs(Input::Process)
+            .needs(needs::PROCESS)
             .clause(FILE, "", "leaves a state from which the next call converges")
             .check(|subject| Box::pin(killed_in_ensure(subject))),
         case(must("RES-23", "an Ensure after a cancelled one finds what that one made, and nothing changes after its answer"))
-            .needs(Input::CloudChanges)
+            .needs(needs::CLOUD_CHANGES)
             .clause(FILE, "", "the lock is held until the work has ended, also when the call was cancelled.")
             .check(|subject| Box::pin(repeated_after_cancel(subject))),
         case(must("RES-05", "Ensures of twelve Services at once all end"))
@@ -37,7 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
             .clause(FILE, "", DUPLICATES)
             .check(|subject| Box::pin(ensure_and_delete(subject))),
         case(must("RES-18", "a load balancer is there after a restart of the provider, unless it is volatile"))
-            .needs(Input::Process)
+            .needs(needs::PROCESS)
             .clause("provider.proto", "LoadBalancersCapability.volatile", "the cloud is durable, and a restart of the provider leads to no call;")
             .check(|subject| Box::pin(survives_restart(subject))),
         case(should("RES-19", "an Ensure with a deadline of 5 ms leaves a load balancer that the next one completes"))

@@ -11,8 +11,10 @@ use tokio::{
 
 use super::FILE;
 use crate::{
-    case::{Capability, Case, Input, must, should},
+    capability::Capability,
+    case::{Case, must, should},
     client::Client,
+    needs,
     subject::Subject,
     verdict::{Verdict, expect, failed},
 };
@@ -22,29 +24,29 @@ const END: &str = "On SIGTERM a provider SHOULD answer new calls and GetStatus w
 pub(super) fn cases() -> Vec<Case> {
     vec![
         must("RES-14", "a provider that was killed starts over its stale socket")
-            .needs(Input::Process)
+            .needs(needs::PROCESS)
             .clause(FILE, "", "The provider makes the socket and MUST replace one that a dead process left.")
             .check(|subject| Box::pin(stale_socket(subject))),
         must("RES-15", "a new process has a new boot_id")
-            .needs(Input::Process)
+            .needs(needs::PROCESS)
             .clause("provider.proto", "HandshakeResponse.boot_id", "Another value means that caches are gone.")
             .check(|subject| Box::pin(new_boot_id(subject))),
         must("RES-24", "the configuration revision is equal after a restart")
             .of(Capability::LoadBalancers)
-            .needs(Input::Process)
+            .needs(needs::PROCESS)
             .clause("provider.proto", "LoadBalancersCapability.configuration_revision", "Equal over restarts of the same binary and configuration;")
             .check(|subject| Box::pin(same_revision(subject))),
         should("RES-10", "SIGTERM ends the provider within 30 s with code 0, and removes its socket")
-            .needs(Input::Process)
+            .needs(needs::PROCESS)
             .clause(FILE, "", END)
             .check(|subject| Box::pin(terminated(subject))),
         should("RES-21", "after SIGTERM new calls are SHUTTING_DOWN, or the connection is closed; one that runs is answered")
             .of(Capability::NodeSets)
-            .needs(Input::Process)
+            .needs(needs::PROCESS)
             .clause(FILE, "", END)
             .check(|subject| Box::pin(drained(subject))),
         must("RES-22", "a second process at the socket of the first ends with an error, and the first serves on")
-            .needs(Input::Process)
+            .needs(needs::PROCESS)
             .clause(FILE, "", "It MUST NOT take the socket of a process that serves: the second one ends with an error.")
             .check(|subject| Box::pin(second_process(subject))),
     ]

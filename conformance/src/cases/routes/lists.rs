@@ -6,8 +6,10 @@ use outrigger_api::v1::ListRoutesRequest;
 
 use super::{FILE, changing, listed, routed};
 use crate::{
-    case::{Capability::Routes, Case, Input, must, should},
+    capability::Capability::Routes,
+    case::{Case, must, should},
     cases::lists::{complete, message_size},
+    needs,
     subject::{Change, Subject, routes_to},
     verdict::{Verdict, expect, skipped},
 };
@@ -38,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
             "RTE-17",
             "a route that leads nowhere is listed with blackhole, and no other",
         ))
-        .needs(Input::Blackhole)
+        .needs(needs::BLACKHOLE)
         .clause(
             FILE,
             "Route.blackhole",
@@ -68,7 +70,7 @@ pub(super) fn cases() -> Vec<Case> {
             "RTE-13",
             "while the cloud fails, a list is an error or has every route",
         ))
-        .needs(Input::CloudSwitch)
+        .needs(needs::CLOUD_SWITCH)
         .clause(
             FILE,
             "ListRoutesResponse.complete",

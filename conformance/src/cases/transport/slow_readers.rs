@@ -10,8 +10,9 @@ use outrigger_api::{
 use tokio::sync::watch;
 
 use crate::{
-    case::Capability::{self, InstancesList, LoadBalancersList, Routes},
-    client::{CallError, Client},
+    call_error::CallError,
+    capability::Capability::{self, InstancesList, LoadBalancersList, Routes},
+    client::Client,
     connection::Manner,
     subject::Subject,
     verdict::{Verdict, expect, failed, skipped},

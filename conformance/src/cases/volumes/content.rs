@@ -6,9 +6,11 @@ use outrigger_api::v1::{VolumeNodeTerm, VolumeTopology};
 
 use super::{FILE, found, look_up};
 use crate::{
-    case::{Capability::Volumes, Case, Input, must},
+    capability::Capability::Volumes,
+    case::{Case, must},
     client::Client,
     labels::{is_kubernetes, is_label_key, is_label_value, is_of_domain},
+    needs,
     subject::Subject,
     verdict::{Verdict, expect},
 };
@@ -22,7 +24,7 @@ const TOPOLOGY: [&str; 4] = [
 ];
 
 pub(super) fn cases() -> Vec<Case> {
-    let of_existing = |id, title| must(id, title).of(Volumes).needs(Input::ExistingVolume);
+    let of_existing = |id, title| must(id, title).of(Volumes).needs(needs::EXISTING_VOLUME);
     vec![
         of_existing(
             "VOL-01",

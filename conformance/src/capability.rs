@@ -1,0 +1,89 @@
+//! The parts of the contract that a provider may declare.
+
+use clap::ValueEnum as _;
+use outrigger_api::{METHODS, Method, v1::HandshakeResponse};
+
+/// A part of the contract that a provider declares at handshake.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, serde::Serialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Capability {
+    /// The transport and `ProviderService`: every provider.
+    Core,
+    /// `Capabilities.instances`.
+    Instances,
+    /// `InstancesCapability.list`.
+    InstancesList,
+    /// `Capabilities.load_balancers`.
+    LoadBalancers,
+    /// `LoadBalancersCapability.list`.
+    LoadBalancersList,
+    /// `LoadBalancersCapability.plan`.
+    LoadBalancersPlan,
+    /// `LoadBalancersCapability.volatile`.
+    LoadBalancersVolatile,
+    /// `Capabilities.node_sets`.
+    NodeSets,
+    /// `NodeSetsCapability.deltas`.
+    NodeSetsDeltas,
+    /// `Capabilities.routes`.
+    Routes,
+    /// `Capabilities.volumes`.
+    Volumes,
+}
+
+impl Capability {
+    /// The part that a method belongs to.
+    pub fn of(method: &Method) -> Self {
+        let mut all = Self::value_variants().iter().copied();
+        let is_of = |one: &Self| one.declared_by() == method.declared_by;
+        all.find(is_of).unwrap_or(Self::Core)
+    }
+
+    /// Whether a run of this capability alone has the cases of `other`.
+    pub const fn includes(self, other: Self) -> bool {
+        let of_load_balancers = matches!(
+            other,
+            Self::LoadBalancersList | Self::LoadBalancersPlan | Self::LoadBalancersVolatile
+        );
+        self as u8 == other as u8
+            || matches!(
+                (self, other),
+                (Self::Instances, Self::InstancesList) | (Self::NodeSets, Self::NodeSetsDeltas)
+            )
+            || matches!(self, Self::LoadBalancers) && of_load_balancers
+    }
+
+    /// The field of the handshake that declares it, as the table of methods names it.
+    pub const fn declared_by(self) -> &'static str {
+        match self {
+            Self::Core => "every provider",
+            Self::Instances => "Capabilities.instances",
+            Self::InstancesList => "InstancesCapability.list",
+            Self::LoadBalancers => "Capabilities.load_balancers",
+            Self::LoadBalancersList => "LoadBalancersCapability.list",
+            Self::LoadBalancersPlan => "LoadBalancersCapability.plan",
+            Self::LoadBalancersVolatile => "LoadBalancersCapability.volatile",
+            Self::NodeSets => "Capabilities.node_sets",
+            Self::NodeSetsDeltas => "NodeSetsCapability.deltas",
+            Self::Routes => "Capabilities.routes",
+            Self::Volumes => "Capabilities.volumes",
+        }
+    }
+
+    /// Whether a handshake declares it.
+    pub fn is_declared(self, handshake: &HandshakeResponse) -> bool {
+        let declared = handshake.capabilities.clone().unwrap_or_default();
+        match self {
+            Self::Core => true,
+            Self::LoadBalancersVolatile => declared.load_balancers.is_some_and(|one| one.volatile),
+            Self::NodeSetsDeltas => declared.node_sets.is_some_and(|one| one.deltas),
+            _ => {
+                let is_of = |method: &&Method| method.declared_by == self.declared_by();
+                let method = METHODS.iter().find(is_of);
+                method.is_some_and(|method| (method.is_declared)(&declared))
+            }
+        }
+    }
+}
