@@ -8,8 +8,8 @@ mod cancelled;
 mod cloud;
 mod defective;
 mod errors;
-mod exchange;
 mod handshake;
+mod hook;
 mod instances;
 mod listening;
 mod load_balancers;
@@ -25,6 +25,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use axum::middleware::from_fn_with_state;
 use futures::Stream;
 use futures::future::{FutureExt as _, ready};
 use outrigger_api::v1::{CallContext, ErrorReason};
@@ -33,14 +34,12 @@ use outrigger_provider_sdk::Server;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
-use tower::layer::layer_fn;
 
 pub use listening::{Guarded, Peer};
 
+use crate::exchange::{Answer, Call};
 use crate::faults::{BadAnswer, InjectedError, Method};
-use crate::wire::{Answer, Call};
-use defective::Defective;
-use exchange::{Around, Next, On};
+use hook::{Around, Next, On};
 use listening::Listening;
 
 /// Environment variable that names the defect of `serve`.
@@ -123,8 +122,7 @@ impl Defect {
         let defect = Arc::clone(self);
         server.wrap(move |mut routes| {
             let router = routes.axum_router_mut();
-            let layer = layer_fn(move |inner| Defective::new(inner, Arc::clone(&defect)));
-            *router = std::mem::take(router).layer(layer);
+            *router = std::mem::take(router).layer(from_fn_with_state(defect, defective::serve));
             routes
         })
     }

@@ -1,11 +1,9 @@
 //! The machines of the fake cloud.
 
 mod address;
-mod effects;
 mod inventory;
 mod lookup;
 mod pod_cidrs;
-mod serve;
 mod spec;
 mod syntax;
 
@@ -24,7 +22,6 @@ pub use inventory::{Inventory, Refused};
 pub use lookup::{Asked, Found, Key};
 pub(crate) use lookup::{Rules, is_visible};
 pub use pod_cidrs::PodCidrRange;
-pub(crate) use serve::{from_sdk, to_sdk};
 pub(crate) use spec::mixed;
 pub use spec::{InstanceSpec, Placement};
 pub use syntax::{BadText, InstanceId, LabelKey, LabelValue, NodeName, ProviderName};

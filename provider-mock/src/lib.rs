@@ -1,7 +1,7 @@
 //! A whole fake cloud behind Outrigger's contract, to play with and to test against.
 //!
 //! ```text
-//!   controller ── gRPC ──► Faulty ──────► MockProvider ──► Cloud: instances, load balancers, routes,
+//!   controller ── gRPC ──► faulty ──────► MockProvider ──► Cloud: instances, load balancers, routes,
 //!                          errors, hangs,  a correct         ▲      what a call costs
 //!                          bad answers     provider          │ create, stop, delete, faults, counters
 //!   provider-mock ctl ── HTTP and JSON ──► control ──────────┘
@@ -27,8 +27,9 @@ pub mod routes;
 pub mod state;
 pub mod volumes;
 
+mod exchange;
+mod faulty;
 mod provider;
-mod wire;
 
 pub use cloud::{Cloud, CloudConfig};
 pub use provider::{

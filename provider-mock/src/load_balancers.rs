@@ -1,9 +1,7 @@
 //! The load balancers of the fake cloud.
 
 mod addresses;
-mod effects;
 mod inventory;
-mod serve;
 mod wanted;
 
 use std::fmt;
@@ -19,9 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice;
 
-pub(crate) use effects::declare as declare_effects;
 pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
-pub(crate) use wanted::ANNOTATION_PREFIX;
+pub(crate) use wanted::{ANNOTATION_PREFIX, targets};
 pub use wanted::{Family, Wanted};
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The route table of the fake cloud.
 
-mod effects;
-mod serve;
 mod table;
 
 use std::net::IpAddr;

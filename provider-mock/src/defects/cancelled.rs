@@ -2,7 +2,7 @@
 
 use tonic::Status;
 
-use crate::wire::Answer;
+use crate::exchange::Answer;
 
 /// Serves a call, also when its caller goes away.
 #[expect(

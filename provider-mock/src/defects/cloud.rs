@@ -6,9 +6,9 @@ use outrigger_api::v1::{
 };
 use tonic::{Code, Status};
 
-use super::exchange::{Next, On};
+use super::hook::{Next, On};
 use super::{Defect, refusal};
-use crate::wire::{Answer, Call};
+use crate::exchange::{Answer, Call};
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![

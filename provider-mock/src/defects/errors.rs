@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use prost::Message as _;
 use tonic::{Code, Status};
 
-use super::exchange::On;
+use super::hook::On;
 use super::{Defect, item};
 use crate::faults::InjectedError;
 

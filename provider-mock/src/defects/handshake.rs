@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::exchange::On;
+use super::hook::On;
 use super::{Defect, refusal};
-use crate::wire::{Answer, Call};
+use crate::exchange::{Answer, Call};
 
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![

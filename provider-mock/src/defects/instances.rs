@@ -8,9 +8,9 @@ use outrigger_api::v1::{
     PowerState, instance_result::Outcome,
 };
 
-use super::exchange::Next;
+use super::hook::Next;
 use super::{Defect, item};
-use crate::wire::{Answer, Call};
+use crate::exchange::{Answer, Call};
 
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![

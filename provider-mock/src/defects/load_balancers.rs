@@ -13,8 +13,8 @@ use outrigger_api::v1::{
 };
 
 use super::Defect;
-use super::exchange::{Next, context_of};
-use crate::wire::Call;
+use super::hook::{Next, context_of};
+use crate::exchange::Call;
 
 pub(super) fn defects() -> Vec<Defect> {
     let areas = [

@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 use tonic::Status;
 
 use super::cancelled::to_the_end;
-use super::exchange::Next;
+use super::hook::Next;
 use super::{Defect, reason, refusal};
-use crate::wire::{Answer, Call};
+use crate::exchange::{Answer, Call};
 use upload::Upload;
 
 /// Serves another upload than the one that came.

@@ -23,7 +23,7 @@ use tonic::Status;
 use super::cancelled::Cancelled;
 use super::load_balancers::{delete, key_of, service_of};
 use super::{Defect, refusal};
-use crate::wire::Answer;
+use crate::exchange::Answer;
 
 /// How long a cloud may take, so that calls meet.
 const A_WHILE: Duration = Duration::from_millis(20);

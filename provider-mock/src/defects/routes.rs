@@ -13,10 +13,10 @@ use outrigger_api::v1::{
 };
 use parking_lot::Mutex;
 
-use super::exchange::{Next, context_of};
 use super::handshake::of_the_handshake;
+use super::hook::{Next, context_of};
 use super::{Defect, item};
-use crate::wire::{Answer, Call};
+use crate::exchange::{Answer, Call};
 
 /// Beginning of a name that no Delete knows.
 const OPERATION: &str = "operation-";

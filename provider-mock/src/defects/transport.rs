@@ -11,10 +11,10 @@ use tokio::time::sleep;
 use tonic::Status;
 
 use super::cancelled::Cancelled;
-use super::exchange::On;
+use super::hook::On;
 use super::listening::Listening;
 use super::{Defect, refusal};
-use crate::wire::Answer;
+use crate::exchange::Answer;
 
 /// How long a heartbeat of a slow provider takes: less than the contract allows.
 const A_MOMENT: Duration = Duration::from_millis(20);

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{Asked, Budget, Effect, Fault, InjectedError, Method};
-use crate::wire::Answer;
+use crate::exchange::Answer;
 
 /// Faults that are set, and those who wait because of one.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use prost::Message;
 use super::about::Named;
 use super::spoil::{Outcome, Spoil};
 use super::{About, BadAnswer as Bad, Method};
-use crate::wire::Answer;
+use crate::exchange::Answer;
 
 /// Of an answer about instances.
 const INSTANCES: &[Bad] = &[

@@ -7,8 +7,8 @@ use outrigger_api::v1::{
 use tonic::Status;
 
 use crate::defects::Defect;
-use crate::defects::exchange::On;
-use crate::wire::Answer;
+use crate::defects::hook::On;
+use crate::exchange::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
     let declares = |name, sentence, cases, change: fn(&mut HandshakeResponse)| {

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 
 use super::delete;
 use crate::defects::Defect;
-use crate::defects::exchange::context_of;
 use crate::defects::handshake::of_the_handshake;
+use crate::defects::hook::context_of;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::{key_of, seen, service_of};
 use crate::defects::cancelled::Cancelled;
 use crate::defects::{Defect, refusal};
-use crate::wire::Answer;
+use crate::exchange::Answer;
 
 /// How long a cloud may take, so that calls meet.
 const A_WHILE: Duration = Duration::from_millis(20);

@@ -12,9 +12,9 @@ use outrigger_api::v1::{
 use parking_lot::Mutex;
 
 use super::{delete, key_of, service_of};
-use crate::defects::exchange::context_of;
+use crate::defects::hook::context_of;
 use crate::defects::{Defect, refusal};
-use crate::wire::Answer;
+use crate::exchange::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![

@@ -8,8 +8,8 @@ use outrigger_api::v1::{
 
 use super::{delete, service_of};
 use crate::defects::{Defect, reason, refusal};
+use crate::exchange::Answer;
 use crate::load_balancers::ANNOTATION_PREFIX;
-use crate::wire::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![

@@ -9,9 +9,9 @@ use outrigger_api::v1::{
 };
 
 use super::{seen, service_of};
-use crate::defects::exchange::Next;
+use crate::defects::hook::Next;
 use crate::defects::{Defect, item, refusal};
-use crate::wire::{Answer, Call};
+use crate::exchange::{Answer, Call};
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![

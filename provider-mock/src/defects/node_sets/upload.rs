@@ -5,7 +5,7 @@ use outrigger_api::v1::{
 };
 use prost::Message as _;
 
-use crate::wire::Call;
+use crate::exchange::Call;
 
 /// The parts of an upload.
 #[derive(Clone, Default)]

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use super::Defect;
 use crate::defects::cancelled::to_the_end;
-use crate::defects::exchange::On;
+use crate::defects::hook::On;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![few_threads(), kept_threads()]

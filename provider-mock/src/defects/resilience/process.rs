@@ -14,11 +14,11 @@ use tokio::time::sleep;
 use tonic::Code;
 
 use crate::defects::cancelled::Cancelled;
-use crate::defects::exchange::On;
+use crate::defects::hook::On;
 use crate::defects::listening::{End, Listening};
 use crate::defects::load_balancers::key_of;
 use crate::defects::{Defect, refusal};
-use crate::wire::Answer;
+use crate::exchange::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![

@@ -5,10 +5,10 @@ use outrigger_api::v1::{ListRoutesRequest, ListRoutesResponse};
 use tonic::Code;
 
 use crate::defects::Defect;
-use crate::defects::exchange::On;
 use crate::defects::handshake::of_the_handshake;
+use crate::defects::hook::On;
+use crate::exchange::Answer;
 use crate::faults::BadAnswer;
-use crate::wire::Answer;
 
 /// Without a list that can be read no case about routes passes.
 const EACH: &[&str] = &[

@@ -3,12 +3,13 @@
 use outrigger_provider_sdk as sdk;
 use outrigger_provider_sdk::{Context, Error, RouteChange, RouteSink, Routes, RoutesCapability};
 
-use super::{Route, RouteRefused, RouteTarget, WantedRoute, effects};
+use super::instances::{from_sdk, to_sdk};
+use super::{MockProvider, cluster_of, effects, rate_limited};
 use crate::cidr::Cidr;
 use crate::cloud::RouteError;
-use crate::instances::{from_sdk, to_sdk};
 use crate::journal::{Event, RouteChangeKind, RouteEvent};
-use crate::provider::{ListedTarget, MockProvider, Respelled, ServedRoutes, cluster_of};
+use crate::provider::{ListedTarget, Respelled, ServedRoutes};
+use crate::routes::{Route, RouteRefused, RouteTarget, WantedRoute};
 
 impl Routes for MockProvider {
     fn capability(&self) -> RoutesCapability {
@@ -53,11 +54,13 @@ impl Routes for MockProvider {
         match made {
             Ok(made) => {
                 let listed = (!served.bare_results).then(|| served.listed(&made));
-                let effects = served.effects.then(|| effects::of(&made));
+                let effects = served.effects.then(|| effects::of_route(&made));
                 Ok(RouteChange::created(listed).with_effects(effects))
             }
             Err(error) => {
-                let effects = served.effects.then(|| effects::of_refused(error.message()));
+                let effects = served
+                    .effects
+                    .then(|| effects::of_refused_route(error.message()));
                 Err(error.with_effects(effects))
             }
         }
@@ -72,7 +75,7 @@ impl Routes for MockProvider {
         let deleted = cloud.delete_route(&unwanted, served.whole_table).await;
         let deleted = deleted.map_err(failed);
         self.end(change, &deleted);
-        let effects = served.effects.then(effects::of_none);
+        let effects = served.effects.then(effects::of_deleted_route);
         deleted.map(|()| RouteChange::deleted().with_effects(effects))
     }
 }
@@ -182,7 +185,7 @@ fn target_of(route: &sdk::Route) -> RouteTarget {
 
 fn failed(error: RouteError) -> Error {
     match error {
-        RouteError::RateLimited(limited) => Error::rate_limited(limited.retry_after),
+        RouteError::RateLimited(limited) => rate_limited(limited),
         RouteError::Refused(refused) => {
             let text = refused.to_string();
             match refused {

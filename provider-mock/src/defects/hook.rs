@@ -9,8 +9,8 @@ use outrigger_api::{METHODS, MethodRequest};
 use prost::Message;
 
 use super::listening::Peer;
+use crate::exchange::{Answer, Call};
 use crate::faults::Method;
-use crate::wire::{Answer, Call};
 
 /// The work of a mistake on a call.
 pub(super) type Around = Arc<dyn Fn(Call, Next) -> BoxFuture<'static, Answer> + Send + Sync>;

@@ -11,10 +11,12 @@ use outrigger_provider_sdk::{
     Targets, Updated,
 };
 
-use super::wanted::{ANNOTATION_PREFIX, targets as kept};
-use super::{AddressMode, LoadBalancer, LoadBalancerRefused, Target, Wanted, effects};
+use super::{MockProvider, cluster_of, effects, rate_limited};
 use crate::cloud::{Cloud, Deletion, LoadBalancerError};
-use crate::provider::{MockProvider, cluster_of};
+use crate::load_balancers::{
+    ANNOTATION_PREFIX, AddressMode, LoadBalancer, LoadBalancerRefused, Target, Wanted,
+    targets as kept,
+};
 
 impl LoadBalancers for MockProvider {
     fn capability(&self) -> LoadBalancersCapability {
@@ -111,7 +113,7 @@ impl LoadBalancers for MockProvider {
             return Ok(Answer::from(answer).because("Provisioning", text));
         }
         let effects = self.has_effects();
-        let effects = effects.then(|| effects::of(&load_balancer, made));
+        let effects = effects.then(|| effects::of_load_balancer(&load_balancer, made));
         Ok(Answer::from(Ensured::Ready(seen)).with_effects(effects))
     }
 
@@ -158,7 +160,7 @@ impl LoadBalancers for MockProvider {
         };
         Ok(match deleted {
             Deletion::Gone => {
-                let effects = self.has_effects().then(effects::of_none);
+                let effects = self.has_effects().then(effects::of_deleted_load_balancer);
                 Answer::from(Deleted::Absent).with_effects(effects)
             }
             Deletion::Protected => {
@@ -314,7 +316,7 @@ fn until(time: Option<Timestamp>, now: Timestamp) -> Duration {
 
 fn failed(error: LoadBalancerError) -> Error {
     match error {
-        LoadBalancerError::RateLimited(limited) => Error::rate_limited(limited.retry_after),
+        LoadBalancerError::RateLimited(limited) => rate_limited(limited),
         LoadBalancerError::Refused(refused) => {
             let text = refused.to_string();
             match refused {

@@ -9,8 +9,8 @@ use prost::Message as _;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
-use super::answer::messages;
 use crate::cloud::Cloud;
+use crate::exchange::messages;
 use crate::faults::{self, Asked, Method};
 use crate::journal::Event;
 

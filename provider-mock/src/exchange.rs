@@ -1,7 +1,11 @@
-//! A whole answer, and gRPC messages inside an HTTP body.
+//! A gRPC call and its answer as whole messages, read from an HTTP body and written into one.
 
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
 use futures::StreamExt as _;
-use http::{HeaderMap, HeaderValue, Response, header};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame};
 use outrigger_api::BatchRequest;
@@ -10,7 +14,6 @@ use tokio::sync::OwnedMutexGuard;
 #[cfg(feature = "defects")]
 use tonic::Code;
 use tonic::Status;
-use tonic::body::Body;
 
 /// Flag and length before each message.
 const PREFIX: usize = 5;
@@ -38,7 +41,7 @@ pub(crate) fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Messages as a body has them.
-pub(crate) fn framed<'a>(messages: impl IntoIterator<Item = &'a Vec<u8>>) -> Bytes {
+fn framed<'a>(messages: impl IntoIterator<Item = &'a Vec<u8>>) -> Bytes {
     let mut bytes = Vec::new();
     for message in messages {
         bytes.push(0);
@@ -48,25 +51,54 @@ pub(crate) fn framed<'a>(messages: impl IntoIterator<Item = &'a Vec<u8>>) -> Byt
     bytes.into()
 }
 
+/// A whole call: its head and its messages.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) head: Parts,
+    /// Where the call was cancelled, those that came before.
+    pub(crate) messages: Vec<Vec<u8>>,
+}
+
+impl Call {
+    pub(crate) async fn read(request: Request) -> Self {
+        let (head, mut body) = request.into_parts();
+        let mut bytes = Vec::new();
+        while let Some(Ok(frame)) = body.frame().await {
+            bytes.extend(frame.data_ref().into_iter().flatten());
+        }
+        let messages = messages(&bytes).map(<[u8]>::to_vec).collect();
+        Self { head, messages }
+    }
+
+    pub(crate) fn into_request(self) -> Request {
+        Request::from_parts(self.head, framed(&self.messages).into())
+    }
+
+    /// The bytes of its first message.
+    pub(crate) fn first(&self) -> &[u8] {
+        self.messages.first().map_or(&[], Vec::as_slice)
+    }
+}
+
 /// A whole answer: its messages, and the trailers that carry the status.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     messages: Vec<Vec<u8>>,
     trailers: HeaderMap,
-    /// Until it is sent.
+    /// A lock that is held until the answer is sent.
     held: Option<OwnedMutexGuard<()>>,
 }
 
 impl Answer {
     /// Reads a response to its end, an error that came without a body included.
-    pub(crate) async fn of(response: Response<Body>) -> Self {
+    pub(crate) async fn of(response: Response) -> Self {
         let (head, body) = response.into_parts();
         if head.headers.contains_key(Status::GRPC_STATUS) {
             return Self::with(Vec::new(), head.headers);
         }
         let collected = match body.collect().await {
             Ok(collected) => collected,
-            Err(status) => return Self::failed(status),
+            Err(error) => return Self::failed(Status::from_error(error.into_inner())),
         };
         let trailers = collected.trailers().cloned().unwrap_or_default();
         let bytes = collected.to_bytes();
@@ -141,7 +173,7 @@ impl Answer {
     }
 
     /// The response again.
-    pub(crate) fn into_response(self) -> Response<Body> {
+    pub(crate) fn into_response(self) -> Response {
         let piece = if self.held.is_some() {
             PIECE
         } else {

@@ -7,12 +7,12 @@ use futures::stream::{self, StreamExt as _};
 use outrigger_provider_sdk as sdk;
 use outrigger_provider_sdk::{Context, Error, Instances, Lookup, Lookups, Node, Query};
 
-use super::{
-    Address, AddressType, Asked, Found, Instance, InstanceId, Key, NodeName, Power, effects,
-};
+use super::{MockProvider, PROVIDED_NODE_IP, effects, rate_limited};
 use crate::choice;
 use crate::cloud::{Cloud, Preference, RateLimited};
-use crate::provider::{MockProvider, PROVIDED_NODE_IP};
+use crate::instances::{
+    Address, AddressType, Asked, Found, Instance, InstanceId, Key, NodeName, Power,
+};
 
 impl Instances for MockProvider {
     fn capability(&self) -> sdk::InstancesCapability {
@@ -130,19 +130,12 @@ async fn look_up(
     let answered = cloud.look_up(&asked).await.map(|found| {
         let found = found.iter();
         let lookup = |found| {
-            let effects = has_effects.then(|| effects_of(found));
+            let effects = has_effects.then(|| effects::of_lookup(found));
             Ok(lookup(cloud, found, query).with_effects(effects))
         };
         found.map(lookup).collect()
     });
     (names, answered)
-}
-
-fn effects_of(found: &Found) -> sdk::Effects {
-    match found {
-        Found::Instance(instance) => effects::of(instance),
-        Found::Absent | Found::NotVisibleYet => effects::of_none(),
-    }
 }
 
 fn lookup(cloud: &Cloud, found: &Found, query: &Query) -> Lookup {
@@ -174,7 +167,7 @@ fn answer(cloud: &Cloud, instance: &Instance) -> sdk::Instance {
         })
 }
 
-pub(crate) fn to_sdk(address: &Address) -> sdk::Address {
+pub(super) fn to_sdk(address: &Address) -> sdk::Address {
     let text = || address.as_str().to_owned();
     let ip = address.as_str().parse::<IpAddr>();
     match (address.kind(), ip) {
@@ -191,7 +184,7 @@ pub(crate) fn to_sdk(address: &Address) -> sdk::Address {
 }
 
 /// None: of a type that the mock does not know, or no address of its type.
-pub(crate) fn from_sdk(address: &sdk::Address) -> Option<Address> {
+pub(super) fn from_sdk(address: &sdk::Address) -> Option<Address> {
     match address {
         sdk::Address::InternalIp(ip) => Some(Address::internal(*ip)),
         sdk::Address::ExternalIp(ip) => Address::new(AddressType::ExternalIp, &ip.to_string()).ok(),
@@ -255,8 +248,4 @@ fn provided_ips(node: &Node) -> Vec<IpAddr> {
         }
     }
     ips
-}
-
-fn rate_limited(limited: RateLimited) -> Error {
-    Error::rate_limited(limited.retry_after)
 }
