@@ -3,10 +3,11 @@
 //! HTTP/1.1 and JSON over a Unix socket, so that `curl --unix-socket` works as well as
 //! `provider-mock ctl`.
 
-mod answer;
 mod client;
 mod load_balancers;
 mod messages;
+pub mod operations;
+mod refusal;
 mod routes;
 mod server;
 mod volumes;
@@ -19,6 +20,7 @@ pub use messages::{
     ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
     Listed, NewQuota, Status, Targets,
 };
+pub use operations::Operation;
 pub use routes::{EditRoutes, NewRoute, ShownRoutes};
 pub use server::{About, serve};
 pub use volumes::ShownVolumes;

@@ -13,7 +13,13 @@ use std::{
 };
 
 use outrigger_provider_mock::{
-    control::{Client, InjectFault, Targets},
+    control::{
+        Client, InjectFault, Targets,
+        operations::{
+            CLEAR_FAULTS, COUNTERS, CREATE_INSTANCE, DELETE_INSTANCES, INSTANCES, SET_FAULT,
+            START_INSTANCES, STATUS, STOP_INSTANCES,
+        },
+    },
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
     instances::{Instance, InstanceSpec},
 };
@@ -69,7 +75,7 @@ impl Mock {
             .unwrap();
         self.child = Some(child);
         until("the mock serves", async || {
-            let status = self.control.status().await;
+            let status = self.control.ask(STATUS, &()).await;
             status.map(drop).map_err(|error| error.to_string())
         })
         .await;
@@ -93,26 +99,32 @@ impl Mock {
     }
 
     pub(crate) async fn create(&self, spec: InstanceSpec) -> Instance {
-        let made = self.control.create(&spec).await.unwrap();
+        let made = self.control.ask(CREATE_INSTANCE, &spec).await.unwrap();
         made.changed.into_iter().next().unwrap()
     }
 
     pub(crate) async fn delete(&self, name: &str) {
-        self.control.delete(&only(name)).await.unwrap();
+        self.control
+            .ask(DELETE_INSTANCES, &only(name))
+            .await
+            .unwrap();
     }
 
     /// Stops an instance; it can be started again.
     pub(crate) async fn stop(&self, name: &str) {
-        self.control.stop(&only(name)).await.unwrap();
+        self.control.ask(STOP_INSTANCES, &only(name)).await.unwrap();
     }
 
     pub(crate) async fn start_instance(&self, name: &str) {
-        self.control.start(&only(name)).await.unwrap();
+        self.control
+            .ask(START_INSTANCES, &only(name))
+            .await
+            .unwrap();
     }
 
     pub(crate) async fn inject(&self, fault: Fault) {
         let fault = InjectFault { fault, add: true };
-        self.control.inject(&fault).await.unwrap();
+        self.control.ask(SET_FAULT, &fault).await.unwrap();
     }
 
     /// The result for one node is an error.
@@ -128,24 +140,24 @@ impl Mock {
     }
 
     pub(crate) async fn clear(&self) {
-        self.control.clear().await.unwrap();
+        self.control.ask(CLEAR_FAULTS, &()).await.unwrap();
     }
 
     /// How many faults are set and not used up.
     pub(crate) async fn faults(&self) -> usize {
-        self.control.status().await.unwrap().faults.len()
+        self.control.ask(STATUS, &()).await.unwrap().faults.len()
     }
 
     /// How many nodes were asked about so far, each time counted.
     pub(crate) async fn asked(&self) -> u64 {
-        let counts = self.control.counters(false).await.unwrap();
+        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
         let asked = counts.items.get("BatchGetInstances");
         asked.copied().unwrap_or_default()
     }
 
     /// How many lookups were answered with `code`.
     pub(crate) async fn lookups(&self, code: &str) -> u64 {
-        let counts = self.control.counters(false).await.unwrap();
+        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
         counts.calls("BatchGetInstances", code)
     }
 
@@ -164,7 +176,7 @@ impl Mock {
 
     /// The provider id of the instance of that name.
     pub(crate) async fn provider_id(&self, name: &str) -> String {
-        let listed = self.control.list().await.unwrap();
+        let listed = self.control.ask(INSTANCES, &()).await.unwrap();
         let mut instances = listed.instances.iter();
         let instance = instances.find(|instance| instance.name.as_str() == name);
         format!("{}://{}", listed.provider_name, instance.unwrap().id)

@@ -1,15 +1,14 @@
 //! `provider-mock ctl`.
 
 mod fault;
-mod load_balancers;
-mod routes;
-mod volumes;
+mod resources;
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use outrigger_provider_mock::cidr::Cidr;
 use outrigger_provider_mock::cloud::Jitter;
+use outrigger_provider_mock::control::operations as on;
 use outrigger_provider_mock::control::{
     ChangeCost, Client, CloseConnections, InjectFault, NewQuota, Targets,
 };
@@ -20,12 +19,10 @@ use outrigger_provider_mock::instances::{
 };
 
 use super::SocketArgs;
-use super::show::{Output, Shown};
+use super::show::{Output, Shown, Text, changed, cost, listed, sentence};
 use super::values::label;
 use fault::{AnswersArgs, ErrorsArgs, HangArgs, WhereArgs};
-use load_balancers::LoadBalancerAction;
-use routes::RouteAction;
-use volumes::VolumeAction;
+use resources::{LoadBalancerAction, RouteAction, VolumeAction};
 
 #[derive(Debug, Args)]
 pub(crate) struct CtlCommand {
@@ -181,11 +178,18 @@ pub(crate) async fn run(args: CtlCommand) -> anyhow::Result<()> {
 }
 
 async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
-    Ok(match action {
-        Action::List => Shown::Listed(client.list().await?),
-        Action::Create(args) => Shown::changed("created", client.create(&args.into_spec()).await?),
-        Action::Stop(targets) => Shown::changed("stopped", client.stop(&targets).await?),
-        Action::Start(targets) => Shown::changed("started", client.start(&targets).await?),
+    match action {
+        Action::List => listed(&client.ask(on::INSTANCES, &()).await?),
+        Action::Create(args) => {
+            let created = client.ask(on::CREATE_INSTANCE, &args.into_spec()).await?;
+            changed("created", &created)
+        }
+        Action::Stop(targets) => {
+            changed("stopped", &client.ask(on::STOP_INSTANCES, &targets).await?)
+        }
+        Action::Start(targets) => {
+            changed("started", &client.ask(on::START_INSTANCES, &targets).await?)
+        }
         Action::Delete {
             targets,
             terminating,
@@ -199,44 +203,65 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
                 terminating,
                 ..targets
             };
-            Shown::changed(done, client.delete(&targets).await?)
+            changed(done, &client.ask(on::DELETE_INSTANCES, &targets).await?)
         }
-        Action::LoadBalancers(action) => load_balancers::ask(client, action).await?,
-        Action::Routes(action) => routes::ask(client, action).await?,
-        Action::Volumes(action) => volumes::ask(client, action).await?,
+        Action::LoadBalancers(action) => action.run(client).await,
+        Action::Routes(action) => action.run(client).await,
+        Action::Volumes(action) => action.run(client).await,
         Action::Set(SetAction::Latency { latency, jitter }) => {
-            let jitter = jitter.map(|jitter| jitter.to_string());
             let change = ChangeCost {
                 latency: Some(latency),
-                jitter,
+                jitter: jitter.map(|jitter| jitter.to_string()),
                 rate_limit: None,
             };
-            client.change_cost(&change).await?;
-            Shown::Cost(client.status().await?)
+            change_cost(client, &change).await
         }
         Action::Set(SetAction::RateLimit { qps, burst }) => {
-            let rate_limit = Some(NewQuota { qps, burst });
-            client
-                .change_cost(&ChangeCost {
-                    rate_limit,
-                    ..ChangeCost::default()
-                })
-                .await?;
-            Shown::Cost(client.status().await?)
+            let change = ChangeCost {
+                rate_limit: Some(NewQuota { qps, burst }),
+                ..ChangeCost::default()
+            };
+            change_cost(client, &change).await
         }
-        Action::Set(SetAction::Errors(args)) => inject(client, args.into_fault()?).await?,
-        Action::Hang(args) => inject(client, args.into_fault()).await?,
-        Action::Lose(args) => inject(client, args.inject(Effect::LoseReply)).await?,
-        Action::Answers(args) => inject(client, args.into_fault()).await?,
+        Action::Set(SetAction::Errors(args)) => set_fault(client, args.into_fault()?).await,
+        Action::Hang(args) => set_fault(client, args.into_fault()).await,
+        Action::Lose(args) => set_fault(client, args.inject(Effect::LoseReply)).await,
+        Action::Answers(args) => set_fault(client, args.into_fault()).await,
         Action::Disconnect { hold } => {
-            Shown::Closed(client.close_connections(&CloseConnections { hold }).await?)
+            let close = CloseConnections { hold };
+            let closed = client.ask(on::CLOSE_CONNECTIONS, &close).await?;
+            Shown::new(
+                &closed,
+                Text::line(counted(closed.closed, "connection", "closed")),
+            )
         }
-        Action::Clear => Shown::Cleared(client.clear().await?),
-        Action::Counters { reset } => Shown::Counters(client.counters(reset).await?),
-        Action::Status => Shown::Status(client.status().await?),
-    })
+        Action::Clear => {
+            let cleared = client.ask(on::CLEAR_FAULTS, &()).await?;
+            Shown::new(
+                &cleared,
+                Text::line(counted(cleared.cleared, "fault", "removed")),
+            )
+        }
+        Action::Counters { reset: false } => listed(&client.ask(on::COUNTERS, &()).await?),
+        Action::Counters { reset: true } => listed(&client.ask(on::RESET_COUNTERS, &()).await?),
+        Action::Status => listed(&client.ask(on::STATUS, &()).await?),
+    }
 }
 
-async fn inject(client: &Client, fault: InjectFault) -> anyhow::Result<Shown> {
-    Ok(Shown::Fault(client.inject(&fault).await?))
+async fn change_cost(client: &Client, change: &ChangeCost) -> anyhow::Result<Shown> {
+    client.ask(on::CHANGE_COST, change).await?;
+    let status = client.ask(on::STATUS, &()).await?;
+    let (latency, limit) = cost(&status);
+    let line = format!("a call to the cloud takes {latency}; rate limit: {limit}");
+    Shown::new(&status, Text::line(line))
+}
+
+async fn set_fault(client: &Client, fault: InjectFault) -> anyhow::Result<Shown> {
+    let fault = client.ask(on::SET_FAULT, &fault).await?;
+    Shown::new(&fault, Text::line(format!("set: {}", sentence(&fault))))
+}
+
+fn counted(count: usize, noun: &str, done: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural} {done}")
 }

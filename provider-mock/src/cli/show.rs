@@ -1,8 +1,4 @@
-//! How answers are printed: for people, for `cut` and `awk`, for `jq`.
-
-mod load_balancers;
-mod routes;
-mod volumes;
+//! How an answer is printed: for people, for `cut` and `awk`, for `jq`.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -10,12 +6,14 @@ use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use outrigger_provider_mock::cloud::Counts;
 use outrigger_provider_mock::control::{
-    Changed, Cleared, ClosedConnections, Listed, ShownLoadBalancers, ShownRoutes, ShownVolumes,
-    Status,
+    Changed, Listed, ShownLoadBalancer, ShownLoadBalancers, ShownRoutes, ShownVolumes, Status,
 };
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::faults::{Budget, Effect, Fault, InjectedError, Method};
 use outrigger_provider_mock::instances::Instance;
+use outrigger_provider_mock::load_balancers::{AddressMode, ServiceTag};
+use outrigger_provider_mock::routes::Route;
+use outrigger_provider_mock::volumes::Volume;
 use serde::Serialize;
 
 /// A format.
@@ -39,136 +37,103 @@ impl Output {
     }
 }
 
-/// The answer to print.
+/// An answer in each of its forms.
 #[derive(Debug)]
-pub(crate) enum Shown {
-    Listed(Listed),
-    Changed {
-        done: &'static str,
-        changed: Changed,
-    },
-    LoadBalancers(ShownLoadBalancers),
-    /// With their targets, which no table has room for.
-    Whole(ShownLoadBalancers),
-    ChangedLoadBalancers {
-        done: &'static str,
-        changed: ShownLoadBalancers,
-    },
-    Routes(ShownRoutes),
-    ChangedRoutes {
-        done: &'static str,
-        changed: ShownRoutes,
-    },
-    Volumes(ShownVolumes),
-    ChangedVolumes {
-        done: &'static str,
-        changed: ShownVolumes,
-    },
-    Fault(Fault),
-    Cleared(Cleared),
-    Closed(ClosedConnections),
-    Counters(Counts),
-    Status(Status),
-    /// Of a status only what a call costs.
-    Cost(Status),
+pub(crate) struct Shown {
+    json: String,
+    text: Text,
 }
 
-/// Headings, and rows of as many cells.
-struct Rows<const N: usize> {
-    headings: [&'static str; N],
-    rows: Vec<[String; N]>,
+/// The form of an answer for people.
+#[derive(Debug)]
+pub(super) enum Text {
+    /// Sentences.
+    Lines(Vec<String>),
+    /// A heading for each column, and rows of as many cells.
+    Rows {
+        /// The sentence where there are no rows.
+        none: &'static str,
+        headings: &'static [&'static str],
+        rows: Vec<Vec<String>>,
+    },
+    /// The message itself.
+    Json,
+}
+
+impl Text {
+    pub(super) fn line(line: String) -> Self {
+        Self::Lines(vec![line])
+    }
+}
+
+/// An answer that is a table.
+pub(super) trait Rows: Serialize {
+    /// The sentence where there are no rows.
+    const NONE: &'static str;
+    const HEADINGS: &'static [&'static str];
+
+    fn rows(&self) -> Vec<Vec<String>>;
+}
+
+/// An answer with the objects that were changed.
+pub(super) trait Names: Serialize {
+    fn names(&self) -> Vec<String>;
+}
+
+/// A table.
+pub(super) fn listed<T: Rows>(answer: &T) -> anyhow::Result<Shown> {
+    let text = Text::Rows {
+        none: T::NONE,
+        headings: T::HEADINGS,
+        rows: answer.rows(),
+    };
+    Shown::new(answer, text)
+}
+
+/// A line for each object that was changed.
+pub(super) fn changed(done: &str, answer: &impl Names) -> anyhow::Result<Shown> {
+    let names = answer.names().into_iter();
+    let lines = names.map(|name| format!("{done} {name}"));
+    Shown::new(answer, Text::Lines(lines.collect()))
 }
 
 impl Shown {
-    pub(crate) fn changed(done: &'static str, changed: Changed) -> Self {
-        Self::Changed { done, changed }
+    pub(super) fn new(answer: &impl Serialize, text: Text) -> anyhow::Result<Self> {
+        let json = serde_json::to_string_pretty(answer)?;
+        Ok(Self { json, text })
     }
 
     pub(crate) fn print(&self, output: Output, out: &mut impl Write) -> io::Result<()> {
-        if output == Output::Json {
-            return self.print_json(out);
-        }
-        match self {
-            Self::Listed(listed) => print_listed(listed, output, out),
-            Self::Changed { done, changed } => changed.changed.iter().try_for_each(|instance| {
-                writeln!(out, "{done} {} ({})", instance.name, instance.id)
-            }),
-            Self::LoadBalancers(shown) => load_balancers::print(shown, output, out),
-            Self::Whole(_) => self.print_json(out),
-            Self::ChangedLoadBalancers { done, changed } => {
-                load_balancers::print_changed(done, changed, out)
-            }
-            Self::Routes(shown) => routes::print(shown, output, out),
-            Self::ChangedRoutes { done, changed } => routes::print_changed(done, changed, out),
-            Self::Volumes(shown) => volumes::print(shown, output, out),
-            Self::ChangedVolumes { done, changed } => volumes::print_changed(done, changed, out),
-            Self::Fault(fault) => writeln!(out, "set: {}", sentence(fault)),
-            Self::Cleared(Cleared { cleared: 1 }) => writeln!(out, "1 fault removed"),
-            Self::Cleared(Cleared { cleared }) => writeln!(out, "{cleared} faults removed"),
-            Self::Closed(ClosedConnections { closed: 1 }) => {
-                writeln!(out, "1 connection closed")
-            }
-            Self::Closed(ClosedConnections { closed }) => {
-                writeln!(out, "{closed} connections closed")
-            }
-            Self::Counters(counts) => print_counters(counts, output, out),
-            Self::Status(status) => print_status(status, output, out),
-            Self::Cost(status) => {
-                let (latency, limit) = cost(status);
-                writeln!(
-                    out,
-                    "a call to the cloud takes {latency}; rate limit: {limit}"
-                )
-            }
-        }
-    }
-
-    fn print_json(&self, out: &mut impl Write) -> io::Result<()> {
-        fn json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
-            serde_json::to_writer_pretty(&mut *out, value)?;
-            writeln!(out)
-        }
-        match self {
-            Self::Listed(listed) => json(listed, out),
-            Self::Changed { changed, .. } => json(changed, out),
-            Self::LoadBalancers(shown)
-            | Self::Whole(shown)
-            | Self::ChangedLoadBalancers { changed: shown, .. } => json(shown, out),
-            Self::Routes(shown) | Self::ChangedRoutes { changed: shown, .. } => json(shown, out),
-            Self::Volumes(shown) | Self::ChangedVolumes { changed: shown, .. } => json(shown, out),
-            Self::Fault(fault) => json(fault, out),
-            Self::Cleared(cleared) => json(cleared, out),
-            Self::Closed(closed) => json(closed, out),
-            Self::Counters(counts) => json(counts, out),
-            Self::Status(status) | Self::Cost(status) => json(status, out),
-        }
-    }
-}
-
-impl<const N: usize> Rows<N> {
-    fn print(mut self, output: Output, out: &mut impl Write) -> io::Result<()> {
-        for cell in self.rows.iter_mut().flatten() {
-            *cell = escaped(cell);
-        }
-        if output == Output::Plain {
-            return self
-                .rows
+        match (output, &self.text) {
+            (Output::Json, _) | (_, Text::Json) => writeln!(out, "{}", self.json),
+            (_, Text::Lines(lines)) => lines
                 .iter()
-                .try_for_each(|row| writeln!(out, "{}", row.join("\t")));
+                .try_for_each(|line| writeln!(out, "{}", escaped(line))),
+            (Output::Plain, Text::Rows { rows, .. }) => rows.iter().try_for_each(|row| {
+                let cells: Vec<_> = row.iter().map(|cell| escaped(cell)).collect();
+                writeln!(out, "{}", cells.join("\t"))
+            }),
+            (Output::Table, Text::Rows { none, rows, .. }) if rows.is_empty() => {
+                writeln!(out, "{none}")
+            }
+            (Output::Table, Text::Rows { headings, rows, .. }) => {
+                let mut table = Table::new();
+                table
+                    .load_style(presets::NOTHING)
+                    .set_content_arrangement(ContentArrangement::Dynamic)
+                    .set_header(*headings);
+                for row in rows {
+                    table.add_row(row.iter().map(|cell| escaped(cell)));
+                }
+                // The left padding of the first column would only indent it all.
+                if let Some(first) = table.column_mut(0) {
+                    first.set_padding((0, 1));
+                }
+                table
+                    .lines()
+                    .try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+            }
         }
-        let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_header(self.headings);
-        table.add_rows(self.rows);
-        // The left padding of the first column would only indent it all.
-        if let Some(first) = table.column_mut(0) {
-            first.set_padding((0, 1));
-        }
-        table
-            .lines()
-            .try_for_each(|line| writeln!(out, "{}", line.trim_end()))
     }
 }
 
@@ -185,124 +150,217 @@ fn escaped(text: &str) -> String {
     out
 }
 
-fn print_listed(listed: &Listed, output: Output, out: &mut impl Write) -> io::Result<()> {
-    if listed.instances.is_empty() && output == Output::Table {
-        return writeln!(out, "there are no instances");
-    }
-    let row = |instance: &Instance| {
-        let addresses: Vec<_> = instance.addresses.iter().map(ToString::to_string).collect();
-        [
-            instance.name.to_string(),
-            format!("{}://{}", listed.provider_name, instance.id),
-            instance.power.to_string(),
-            instance.instance_type.to_string(),
-            instance.zone.to_string(),
-            addresses.join(","),
-        ]
-    };
-    Rows {
-        headings: ["NAME", "PROVIDER ID", "POWER", "TYPE", "ZONE", "ADDRESSES"],
-        rows: listed.instances.iter().map(row).collect(),
-    }
-    .print(output, out)
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-" } else { text }.to_owned()
 }
 
-fn print_counters(counts: &Counts, output: Output, out: &mut impl Write) -> io::Result<()> {
-    let mut rows = Vec::new();
-    for (method, codes) in &counts.calls {
-        for (code, calls) in codes {
-            rows.push([
-                "call".to_owned(),
-                method.clone(),
-                code.clone(),
-                calls.to_string(),
-            ]);
-        }
-    }
-    for (method, items) in &counts.items {
-        rows.push([
-            "items".to_owned(),
-            method.clone(),
-            "asked".to_owned(),
-            items.to_string(),
-        ]);
-    }
-    for (operation, calls) in &counts.cloud {
-        for (what, calls) in [
-            ("served", calls.served),
-            ("rate-limited", calls.rate_limited),
-        ] {
-            rows.push([
-                "cloud".to_owned(),
-                operation.clone(),
-                what.to_owned(),
-                calls.to_string(),
-            ]);
-        }
-    }
-    if rows.is_empty() && output == Output::Table {
-        return writeln!(out, "nothing was asked yet");
-    }
-    Rows {
-        headings: ["WHAT", "OF", "HOW", "COUNT"],
-        rows,
-    }
-    .print(output, out)
+fn joined<T: ToString>(values: &[T]) -> String {
+    let values: Vec<_> = values.iter().map(ToString::to_string).collect();
+    values.join(",")
 }
 
-fn print_status(status: &Status, output: Output, out: &mut impl Write) -> io::Result<()> {
-    let instances: Vec<_> = status
-        .instances
-        .iter()
-        .map(|(power, count)| format!("{count} {power}"))
-        .collect();
-    let (latency, limit) = cost(status);
-    let mut rows = vec![
-        (
-            "provider",
-            format!("{} {}", status.provider_name, status.version),
-        ),
-        ("endpoint", status.endpoint.clone()),
-        (
-            "state",
-            status
-                .state_file
-                .clone()
-                .unwrap_or_else(|| "not kept".to_owned()),
-        ),
-        (
-            "instances",
-            if instances.is_empty() {
-                "none".to_owned()
-            } else {
-                instances.join(", ")
-            },
-        ),
-        ("deleted", status.deleted.to_string()),
-        ("load balancers", status.load_balancers.to_string()),
-        ("routes", status.routes.to_string()),
-        ("volumes", status.volumes.to_string()),
-        (
-            "synthesizes",
-            if status.synthesizes { "yes" } else { "no" }.to_owned(),
-        ),
-        ("latency", latency),
-        ("rate limit", limit),
+impl Rows for Listed {
+    const NONE: &'static str = "there are no instances";
+    const HEADINGS: &'static [&'static str] =
+        &["NAME", "PROVIDER ID", "POWER", "TYPE", "ZONE", "ADDRESSES"];
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |instance: &Instance| {
+            vec![
+                instance.name.to_string(),
+                format!("{}://{}", self.provider_name, instance.id),
+                instance.power.to_string(),
+                instance.instance_type.to_string(),
+                instance.zone.to_string(),
+                joined(&instance.addresses),
+            ]
+        };
+        self.instances.iter().map(row).collect()
+    }
+}
+
+impl Names for Changed {
+    fn names(&self) -> Vec<String> {
+        let name = |one: &Instance| format!("{} ({})", one.name, one.id);
+        self.changed.iter().map(name).collect()
+    }
+}
+
+fn service(tag: &ServiceTag) -> String {
+    format!("{}/{}", tag.namespace, tag.name)
+}
+
+impl Rows for ShownLoadBalancers {
+    const NONE: &'static str = "there are no load balancers";
+    const HEADINGS: &'static [&'static str] = &[
+        "ID",
+        "SERVICE",
+        "CLUSTER",
+        "STATE",
+        "ADDRESSES",
+        "PORTS",
+        "TARGETS",
     ];
-    rows.extend(status.faults.iter().map(|fault| ("fault", sentence(fault))));
-    let rows = rows
-        .into_iter()
-        .map(|(name, value)| [name.to_owned(), value])
-        .collect();
-    Rows {
-        headings: ["WHAT", "VALUE"],
-        rows,
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |one: &ShownLoadBalancer| {
+            let load_balancer = &one.load_balancer;
+            let tag = load_balancer.service.as_ref();
+            vec![
+                load_balancer.id.clone(),
+                or_dash(&tag.map(service).unwrap_or_default()),
+                load_balancer.cluster.clone(),
+                one.state.clone(),
+                if load_balancer.address_mode == AddressMode::Hostname {
+                    load_balancer.hostname()
+                } else {
+                    joined(&load_balancer.addresses)
+                },
+                joined(&load_balancer.ports),
+                one.target_count.to_string(),
+            ]
+        };
+        self.load_balancers.iter().map(row).collect()
     }
-    .print(output, out)
+}
+
+impl Names for ShownLoadBalancers {
+    fn names(&self) -> Vec<String> {
+        let name = |one: &ShownLoadBalancer| {
+            let (id, tag) = (&one.load_balancer.id, one.load_balancer.service.as_ref());
+            tag.map_or(id.clone(), |tag| format!("{id} ({})", service(tag)))
+        };
+        self.load_balancers.iter().map(name).collect()
+    }
+}
+
+impl Rows for ShownRoutes {
+    const NONE: &'static str = "there are no routes";
+    const HEADINGS: &'static [&'static str] = &[
+        "NAME",
+        "DESTINATION",
+        "NODE",
+        "PROVIDER ID",
+        "NEXT HOP",
+        "CLUSTER",
+        "STATE",
+    ];
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |route: &Route| {
+            let target = &route.target;
+            let next_hop = target.next_hop.map(|ip| ip.to_string());
+            let state = if route.blackhole {
+                "blackhole"
+            } else {
+                "active"
+            };
+            vec![
+                route.name.clone(),
+                route.destination.to_string(),
+                or_dash(&target.node),
+                or_dash(&target.provider_id),
+                or_dash(&next_hop.unwrap_or_default()),
+                or_dash(route.cluster.as_deref().unwrap_or_default()),
+                state.to_owned(),
+            ]
+        };
+        self.routes.iter().map(row).collect()
+    }
+}
+
+impl Names for ShownRoutes {
+    fn names(&self) -> Vec<String> {
+        let name = |route: &Route| format!("{} ({})", route.name, route.destination);
+        self.routes.iter().map(name).collect()
+    }
+}
+
+impl Rows for ShownVolumes {
+    const NONE: &'static str = "there are no volumes";
+    const HEADINGS: &'static [&'static str] = &["HANDLE", "REGION", "ZONES", "STATE"];
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |volume: &Volume| {
+            vec![
+                volume.handle.clone(),
+                or_dash(&volume.region),
+                or_dash(&volume.zones.join(",")),
+                volume.state.to_string(),
+            ]
+        };
+        self.volumes.iter().map(row).collect()
+    }
+}
+
+impl Names for ShownVolumes {
+    fn names(&self) -> Vec<String> {
+        let volumes = self.volumes.iter();
+        volumes.map(|volume| volume.handle.clone()).collect()
+    }
+}
+
+impl Rows for Counts {
+    const NONE: &'static str = "nothing was asked yet";
+    const HEADINGS: &'static [&'static str] = &["WHAT", "OF", "HOW", "COUNT"];
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |what: &str, of: &str, how: &str, count: u64| {
+            [what, of, how, &count.to_string()]
+                .map(str::to_owned)
+                .to_vec()
+        };
+        let mut rows = Vec::new();
+        for (method, codes) in &self.calls {
+            let codes = codes.iter();
+            rows.extend(codes.map(|(code, calls)| row("call", method, code, *calls)));
+        }
+        for (method, items) in &self.items {
+            rows.push(row("items", method, "asked", *items));
+        }
+        for (operation, calls) in &self.cloud {
+            rows.push(row("cloud", operation, "served", calls.served));
+            rows.push(row("cloud", operation, "rate-limited", calls.rate_limited));
+        }
+        rows
+    }
+}
+
+impl Rows for Status {
+    const NONE: &'static str = "";
+    const HEADINGS: &'static [&'static str] = &["WHAT", "VALUE"];
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let instances = self.instances.iter();
+        let instances = instances.map(|(power, count)| format!("{count} {power}"));
+        let instances: Vec<_> = instances.collect();
+        let or = |text: &str, none: &str| if text.is_empty() { none } else { text }.to_owned();
+        let state = self.state_file.as_deref().unwrap_or_default();
+        let synthesizes = if self.synthesizes { "yes" } else { "no" };
+        let (latency, limit) = cost(self);
+        let provider = format!("{} {}", self.provider_name, self.version);
+        let mut rows = vec![
+            ("provider", provider),
+            ("endpoint", self.endpoint.clone()),
+            ("state", or(state, "not kept")),
+            ("instances", or(&instances.join(", "), "none")),
+            ("deleted", self.deleted.to_string()),
+            ("load balancers", self.load_balancers.to_string()),
+            ("routes", self.routes.to_string()),
+            ("volumes", self.volumes.to_string()),
+            ("synthesizes", synthesizes.to_owned()),
+            ("latency", latency),
+            ("rate limit", limit),
+        ];
+        rows.extend(self.faults.iter().map(|fault| ("fault", sentence(fault))));
+        let rows = rows.into_iter();
+        rows.map(|(name, value)| vec![name.to_owned(), value])
+            .collect()
+    }
 }
 
 /// How long a call takes, and how many are accepted.
-fn cost(status: &Status) -> (String, String) {
+pub(super) fn cost(status: &Status) -> (String, String) {
     let limit = match status.rate_limit {
         Some(quota) => format!("{}/s, {} at once", quota.qps, quota.burst),
         None => "none".to_owned(),
@@ -312,7 +370,7 @@ fn cost(status: &Status) -> (String, String) {
 }
 
 /// The fault, its place and its frequency.
-fn sentence(fault: &Fault) -> String {
+pub(super) fn sentence(fault: &Fault) -> String {
     let method = fault.method.map_or("each method", Method::as_str);
     let error = |error: &InjectedError| {
         let reason = error.reason.as_deref().unwrap_or("without a reason");
@@ -338,26 +396,50 @@ fn sentence(fault: &Fault) -> String {
         Effect::LoseReply => format!("replies of {method} are lost"),
         Effect::BadAnswer(bad) => format!("answers of {method} are bad: {bad}"),
     };
-    let node = fault
-        .node
-        .as_ref()
-        .map(|node| format!(", about {node}"))
-        .unwrap_or_default();
-    let service = fault
-        .service
-        .as_ref()
-        .map(|service| format!(", about {service}"))
-        .unwrap_or_default();
-    let route = fault.route.map(|route| format!(", about {route}"));
-    let route = route.unwrap_or_default();
-    let volume = fault.volume.as_ref();
-    let volume = volume.map(|handle| format!(", about {}", escaped(handle)));
-    let volume = volume.unwrap_or_default();
+    let objects = [
+        fault.node.as_ref().map(ToString::to_string),
+        fault.service.clone(),
+        fault.route.map(|route| route.to_string()),
+        fault.volume.clone(),
+    ];
+    let objects = objects.into_iter().flatten();
+    let about: Vec<_> = objects.map(|name| format!(", about {name}")).collect();
+    let about = about.concat();
     let often = match fault.budget {
         Budget::Always => "until cleared".to_owned(),
         Budget::Count(1) => "once".to_owned(),
         Budget::Count(left) => format!("{left} times"),
         Budget::Rate(rate) => format!("with probability {rate}"),
     };
-    format!("{what}{node}{service}{route}{volume}, {often}")
+    format!("{what}{about}, {often}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_not_printed() {
+        let answer: ShownLoadBalancers = serde_json::from_str(
+            r#"{"loadBalancers": [{"state": "ready", "targetCount": 0, "loadBalancer": {
+                "id": "lb\u001b[2J", "name": "lb", "cluster": "c\u0007\tx", "addressMode": "ip",
+                "addresses": [], "ports": [], "sourceRanges": [], "healthCheckNodePort": 0,
+                "targets": [], "protected": false, "createdAt": "2026-01-01T00:00:00Z",
+                "readyAt": "2026-01-01T00:00:00Z"}}]}"#,
+        )
+        .unwrap();
+        let printed = |shown: anyhow::Result<Shown>, output| {
+            let mut out = Vec::new();
+            shown.unwrap().print(output, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        for output in [Output::Plain, Output::Table] {
+            let out = printed(listed(&answer), output);
+            assert!(out.contains(r"lb\u{1b}[2J"), "{out:?}");
+            assert!(out.contains(r"c\u{7}\tx"), "{out:?}");
+            assert!(!out.contains('\u{1b}') && !out.contains('\u{7}'), "{out:?}");
+        }
+        let out = printed(changed("made", &answer), Output::Plain);
+        assert_eq!(out, "made lb\\u{1b}[2J\n");
+    }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Refusal, chosen, json, printable, read};
 use super::messages::Targets;
+use super::refusal::{Refusal, chosen, printable};
 use crate::cloud::Cloud;
 use crate::load_balancers::{AddressMode, LoadBalancer, Port, ServiceTag, Target};
 
@@ -87,7 +87,9 @@ fn tag(text: &str) -> Result<ServiceTag, String> {
     })
 }
 
-pub(super) fn list(cloud: &Cloud) -> Answer {
+type Answer = Result<ShownLoadBalancers, Refusal>;
+
+pub(super) fn list(cloud: &Cloud) -> ShownLoadBalancers {
     let without_targets = |one: Arc<LoadBalancer>| {
         let count = one.targets.len();
         let mut shown = LoadBalancer::clone(&one);
@@ -95,17 +97,16 @@ pub(super) fn list(cloud: &Cloud) -> Answer {
         shown_with(cloud, shown, count)
     };
     let load_balancers = cloud.load_balancers().into_iter().map(without_targets);
-    json(&ShownLoadBalancers {
+    ShownLoadBalancers {
         load_balancers: load_balancers.collect(),
-    })
+    }
 }
 
-pub(super) fn show(cloud: &Cloud, body: &[u8]) -> Answer {
-    shown(cloud, resolve(cloud, &read(body)?)?)
+pub(super) fn show(cloud: &Cloud, targets: &Targets) -> Answer {
+    Ok(shown(cloud, resolve(cloud, targets)?))
 }
 
-pub(super) fn create(cloud: &Cloud, body: &[u8]) -> Answer {
-    let new: NewLoadBalancer = read(body)?;
+pub(super) fn create(cloud: &Cloud, new: NewLoadBalancer) -> Answer {
     let tag = new.service.iter();
     let tag = tag.flat_map(|tag| [&tag.namespace, &tag.name, &tag.uid]);
     for text in [&new.id, &new.cluster].into_iter().chain(tag) {
@@ -128,14 +129,11 @@ pub(super) fn create(cloud: &Cloud, body: &[u8]) -> Answer {
         ready_at: now,
         gone_at: None,
     });
-    shown(
-        cloud,
-        [created.map_err(|refused| Refusal::conflict(&refused))?],
-    )
+    let created = created.map_err(|refused| Refusal::conflict(&refused))?;
+    Ok(shown(cloud, [created]))
 }
 
-pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
-    let edit: EditLoadBalancer = read(body)?;
+pub(super) fn edit(cloud: &Cloud, edit: EditLoadBalancer) -> Answer {
     let known = cloud.load_balancer(&edit.target);
     let known = known.ok_or_else(|| Refusal::unknown("load balancer", &edit.target))?;
     let mut changed = LoadBalancer::clone(&known);
@@ -153,18 +151,15 @@ pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
         changed.service = None;
     }
     let edited = cloud.edit_load_balancer(changed);
-    shown(
-        cloud,
-        [edited.map_err(|refused| Refusal::conflict(&refused))?],
-    )
+    let edited = edited.map_err(|refused| Refusal::conflict(&refused))?;
+    Ok(shown(cloud, [edited]))
 }
 
-pub(super) fn delete(cloud: &Cloud, body: &[u8]) -> Answer {
-    let found = resolve(cloud, &read(body)?)?;
-    let deleted = found
-        .iter()
-        .filter_map(|one| cloud.remove_load_balancer(&one.id));
-    shown(cloud, deleted)
+pub(super) fn delete(cloud: &Cloud, targets: &Targets) -> Answer {
+    let chosen = resolve(cloud, targets)?;
+    let removed = chosen.iter();
+    let removed = removed.filter_map(|one| cloud.remove_load_balancer(&one.id));
+    Ok(shown(cloud, removed))
 }
 
 fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<Arc<LoadBalancer>>, Refusal> {
@@ -173,14 +168,17 @@ fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<Arc<LoadBalancer>>, R
     chosen("load balancer", targets, all, named)
 }
 
-fn shown(cloud: &Cloud, found: impl IntoIterator<Item = Arc<LoadBalancer>>) -> Answer {
+fn shown(
+    cloud: &Cloud,
+    load_balancers: impl IntoIterator<Item = Arc<LoadBalancer>>,
+) -> ShownLoadBalancers {
     let shown = |one: Arc<LoadBalancer>| {
         let count = one.targets.len();
         shown_with(cloud, Arc::unwrap_or_clone(one), count)
     };
-    json(&ShownLoadBalancers {
-        load_balancers: found.into_iter().map(shown).collect(),
-    })
+    ShownLoadBalancers {
+        load_balancers: load_balancers.into_iter().map(shown).collect(),
+    }
 }
 
 fn shown_with(

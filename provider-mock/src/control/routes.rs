@@ -6,8 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Refusal, chosen, json, printable, read};
 use super::messages::Targets;
+use super::refusal::{Refusal, chosen, printable};
 use crate::cidr::Cidr;
 use crate::cloud::Cloud;
 use crate::routes::{Route, RouteTable, RouteTarget};
@@ -74,12 +74,13 @@ pub struct EditRoutes {
     pub untag: bool,
 }
 
-pub(super) fn list(cloud: &Cloud) -> Answer {
+type Answer = Result<ShownRoutes, Refusal>;
+
+pub(super) fn list(cloud: &Cloud) -> ShownRoutes {
     shown(cloud.routes())
 }
 
-pub(super) fn add(cloud: &Cloud, body: &[u8]) -> Answer {
-    let new: NewRoute = read(body)?;
+pub(super) fn add(cloud: &Cloud, new: NewRoute) -> Answer {
     let named = [&new.name, &new.cluster].into_iter().flatten();
     let target = [&new.target.node, &new.target.provider_id];
     named.chain(target).try_for_each(|text| printable(text))?;
@@ -94,11 +95,11 @@ pub(super) fn add(cloud: &Cloud, body: &[u8]) -> Answer {
             created_at,
         })
     });
-    shown([added.map_err(|refused| Refusal::conflict(&refused))?])
+    let added = added.map_err(|refused| Refusal::conflict(&refused))?;
+    Ok(shown([added]))
 }
 
-pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
-    let edit: EditRoutes = read(body)?;
+pub(super) fn edit(cloud: &Cloud, edit: &EditRoutes) -> Answer {
     let texts = [&edit.node, &edit.provider_id].into_iter().flatten();
     texts.into_iter().try_for_each(|text| printable(text))?;
     let targets = Targets {
@@ -124,19 +125,18 @@ pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
         });
         edited.collect::<Result<Vec<_>, Refusal>>()
     });
-    shown(edited?)
+    Ok(shown(edited?))
 }
 
-pub(super) fn remove(cloud: &Cloud, body: &[u8]) -> Answer {
-    let targets: Targets = read(body)?;
+pub(super) fn remove(cloud: &Cloud, targets: &Targets) -> Answer {
     let removed = cloud.edit_routes(|table| {
-        let known = resolve(table, &targets)?;
+        let known = resolve(table, targets)?;
         for route in &known {
             table.remove(&route.name);
         }
         Ok::<_, Refusal>(known)
     });
-    shown(removed?)
+    Ok(shown(removed?))
 }
 
 fn free_name(table: &RouteTable) -> String {
@@ -163,8 +163,8 @@ fn resolve(table: &RouteTable, targets: &Targets) -> Result<Vec<Arc<Route>>, Ref
     Ok(found)
 }
 
-fn shown(routes: impl IntoIterator<Item = Arc<Route>>) -> Answer {
-    json(&ShownRoutes {
+fn shown(routes: impl IntoIterator<Item = Arc<Route>>) -> ShownRoutes {
+    ShownRoutes {
         routes: routes.into_iter().map(Arc::unwrap_or_clone).collect(),
-    })
+    }
 }

@@ -1,26 +1,30 @@
 //! Answers on the control socket.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
+use std::future::ready;
 use std::sync::Arc;
 
-use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::{IntoResponse as _, Response};
+use http::{Method, StatusCode, Uri, header};
 use outrigger_provider_sdk::Listener;
-use tokio::task::JoinSet;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Answer, Refusal, chosen, json, read};
 use super::messages::{
     ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
     Listed, NewQuota, Status, Targets,
 };
+use super::operations::{self as on, Operation};
+use super::refusal::{Refusal, chosen};
 use super::{load_balancers, routes, volumes};
 use crate::cloud::{Cloud, Jitter, Quota};
+use crate::faults::Fault;
 use crate::instances::{Instance, InstanceId, InstanceSpec, Power};
 
 /// Largest request.
@@ -35,101 +39,146 @@ pub struct About {
     pub state_file: Option<String>,
 }
 
-/// Serves until `stop`; connections that are open then are dropped.
+/// Serves until `stop`, and accepts no connection after it.
 pub async fn serve(listener: Listener, cloud: Cloud, about: About, stop: CancellationToken) {
-    let about = Arc::new(about);
-    let mut connections = JoinSet::new();
-    loop {
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(stream) => stream,
-                // Logged, and followed by a pause.
-                Err(_) => continue,
-            },
-            Some(_) = connections.join_next() => continue,
-            () = stop.cancelled() => return,
-        };
-        let (cloud, about) = (cloud.clone(), Arc::clone(&about));
-        let service = service_fn(move |request| {
-            let (cloud, about) = (cloud.clone(), Arc::clone(&about));
-            async move { Ok::<_, Infallible>(answer(&cloud, &about, request).await) }
-        });
-        connections.spawn(async move {
-            let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-            if let Err(error) = served.await {
-                tracing::debug!(%error, "a control connection broke");
+    let served = axum::serve(Sockets(listener), router(cloud, Arc::new(about)));
+    tokio::select! {
+        _ = served.into_future() => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+/// The listener as axum wants it.
+struct Sockets(Listener);
+
+impl axum::serve::Listener for Sockets {
+    type Io = UnixStream;
+    type Addr = ();
+
+    async fn accept(&mut self) -> (UnixStream, ()) {
+        loop {
+            // An error is logged, and followed by a pause.
+            if let Ok(stream) = self.0.accept().await {
+                return (stream, ());
             }
-        });
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
-async fn answer(cloud: &Cloud, about: &About, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    let (head, body) = request.into_parts();
-    let answer = match Limited::new(body, MAX_BODY).collect().await {
-        Ok(body) => route(
-            cloud,
-            about,
-            &head.method,
-            head.uri.path(),
-            &body.to_bytes(),
-        ),
-        Err(error) => Err(Refusal::bad_request(format!(
-            "the request was not read: {error}"
-        ))),
-    };
+fn router(cloud: Cloud, about: Arc<About>) -> Router {
+    Api(Router::new())
+        .on(&on::STATUS, move |cloud, ()| Ok(status(cloud, &about)))
+        .on(&on::INSTANCES, |cloud, ()| Ok(listed(cloud)))
+        .on(&on::CREATE_INSTANCE, create)
+        .on(&on::START_INSTANCES, |cloud, targets| {
+            set_power(cloud, &targets, Power::Running)
+        })
+        .on(&on::STOP_INSTANCES, |cloud, targets| {
+            set_power(cloud, &targets, Power::Shutdown)
+        })
+        .on(&on::DELETE_INSTANCES, |cloud, targets| {
+            delete(cloud, &targets)
+        })
+        .on(&on::LOAD_BALANCERS, |cloud, ()| {
+            Ok(load_balancers::list(cloud))
+        })
+        .on(&on::SHOW_LOAD_BALANCERS, |cloud, targets| {
+            load_balancers::show(cloud, &targets)
+        })
+        .on(&on::CREATE_LOAD_BALANCER, load_balancers::create)
+        .on(&on::EDIT_LOAD_BALANCER, load_balancers::edit)
+        .on(&on::DELETE_LOAD_BALANCERS, |cloud, targets| {
+            load_balancers::delete(cloud, &targets)
+        })
+        .on(&on::ROUTES, |cloud, ()| Ok(routes::list(cloud)))
+        .on(&on::ADD_ROUTE, routes::add)
+        .on(&on::EDIT_ROUTES, |cloud, edit| routes::edit(cloud, &edit))
+        .on(&on::REMOVE_ROUTES, |cloud, targets| {
+            routes::remove(cloud, &targets)
+        })
+        .on(&on::VOLUMES, |cloud, ()| Ok(volumes::list(cloud)))
+        .on(&on::SET_VOLUME, volumes::set)
+        .on(&on::DELETE_VOLUMES, |cloud, targets| {
+            volumes::delete(cloud, &targets)
+        })
+        .on(&on::CHANGE_COST, change_cost)
+        .on(&on::FAULTS, |cloud, ()| Ok(cloud.faults().list()))
+        .on(&on::SET_FAULT, set_fault)
+        .on(&on::CLEAR_FAULTS, |cloud, ()| {
+            let cleared = cloud.clear_faults();
+            Ok(Cleared { cleared })
+        })
+        .on(&on::COUNTERS, |cloud, ()| Ok(cloud.counters()))
+        .on(&on::RESET_COUNTERS, |cloud, ()| Ok(cloud.take_counters()))
+        .on(
+            &on::CLOSE_CONNECTIONS,
+            |cloud, CloseConnections { hold }| {
+                let closed = cloud.close_connections(hold.unwrap_or_default());
+                Ok(ClosedConnections { closed })
+            },
+        )
+        .0
+        .fallback(unknown)
+        .method_not_allowed_fallback(unknown)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .with_state(cloud)
+}
+
+struct Api(Router<Cloud>);
+
+impl Api {
+    /// Answers an operation.
+    fn on<Q: DeserializeOwned + 'static, A: Serialize + 'static>(
+        self,
+        operation: &Operation<Q, A>,
+        answer: impl Fn(&Cloud, Q) -> Result<A, Refusal> + Clone + Send + Sync + 'static,
+    ) -> Self {
+        let handler = move |State(cloud): State<Cloud>, body: Result<Bytes, BytesRejection>| {
+            ready(respond(
+                read(body).and_then(|question| answer(&cloud, question)),
+            ))
+        };
+        let routed = axum::routing::on(operation.filter, handler);
+        Self(self.0.route(operation.path, routed))
+    }
+}
+
+fn read<Q: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<Q, Refusal> {
+    let body =
+        body.map_err(|error| Refusal::bad_request(format!("the request was not read: {error}")))?;
+    // `curl` sends nothing where nothing is asked for.
+    let body: &[u8] = if body.is_empty() { b"null" } else { &body };
+    serde_json::from_slice(body)
+        .map_err(|error| Refusal::bad_request(format!("the request is wrong: {error}")))
+}
+
+fn respond<A: Serialize>(answer: Result<A, Refusal>) -> Response {
     let (status, body) = match answer {
-        Ok(body) => (StatusCode::OK, body),
-        Err(Refusal { status, error }) => (
-            status,
-            serde_json::to_vec(&Failure { error }).unwrap_or_default(),
-        ),
+        Ok(answer) => (StatusCode::OK, serde_json::to_vec(&answer)),
+        Err(Refusal { status, error }) => (status, serde_json::to_vec(&Failure { error })),
     };
-    let mut response = Response::new(Full::from(body));
-    *response.status_mut() = status;
-    let json = header::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    match body {
+        Ok(body) => (status, json, body).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
 }
 
-fn route(cloud: &Cloud, about: &About, method: &Method, path: &str, body: &[u8]) -> Answer {
-    match (method.as_str(), path) {
-        ("GET", "/v1/status") => json(&status(cloud, about)),
-        ("GET", "/v1/instances") => json(&listed(cloud)),
-        ("POST", "/v1/instances") => create(cloud, body),
-        ("POST", "/v1/instances/start") => set_power(cloud, body, Power::Running),
-        ("POST", "/v1/instances/stop") => set_power(cloud, body, Power::Shutdown),
-        ("POST", "/v1/instances/delete") => delete(cloud, body),
-        ("GET", "/v1/load-balancers") => load_balancers::list(cloud),
-        ("POST", "/v1/load-balancers") => load_balancers::create(cloud, body),
-        ("POST", "/v1/load-balancers/show") => load_balancers::show(cloud, body),
-        ("POST", "/v1/load-balancers/edit") => load_balancers::edit(cloud, body),
-        ("POST", "/v1/load-balancers/delete") => load_balancers::delete(cloud, body),
-        ("GET", "/v1/routes") => routes::list(cloud),
-        ("POST", "/v1/routes") => routes::add(cloud, body),
-        ("POST", "/v1/routes/edit") => routes::edit(cloud, body),
-        ("POST", "/v1/routes/remove") => routes::remove(cloud, body),
-        ("GET", "/v1/volumes") => volumes::list(cloud),
-        ("POST", "/v1/volumes") => volumes::set(cloud, body),
-        ("POST", "/v1/volumes/delete") => volumes::delete(cloud, body),
-        ("PUT", "/v1/cost") => change_cost(cloud, body),
-        ("GET", "/v1/faults") => json(&cloud.faults().list()),
-        ("POST", "/v1/faults") => inject(cloud, body),
-        ("DELETE", "/v1/faults") => json(&Cleared {
-            cleared: cloud.clear_faults(),
-        }),
-        ("GET", "/v1/counters") => json(&cloud.counters()),
-        ("DELETE", "/v1/counters") => json(&cloud.take_counters()),
-        ("POST", "/v1/connections/close") => close_connections(cloud, body),
-        _ => Err(Refusal {
-            status: StatusCode::NOT_FOUND,
-            error: format!(
-                "there is no {method} {path}; there are /v1/status, /v1/instances, \
-                 /v1/instances/start, …/stop, …/delete, /v1/load-balancers, …/show, …/edit, \
-                 …/delete, /v1/routes, …/edit, …/remove, /v1/volumes, …/delete, /v1/cost, /v1/faults, /v1/counters and \
-                 /v1/connections/close"
-            ),
-        }),
-    }
+async fn unknown(method: Method, uri: Uri) -> Response {
+    let path = uri.path();
+    respond::<()>(Err(Refusal {
+        status: StatusCode::NOT_FOUND,
+        error: format!(
+            "there is no {method} {path}; there are /v1/status, /v1/instances, \
+             /v1/instances/start, …/stop, …/delete, /v1/load-balancers, …/show, …/edit, \
+             …/delete, /v1/routes, …/edit, …/remove, /v1/volumes, …/delete, /v1/cost, /v1/faults, /v1/counters and \
+             /v1/connections/close"
+        ),
+    }))
 }
 
 fn status(cloud: &Cloud, about: &About) -> Status {
@@ -166,32 +215,28 @@ fn listed(cloud: &Cloud) -> Listed {
     }
 }
 
-fn create(cloud: &Cloud, body: &[u8]) -> Answer {
-    let spec: InstanceSpec = read(body)?;
-    let created = cloud
-        .create(spec)
-        .map_err(|refused| Refusal::conflict(&refused))?;
-    changed([created])
+fn create(cloud: &Cloud, spec: InstanceSpec) -> Result<Changed, Refusal> {
+    let created = cloud.create(spec);
+    let created = created.map_err(|refused| Refusal::conflict(&refused))?;
+    Ok(changed([created]))
 }
 
-fn set_power(cloud: &Cloud, body: &[u8], power: Power) -> Answer {
-    let ids = resolve(cloud, &read(body)?)?;
-    changed(
-        ids.iter()
-            .filter_map(|id| cloud.set_power(id.as_str(), power)),
-    )
+fn set_power(cloud: &Cloud, targets: &Targets, power: Power) -> Result<Changed, Refusal> {
+    let ids = resolve(cloud, targets)?;
+    let set = ids
+        .iter()
+        .filter_map(|id| cloud.set_power(id.as_str(), power));
+    Ok(changed(set))
 }
 
-fn delete(cloud: &Cloud, body: &[u8]) -> Answer {
-    let targets: Targets = read(body)?;
-    let ids = resolve(cloud, &targets)?;
+fn delete(cloud: &Cloud, targets: &Targets) -> Result<Changed, Refusal> {
     if targets.terminating {
-        return changed(
-            ids.iter()
-                .filter_map(|id| cloud.set_power(id.as_str(), Power::Terminating)),
-        );
+        return set_power(cloud, targets, Power::Terminating);
     }
-    changed(ids.iter().filter_map(|id| cloud.delete(id.as_str())))
+    let ids = resolve(cloud, targets)?;
+    Ok(changed(
+        ids.iter().filter_map(|id| cloud.delete(id.as_str())),
+    ))
 }
 
 /// The ids of the targets.
@@ -201,34 +246,22 @@ fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<InstanceId>, Refusal>
     Ok(found.iter().map(|instance| instance.id.clone()).collect())
 }
 
-fn changed(instances: impl IntoIterator<Item = Arc<Instance>>) -> Answer {
-    json(&Changed {
+fn changed(instances: impl IntoIterator<Item = Arc<Instance>>) -> Changed {
+    Changed {
         changed: instances.into_iter().map(Arc::unwrap_or_clone).collect(),
-    })
+    }
 }
 
-fn change_cost(cloud: &Cloud, body: &[u8]) -> Answer {
-    let change: ChangeCost = read(body)?;
-    let jitter: Option<Jitter> = change
-        .jitter
-        .as_deref()
-        .map(str::parse)
-        .transpose()
-        .map_err(Refusal::bad_request)?;
+fn change_cost(cloud: &Cloud, change: ChangeCost) -> Result<ChangeCost, Refusal> {
+    let jitter = change.jitter.as_deref().map(str::parse::<Jitter>);
+    let jitter = jitter.transpose().map_err(Refusal::bad_request)?;
     let quota = change.rate_limit.map(quota).transpose()?;
     let latency = change.latency.unwrap_or_else(|| cloud.cost().latency);
     cloud.set_latency(latency, jitter);
     if let Some(quota) = quota {
         cloud.set_quota(quota);
     }
-    json(&change)
-}
-
-fn close_connections(cloud: &Cloud, body: &[u8]) -> Answer {
-    let CloseConnections { hold } = read(body)?;
-    json(&ClosedConnections {
-        closed: cloud.close_connections(hold.unwrap_or_default()),
-    })
+    Ok(change)
 }
 
 fn quota(new: NewQuota) -> Result<Option<Quota>, Refusal> {
@@ -240,14 +273,12 @@ fn quota(new: NewQuota) -> Result<Option<Quota>, Refusal> {
         .map_err(Refusal::bad_request)
 }
 
-fn inject(cloud: &Cloud, body: &[u8]) -> Answer {
-    let InjectFault { fault, add } = read(body)?;
+fn set_fault(cloud: &Cloud, InjectFault { fault, add }: InjectFault) -> Result<Fault, Refusal> {
     fault.check().map_err(Refusal::bad_request)?;
-    let answer = json(&fault);
     if add {
-        cloud.faults().add(fault);
+        cloud.faults().add(fault.clone());
     } else {
-        cloud.faults().replace(fault);
+        cloud.faults().replace(fault.clone());
     }
-    answer
+    Ok(fault)
 }

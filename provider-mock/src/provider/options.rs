@@ -1,4 +1,4 @@
-//! What the mock declares in its handshake, and how it serves each part of the contract.
+//! The declarations of the mock in its handshake, and the manner in which it serves each part of the contract.
 
 use clap::{Args, value_parser};
 

@@ -17,7 +17,7 @@ use outrigger_core::{
     targets::{LABEL_EXCLUDE, TAINT_AUTOSCALER},
 };
 use outrigger_provider_mock::{
-    control::{Client, ShownLoadBalancer, Targets},
+    control::{Client, ShownLoadBalancer, Targets, operations::SHOW_LOAD_BALANCERS},
     load_balancers::{AddressMode, Target},
 };
 
@@ -193,7 +193,7 @@ impl View {
             all: true,
             ..Targets::default()
         };
-        let shown = self.cloud.show_load_balancers(&all).await;
+        let shown = self.cloud.ask(SHOW_LOAD_BALANCERS, &all).await;
         Ok(shown.map_err(|error| error.to_string())?.load_balancers)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outrigger_provider_mock::{
-    control::{Client, CloseConnections},
+    control::{Client, CloseConnections, operations::CLOSE_CONNECTIONS},
     faults::{Effect, Fault, InjectedError, Method},
 };
 use rustix::process::Signal;
@@ -125,7 +125,7 @@ pub(super) async fn disconnect(crew: &mut Crew<'_>, time: Duration) {
     let disturbance = crew.ledger.disturb();
     let control = Client::new(crew.stage.dir().join("provider.sock.ctl"));
     let close = CloseConnections { hold: Some(time) };
-    control.close_connections(&close).await.unwrap();
+    control.ask(CLOSE_CONNECTIONS, &close).await.unwrap();
     crew.pass(time / 2).await;
     crew.view.exclude_a_node().await;
     crew.pass(time / 2).await;
@@ -168,7 +168,7 @@ pub(super) async fn answer(crew: &mut Crew<'_>, wrong: Wrong, time: Duration) {
 async fn close_connections(crew: &Crew<'_>) {
     let control = Client::new(crew.stage.dir().join("provider.sock.ctl"));
     let close = CloseConnections { hold: None };
-    control.close_connections(&close).await.unwrap();
+    control.ask(CLOSE_CONNECTIONS, &close).await.unwrap();
 }
 
 /// Calls fail, with a time to call again that makes no sense.

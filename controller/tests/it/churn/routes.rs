@@ -7,7 +7,10 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Api;
 use outrigger_core::node::NETWORK_UNAVAILABLE;
 use outrigger_provider_mock::{
-    control::{Client, EditRoutes, NewRoute, Targets},
+    control::{
+        Client, EditRoutes, NewRoute, Targets,
+        operations::{ADD_ROUTE, EDIT_ROUTES, REMOVE_ROUTES, ROUTES},
+    },
     routes::{Route, RouteTarget},
 };
 
@@ -72,7 +75,7 @@ impl Routes {
                 blackhole,
                 ..elsewhere(destination.parse().unwrap())
             };
-            let added = routes.cloud.add_route(&new).await.unwrap();
+            let added = routes.cloud.ask(ADD_ROUTE, &new).await.unwrap();
             routes.foreign.extend(added.routes);
         }
         routes.foreign.sort_by(|a, b| a.name.cmp(&b.name));
@@ -138,7 +141,7 @@ impl Routes {
                 ..elsewhere(block.unwrap())
             };
             self.ledger.change_route(block.unwrap());
-            let _ = self.cloud.add_route(&new).await;
+            let _ = self.cloud.ask(ADD_ROUTE, &new).await;
             return;
         }
         if ours.is_empty() {
@@ -155,7 +158,7 @@ impl Routes {
                 targets,
                 ..Targets::default()
             };
-            let _ = self.cloud.remove_routes(&only).await;
+            let _ = self.cloud.ask(REMOVE_ROUTES, &only).await;
             return;
         }
         let elsewhere = elsewhere(route.destination.into()).target;
@@ -175,7 +178,7 @@ impl Routes {
             edit.provider_id = Some(target.provider_id.clone());
             edit.next_hop = target.next_hop;
         }
-        let _ = self.cloud.edit_routes(&edit).await;
+        let _ = self.cloud.ask(EDIT_ROUTES, &edit).await;
     }
 
     /// Puts a blackhole that names no target in the place of each route to a Node.
@@ -194,14 +197,14 @@ impl Routes {
                 blackhole: true,
             };
             self.ledger.change_route(route.destination.into());
-            self.cloud.remove_routes(&only).await.unwrap();
-            self.cloud.add_route(&nowhere).await.unwrap();
+            self.cloud.ask(REMOVE_ROUTES, &only).await.unwrap();
+            self.cloud.ask(ADD_ROUTE, &nowhere).await.unwrap();
         }
     }
 
     /// Those of the cluster to its Pod CIDRs, and all others.
     async fn shown(&self) -> Result<(Vec<Route>, Vec<Route>), String> {
-        let shown = self.cloud.routes().await;
+        let shown = self.cloud.ask(ROUTES, &()).await;
         let shown = shown.map_err(|error| error.to_string())?.routes;
         let is_inside = |route: &Route| {
             let destination = IpNet::from(route.destination);

@@ -1,7 +1,13 @@
 //! The load balancers of the mock's cloud.
 
 use outrigger_provider_mock::{
-    control::{EditLoadBalancer, NewLoadBalancer, Targets},
+    control::{
+        EditLoadBalancer, NewLoadBalancer, Targets,
+        operations::{
+            COUNTERS, CREATE_LOAD_BALANCER, DELETE_LOAD_BALANCERS, EDIT_LOAD_BALANCER,
+            SHOW_LOAD_BALANCERS,
+        },
+    },
     faults::{Effect, Fault, InjectedError, Method},
     load_balancers::{LoadBalancer, ServiceTag},
 };
@@ -30,7 +36,7 @@ impl Mock {
             all: true,
             ..Targets::default()
         };
-        let shown = self.control.show_load_balancers(&all).await.unwrap();
+        let shown = self.control.ask(SHOW_LOAD_BALANCERS, &all).await.unwrap();
         let shown = shown.load_balancers.into_iter();
         shown.map(|shown| shown.load_balancer).collect()
     }
@@ -80,13 +86,13 @@ impl Mock {
 
     /// Changes one in the cloud, without the controller.
     pub(crate) async fn edit_load_balancer(&self, edit: EditLoadBalancer) {
-        self.control.edit_load_balancer(&edit).await.unwrap();
+        self.control.ask(EDIT_LOAD_BALANCER, &edit).await.unwrap();
     }
 
     /// Deletes one in the cloud, without the controller, by its id, its Service's UID or
     /// `namespace/name`.
     pub(crate) async fn lose_load_balancer(&self, target: &str) {
-        let deleted = self.control.delete_load_balancers(&only(target)).await;
+        let deleted = self.control.ask(DELETE_LOAD_BALANCERS, &only(target)).await;
         deleted.unwrap();
     }
 
@@ -103,12 +109,12 @@ impl Mock {
             service,
             addresses: Vec::new(),
         };
-        self.control.create_load_balancer(&new).await.unwrap();
+        self.control.ask(CREATE_LOAD_BALANCER, &new).await.unwrap();
     }
 
     /// Calls of a method that have ended, well or not.
     pub(crate) async fn calls(&self, method: Method) -> u64 {
-        let counts = self.control.counters(false).await.unwrap();
+        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
         let codes = counts.calls.get(method.as_str());
         codes.map_or(0, |codes| codes.values().sum())
     }
@@ -133,7 +139,7 @@ impl Mock {
 
     /// Services whose targets were updated so far, each time counted.
     pub(crate) async fn updates(&self) -> u64 {
-        let counts = self.control.counters(false).await.unwrap();
+        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
         let updates = counts.items.get(Method::UpdateLoadBalancerNodes.as_str());
         updates.copied().unwrap_or_default()
     }

@@ -1,13 +1,19 @@
 //! The mock's route table.
 
-use outrigger_provider_mock::{control::Targets, routes::Route};
+use outrigger_provider_mock::{
+    control::{
+        Targets,
+        operations::{COUNTERS, REMOVE_ROUTES, ROUTES},
+    },
+    routes::Route,
+};
 
 use super::Mock;
 
 impl Mock {
     /// All routes, by name.
     pub(crate) async fn routes(&self) -> Vec<Route> {
-        self.control.routes().await.unwrap().routes
+        self.control.ask(ROUTES, &()).await.unwrap().routes
     }
 
     /// Another client deletes all of them.
@@ -16,12 +22,12 @@ impl Mock {
             all: true,
             ..Targets::default()
         };
-        self.control.remove_routes(&all).await.unwrap();
+        self.control.ask(REMOVE_ROUTES, &all).await.unwrap();
     }
 
     /// How many calls of each of these methods succeeded.
     pub(crate) async fn succeeded<const N: usize>(&self, methods: [&str; N]) -> [u64; N] {
-        let counts = self.control.counters(false).await.unwrap();
+        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
         methods.map(|method| counts.calls(method, "OK"))
     }
 }

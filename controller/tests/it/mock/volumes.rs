@@ -1,6 +1,9 @@
 //! The mock's volumes.
 
-use outrigger_provider_mock::volumes::{Volume, VolumeState};
+use outrigger_provider_mock::{
+    control::operations::{COUNTERS, SET_VOLUME},
+    volumes::{Volume, VolumeState},
+};
 
 use super::Mock;
 
@@ -13,12 +16,12 @@ impl Mock {
             zones: vec!["a".to_owned(), "b".to_owned()],
             state,
         };
-        self.control.set_volume(&volume).await.unwrap();
+        self.control.ask(SET_VOLUME, &volume).await.unwrap();
     }
 
     /// How many lookups of volumes it has answered, and how many volumes they were about.
     pub(crate) async fn volume_lookups(&self) -> [u64; 2] {
-        let counts = self.control.counters(false).await.unwrap();
+        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
         let asked = counts.items.get("BatchGetVolumes");
         [
             counts.calls("BatchGetVolumes", "OK"),

@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use outrigger_provider_mock::{
-    control::{self, InjectFault},
+    control::{self, InjectFault, operations::SET_FAULT},
     faults::Fault as CallFault,
 };
 use outrigger_testbed::{
@@ -83,7 +83,7 @@ impl Scene {
 
     pub(super) async fn inject(&self, fault: CallFault) {
         let fault = InjectFault { fault, add: true };
-        self.cloud.inject(&fault).await.unwrap();
+        self.cloud.ask(SET_FAULT, &fault).await.unwrap();
     }
 
     pub(super) async fn create_service(&self, name: &str) {

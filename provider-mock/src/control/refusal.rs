@@ -1,12 +1,9 @@
-//! The form of answers on the control socket.
+//! Requests on the control socket that are refused, and why.
 
 use std::fmt;
 
-use http::StatusCode;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use super::messages::Targets;
+use http::StatusCode;
 
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -34,20 +31,6 @@ impl Refusal {
             error: format!("there is no {kind} {names}; nothing was changed"),
         }
     }
-}
-
-pub(super) type Answer = Result<Vec<u8>, Refusal>;
-
-pub(super) fn json<T: Serialize>(value: &T) -> Answer {
-    serde_json::to_vec(value).map_err(|error| Refusal {
-        status: StatusCode::INTERNAL_SERVER_ERROR,
-        error: format!("the answer cannot be written: {error}"),
-    })
-}
-
-pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad_request(format!("the request is wrong: {error}")))
 }
 
 /// Refuses control characters in text that terminals show.
