@@ -45,16 +45,20 @@ use listening::Listening;
 /// Environment variable that names the defect of `serve`.
 pub const DEFECT_ENV: &str = "PROVIDER_MOCK_DEFECT";
 
+/// A row for each defect: `name | cases or further cases | sentence`.
+const MISTAKES: &str = include_str!("defects/mistakes.txt");
+
 /// A mistake of a provider.
+#[derive(Default)]
 pub struct Defect {
     /// Its name.
     pub name: &'static str,
     /// The mistake, of a provider that has it: "The provider …".
     pub sentence: &'static str,
     /// The cases of the conformance suite that fail by it, and no other does.
-    pub cases: &'static [&'static str],
+    pub cases: Vec<&'static str>,
     /// Cases that may fail too: the moment at which they cut a call off decides.
-    by_chance: &'static [&'static str],
+    by_chance: Vec<&'static str>,
     hooks: Vec<(On, Around)>,
     listening: Listening,
 }
@@ -73,7 +77,7 @@ pub fn all() -> Vec<Defect> {
         resilience::defects(),
         cloud::defects(),
     ];
-    areas.into_iter().flatten().collect()
+    areas.into_iter().flatten().map(Defect::described).collect()
 }
 
 /// The one of a name.
@@ -89,15 +93,33 @@ pub fn named(name: &str) -> Result<Arc<Defect>, String> {
     Ok(Arc::new(found))
 }
 
+/// State of a defect, which lives as long as the process of a provider that has it.
+fn kept<T>(state: T) -> &'static T {
+    Box::leak(Box::new(state))
+}
+
 impl Defect {
-    fn new(name: &'static str, sentence: &'static str, cases: &'static [&'static str]) -> Self {
+    fn new(name: &'static str) -> Self {
         Self {
             name,
+            ..Self::default()
+        }
+    }
+
+    /// With the cells of its row.
+    fn described(self) -> Self {
+        let rows = MISTAKES.lines().filter(|line| !line.starts_with('#'));
+        let mut rows = rows.map(|line| line.split(" | ").collect::<Vec<_>>());
+        let row = rows.find(|row| row.first() == Some(&self.name));
+        let Some([_, cases, sentence]) = row.as_deref() else {
+            return self;
+        };
+        let (cases, by_chance) = cases.split_once(" or ").unwrap_or((cases, ""));
+        Self {
             sentence,
-            cases,
-            by_chance: &[],
-            hooks: Vec::new(),
-            listening: Listening::default(),
+            cases: cases.split_whitespace().collect(),
+            by_chance: by_chance.split_whitespace().collect(),
+            ..self
         }
     }
 
@@ -160,10 +182,6 @@ impl Defect {
         incoming: impl Stream<Item = io::Result<C>> + Send,
     ) -> impl Stream<Item = io::Result<Guarded<C>>> + Send {
         self.listening.guard(incoming)
-    }
-
-    fn by_chance(self, by_chance: &'static [&'static str]) -> Self {
-        Self { by_chance, ..self }
     }
 
     fn listening(self, listening: Listening) -> Self {
@@ -376,5 +394,23 @@ fn reason(answer: &Answer) -> Option<ErrorReason> {
 impl fmt::Debug for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Defect").field(&self.name).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_has_a_defect_and_each_defect_a_row() {
+        let rows = MISTAKES.lines().filter(|line| line.contains(" | "));
+        let rows: Vec<_> = rows.filter_map(|line| line.split(' ').next()).collect();
+        let defects = all();
+        let mut names: Vec<_> = defects.iter().map(|one| one.name).collect();
+        assert!(defects.iter().all(|one| !one.sentence.is_empty()));
+        let mut rows: Vec<_> = rows.into_iter().filter(|name| *name != "#").collect();
+        rows.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(rows, names);
     }
 }

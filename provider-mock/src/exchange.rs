@@ -10,7 +10,7 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame};
 use outrigger_api::BatchRequest;
 use prost::Message;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::MutexGuard;
 #[cfg(feature = "defects")]
 use tonic::Code;
 use tonic::Status;
@@ -86,7 +86,7 @@ pub(crate) struct Answer {
     messages: Vec<Vec<u8>>,
     trailers: HeaderMap,
     /// A lock that is held until the answer is sent.
-    held: Option<OwnedMutexGuard<()>>,
+    held: Option<MutexGuard<'static, ()>>,
 }
 
 impl Answer {
@@ -201,7 +201,7 @@ impl Answer {
 #[cfg(feature = "defects")]
 impl Answer {
     /// Holds a lock until it is sent.
-    pub(crate) fn holding(self, held: OwnedMutexGuard<()>) -> Self {
+    pub(crate) fn holding(self, held: MutexGuard<'static, ()>) -> Self {
         Self {
             held: Some(held),
             ..self

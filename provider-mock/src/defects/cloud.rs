@@ -12,44 +12,19 @@ use crate::exchange::{Answer, Call};
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
-        Defect::new(
-            "looks-up-one-by-one",
-            "A lookup of many nodes is one call to the cloud for each of them.",
-            &["INS-16"],
-        )
-        .call::<BatchGetInstancesRequest, _>(one_by_one),
-        Defect::new(
-            "rate-limit-is-an-outage",
-            "A lookup that the rate limit refuses is CLOUD_UNAVAILABLE.",
-            &["INS-33"],
-        )
-        .error(
+        Defect::new("looks-up-one-by-one").call::<BatchGetInstancesRequest, _>(one_by_one),
+        Defect::new("rate-limit-is-an-outage").error(
             On::of::<BatchGetInstancesRequest>(),
             instead_of(Code::ResourceExhausted, ErrorReason::CloudUnavailable),
         ),
-        Defect::new(
-            "credentials-are-a-permission",
-            "A lookup with refused credentials is PERMISSION_MISSING.",
-            &["INS-34"],
-        )
-        .error(
+        Defect::new("credentials-are-a-permission").error(
             On::of::<BatchGetInstancesRequest>(),
             instead_of(Code::Unauthenticated, ErrorReason::PermissionMissing),
         ),
-        Defect::new(
-            "ready-without-credentials",
-            "GetStatus is READY as long as the process runs.",
-            &["IDN-15"],
-        )
-        .answer::<GetStatusRequest>(|_, answer| {
+        Defect::new("ready-without-credentials").answer::<GetStatusRequest>(|_, answer| {
             answer.set_readiness(Readiness::Ready);
         }),
-        Defect::new(
-            "quota-is-a-rate-limit",
-            "A load balancer beyond the quota of the account is RATE_LIMITED.",
-            &["LBS-45"],
-        )
-        .error(
+        Defect::new("quota-is-a-rate-limit").error(
             On::of::<EnsureLoadBalancerRequest>(),
             instead_of(Code::ResourceExhausted, ErrorReason::RateLimited),
         ),

@@ -14,140 +14,81 @@ use crate::exchange::{Answer, Call};
 
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![
-        outcomes(
-            "spells-ids-differently",
-            "The provider ID of an answer has the zone in it, that of the Node has not.",
-            &["INS-01", "INS-02", "INS-17"],
-            |_, _, outcome| {
-                if let Outcome::Found(instance) = outcome {
-                    let zonal = format!("://{}/", instance.zone);
-                    instance.provider_id = instance.provider_id.replacen("://", &zonal, 1);
-                }
-            },
-        ),
-        outcomes(
-            "no-lookup-by-name",
-            "A Node without a provider ID has no instance.",
-            &["INS-02"],
-            |_, node, outcome| {
-                if node.provider_id.is_empty() {
-                    *outcome = absent();
-                }
-            },
-        ),
-        outcomes(
-            "uncertain-absence",
-            "The provider does not say how certain an absence is.",
-            &["INS-03"],
-            |_, _, outcome| {
-                if let Outcome::Absent(absent) = outcome {
-                    *absent = Absent::default();
-                }
-            },
-        ),
-        outcomes(
-            "no-answer-from-the-cache",
-            "Where staleness is allowed, an instance that is not in the cache is an error.",
-            &["INS-04"],
-            |request, _, outcome| {
-                let stale = request.max_staleness.unwrap_or_default();
-                if stale.seconds > 0 && matches!(outcome, Outcome::Absent(_)) {
-                    let error = item(ErrorReason::DependencyNotReady, "not in the cache");
-                    *outcome = Outcome::Error(error);
-                }
-            },
-        ),
-        Defect::new(
-            "absent-while-the-cloud-fails",
-            "A lookup that fails in the cloud has no instances.",
-            &["INS-05"],
-        )
-        .while_the_cloud_fails::<BatchGetInstancesRequest>(absent),
-        outcomes(
-            "foreign-is-absent",
-            "A node of another provider is absent.",
-            &["INS-06", "INS-20"],
-            |_, _, outcome| {
-                if let Outcome::NotManaged(_) = outcome {
-                    *outcome = absent();
-                }
-            },
-        ),
-        outcomes(
-            "stopped-is-absent",
-            "A stopped instance is absent.",
-            &["INS-11"],
-            |_, _, outcome| {
-                if let Outcome::Found(instance) = outcome
-                    && instance.power_state() == PowerState::Shutdown
-                {
-                    *outcome = absent();
-                }
-            },
-        ),
-        outcomes(
-            "confirms-from-the-cache",
-            "An absence of an hour ago is CONFIRMED.",
-            &["INS-13"],
-            |_, _, outcome| {
-                if let Outcome::Absent(absent) = outcome {
-                    absent.age = Some(prost_types::Duration {
-                        seconds: 3600,
-                        nanos: 0,
-                    });
-                }
-            },
-        ),
+        outcomes("spells-ids-differently", |_, _, outcome| {
+            if let Outcome::Found(instance) = outcome {
+                let zonal = format!("://{}/", instance.zone);
+                instance.provider_id = instance.provider_id.replacen("://", &zonal, 1);
+            }
+        }),
+        outcomes("no-lookup-by-name", |_, node, outcome| {
+            if node.provider_id.is_empty() {
+                *outcome = absent();
+            }
+        }),
+        outcomes("uncertain-absence", |_, _, outcome| {
+            if let Outcome::Absent(absent) = outcome {
+                *absent = Absent::default();
+            }
+        }),
+        outcomes("no-answer-from-the-cache", |request, _, outcome| {
+            let stale = request.max_staleness.unwrap_or_default();
+            if stale.seconds > 0 && matches!(outcome, Outcome::Absent(_)) {
+                let error = item(ErrorReason::DependencyNotReady, "not in the cache");
+                *outcome = Outcome::Error(error);
+            }
+        }),
+        Defect::new("absent-while-the-cloud-fails")
+            .while_the_cloud_fails::<BatchGetInstancesRequest>(absent),
+        outcomes("foreign-is-absent", |_, _, outcome| {
+            if let Outcome::NotManaged(_) = outcome {
+                *outcome = absent();
+            }
+        }),
+        outcomes("stopped-is-absent", |_, _, outcome| {
+            if let Outcome::Found(instance) = outcome
+                && instance.power_state() == PowerState::Shutdown
+            {
+                *outcome = absent();
+            }
+        }),
+        outcomes("confirms-from-the-cache", |_, _, outcome| {
+            if let Outcome::Absent(absent) = outcome {
+                absent.age = Some(prost_types::Duration {
+                    seconds: 3600,
+                    nanos: 0,
+                });
+            }
+        }),
         name_before_provider_id(),
         falls_back_to_the_name(),
-        outcomes(
-            "unknown-name-is-an-error",
-            "A name that no instance has is an error, as in the cloud's API.",
-            &["INS-19"],
-            |_, node, outcome| {
-                if node.provider_id.is_empty() && matches!(outcome, Outcome::Absent(_)) {
-                    let error = item(ErrorReason::CloudError, "404: no such server");
-                    *outcome = Outcome::Error(error);
+        outcomes("unknown-name-is-an-error", |_, node, outcome| {
+            if node.provider_id.is_empty() && matches!(outcome, Outcome::Absent(_)) {
+                let error = item(ErrorReason::CloudError, "404: no such server");
+                *outcome = Outcome::Error(error);
+            }
+        }),
+        results("malformed-fails-the-call", |results| {
+            let errors = results.iter().find_map(|one| match &one.outcome {
+                Some(Outcome::Error(error)) => Some(error.message.clone()),
+                _ => None,
+            });
+            errors.map(|text| super::refusal(ErrorReason::MalformedProviderId, &text))
+        }),
+        results("first-page-of-a-batch", |results| {
+            results.truncate(100);
+            None
+        }),
+        results("foreign-node-fails-the-batch", |results| {
+            let foreign = results.iter().map(|one| one.outcome.clone());
+            let foreign = foreign.flatten();
+            let foreign = { foreign }.find(|one| matches!(one, Outcome::NotManaged(_)));
+            if let Some(foreign) = foreign {
+                for one in results {
+                    one.outcome = Some(foreign.clone());
                 }
-            },
-        ),
-        results(
-            "malformed-fails-the-call",
-            "One malformed provider ID is an error of the whole call.",
-            &["INS-07"],
-            |results| {
-                let errors = results.iter().find_map(|one| match &one.outcome {
-                    Some(Outcome::Error(error)) => Some(error.message.clone()),
-                    _ => None,
-                });
-                errors.map(|text| super::refusal(ErrorReason::MalformedProviderId, &text))
-            },
-        ),
-        results(
-            "first-page-of-a-batch",
-            "The provider answers the nodes of the cloud's first page.",
-            &["INS-08"],
-            |results| {
-                results.truncate(100);
-                None
-            },
-        ),
-        results(
-            "foreign-node-fails-the-batch",
-            "One node of another provider makes the whole batch not managed.",
-            &["INS-20"],
-            |results| {
-                let foreign = results.iter().map(|one| one.outcome.clone());
-                let foreign = foreign.flatten();
-                let foreign = { foreign }.find(|one| matches!(one, Outcome::NotManaged(_)));
-                if let Some(foreign) = foreign {
-                    for one in results {
-                        one.outcome = Some(foreign.clone());
-                    }
-                }
-                None
-            },
-        ),
+            }
+            None
+        }),
     ];
     defects.extend(content::defects());
     defects.extend(lists::defects());
@@ -164,28 +105,22 @@ fn absent() -> Outcome {
 /// Changes the outcome of each node.
 fn outcomes(
     name: &'static str,
-    sentence: &'static str,
-    cases: &'static [&'static str],
     change: fn(&BatchGetInstancesRequest, &Node, &mut Outcome),
 ) -> Defect {
-    Defect::new(name, sentence, cases).outcomes(change)
+    Defect::new(name).outcomes(change)
 }
 
 /// Changes the results of a call together, or makes an error of them.
 fn results(
     name: &'static str,
-    sentence: &'static str,
-    cases: &'static [&'static str],
     change: fn(&mut Vec<InstanceResult>) -> Option<tonic::Status>,
 ) -> Defect {
-    Defect::new(name, sentence, cases).call::<BatchGetInstancesRequest, _>(
-        move |call, next| async move {
-            let mut answer = next.serve(call).await;
-            let mut error = None;
-            answer.results::<BatchGetInstancesRequest>(|results| error = change(results));
-            error.map_or(answer, Answer::failed)
-        },
-    )
+    Defect::new(name).call::<BatchGetInstancesRequest, _>(move |call, next| async move {
+        let mut answer = next.serve(call).await;
+        let mut error = None;
+        answer.results::<BatchGetInstancesRequest>(|results| error = change(results));
+        error.map_or(answer, Answer::failed)
+    })
 }
 
 /// The results of the same lookup by the names of its nodes alone.
@@ -199,12 +134,7 @@ async fn by_name(call: &Call, next: &Next) -> Vec<InstanceResult> {
 }
 
 /// Answers a node as by its name, if `prefers` wants it instead of the correct outcome.
-fn named(
-    name: &'static str,
-    sentence: &'static str,
-    cases: &'static [&'static str],
-    prefers: fn(&Outcome) -> bool,
-) -> Defect {
+fn named(name: &'static str, prefers: fn(&Outcome) -> bool) -> Defect {
     let around = move |call: Call, next: Next| async move {
         let by_name = by_name(&call, &next).await;
         let mut answer = next.serve(call).await;
@@ -221,23 +151,15 @@ fn named(
         });
         answer
     };
-    Defect::new(name, sentence, cases).call::<BatchGetInstancesRequest, _>(around)
+    Defect::new(name).call::<BatchGetInstancesRequest, _>(around)
 }
 
 fn name_before_provider_id() -> Defect {
-    named(
-        "name-before-provider-id",
-        "A Node is looked up by its name first, then by its provider ID.",
-        &["INS-17", "INS-18", "INS-16"],
-        |_| true,
-    )
+    named("name-before-provider-id", |_| true)
 }
 
 fn falls_back_to_the_name() -> Defect {
-    named(
-        "falls-back-to-the-name",
-        "A provider ID that does not exist is looked up by the name of the Node.",
-        &["INS-18", "INS-16"],
-        |outcome| matches!(outcome, Outcome::Absent(_)),
-    )
+    named("falls-back-to-the-name", |outcome| {
+        matches!(outcome, Outcome::Absent(_))
+    })
 }

@@ -3,7 +3,6 @@
 mod upload;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -16,18 +15,13 @@ use tonic::Status;
 
 use super::cancelled::to_the_end;
 use super::hook::Next;
-use super::{Defect, reason, refusal};
+use super::{Defect, kept, reason, refusal};
 use crate::exchange::{Answer, Call};
 use upload::Upload;
 
 /// Serves another upload than the one that came.
-fn uploads(
-    name: &'static str,
-    sentence: &'static str,
-    cases: &'static [&'static str],
-    change: fn(&mut Upload),
-) -> Defect {
-    Defect::new(name, sentence, cases).call::<SyncNodeSetRequest, _>(move |call, next| {
+fn uploads(name: &'static str, change: fn(&mut Upload)) -> Defect {
+    Defect::new(name).call::<SyncNodeSetRequest, _>(move |call, next| {
         let mut upload = Upload::of(&call);
         change(&mut upload);
         next.serve(upload.of_call(call))
@@ -35,13 +29,8 @@ fn uploads(
 }
 
 /// Answers some uploads without the correct provider.
-fn answers(
-    name: &'static str,
-    sentence: &'static str,
-    cases: &'static [&'static str],
-    answer: fn(&Upload) -> Option<Answer>,
-) -> Defect {
-    Defect::new(name, sentence, cases).call::<SyncNodeSetRequest, _>(move |call, next| async move {
+fn answers(name: &'static str, answer: fn(&Upload) -> Option<Answer>) -> Defect {
+    Defect::new(name).call::<SyncNodeSetRequest, _>(move |call, next| async move {
         match answer(&Upload::of(&call)) {
             Some(answer) => answer,
             None => next.serve(call).await,
@@ -66,163 +55,94 @@ fn mismatch() -> Answer {
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
-        answers(
-            "few-chunks",
-            "An upload may have 32 chunks.",
-            &["NDS-01"],
-            |upload| (upload.chunks.len() > 32).then(|| invalid("too many chunks")),
-        ),
-        uploads(
-            "no-removals",
-            "A delta adds and changes nodes, and removes none.",
-            &["NDS-02"],
-            |upload| {
-                let mut removed = 0;
-                for chunk in &mut upload.chunks {
-                    removed += chunk.removals.len() as u32;
-                    chunk.removals.clear();
-                }
-                upload.committed = upload.committed.map(|count| count - removed);
-                if let Some(begin) = &mut upload.begin {
-                    begin.node_count += removed;
-                }
-            },
-        ),
+        answers("few-chunks", |upload| {
+            (upload.chunks.len() > 32).then(|| invalid("too many chunks"))
+        }),
+        uploads("no-removals", |upload| {
+            let mut removed = 0;
+            for chunk in &mut upload.chunks {
+                removed += chunk.removals.len() as u32;
+                chunk.removals.clear();
+            }
+            upload.committed = upload.committed.map(|count| count - removed);
+            if let Some(begin) = &mut upload.begin {
+                begin.node_count += removed;
+            }
+        }),
         base_unchecked(),
         half_close_commits(),
         unknown_is_empty(),
         latest_only(),
         unknown_set_is_internal(),
-        Defect::new(
-            "slow-upload",
-            "An upload of many nodes waits for the cloud.",
-            &["NDS-09"],
-        )
-        .call::<SyncNodeSetRequest, _>(|call, next| async move {
+        Defect::new("slow-upload").call::<SyncNodeSetRequest, _>(|call, next| async move {
             if Upload::of(&call).changes() > 1_000 {
                 tokio::time::sleep(Duration::from_secs(2)).await;
             }
             next.serve(call).await
         }),
-        answers(
-            "no-upserts-on-the-same-revision",
-            "A delta must lead to another revision.",
-            &["NDS-10"],
-            |upload| {
-                let begin = upload.begin();
-                let same = begin.base_revision == begin.revision && upload.changes() > 0;
-                same.then(|| invalid("base_revision and revision are equal"))
-            },
-        ),
-        answers(
-            "empty-set-is-refused",
-            "A snapshot without nodes is refused.",
-            // Load balancers without targets have such a set.
-            &[
-                "LBS-15", "LBS-16", "LBS-27", "LBS-33", "LBS-34", "LBS-46", "NDS-11",
-            ],
-            |upload| {
-                let begin = upload.begin();
-                let empty = begin.base_revision.is_empty()
-                    && begin.node_count == 0
-                    && upload.committed.is_some();
-                empty.then(|| invalid("the set has no nodes"))
-            },
-        ),
-        Defect::new(
-            "declares-sixteen-sets",
-            "The provider declares to hold sixteen sets, and holds the one that was synced last.",
-            &["NDS-12"],
-        )
-        .answer::<HandshakeRequest>(|_, answer| {
+        answers("no-upserts-on-the-same-revision", |upload| {
+            let begin = upload.begin();
+            let same = begin.base_revision == begin.revision && upload.changes() > 0;
+            same.then(|| invalid("base_revision and revision are equal"))
+        }),
+        answers("empty-set-is-refused", |upload| {
+            let begin = upload.begin();
+            let empty = begin.base_revision.is_empty()
+                && begin.node_count == 0
+                && upload.committed.is_some();
+            empty.then(|| invalid("the set has no nodes"))
+        }),
+        Defect::new("declares-sixteen-sets").answer::<HandshakeRequest>(|_, answer| {
             let declared = answer.capabilities.get_or_insert_default();
             declared.node_sets.get_or_insert_default().max_sets = 16;
         }),
-        Defect::new(
-            "revision-of-its-own",
-            "The answer names a revision of the provider's own.",
-            &["NDS-13"],
-        )
-        .answer::<SyncNodeSetRequest>(|_, answer| {
+        Defect::new("revision-of-its-own").answer::<SyncNodeSetRequest>(|_, answer| {
             "1".clone_into(&mut answer.revision);
         }),
         one_space_of_revisions(),
-        uploads(
-            "node-count-unchecked",
-            "The number of nodes in a snapshot is not held against node_count.",
-            &["NDS-07"],
-            |upload| {
-                let upserts = upload.chunks.iter().flat_map(|chunk| &chunk.upserts);
-                let names: BTreeSet<_> = upserts.map(|node| node.name.clone()).collect();
-                if let Some(begin) = &mut upload.begin
-                    && begin.base_revision.is_empty()
-                {
-                    begin.node_count = names.len() as u32;
-                }
-            },
-        ),
-        uploads(
-            "change-count-unchecked",
-            "The number of changes in an upload is not held against change_count.",
-            &["NDS-20"],
-            |upload| {
-                if upload.committed.is_some() {
-                    upload.counted();
-                }
-            },
-        ),
-        uploads(
-            "last-name-wins",
-            "Of two nodes with one name in an upload the last one counts.",
-            &["NDS-21"],
-            |upload| {
-                let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
-                let all = upload.changes() as usize;
-                for chunk in &mut upload.chunks {
-                    let upserts = std::mem::take(&mut chunk.upserts);
-                    nodes.extend(upserts.into_iter().map(|node| (node.name.clone(), node)));
-                }
-                let upserts = nodes.into_values().collect();
-                upload.chunks.push(NodeSetChunk {
-                    upserts,
-                    removals: Vec::new(),
-                });
-                let lost = all as u32 - upload.changes();
-                upload.committed = upload.committed.map(|count| count - lost);
-            },
-        ),
+        uploads("node-count-unchecked", |upload| {
+            let upserts = upload.chunks.iter().flat_map(|chunk| &chunk.upserts);
+            let names: BTreeSet<_> = upserts.map(|node| node.name.clone()).collect();
+            if let Some(begin) = &mut upload.begin
+                && begin.base_revision.is_empty()
+            {
+                begin.node_count = names.len() as u32;
+            }
+        }),
+        uploads("change-count-unchecked", |upload| {
+            if upload.committed.is_some() {
+                upload.counted();
+            }
+        }),
+        uploads("last-name-wins", |upload| {
+            let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+            let all = upload.changes() as usize;
+            for chunk in &mut upload.chunks {
+                let upserts = std::mem::take(&mut chunk.upserts);
+                nodes.extend(upserts.into_iter().map(|node| (node.name.clone(), node)));
+            }
+            let upserts = nodes.into_values().collect();
+            upload.chunks.push(NodeSetChunk {
+                upserts,
+                removals: Vec::new(),
+            });
+            let lost = all as u32 - upload.changes();
+            upload.committed = upload.committed.map(|count| count - lost);
+        }),
         removal_of_none(),
-        answers(
-            "begin-is-optional",
-            "An upload without begin is applied to no set, and answered.",
-            &["NDS-23"],
-            |upload| {
-                let is_broken = upload.begin.is_none() && !upload.chunks.is_empty();
-                is_broken.then(|| applied(&NodeSetBegin::default()))
-            },
-        ),
-        answers(
-            "no-parts-is-no-change",
-            "An upload without parts changes nothing, and is answered.",
-            &["NDS-24"],
-            |upload| {
-                let is_empty = upload.begin.is_none() && upload.chunks.is_empty();
-                is_empty.then(|| applied(&NodeSetBegin::default()))
-            },
-        ),
+        answers("begin-is-optional", |upload| {
+            let is_broken = upload.begin.is_none() && !upload.chunks.is_empty();
+            is_broken.then(|| applied(&NodeSetBegin::default()))
+        }),
+        answers("no-parts-is-no-change", |upload| {
+            let is_empty = upload.begin.is_none() && upload.chunks.is_empty();
+            is_empty.then(|| applied(&NodeSetBegin::default()))
+        }),
     ]
 }
 
 fn base_unchecked() -> Defect {
-    Defect::new(
-        "base-unchecked",
-        "A delta on a revision that is not held is answered as if it were.",
-        // A delta shows these cases that nothing was applied.
-        &[
-            "NDS-02", "NDS-03", "NDS-04", "NDS-07", "NDS-14", "NDS-20", "NDS-21", "NDS-22",
-        ],
-    )
-    .call::<SyncNodeSetRequest, _>(|call, next| async move {
+    Defect::new("base-unchecked").call::<SyncNodeSetRequest, _>(|call, next| async move {
         let begin = Upload::of(&call).begin();
         let answer = next.serve(call).await;
         match reason(&answer) {
@@ -233,12 +153,7 @@ fn base_unchecked() -> Defect {
 }
 
 fn half_close_commits() -> Defect {
-    Defect::new(
-        "half-close-commits",
-        "The end of the stream is the end of the upload, with a commit or without.",
-        &["NDS-03", "NDS-04"],
-    )
-    .call::<SyncNodeSetRequest, _>(|call, next| async move {
+    Defect::new("half-close-commits").call::<SyncNodeSetRequest, _>(|call, next| async move {
         let mut upload = Upload::of(&call);
         if upload.begin.is_some() && upload.committed.is_none() {
             upload.counted();
@@ -248,22 +163,19 @@ fn half_close_commits() -> Defect {
 }
 
 fn unknown_is_empty() -> Defect {
-    Defect::new(
-        "unknown-revision-is-empty",
-        "An Ensure that names a revision that is not held has no targets.",
-        &["NDS-05"],
+    Defect::new("unknown-revision-is-empty").call::<EnsureLoadBalancerRequest, _>(
+        |call, next| async move {
+            let mut request: EnsureLoadBalancerRequest = call.message();
+            let answer = next.correct(call.clone()).await;
+            if reason(&answer) != Some(ErrorReason::NodeSetUnknown) {
+                return answer;
+            }
+            request.targets = Some(NodeTargets {
+                targets: Some(Targets::Inline(InlineNodes::default())),
+            });
+            next.serve(call.with(&request)).await
+        },
     )
-    .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
-        let mut request: EnsureLoadBalancerRequest = call.message();
-        let answer = next.correct(call.clone()).await;
-        if reason(&answer) != Some(ErrorReason::NodeSetUnknown) {
-            return answer;
-        }
-        request.targets = Some(NodeTargets {
-            targets: Some(Targets::Inline(InlineNodes::default())),
-        });
-        next.serve(call.with(&request)).await
-    })
 }
 
 /// Sees each upload before and after it was served; `refuse` looks at those that were applied.
@@ -272,9 +184,8 @@ fn remembering<T: Default + Send + 'static>(
     refuse: fn(&T, &NodeSetBegin) -> Option<Answer>,
     remember: fn(&mut T, NodeSetBegin),
 ) -> Defect {
-    let known: Arc<Mutex<T>> = Arc::default();
+    let known: &Mutex<T> = kept(Mutex::default());
     let around = move |call: Call, next: Next| -> BoxFuture<'static, Answer> {
-        let known = Arc::clone(&known);
         Box::pin(async move {
             let begin = Upload::of(&call).begin();
             let refused = refuse(&known.lock(), &begin);
@@ -292,11 +203,7 @@ fn remembering<T: Default + Send + 'static>(
 }
 
 fn latest_only() -> Defect {
-    let defect = Defect::new(
-        "latest-revision-only",
-        "The provider holds the latest revision of a set alone.",
-        &["NDS-06"],
-    );
+    let defect = Defect::new("latest-revision-only");
     remembering(
         defect,
         |latest: &BTreeMap<String, String>, begin| {
@@ -311,12 +218,7 @@ fn latest_only() -> Defect {
 }
 
 fn unknown_set_is_internal() -> Defect {
-    let defect = Defect::new(
-        "unknown-set-is-internal",
-        "A delta on a set that this process has never seen is INTERNAL, a key that is missing.",
-        // Each asks for a set that was never synced.
-        &["NDS-04", "NDS-08", "NDS-14", "NDS-21"],
-    );
+    let defect = Defect::new("unknown-set-is-internal");
     remembering(
         defect,
         |seen: &BTreeSet<String>, begin| {
@@ -330,11 +232,7 @@ fn unknown_set_is_internal() -> Defect {
 }
 
 fn one_space_of_revisions() -> Defect {
-    let defect = Defect::new(
-        "one-space-of-revisions",
-        "A revision of one set is held for all sets.",
-        &["NDS-14"],
-    );
+    let defect = Defect::new("one-space-of-revisions");
     remembering(
         defect,
         |held: &BTreeMap<String, BTreeSet<String>>, begin| {
@@ -353,12 +251,7 @@ fn one_space_of_revisions() -> Defect {
 }
 
 fn removal_of_none() -> Defect {
-    Defect::new(
-        "removal-of-none",
-        "A removal of a node that is not there is passed over.",
-        &["NDS-22"],
-    )
-    .call::<SyncNodeSetRequest, _>(|call, next| async move {
+    Defect::new("removal-of-none").call::<SyncNodeSetRequest, _>(|call, next| async move {
         let mut upload = Upload::of(&call);
         if upload.chunks.iter().all(|chunk| chunk.removals.is_empty()) {
             return next.serve(call).await;

@@ -4,7 +4,6 @@ mod broken;
 mod lists;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use outrigger_api::ItemResult as _;
 use outrigger_api::v1::{
@@ -15,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::handshake::of_the_handshake;
 use super::hook::{Next, context_of};
-use super::{Defect, item};
+use super::{Defect, item, kept};
 use crate::exchange::{Answer, Call};
 
 /// Beginning of a name that no Delete knows.
@@ -24,12 +23,7 @@ const OPERATION: &str = "operation-";
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![
         second_create_is_an_error(),
-        Defect::new(
-            "one-route-fails-all",
-            "A route that fails fails its whole batch.",
-            &["RTE-02", "RTE-06"],
-        )
-        .results(|_: &BatchCreateRoutesRequest, results| {
+        Defect::new("one-route-fails-all").results(|_: &BatchCreateRoutesRequest, results| {
             let failed = results.iter().find_map(|one| one.error().cloned());
             if let Some(failed) = failed {
                 for one in results {
@@ -37,46 +31,29 @@ pub(super) fn defects() -> Vec<Defect> {
                 }
             }
         }),
-        created(
-            "only-ipv4",
-            "A route of IPv6 is refused.",
-            &["RTE-04"],
-            |route, outcome| {
-                if route.destination_cidr.contains(':') {
-                    let text = "the table has routes of IPv4 alone";
-                    *outcome = Outcome::Error(item(ErrorReason::UnsupportedFeature, text));
-                }
-            },
-        ),
+        created("only-ipv4", |route, outcome| {
+            if route.destination_cidr.contains(':') {
+                let text = "the table has routes of IPv4 alone";
+                *outcome = Outcome::Error(item(ErrorReason::UnsupportedFeature, text));
+            }
+        }),
         overwrites(),
-        created(
-            "full-is-rate-limited",
-            "A table that is full is RATE_LIMITED.",
-            &["RTE-06"],
-            |_, outcome| {
-                if matches!(outcome, Outcome::Error(error) if error.code == 8) {
-                    let text = "the table is full";
-                    *outcome = Outcome::Error(item(ErrorReason::RateLimited, text));
-                }
-            },
-        ),
+        created("full-is-rate-limited", |_, outcome| {
+            if matches!(outcome, Outcome::Error(error) if error.code == 8) {
+                let text = "the table is full";
+                *outcome = Outcome::Error(item(ErrorReason::RateLimited, text));
+            }
+        }),
         answers_the_operation(),
         deletes_by_destination(),
         delete_of_the_handshake(),
-        Defect::new(
-            "delete-answers-the-route",
-            "A Delete answers the route that it removed, as if it were there.",
-            // Each of them deletes what it made.
-            &[
-                "RTE-01", "RTE-04", "RTE-05", "RTE-06", "RTE-09", "RTE-10", "RTE-14", "RTE-15",
-                "RTE-17", "RTE-18",
-            ],
-        )
-        .outcomes(|_: &BatchDeleteRoutesRequest, route, outcome| {
-            if let Outcome::Absent(_) = outcome {
-                *outcome = Outcome::Found(route.clone());
-            }
-        }),
+        Defect::new("delete-answers-the-route").outcomes(
+            |_: &BatchDeleteRoutesRequest, route, outcome| {
+                if let Outcome::Absent(_) = outcome {
+                    *outcome = Outcome::Found(route.clone());
+                }
+            },
+        ),
     ];
     defects.extend(lists::defects());
     defects.extend(broken::defects());
@@ -86,35 +63,26 @@ pub(super) fn defects() -> Vec<Defect> {
 /// Changes the outcome of each route of a batch that creates.
 fn created(
     name: &'static str,
-    sentence: &'static str,
-    cases: &'static [&'static str],
     change: impl Fn(&Route, &mut Outcome) + Send + Sync + 'static,
 ) -> Defect {
     let each =
         move |_: &BatchCreateRoutesRequest, route: &_, outcome: &mut _| change(route, outcome);
-    Defect::new(name, sentence, cases).outcomes(each)
+    Defect::new(name).outcomes(each)
 }
 
 fn second_create_is_an_error() -> Defect {
-    let made: Arc<Mutex<BTreeSet<(String, String)>>> = Arc::default();
-    let known = Arc::clone(&made);
-    created(
-        "second-create-is-an-error",
-        "A create of a route that exists as wanted is an error, as in the cloud's API.",
-        &["RTE-01", "RTE-02", "RTE-07", "RTE-08"],
-        move |route, outcome| {
-            let key = (route.destination_cidr.clone(), route.node_name.clone());
-            if matches!(outcome, Outcome::Found(_)) && !made.lock().insert(key) {
-                let text = "409: the route exists";
-                *outcome = Outcome::Error(item(ErrorReason::ConflictingResource, text));
-            }
-        },
-    )
-    .by_chance(&["RTE-09"])
+    let made: &Mutex<BTreeSet<(String, String)>> = kept(Mutex::default());
+    created("second-create-is-an-error", move |route, outcome| {
+        let key = (route.destination_cidr.clone(), route.node_name.clone());
+        if matches!(outcome, Outcome::Found(_)) && !made.lock().insert(key) {
+            let text = "409: the route exists";
+            *outcome = Outcome::Error(item(ErrorReason::ConflictingResource, text));
+        }
+    })
     .request(move |request: &mut BatchDeleteRoutesRequest| {
         for route in &request.items {
-            let mut known = known.lock();
-            known.retain(|(destination, _)| *destination != route.destination_cidr);
+            let mut made = made.lock();
+            made.retain(|(destination, _)| *destination != route.destination_cidr);
         }
     })
 }
@@ -127,12 +95,7 @@ async fn list(call: &Call, next: &Next) -> Vec<Route> {
 }
 
 fn overwrites() -> Defect {
-    Defect::new(
-        "overwrites",
-        "A create for the CIDR of another target takes it over.",
-        &["RTE-02", "RTE-05"],
-    )
-    .call::<BatchCreateRoutesRequest, _>(|call, next| async move {
+    Defect::new("overwrites").call::<BatchCreateRoutesRequest, _>(|call, next| async move {
         let request: BatchCreateRoutesRequest = call.message();
         let is_other = |old: &Route| {
             request.items.iter().any(|new| {
@@ -154,16 +117,11 @@ fn overwrites() -> Defect {
 
 /// A Delete by that name does nothing.
 fn answers_the_operation() -> Defect {
-    created(
-        "answers-the-operation",
-        "A create answers the name of the cloud's operation as that of the route.",
-        &["RTE-10"],
-        |_, outcome| {
-            if let Outcome::Found(route) = outcome {
-                route.name = format!("{OPERATION}{}", route.name);
-            }
-        },
-    )
+    created("answers-the-operation", |_, outcome| {
+        if let Outcome::Found(route) = outcome {
+            route.name = format!("{OPERATION}{}", route.name);
+        }
+    })
     .call::<BatchDeleteRoutesRequest, _>(|call, next| async move {
         let mut request: BatchDeleteRoutesRequest = call.message();
         let is_unknown = |route: &Route| route.name.starts_with(OPERATION);
@@ -183,29 +141,22 @@ fn answers_the_operation() -> Defect {
 }
 
 fn deletes_by_destination() -> Defect {
-    Defect::new(
-        "deletes-by-destination",
-        "A Delete removes the route to a destination, whichever its target.",
-        &["RTE-15"],
-    )
-    .call::<BatchDeleteRoutesRequest, _>(|call, next| async move {
-        let mut request: BatchDeleteRoutesRequest = call.message();
-        let listed = list(&call, &next).await;
-        for route in &mut request.items {
-            let same = |one: &&Route| one.destination_cidr == route.destination_cidr;
-            if let Some(known) = listed.iter().find(same) {
-                *route = known.clone();
+    Defect::new("deletes-by-destination").call::<BatchDeleteRoutesRequest, _>(
+        |call, next| async move {
+            let mut request: BatchDeleteRoutesRequest = call.message();
+            let listed = list(&call, &next).await;
+            for route in &mut request.items {
+                let same = |one: &&Route| one.destination_cidr == route.destination_cidr;
+                if let Some(known) = listed.iter().find(same) {
+                    *route = known.clone();
+                }
             }
-        }
-        next.serve(call.with(&request)).await
-    })
+            next.serve(call.with(&request)).await
+        },
+    )
 }
 
 fn delete_of_the_handshake() -> Defect {
-    let (defect, change) = of_the_handshake(Defect::new(
-        "deletes-routes-of-all-clusters",
-        "A Delete of routes is about the cluster of the handshake, whichever it names.",
-        &["RTE-14"],
-    ));
+    let (defect, change) = of_the_handshake(Defect::new("deletes-routes-of-all-clusters"));
     defect.in_context::<BatchDeleteRoutesRequest>(change)
 }

@@ -1,7 +1,6 @@
 //! Mistakes in the answers about load balancers.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outrigger_api::v1::LoadBalancerDisposition as D;
@@ -10,79 +9,48 @@ use outrigger_api::v1::{
 };
 use parking_lot::Mutex;
 
-use crate::defects::Defect;
+use crate::defects::{Defect, kept};
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
-        Defect::new(
-            "ready-without-addresses",
-            "An Ensure is READY before the addresses are known.",
-            &["LBS-02", "LBS-10", "LBS-34"],
-        )
-        .ensure_answer(|_, answer| answer.status = None),
+        Defect::new("ready-without-addresses").ensure_answer(|_, answer| answer.status = None),
         identity_of_each_ensure(),
         short_wait(),
-        Defect::new(
-            "update-without-disposition",
-            "An update of a Service without a load balancer has no disposition.",
-            &["LBS-17", "LBS-41"],
-        )
-        .outcomes(|_: &UpdateLoadBalancerNodesRequest, _, outcome| {
-            if let Outcome::Found(answer) = outcome
-                && answer.disposition() == D::Absent
-            {
-                answer.set_disposition(D::Unspecified);
+        Defect::new("update-without-disposition").outcomes(
+            |_: &UpdateLoadBalancerNodesRequest, _, outcome| {
+                if let Outcome::Found(answer) = outcome
+                    && answer.disposition() == D::Absent
+                {
+                    answer.set_disposition(D::Unspecified);
+                }
+            },
+        ),
+        both("address-and-name", |answer| {
+            for point in answer.status.iter_mut().flat_map(|one| &mut one.ingress) {
+                "lb.mock.example".clone_into(&mut point.hostname);
             }
         }),
-        both(
-            "address-and-name",
-            "An address of a load balancer has an IP address and a DNS name.",
-            &["LBS-42"],
-            |answer| {
-                for point in answer.status.iter_mut().flat_map(|one| &mut one.ingress) {
-                    "lb.mock.example".clone_into(&mut point.hostname);
-                }
-            },
-        ),
-        both(
-            "ip-mode-of-its-own",
-            "The ipMode of an address is a word of the cloud.",
-            &["LBS-43"],
-            |answer| {
-                for point in answer.status.iter_mut().flat_map(|one| &mut one.ingress) {
-                    point.ip_mode = Some("Direct".to_owned());
-                }
-            },
-        ),
-        both(
-            "reason-of-a-condition-for-people",
-            "The reason of a condition is a sentence.",
-            &["LBS-44"],
-            |answer| "All targets are healthy".clone_into(&mut answer.reason),
-        ),
+        both("ip-mode-of-its-own", |answer| {
+            for point in answer.status.iter_mut().flat_map(|one| &mut one.ingress) {
+                point.ip_mode = Some("Direct".to_owned());
+            }
+        }),
+        both("reason-of-a-condition-for-people", |answer| {
+            "All targets are healthy".clone_into(&mut answer.reason);
+        }),
     ]
 }
 
 /// Changes the answers of Get and Ensure.
-fn both(
-    name: &'static str,
-    sentence: &'static str,
-    cases: &'static [&'static str],
-    change: fn(&mut LoadBalancerAnswer),
-) -> Defect {
-    let defect = Defect::new(name, sentence, cases);
+fn both(name: &'static str, change: fn(&mut LoadBalancerAnswer)) -> Defect {
+    let defect = Defect::new(name);
     let defect = defect.get_answer(move |_, answer| change(answer));
     defect.ensure_answer(move |_, answer| change(answer))
 }
 
 fn identity_of_each_ensure() -> Defect {
-    let count = AtomicU64::new(0);
-    Defect::new(
-        "identity-of-each-ensure",
-        "The identity of a load balancer is that of the last change.",
-        &["LBS-03"],
-    )
-    .ensure_answer(move |_, answer| {
+    let count = kept(AtomicU64::new(0));
+    Defect::new("identity-of-each-ensure").ensure_answer(move |_, answer| {
         let number = count.fetch_add(1, Ordering::Relaxed);
         answer.identity.get_or_insert_default().id = format!("change-{number}");
     })
@@ -90,13 +58,8 @@ fn identity_of_each_ensure() -> Defect {
 
 /// The first Ensure of each Service is in progress.
 fn short_wait() -> Defect {
-    let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-    Defect::new(
-        "short-wait",
-        "An Ensure in progress is to be repeated after a tenth of a second.",
-        &["LBS-20"],
-    )
-    .ensure_answer(move |service, answer| {
+    let seen: &Mutex<BTreeSet<String>> = kept(Mutex::default());
+    Defect::new("short-wait").ensure_answer(move |service, answer| {
         let is_ready = answer.disposition() == D::Ready;
         if is_ready && seen.lock().insert(service.uid.clone()) {
             answer.set_disposition(D::InProgress);

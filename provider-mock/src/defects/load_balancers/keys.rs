@@ -1,7 +1,6 @@
 //! Mistakes about the key of a load balancer: cluster UID and Service UID.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use outrigger_api::v1::{
     CallContext, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
@@ -10,21 +9,16 @@ use outrigger_api::v1::{
 use parking_lot::Mutex;
 
 use super::delete;
-use crate::defects::Defect;
 use crate::defects::handshake::of_the_handshake;
 use crate::defects::hook::context_of;
+use crate::defects::{Defect, kept};
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
         key_is_the_name(),
         cluster_of_the_handshake(),
         name_for_uid(),
-        Defect::new(
-            "needs-the-type",
-            "A Delete of a Service that has another type now deletes nothing.",
-            &["LBS-23"],
-        )
-        .deleted(|service| {
+        Defect::new("needs-the-type").deleted(|service| {
             if service.r#type != "LoadBalancer" {
                 service.uid.push_str("-of-another-type");
             }
@@ -34,10 +28,10 @@ pub(super) fn defects() -> Vec<Defect> {
 }
 
 /// The UIDs of Services by the names that stand for them.
-type Uids = Arc<Mutex<BTreeMap<String, String>>>;
+type Uids = &'static Mutex<BTreeMap<String, String>>;
 
 /// Names a Service by its name, and remembers its UID.
-fn by_name(uids: &Uids, service: &mut Service) {
+fn by_name(uids: Uids, service: &mut Service) {
     if !service.uid.is_empty() {
         let name = format!("{}/{}", service.namespace, service.name);
         let uid = std::mem::replace(&mut service.uid, name.clone());
@@ -46,59 +40,43 @@ fn by_name(uids: &Uids, service: &mut Service) {
 }
 
 fn key_is_the_name() -> Defect {
-    let uids = Uids::default();
-    let known = || Arc::clone(&uids);
-    let (ensured, got, deleted) = (known(), known(), known());
-    let (planned, updated) = (known(), known());
-    let (of_updates, of_lists) = (known(), known());
-    Defect::new(
-        "key-is-the-name",
-        "The key of a load balancer is the namespace and name of its Service.",
-        &["LBS-14"],
-    )
-    .ensured(move |service| by_name(&ensured, service))
-    .got(move |service| by_name(&got, service))
-    .deleted(move |service| by_name(&deleted, service))
-    .request(move |request: &mut PlanLoadBalancerRequest| {
-        let service = request.service.iter_mut();
-        service.for_each(|service| by_name(&planned, service));
-    })
-    .request(move |request: &mut UpdateLoadBalancerNodesRequest| {
-        let services = request.items.iter_mut();
-        services.for_each(|service| by_name(&updated, service));
-    })
-    .results(move |_: &UpdateLoadBalancerNodesRequest, results| {
-        for result in results {
-            if let Some(uid) = of_updates.lock().get(&result.key) {
-                result.key.clone_from(uid);
+    let uids: Uids = kept(Mutex::default());
+    Defect::new("key-is-the-name")
+        .ensured(move |service| by_name(uids, service))
+        .got(move |service| by_name(uids, service))
+        .deleted(move |service| by_name(uids, service))
+        .request(move |request: &mut PlanLoadBalancerRequest| {
+            let service = request.service.iter_mut();
+            service.for_each(|service| by_name(uids, service));
+        })
+        .request(move |request: &mut UpdateLoadBalancerNodesRequest| {
+            let services = request.items.iter_mut();
+            services.for_each(|service| by_name(uids, service));
+        })
+        .results(move |_: &UpdateLoadBalancerNodesRequest, results| {
+            for result in results {
+                if let Some(uid) = uids.lock().get(&result.key) {
+                    result.key.clone_from(uid);
+                }
             }
-        }
-    })
-    .listed::<ListLoadBalancersRequest>(move |entries| {
-        for tag in entries.iter_mut().filter_map(|one| one.service.as_mut()) {
-            if let Some(uid) = of_lists.lock().get(&tag.uid) {
-                tag.uid.clone_from(uid);
+        })
+        .listed::<ListLoadBalancersRequest>(move |entries| {
+            for tag in entries.iter_mut().filter_map(|one| one.service.as_mut()) {
+                if let Some(uid) = uids.lock().get(&tag.uid) {
+                    tag.uid.clone_from(uid);
+                }
             }
-        }
-    })
+        })
 }
 
 /// All but lists, which show only what is tagged.
 fn cluster_of_the_handshake() -> Defect {
-    let (defect, change) = of_the_handshake(Defect::new(
-        "cluster-of-the-handshake",
-        "A call is about the cluster of the handshake, whichever it names.",
-        &["LBS-25", "LBS-37"],
-    ));
+    let (defect, change) = of_the_handshake(Defect::new("cluster-of-the-handshake"));
     in_context(defect, change)
 }
 
 fn name_for_uid() -> Defect {
-    let defect = Defect::new(
-        "name-for-uid",
-        "A load balancer of a call without the cluster's UID is tagged with the cluster's name.",
-        &["LBS-37"],
-    );
+    let defect = Defect::new("name-for-uid");
     in_context(defect, |context| {
         if context.cluster_uid.is_empty() {
             context.cluster_uid.clone_from(&context.cluster_name);
@@ -118,12 +96,7 @@ fn in_context(
 }
 
 fn deletes_all() -> Defect {
-    Defect::new(
-        "deletes-all",
-        "A Delete removes each load balancer of the cluster.",
-        &["LBS-14", "LBS-24"],
-    )
-    .call::<DeleteLoadBalancerRequest, _>(|call, next| async move {
+    Defect::new("deletes-all").call::<DeleteLoadBalancerRequest, _>(|call, next| async move {
         let context = context_of(&call);
         let listed = next.ask(&call, &ListLoadBalancersRequest { context }).await;
         let entries = listed.into_iter().flat_map(|one| one.items);

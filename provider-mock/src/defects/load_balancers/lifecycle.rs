@@ -1,7 +1,6 @@
 //! Mistakes in the life of a load balancer: made, made again, changed, deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_api::v1::LoadBalancerDisposition as D;
@@ -14,14 +13,14 @@ use tokio::time::sleep;
 
 use super::{key_of, seen, service_of};
 use crate::defects::cancelled::Cancelled;
-use crate::defects::{Defect, refusal};
+use crate::defects::{Defect, kept, refusal};
 use crate::exchange::Answer;
 
 /// How long a cloud may take, so that calls meet.
 const A_WHILE: Duration = Duration::from_millis(20);
 
 /// Services by their UIDs.
-type Keys = Arc<Mutex<BTreeSet<String>>>;
+type Keys = &'static Mutex<BTreeSet<String>>;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -29,12 +28,7 @@ pub(super) fn defects() -> Vec<Defect> {
         creates_at_once(),
         ports_are_kept(),
         protocols_are_kept(),
-        Defect::new(
-            "one-family",
-            "A load balancer has an address of the first IP family.",
-            &["LBS-10"],
-        )
-        .ensured(|service| service.ip_families.truncate(1)),
+        Defect::new("one-family").ensured(|service| service.ip_families.truncate(1)),
         delete_of_none(),
         cancelled_is_lost(),
     ]
@@ -49,15 +43,10 @@ fn twice(defect: Defect, keys: Keys) -> Defect {
 }
 
 fn creates_each_time() -> Defect {
-    let (once, doubled) = (Keys::default(), Keys::default());
-    let defect = Defect::new(
-        "creates-each-time",
-        "Each Ensure creates a load balancer: a repeated one leaves two.",
-        &[
-            "LBS-03", "LBS-04", "LBS-05", "LBS-22", "RES-19", "RES-23", "RES-27",
-        ],
-    );
-    twice(defect, Arc::clone(&doubled)).call::<EnsureLoadBalancerRequest, _>(move |call, next| {
+    let once: Keys = kept(Mutex::default());
+    let doubled: Keys = kept(Mutex::default());
+    let defect = Defect::new("creates-each-time");
+    twice(defect, doubled).call::<EnsureLoadBalancerRequest, _>(move |call, next| {
         let key = key_of(&call);
         if !once.lock().insert(key.clone()) {
             doubled.lock().insert(key);
@@ -67,35 +56,27 @@ fn creates_each_time() -> Defect {
 }
 
 fn creates_at_once() -> Defect {
-    let (running, doubled) = (Keys::default(), Keys::default());
-    let defect = Defect::new(
-        "creates-at-once",
-        "Two Ensures for one Service at once both find no load balancer, and create one each.",
-        &["LBS-05"],
-    );
-    let defect = defect.by_chance(&["LBS-22", "RES-19"]);
-    twice(defect, Arc::clone(&doubled)).call::<EnsureLoadBalancerRequest, _>(move |call, next| {
-        let (running, doubled) = (Arc::clone(&running), Arc::clone(&doubled));
-        async move {
-            let key = key_of(&call);
-            let is_first = running.lock().insert(key.clone());
-            if !is_first {
-                doubled.lock().insert(key.clone());
-            }
-            // Dropped at the end of the call, whichever it is.
-            let _ended = Cancelled::new(move || {
-                running.lock().remove(&key);
-            });
-            sleep(A_WHILE).await;
-            next.serve(call).await
+    let running: Keys = kept(Mutex::default());
+    let doubled: Keys = kept(Mutex::default());
+    let defect = Defect::new("creates-at-once");
+    twice(defect, doubled).call::<EnsureLoadBalancerRequest, _>(move |call, next| async move {
+        let key = key_of(&call);
+        let is_first = running.lock().insert(key.clone());
+        if !is_first {
+            doubled.lock().insert(key.clone());
         }
+        // Dropped at the end of the call, whichever it is.
+        let _ended = Cancelled::new(move || {
+            running.lock().remove(&key);
+        });
+        sleep(A_WHILE).await;
+        next.serve(call).await
     })
 }
 
 /// The ports with which a Service was first ensured, until it is deleted.
 fn with_first_ports(defect: Defect, merge: fn(&[ServicePort], &mut Vec<ServicePort>)) -> Defect {
-    let first: Arc<Mutex<BTreeMap<String, Vec<ServicePort>>>> = Arc::default();
-    let known = Arc::clone(&first);
+    let first: &Mutex<BTreeMap<String, Vec<ServicePort>>> = kept(Mutex::default());
     let defect = defect.ensured(move |service| {
         let mut first = first.lock();
         let ports = first.entry(service.uid.clone());
@@ -103,25 +84,17 @@ fn with_first_ports(defect: Defect, merge: fn(&[ServicePort], &mut Vec<ServicePo
         merge(ports, &mut service.ports);
     });
     defect.deleted(move |service| {
-        known.lock().remove(&service.uid);
+        first.lock().remove(&service.uid);
     })
 }
 
 fn ports_are_kept() -> Defect {
-    let defect = Defect::new(
-        "ports-are-kept",
-        "An Ensure of a load balancer that exists leaves its ports as they are.",
-        &["LBS-06", "LBS-21"],
-    );
+    let defect = Defect::new("ports-are-kept");
     with_first_ports(defect, |first, ports| *ports = first.to_vec())
 }
 
 fn protocols_are_kept() -> Defect {
-    let defect = Defect::new(
-        "protocols-are-kept",
-        "A port that exists keeps its protocol.",
-        &["LBS-21"],
-    );
+    let defect = Defect::new("protocols-are-kept");
     with_first_ports(defect, |first, ports| {
         for port in ports {
             if let Some(known) = first.iter().find(|known| known.port == port.port) {
@@ -132,48 +105,39 @@ fn protocols_are_kept() -> Defect {
 }
 
 fn delete_of_none() -> Defect {
-    Defect::new(
-        "delete-of-none-is-an-error",
-        "A Delete of a load balancer that is gone is an error.",
-        &["LBS-12", "RES-09", "RES-16", "RES-17"],
+    Defect::new("delete-of-none-is-an-error").call::<DeleteLoadBalancerRequest, _>(
+        |call, next| async move {
+            // An empty request is a probe.
+            let service = service_of(&call);
+            let is_about_one = !service.uid.is_empty();
+            if is_about_one && seen(&call, &next, service, None).await.disposition() == D::Absent {
+                let text = "404: there is no such load balancer";
+                return Answer::failed(refusal(ErrorReason::CloudError, text));
+            }
+            next.serve(call).await
+        },
     )
-    .by_chance(&["LBS-13"])
-    .call::<DeleteLoadBalancerRequest, _>(|call, next| async move {
-        // An empty request is a probe.
-        let service = service_of(&call);
-        let is_about_one = !service.uid.is_empty();
-        if is_about_one && seen(&call, &next, service, None).await.disposition() == D::Absent {
-            let text = "404: there is no such load balancer";
-            return Answer::failed(refusal(ErrorReason::CloudError, text));
-        }
-        next.serve(call).await
-    })
 }
 
 /// A load balancer of which no tag is written yet is found by neither Delete nor Ensure.
 fn cancelled_is_lost() -> Defect {
-    let lost = Keys::default();
-    let known = Arc::clone(&lost);
-    Defect::new(
-        "cancelled-is-lost",
-        "An Ensure that is cut off leaves a load balancer that no Delete finds.",
-        &["LBS-13", "RES-19", "RES-23", "RES-27"],
-    )
-    .call::<EnsureLoadBalancerRequest, _>(move |call, next| {
-        let (lost, key) = (Arc::clone(&lost), key_of(&call));
-        async move {
-            let cancelled = Cancelled::new(move || {
-                lost.lock().insert(key);
-            });
-            sleep(A_WHILE).await;
-            let answer = next.serve(call).await;
-            cancelled.done();
-            answer
-        }
-    })
-    .get_answer(move |service, answer| {
-        if answer.disposition() == D::Absent && known.lock().contains(&service.uid) {
-            answer.set_disposition(D::Ready);
-        }
-    })
+    let lost: Keys = kept(Mutex::default());
+    Defect::new("cancelled-is-lost")
+        .call::<EnsureLoadBalancerRequest, _>(move |call, next| {
+            let key = key_of(&call);
+            async move {
+                let cancelled = Cancelled::new(move || {
+                    lost.lock().insert(key);
+                });
+                sleep(A_WHILE).await;
+                let answer = next.serve(call).await;
+                cancelled.done();
+                answer
+            }
+        })
+        .get_answer(move |service, answer| {
+            if answer.disposition() == D::Absent && lost.lock().contains(&service.uid) {
+                answer.set_disposition(D::Ready);
+            }
+        })
 }

@@ -13,18 +13,8 @@ use crate::load_balancers::ANNOTATION_PREFIX;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
-        Defect::new(
-            "bad-annotation-is-ignored",
-            "An annotation with a bad value counts as none.",
-            &["LBS-07", "LBS-38"],
-        )
-        .ensured(without_annotations),
-        Defect::new(
-            "refuses-late",
-            "A bad annotation is found once the load balancer is made.",
-            &["LBS-07"],
-        )
-        .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
+        Defect::new("bad-annotation-is-ignored").ensured(without_annotations),
+        Defect::new("refuses-late").call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
             let answer = next.correct(call.clone()).await;
             if reason(&answer) == Some(ErrorReason::InvalidAnnotation) {
                 let mut request: EnsureLoadBalancerRequest = call.message();
@@ -33,30 +23,15 @@ pub(super) fn defects() -> Vec<Defect> {
             }
             answer
         }),
-        Defect::new(
-            "sctp-as-tcp",
-            "A protocol that the cloud has not is served as TCP.",
-            &["LBS-35"],
-        )
-        .ensured(|service| {
+        Defect::new("sctp-as-tcp").ensured(|service| {
             for port in &mut service.ports {
                 if port.protocol == "SCTP" {
                     "TCP".clone_into(&mut port.protocol);
                 }
             }
         }),
-        Defect::new(
-            "any-class",
-            "A Service of each class gets a load balancer.",
-            &["LBS-11"],
-        )
-        .ensured(|service| service.load_balancer_class = None),
-        Defect::new(
-            "no-targets-is-none",
-            "An Ensure whose targets are not set has none.",
-            &["LBS-36"],
-        )
-        .request(|request: &mut EnsureLoadBalancerRequest| {
+        Defect::new("any-class").ensured(|service| service.load_balancer_class = None),
+        Defect::new("no-targets-is-none").request(|request: &mut EnsureLoadBalancerRequest| {
             // An empty request is a probe.
             if request.service.is_some() && request.targets.is_none() {
                 request.targets = Some(NodeTargets {
@@ -64,37 +39,24 @@ pub(super) fn defects() -> Vec<Defect> {
                 });
             }
         }),
-        Defect::new(
-            "all-annotations-count",
-            "An annotation of another controller moves the load balancer to another address.",
-            &["LBS-08"],
-        )
-        .ensure_answer(|service, answer| {
+        Defect::new("all-annotations-count").ensure_answer(|service, answer| {
             let mut keys = service.annotations.keys();
             if keys.any(|key| !key.starts_with(ANNOTATION_PREFIX)) {
                 moved(answer);
             }
         }),
-        Defect::new(
-            "refusal-deletes",
-            "An Ensure that is refused removes the load balancer that exists.",
-            &["LBS-38"],
-        )
-        .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
-            let answer = next.correct(call.clone()).await;
-            if reason(&answer) == Some(ErrorReason::InvalidAnnotation) {
-                let mut service = service_of(&call);
-                without_annotations(&mut service);
-                delete(&call, &next, service).await;
-            }
-            answer
-        }),
-        Defect::new(
-            "delete-checks-annotations",
-            "A Delete of a Service with a bad annotation is refused.",
-            &["LBS-39"],
-        )
-        .refuses(|request: &DeleteLoadBalancerRequest| {
+        Defect::new("refusal-deletes").call::<EnsureLoadBalancerRequest, _>(
+            |call, next| async move {
+                let answer = next.correct(call.clone()).await;
+                if reason(&answer) == Some(ErrorReason::InvalidAnnotation) {
+                    let mut service = service_of(&call);
+                    without_annotations(&mut service);
+                    delete(&call, &next, service).await;
+                }
+                answer
+            },
+        ),
+        Defect::new("delete-checks-annotations").refuses(|request: &DeleteLoadBalancerRequest| {
             let service = request.service.clone().unwrap_or_default();
             let has_bad = service
                 .annotations
@@ -120,27 +82,23 @@ fn moved(answer: &mut LoadBalancerAnswer) {
 }
 
 fn ignores_held_addresses() -> Defect {
-    Defect::new(
-        "ignores-held-addresses",
-        "A volatile provider gives the next free address, though another Service holds it.",
-        &["LBS-40"],
-    )
-    .answer::<HandshakeRequest>(|_, answer| {
-        let declared = answer.capabilities.get_or_insert_default();
-        let load_balancers = declared.load_balancers.get_or_insert_default();
-        load_balancers.volatile = true;
-    })
-    .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
-        let mut request: EnsureLoadBalancerRequest = call.message();
-        let held = request.held_addresses.take().unwrap_or_default();
-        let mut answer: Answer = next.serve(call.with(&request)).await;
-        answer.each(|message: &mut EnsureLoadBalancerResponse| {
-            let status = message.answer.as_mut().and_then(|one| one.status.as_mut());
-            let point = status.and_then(|status| status.ingress.first_mut());
-            if let (Some(point), Some(ip)) = (point, held.ips.first()) {
-                point.ip.clone_from(ip);
-            }
-        });
-        answer
-    })
+    Defect::new("ignores-held-addresses")
+        .answer::<HandshakeRequest>(|_, answer| {
+            let declared = answer.capabilities.get_or_insert_default();
+            let load_balancers = declared.load_balancers.get_or_insert_default();
+            load_balancers.volatile = true;
+        })
+        .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
+            let mut request: EnsureLoadBalancerRequest = call.message();
+            let held = request.held_addresses.take().unwrap_or_default();
+            let mut answer: Answer = next.serve(call.with(&request)).await;
+            answer.each(|message: &mut EnsureLoadBalancerResponse| {
+                let status = message.answer.as_mut().and_then(|one| one.status.as_mut());
+                let point = status.and_then(|status| status.ingress.first_mut());
+                if let (Some(point), Some(ip)) = (point, held.ips.first()) {
+                    point.ip.clone_from(ip);
+                }
+            });
+            answer
+        })
 }

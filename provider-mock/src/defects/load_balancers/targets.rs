@@ -22,13 +22,11 @@ pub(super) fn defects() -> Vec<Defect> {
         one_fails_the_update(),
         fails_as_a_whole(
             "class-fails-the-update",
-            "A Service of a class that is not served fails its whole update.",
             ErrorReason::InvalidRequest,
             |service| service.load_balancer_class.is_some(),
         ),
         fails_as_a_whole(
             "annotation-fails-the-update",
-            "A Service with a bad annotation fails its whole update.",
             ErrorReason::InvalidAnnotation,
             |service| {
                 service
@@ -41,57 +39,51 @@ pub(super) fn defects() -> Vec<Defect> {
 }
 
 fn waits_for_a_target() -> Defect {
-    Defect::new(
-        "waits-for-a-target",
-        "A load balancer without targets stays IN_PROGRESS.",
-        &["LBS-33"],
-    )
-    .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
-        let mut answer = next.correct(call.clone()).await;
-        let none = NodeTargets {
-            targets: Some(Targets::Inline(InlineNodes::default())),
-        };
-        let seen = seen(&call, &next, service_of(&call), Some(none)).await;
-        if seen.disposition() == D::Ready {
-            answer.each(|message: &mut EnsureLoadBalancerResponse| {
-                let answer = message.answer.get_or_insert_default();
-                answer.set_disposition(D::InProgress);
-                answer.retry_after = Some(prost_types::Duration {
-                    seconds: 1,
-                    nanos: 0,
+    Defect::new("waits-for-a-target").call::<EnsureLoadBalancerRequest, _>(
+        |call, next| async move {
+            let mut answer = next.correct(call.clone()).await;
+            let none = NodeTargets {
+                targets: Some(Targets::Inline(InlineNodes::default())),
+            };
+            let seen = seen(&call, &next, service_of(&call), Some(none)).await;
+            if seen.disposition() == D::Ready {
+                answer.each(|message: &mut EnsureLoadBalancerResponse| {
+                    let answer = message.answer.get_or_insert_default();
+                    answer.set_disposition(D::InProgress);
+                    answer.retry_after = Some(prost_types::Duration {
+                        seconds: 1,
+                        nanos: 0,
+                    });
                 });
-            });
-        }
-        answer
-    })
+            }
+            answer
+        },
+    )
 }
 
 /// Each load balancer that exists is READY, unchanged.
 fn update_changes_nothing() -> Defect {
-    Defect::new(
-        "update-changes-nothing",
-        "An update is READY, and the targets are those of the last Ensure.",
-        &["LBS-15"],
+    Defect::new("update-changes-nothing").call::<UpdateLoadBalancerNodesRequest, _>(
+        |call, next| async move {
+            let request: UpdateLoadBalancerNodesRequest = call.message();
+            if request.items.is_empty() {
+                return next.serve(call).await;
+            }
+            let mut results = Vec::new();
+            for service in request.items {
+                let uid = service.uid.clone();
+                let seen = seen(&call, &next, service, None).await;
+                let exists = seen.disposition() != D::Absent;
+                let disposition = if exists { D::Ready } else { D::Absent };
+                let answer = LoadBalancerAnswer {
+                    disposition: disposition.into(),
+                    ..LoadBalancerAnswer::default()
+                };
+                results.push(LoadBalancerResult::new(uid, Outcome::Found(answer)));
+            }
+            Answer::ok(&UpdateLoadBalancerNodesResponse { results })
+        },
     )
-    .call::<UpdateLoadBalancerNodesRequest, _>(|call, next| async move {
-        let request: UpdateLoadBalancerNodesRequest = call.message();
-        if request.items.is_empty() {
-            return next.serve(call).await;
-        }
-        let mut results = Vec::new();
-        for service in request.items {
-            let uid = service.uid.clone();
-            let seen = seen(&call, &next, service, None).await;
-            let exists = seen.disposition() != D::Absent;
-            let disposition = if exists { D::Ready } else { D::Absent };
-            let answer = LoadBalancerAnswer {
-                disposition: disposition.into(),
-                ..LoadBalancerAnswer::default()
-            };
-            results.push(LoadBalancerResult::new(uid, Outcome::Found(answer)));
-        }
-        Answer::ok(&UpdateLoadBalancerNodesResponse { results })
-    })
 }
 
 /// Ensures the Services of an update with its targets, after it.
@@ -115,57 +107,46 @@ async fn ensure(
 }
 
 fn update_creates() -> Defect {
-    Defect::new(
-        "update-creates",
-        "An update of a Service without a load balancer makes one.",
-        &["LBS-17"],
+    Defect::new("update-creates").call::<UpdateLoadBalancerNodesRequest, _>(
+        |call, next| async move {
+            let request: UpdateLoadBalancerNodesRequest = call.message();
+            let answer = next.correct(call.clone()).await;
+            ensure(&call, &next, request.items, request.targets).await;
+            answer
+        },
     )
-    .call::<UpdateLoadBalancerNodesRequest, _>(|call, next| async move {
-        let request: UpdateLoadBalancerNodesRequest = call.message();
-        let answer = next.correct(call.clone()).await;
-        ensure(&call, &next, request.items, request.targets).await;
-        answer
-    })
 }
 
 fn update_resets_ports() -> Defect {
-    Defect::new(
-        "update-resets-ports",
-        "An update writes the ports of the Service that the process saw first.",
-        &["LBS-15", "LBS-34"],
-    )
-    .call::<UpdateLoadBalancerNodesRequest, _>(|call, next| async move {
-        let request: UpdateLoadBalancerNodesRequest = call.message();
-        let answer = next.correct(call.clone()).await;
-        let results = answer.messages::<UpdateLoadBalancerNodesResponse>();
-        let results: Vec<_> = results.into_iter().flat_map(|one| one.results).collect();
-        let exists = |service: &Service| {
-            results.iter().any(|one| {
-                one.key == service.uid
-                    && matches!(&one.outcome, Some(Outcome::Found(answer))
+    Defect::new("update-resets-ports").call::<UpdateLoadBalancerNodesRequest, _>(
+        |call, next| async move {
+            let request: UpdateLoadBalancerNodesRequest = call.message();
+            let answer = next.correct(call.clone()).await;
+            let results = answer.messages::<UpdateLoadBalancerNodesResponse>();
+            let results: Vec<_> = results.into_iter().flat_map(|one| one.results).collect();
+            let exists = |service: &Service| {
+                results.iter().any(|one| {
+                    one.key == service.uid
+                        && matches!(&one.outcome, Some(Outcome::Found(answer))
                         if answer.disposition() == D::Ready)
-            })
-        };
-        let services = request.items.into_iter().filter(exists);
-        let services = services.map(|mut service| {
-            for port in &mut service.ports {
-                port.port = 8_080;
-            }
-            service
-        });
-        let services: Vec<_> = services.collect();
-        ensure(&call, &next, services, request.targets).await;
-        answer
-    })
+                })
+            };
+            let services = request.items.into_iter().filter(exists);
+            let services = services.map(|mut service| {
+                for port in &mut service.ports {
+                    port.port = 8_080;
+                }
+                service
+            });
+            let services: Vec<_> = services.collect();
+            ensure(&call, &next, services, request.targets).await;
+            answer
+        },
+    )
 }
 
 fn one_fails_the_update() -> Defect {
-    Defect::new(
-        "one-fails-the-update",
-        "A Service without a load balancer fails the others of its update.",
-        &["LBS-16"],
-    )
-    .results(|_: &UpdateLoadBalancerNodesRequest, results| {
+    Defect::new("one-fails-the-update").results(|_: &UpdateLoadBalancerNodesRequest, results| {
         let is_absent = |one: &LoadBalancerResult| {
             matches!(&one.outcome, Some(Outcome::Found(answer))
                 if answer.disposition() == D::Absent)
@@ -181,14 +162,11 @@ fn one_fails_the_update() -> Defect {
 
 fn fails_as_a_whole(
     name: &'static str,
-    sentence: &'static str,
     reason: ErrorReason,
     is_bad: fn(&Service) -> bool,
 ) -> Defect {
-    Defect::new(name, sentence, &["LBS-46"]).refuses(
-        move |request: &UpdateLoadBalancerNodesRequest| {
-            let bad = request.items.iter().find(|service| is_bad(service));
-            bad.map(|service| refusal(reason, &format!("{} is refused", service.name)))
-        },
-    )
+    Defect::new(name).refuses(move |request: &UpdateLoadBalancerNodesRequest| {
+        let bad = request.items.iter().find(|service| is_bad(service));
+        bad.map(|service| refusal(reason, &format!("{} is refused", service.name)))
+    })
 }

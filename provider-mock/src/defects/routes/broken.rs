@@ -1,7 +1,6 @@
 //! Mistakes where creates are duplicated, lose their answer, or are cut off.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_api::v1::{
@@ -10,14 +9,14 @@ use outrigger_api::v1::{
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use crate::defects::Defect;
 use crate::defects::cancelled::Cancelled;
+use crate::defects::{Defect, kept};
 
 /// How long a cloud may take, so that calls meet.
 const A_WHILE: Duration = Duration::from_millis(20);
 
 /// Destinations.
-type Cidrs = Arc<Mutex<BTreeSet<String>>>;
+type Cidrs = &'static Mutex<BTreeSet<String>>;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![creates_twice(), creates_at_once(), half_made()]
@@ -34,14 +33,10 @@ fn twice(defect: Defect, cidrs: Cidrs) -> Defect {
 }
 
 fn creates_twice() -> Defect {
-    let (once, doubled) = (Cidrs::default(), Cidrs::default());
-    let (known, both) = (Arc::clone(&once), Arc::clone(&doubled));
-    let defect = Defect::new(
-        "creates-routes-twice",
-        "Each create makes a route: a repeated one leaves two.",
-        &["RTE-01", "RTE-02", "RTE-05", "RTE-07", "RTE-08", "RTE-09"],
-    );
-    twice(defect, Arc::clone(&doubled))
+    let once: Cidrs = kept(Mutex::default());
+    let doubled: Cidrs = kept(Mutex::default());
+    let defect = Defect::new("creates-routes-twice");
+    twice(defect, doubled)
         .request(move |request: &mut BatchCreateRoutesRequest| {
             for destination in destinations(request) {
                 if !once.lock().insert(destination.clone()) {
@@ -54,79 +49,63 @@ fn creates_twice() -> Defect {
             let mut named = BTreeSet::new();
             request.items.retain(|route| {
                 let destination = &route.destination_cidr;
-                named.insert(destination.clone()) || !both.lock().contains(destination)
+                named.insert(destination.clone()) || !doubled.lock().contains(destination)
             });
             for route in &request.items {
-                known.lock().remove(&route.destination_cidr);
-                both.lock().remove(&route.destination_cidr);
+                once.lock().remove(&route.destination_cidr);
+                doubled.lock().remove(&route.destination_cidr);
             }
         })
 }
 
 fn creates_at_once() -> Defect {
-    let (running, doubled) = (Cidrs::default(), Cidrs::default());
-    let defect = Defect::new(
-        "creates-routes-at-once",
-        "Two creates for one CIDR at once both find no route, and make one each.",
-        &["RTE-08"],
-    );
-    let defect = defect.by_chance(&["RTE-09"]);
-    twice(defect, Arc::clone(&doubled)).call::<BatchCreateRoutesRequest, _>(move |call, next| {
-        let (running, doubled) = (Arc::clone(&running), Arc::clone(&doubled));
-        async move {
-            let wanted = destinations(&call.message());
-            for destination in &wanted {
-                if !running.lock().insert(destination.clone()) {
-                    doubled.lock().insert(destination.clone());
-                }
+    let running: Cidrs = kept(Mutex::default());
+    let doubled: Cidrs = kept(Mutex::default());
+    let defect = Defect::new("creates-routes-at-once");
+    twice(defect, doubled).call::<BatchCreateRoutesRequest, _>(move |call, next| async move {
+        let wanted = destinations(&call.message());
+        for destination in &wanted {
+            if !running.lock().insert(destination.clone()) {
+                doubled.lock().insert(destination.clone());
             }
-            // Dropped at the end of the call, whichever it is.
-            let _ended = Cancelled::new(move || {
-                running.lock().retain(|one| !wanted.contains(one));
-            });
-            sleep(A_WHILE).await;
-            next.serve(call).await
         }
+        // Dropped at the end of the call, whichever it is.
+        let _ended = Cancelled::new(move || {
+            running.lock().retain(|one| !wanted.contains(one));
+        });
+        sleep(A_WHILE).await;
+        next.serve(call).await
     })
 }
 
 /// A route without a target, until a create completes it.
 fn half_made() -> Defect {
-    let broken = Cidrs::default();
-    let (known, removed) = (Arc::clone(&broken), Arc::clone(&broken));
-    Defect::new(
-        "half-made-routes",
-        "A batch that is cut off leaves routes without a target.",
-        &["RTE-09"],
-    )
-    .call::<BatchCreateRoutesRequest, _>(move |call, next| {
-        let broken = Arc::clone(&broken);
-        async move {
+    let broken: Cidrs = kept(Mutex::default());
+    Defect::new("half-made-routes")
+        .call::<BatchCreateRoutesRequest, _>(move |call, next| async move {
             let wanted = destinations(&call.message());
-            let left = Arc::clone(&broken);
             let of_call = wanted.clone();
-            let cancelled = Cancelled::new(move || left.lock().extend(of_call));
+            let cancelled = Cancelled::new(move || broken.lock().extend(of_call));
             // Long enough that several cuts come within it.
             sleep(A_WHILE * 5).await;
             let answer = next.serve(call).await;
             cancelled.done();
             broken.lock().retain(|one| !wanted.contains(one));
             answer
-        }
-    })
-    .request(move |request: &mut BatchDeleteRoutesRequest| {
-        let is_named = |one: &String| {
-            let mut routes = request.items.iter();
-            routes.any(|route| route.destination_cidr == *one)
-        };
-        removed.lock().retain(|one| !is_named(one));
-    })
-    .listed::<ListRoutesRequest>(move |routes| {
-        let half = known.lock();
-        let half = half.iter().map(|destination| Route {
-            destination_cidr: destination.clone(),
-            ..Route::default()
-        });
-        routes.extend(half);
-    })
+        })
+        .request(move |request: &mut BatchDeleteRoutesRequest| {
+            let is_named = |one: &String| {
+                let mut routes = request.items.iter();
+                routes.any(|route| route.destination_cidr == *one)
+            };
+            broken.lock().retain(|one| !is_named(one));
+        })
+        .listed::<ListRoutesRequest>(move |routes| {
+            let half = broken.lock();
+            let half = half.iter().map(|destination| Route {
+                destination_cidr: destination.clone(),
+                ..Route::default()
+            });
+            routes.extend(half);
+        })
 }
