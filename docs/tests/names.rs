@@ -110,7 +110,17 @@ fn tests_that_the_security_page_names_exist() {
 /// The words of `text` that begin with `outrigger_`, except crates and those that end in `_`.
 fn metrics(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let crates = ["outrigger_api", "outrigger_controller", "outrigger_core"];
+    let crates = [
+        "outrigger_api",
+        "outrigger_controller",
+        "outrigger_core",
+        "outrigger_kubernetes",
+        "outrigger_loops",
+        "outrigger_provider_client",
+        "outrigger_runtime",
+        "outrigger_server",
+        "outrigger_volumes",
+    ];
     words.filter(move |word| {
         word.starts_with("outrigger_")
             && !word.ends_with('_')
