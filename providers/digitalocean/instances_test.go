@@ -101,7 +101,7 @@ func TestPowerStates(t *testing.T) {
 func TestTokenIsRotatedWithoutARestart(t *testing.T) {
 	r := newRig(t)
 	id := r.cloud.AddDroplet("node-1")
-	r.cloud.SetTokens("second")
+	r.cloud.Change(func(c *fakecloud.Cloud) { c.Tokens = []string{"second"} })
 	r.wantReason(r.lookupError(node("node-1", id)), provider.CredentialsInvalid)
 	if status := r.provider.Status(); status.Readiness != v1.Readiness_READINESS_DEGRADED {
 		t.Errorf("with a refused token the status is %v", status)

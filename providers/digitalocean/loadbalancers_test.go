@@ -43,7 +43,7 @@ func TestLoadBalancerFromFirstToLast(t *testing.T) {
 	if droplets := fmt.Sprint(r.only()["droplet_ids"]); droplets != fmt.Sprintf("[%d %d]", first, second) {
 		t.Errorf("the droplets are %s", droplets)
 	}
-	r.want(ready)(r.update(web)) // no nodes: a legal wish
+	r.want(ready)(r.update(web)) // no nodes: a legal request
 	r.want(ready)(r.get(web))
 	r.want(ready)(r.ensure(web, node("node-1", first)))
 	r.want(absent)(r.remove(web))
@@ -313,12 +313,11 @@ func TestFixedFieldsCannotChange(t *testing.T) {
 
 func TestRenewedCertificateStays(t *testing.T) {
 	r := newRig(t)
-	r.cloud.AddCertificate("old", "web")
+	r.cloud.Change(func(c *fakecloud.Cloud) { c.Certificates["old"] = "web" })
 	byName := service(map[string]string{"type": "REGIONAL", "certificate-name": "web", "tls-ports": "80"})
 	byID := service(map[string]string{"type": "REGIONAL", "certificate-id": "old", "tls-ports": "80"})
 	r.want(ready)(r.ensure(byID))
-	r.cloud.RemoveCertificate("old")
-	r.cloud.AddCertificate("renewed", "web")
+	r.cloud.Change(func(c *fakecloud.Cloud) { c.Certificates = map[string]string{"renewed": "web"} })
 	r.want(ready)(r.ensure(byName))
 	r.want(ready)(r.ensure(byID)) // its annotation names one that is gone
 	rule := r.only()["forwarding_rules"].([]any)[0].(map[string]any)

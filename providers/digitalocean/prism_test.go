@@ -69,7 +69,7 @@ func TestRequestsFitTheDescriptionByPrism(t *testing.T) {
 	}
 	r.want(inProgress)(r.ensure(network, node("node-1", first)))
 	r.want(absent)(r.remove(network))
-	cloud.SetTokens("second")
+	cloud.Change(func(c *fakecloud.Cloud) { c.Tokens = []string{"second"} })
 	r.wantReason(r.lookupError(node("node-1", first)), provider.CredentialsInvalid)
 	r.writeToken("second")
 	cloud.RequestsPerHour = 1

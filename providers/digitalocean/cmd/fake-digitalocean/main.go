@@ -57,7 +57,9 @@ func run() error {
 		"on": fakecloud.RefuseNothing, "off": fakecloud.RefuseAsDown, "hangs": fakecloud.AnswerNothing,
 		"limited": fakecloud.RefuseAsTooMany, "locked": fakecloud.RefuseTokens,
 	} {
-		mux.HandleFunc("POST /control/"+name, func(http.ResponseWriter, *http.Request) { cloud.Refuse(refusal) })
+		mux.HandleFunc("POST /control/"+name, func(http.ResponseWriter, *http.Request) {
+			cloud.Change(func(c *fakecloud.Cloud) { c.Refusal = refusal })
+		})
 	}
 	mux.HandleFunc("POST /control/room", func(out http.ResponseWriter, request *http.Request) {
 		room, err := strconv.Atoi(request.FormValue("load-balancers"))
@@ -65,7 +67,7 @@ func run() error {
 			http.Error(out, err.Error(), http.StatusBadRequest)
 			return
 		}
-		cloud.SetMaxLoadBalancers(room)
+		cloud.Change(func(c *fakecloud.Cloud) { c.MaxLoadBalancers = room })
 	})
 	for name, count := range map[string]func() int{"changes": cloud.Changes, "calls": cloud.Requests} {
 		mux.HandleFunc("GET /control/"+name, func(out http.ResponseWriter, _ *http.Request) {

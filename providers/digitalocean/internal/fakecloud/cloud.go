@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Cloud is one team's resources. The exported fields are set before it serves.
+// Cloud is one team's resources. The exported fields are set before it serves, or with Change.
 type Cloud struct {
 	// Provisioning is how long a load balancer is new.
 	Provisioning time.Duration
@@ -22,19 +22,22 @@ type Cloud struct {
 	MaxLoadBalancers int
 	// RequestsPerHour of the rate limit; 0: 5,000.
 	RequestsPerHour int
+	// Tokens that are taken.
+	Tokens []string
+	// Certificates by id, with their names.
+	Certificates map[string]string
+	// Refusal is how every request is answered.
+	Refusal Refusal
 
 	mu        sync.Mutex
 	now       time.Time
 	frozen    bool
-	tokens    []string
 	droplets  []*Droplet
 	balancers []*balancer
-	certs     map[string]string
 	tags      map[string]struct{}
 	spent     int
 	next      int
 	faults    []*Fault
-	refusal   Refusal
 	refused   *sync.Cond // signals another refusal
 	changes   int
 	requests  int
@@ -68,14 +71,22 @@ type balancer struct {
 	id, status string
 	created    time.Time
 	tags       []string
-	wish       map[string]any
+	fields     map[string]any
 }
 
-// New is a cloud that takes these tokens.
+// New returns a cloud that takes these tokens.
 func New(tokens ...string) *Cloud {
-	cloud := &Cloud{tokens: tokens, certs: map[string]string{}, tags: map[string]struct{}{}, next: 1000}
+	cloud := &Cloud{Tokens: tokens, Certificates: map[string]string{}, tags: map[string]struct{}{}, next: 1000}
 	cloud.refused = sync.NewCond(&cloud.mu)
 	return cloud
+}
+
+// Change changes the exported fields of a cloud that serves.
+func (c *Cloud) Change(change func(*Cloud)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(c)
+	c.refused.Broadcast()
 }
 
 // Freeze stops the clock of the cloud; Advance alone moves it then.
@@ -92,21 +103,7 @@ func (c *Cloud) Advance(by time.Duration) {
 	c.now = c.now.Add(by)
 }
 
-// SetTokens replaces the tokens that are taken.
-func (c *Cloud) SetTokens(tokens ...string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tokens = tokens
-}
-
-// SetMaxLoadBalancers changes how many the team may have while it serves; 0: any number.
-func (c *Cloud) SetMaxLoadBalancers(most int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.MaxLoadBalancers = most
-}
-
-// Refusal is how every request is answered.
+// Refusal is a way to answer every request.
 type Refusal int
 
 const (
@@ -121,14 +118,6 @@ const (
 	// RefuseTokens takes no token.
 	RefuseTokens
 )
-
-// Refuse has every request answered so from now on.
-func (c *Cloud) Refuse(refusal Refusal) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.refusal = refusal
-	c.refused.Broadcast()
-}
 
 // Requests is how many there were.
 func (c *Cloud) Requests() int {
@@ -179,45 +168,31 @@ func (c *Cloud) ChangeDroplet(id int, change func(*Droplet)) {
 func (c *Cloud) RemoveDroplet(id int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.droplets = slices.DeleteFunc(c.droplets, func(of *Droplet) bool { return of.ID == id })
-}
-
-// AddCertificate adds one; RemoveCertificate takes it away.
-func (c *Cloud) AddCertificate(id, name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.certs[id] = name
-}
-
-// RemoveCertificate takes one away.
-func (c *Cloud) RemoveCertificate(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.certs, id)
+	c.droplets = slices.DeleteFunc(c.droplets, func(droplet *Droplet) bool { return droplet.ID == id })
 }
 
 // AddLoadBalancer adds one that is active, made by other means, and returns its id.
 func (c *Cloud) AddLoadBalancer(name string, tags ...string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made := &balancer{id: c.uuid(), tags: tags, created: c.clock().Add(-time.Hour), wish: map[string]any{
+	balancer := &balancer{id: c.uuid(), tags: tags, created: c.clock().Add(-time.Hour), fields: map[string]any{
 		"name": name, "forwarding_rules": []any{map[string]any{
 			"entry_protocol": "tcp", "entry_port": 1.0, "target_protocol": "tcp", "target_port": 1.0,
 		}}, "type": "REGIONAL_NETWORK", "region": "nyc3", "droplet_ids": []any{},
 	}}
-	c.balancers = append(c.balancers, made)
-	return made.id
+	c.balancers = append(c.balancers, balancer)
+	return balancer.id
 }
 
 // ChangeLoadBalancer changes a field of the only one of this name behind the provider's back.
 func (c *Cloud) ChangeLoadBalancer(name, field string, value any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, made := range c.balancers {
-		if made.wish["name"] == name {
-			made.wish[field] = value
+	for _, balancer := range c.balancers {
+		if balancer.fields["name"] == name {
+			balancer.fields[field] = value
 			if field == "status" {
-				made.status = value.(string)
+				balancer.status = value.(string)
 			}
 		}
 	}
@@ -228,8 +203,8 @@ func (c *Cloud) LoadBalancers() []map[string]any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	shown := make([]map[string]any, 0, len(c.balancers))
-	for _, made := range c.balancers {
-		shown = append(shown, c.showBalancer(made))
+	for _, balancer := range c.balancers {
+		shown = append(shown, c.showBalancer(balancer))
 	}
 	return shown
 }
@@ -246,7 +221,7 @@ func (c *Cloud) Tags() []string {
 	return names
 }
 
-// Calls are the requests since the last TakeCalls, as "GET droplets".
+// TakeCalls returns the requests since the last TakeCalls, as "GET droplets".
 func (c *Cloud) TakeCalls() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

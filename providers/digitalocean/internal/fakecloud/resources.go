@@ -70,13 +70,13 @@ func (d *Droplet) show() map[string]any {
 }
 
 func (c *Cloud) loadBalancers(out http.ResponseWriter, request *http.Request, id string) {
-	index := slices.IndexFunc(c.balancers, func(of *balancer) bool { return of.id == id })
+	index := slices.IndexFunc(c.balancers, func(other *balancer) bool { return other.id == id })
 	switch {
 	case request.Method == http.MethodGet && id == "":
 		items := []map[string]any{}
-		for _, made := range c.balancers {
-			if c.clock().Sub(made.created) >= c.ListLag {
-				items = append(items, c.showBalancer(made))
+		for _, balancer := range c.balancers {
+			if c.clock().Sub(balancer.created) >= c.ListLag {
+				items = append(items, c.showBalancer(balancer))
 			}
 		}
 		c.page(out, request, "load_balancers", items)
@@ -87,12 +87,12 @@ func (c *Cloud) loadBalancers(out http.ResponseWriter, request *http.Request, id
 	case request.Method == http.MethodGet:
 		answer(out, http.StatusOK, map[string]any{"load_balancer": c.showBalancer(c.balancers[index])})
 	case request.Method == http.MethodPut:
-		wish := c.readBalancer(out, request, id)
-		if wish == nil {
+		fields := c.readBalancer(out, request, id)
+		if fields == nil {
 			return
 		}
-		delete(wish, "tags") // only a creation takes them
-		c.balancers[index].wish = wish
+		delete(fields, "tags") // only a creation takes them
+		c.balancers[index].fields = fields
 		answer(out, http.StatusOK, map[string]any{"load_balancer": c.showBalancer(c.balancers[index])})
 	case request.Method == http.MethodDelete:
 		c.balancers = slices.Delete(c.balancers, index, index+1)
@@ -106,57 +106,57 @@ func (c *Cloud) createBalancer(out http.ResponseWriter, request *http.Request) {
 			"creating this would exceed your load balancer limit")
 		return
 	}
-	wish := c.readBalancer(out, request, "")
-	if wish == nil {
+	fields := c.readBalancer(out, request, "")
+	if fields == nil {
 		return
 	}
-	made := &balancer{id: c.uuid(), created: c.clock(), wish: wish}
-	if tags, ok := wish["tags"].([]any); ok {
+	balancer := &balancer{id: c.uuid(), created: c.clock(), fields: fields}
+	if tags, ok := fields["tags"].([]any); ok {
 		for _, tag := range tags {
 			name := fmt.Sprint(tag)
-			made.tags = append(made.tags, name)
+			balancer.tags = append(balancer.tags, name)
 			c.tags[name] = struct{}{}
 		}
 	}
-	c.balancers = append(c.balancers, made)
-	answer(out, http.StatusAccepted, map[string]any{"load_balancer": c.showBalancer(made)})
+	c.balancers = append(c.balancers, balancer)
+	answer(out, http.StatusAccepted, map[string]any{"load_balancer": c.showBalancer(balancer)})
 }
 
 // readBalancer refuses what the API refuses; nil: it has answered.
 func (c *Cloud) readBalancer(out http.ResponseWriter, request *http.Request, id string) map[string]any {
-	wish := map[string]any{}
+	fields := map[string]any{}
 	wrong := ""
-	if err := json.NewDecoder(request.Body).Decode(&wish); err != nil {
+	if err := json.NewDecoder(request.Body).Decode(&fields); err != nil {
 		wrong = "the body is not JSON"
 	}
-	droplets, hasDroplets := wish["droplet_ids"].([]any)
-	_, hasTag := wish["tag"].(string)
-	rules, _ := wish["forwarding_rules"].([]any)
+	droplets, hasDroplets := fields["droplet_ids"].([]any)
+	_, hasTag := fields["tag"].(string)
+	rules, _ := fields["forwarding_rules"].([]any)
 	switch {
 	case wrong != "":
 	case hasDroplets == hasTag:
 		wrong = "exactly one of droplet_ids and tag is needed"
 	case len(rules) == 0:
 		wrong = "forwarding_rules is needed"
-	case wish["size"] != nil && wish["size_unit"] != nil:
+	case fields["size"] != nil && fields["size_unit"] != nil:
 		wrong = "size and size_unit exclude each other"
-	case slices.ContainsFunc(c.balancers, func(of *balancer) bool { return of.wish["name"] == wish["name"] && of.id != id }):
+	case slices.ContainsFunc(c.balancers, func(other *balancer) bool { return other.fields["name"] == fields["name"] && other.id != id }):
 		wrong = "name is not unique"
 	}
-	for _, of := range droplets {
-		exists := slices.ContainsFunc(c.droplets, func(droplet *Droplet) bool { return float64(droplet.ID) == of })
+	for _, other := range droplets {
+		exists := slices.ContainsFunc(c.droplets, func(droplet *Droplet) bool { return float64(droplet.ID) == other })
 		if !exists && wrong == "" {
-			wrong = fmt.Sprintf("droplet %v does not exist", of)
+			wrong = fmt.Sprintf("droplet %v does not exist", other)
 		}
 	}
 	if wrong != "" {
 		refuse(out, http.StatusUnprocessableEntity, "unprocessable_entity", wrong)
 		return nil
 	}
-	return wish
+	return fields
 }
 
-func (c *Cloud) showBalancer(made *balancer) map[string]any {
+func (c *Cloud) showBalancer(balancer *balancer) map[string]any {
 	shown := map[string]any{
 		"size_unit": 1, "size": "lb-small", "algorithm": "round_robin", "redirect_http_to_https": false,
 		"enable_proxy_protocol": false, "enable_backend_keepalive": false, "http_idle_timeout_seconds": 60,
@@ -164,14 +164,14 @@ func (c *Cloud) showBalancer(made *balancer) map[string]any {
 		"type": "REGIONAL", "tls_cipher_policy": "DEFAULT", "tag": "", "droplet_ids": []any{},
 		"vpc_uuid": "760e09ef-dc84-11e8-981e-3cfdfeaae000", "ip": "",
 	}
-	maps.Copy(shown, made.wish)
-	shown["id"], shown["region"], shown["created_at"] = made.id, region, made.created.UTC().Format(time.RFC3339Nano)
-	shown["tags"] = append([]string{}, made.tags...)
+	maps.Copy(shown, balancer.fields)
+	shown["id"], shown["region"], shown["created_at"] = balancer.id, region, balancer.created.UTC().Format(time.RFC3339Nano)
+	shown["tags"] = append([]string{}, balancer.tags...)
 	shown["status"] = "new"
-	if c.clock().Sub(made.created) >= c.Provisioning {
-		shown["status"] = cmp.Or(made.status, "active")
+	if c.clock().Sub(balancer.created) >= c.Provisioning {
+		shown["status"] = cmp.Or(balancer.status, "active")
 		number := fnv.New32()
-		_, _ = number.Write([]byte(made.id))
+		_, _ = number.Write([]byte(balancer.id))
 		sum := number.Sum32()
 		shown["ip"] = fmt.Sprintf("198.51.%d.%d", 100+sum>>8&1, sum&0xff)
 		if shown["network_stack"] == "DUALSTACK" {
@@ -183,17 +183,17 @@ func (c *Cloud) showBalancer(made *balancer) map[string]any {
 
 func (c *Cloud) certificates(out http.ResponseWriter, request *http.Request, id string) {
 	show := func(id string) map[string]any {
-		return map[string]any{"id": id, "name": c.certs[id], "type": "lets_encrypt", "state": "verified"}
+		return map[string]any{"id": id, "name": c.Certificates[id], "type": "lets_encrypt", "state": "verified"}
 	}
 	if id == "" {
 		items := []map[string]any{}
-		for _, id := range slices.Sorted(maps.Keys(c.certs)) {
+		for _, id := range slices.Sorted(maps.Keys(c.Certificates)) {
 			items = append(items, show(id))
 		}
 		c.page(out, request, "certificates", items)
 		return
 	}
-	if _, exists := c.certs[id]; !exists {
+	if _, exists := c.Certificates[id]; !exists {
 		notFound(out)
 		return
 	}
@@ -201,28 +201,28 @@ func (c *Cloud) certificates(out http.ResponseWriter, request *http.Request, id 
 }
 
 func (c *Cloud) createTag(out http.ResponseWriter, request *http.Request) {
-	var wish struct{ Name string }
-	_ = json.NewDecoder(request.Body).Decode(&wish)
-	c.tags[wish.Name] = struct{}{}
-	answer(out, http.StatusCreated, map[string]any{"tag": map[string]any{"name": wish.Name}})
+	var fields struct{ Name string }
+	_ = json.NewDecoder(request.Body).Decode(&fields)
+	c.tags[fields.Name] = struct{}{}
+	answer(out, http.StatusCreated, map[string]any{"tag": map[string]any{"name": fields.Name}})
 }
 
 func (c *Cloud) tagResources(out http.ResponseWriter, request *http.Request, tag string) {
-	var wish struct {
+	var fields struct {
 		Resources []struct {
 			ID   string `json:"resource_id"`
 			Type string `json:"resource_type"`
 		}
 	}
-	_ = json.NewDecoder(request.Body).Decode(&wish)
+	_ = json.NewDecoder(request.Body).Decode(&fields)
 	if _, exists := c.tags[tag]; !exists {
 		notFound(out)
 		return
 	}
-	for _, made := range c.balancers {
-		for _, resource := range wish.Resources {
-			if made.id == resource.ID && resource.Type == "load_balancer" {
-				made.tags = append(made.tags, tag)
+	for _, balancer := range c.balancers {
+		for _, resource := range fields.Resources {
+			if balancer.id == resource.ID && resource.Type == "load_balancer" {
+				balancer.tags = append(balancer.tags, tag)
 			}
 		}
 	}
@@ -235,8 +235,8 @@ func (c *Cloud) deleteTag(out http.ResponseWriter, tag string) {
 		return
 	}
 	delete(c.tags, tag)
-	for _, made := range c.balancers {
-		made.tags = slices.DeleteFunc(made.tags, func(of string) bool { return strings.EqualFold(of, tag) })
+	for _, balancer := range c.balancers {
+		balancer.tags = slices.DeleteFunc(balancer.tags, func(other string) bool { return strings.EqualFold(other, tag) })
 	}
 	out.WriteHeader(http.StatusNoContent)
 }

@@ -16,13 +16,13 @@ import (
 func (c *Cloud) ServeHTTP(out http.ResponseWriter, request *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.refusal == AnswerNothing {
+	for c.Refusal == AnswerNothing {
 		c.refused.Wait()
 	}
 	path := strings.Trim(strings.TrimPrefix(request.URL.Path, "/v2"), "/")
 	c.calls = append(c.calls, request.Method+" "+path)
 	c.requests++
-	if c.refusal == RefuseAsDown {
+	if c.Refusal == RefuseAsDown {
 		refuse(out, http.StatusServiceUnavailable, "service_unavailable", "The cloud is off.")
 		return
 	}
@@ -34,7 +34,7 @@ func (c *Cloud) ServeHTTP(out http.ResponseWriter, request *http.Request) {
 		limit = 5000
 	}
 	left, reset := max(limit-c.spent, 0), 90*time.Second
-	if c.refusal == RefuseAsTooMany {
+	if c.Refusal == RefuseAsTooMany {
 		left, reset = 0, time.Second
 	}
 	header := out.Header()
@@ -42,7 +42,7 @@ func (c *Cloud) ServeHTTP(out http.ResponseWriter, request *http.Request) {
 	header.Set("ratelimit-remaining", strconv.Itoa(left))
 	header.Set("ratelimit-reset", strconv.FormatInt(c.clock().Add(reset).Unix(), 10))
 	token := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
-	if c.refusal == RefuseTokens || !slices.Contains(c.tokens, token) {
+	if c.Refusal == RefuseTokens || !slices.Contains(c.Tokens, token) {
 		refuse(out, http.StatusUnauthorized, "unauthorized", "Unable to authenticate you")
 		return
 	}

@@ -25,23 +25,33 @@ const (
 	deleteScope = "load_balancer:delete"
 )
 
-// key has the tags by which a load balancer is found, both given in the request that makes it.
-type key struct {
+// tags are those by which a load balancer is found, both given in the request that makes it.
+type tags struct {
 	// cluster is on every load balancer of the cluster.
 	cluster string
 	// service is on this Service's alone.
 	service string
 }
 
-func keyOf(ctx context.Context, service *v1.Service) (key, error) {
+func tagsOf(ctx context.Context, service *v1.Service) (tags, error) {
 	cluster, err := clusterTag(ctx)
 	if err != nil {
-		return key{}, err
+		return tags{}, err
 	}
 	if !isTag(service.Uid) {
-		return key{}, provider.Errorf(provider.InvalidRequest, "the Service's UID %q cannot be a tag", service.Uid)
+		return tags{}, provider.Errorf(provider.InvalidRequest, "the Service's UID %q cannot be a tag", service.Uid)
 	}
-	return key{cluster: cluster, service: cluster + ":" + service.Uid}, nil
+	return tags{cluster: cluster, service: cluster + ":" + service.Uid}, nil
+}
+
+// locate returns the tags of a Service and its load balancer, nil if there is none.
+func (s *LoadBalancers) locate(ctx context.Context, service *v1.Service) (tags, *godo.LoadBalancer, error) {
+	tags, err := tagsOf(ctx, service)
+	if err != nil {
+		return tags, nil, err
+	}
+	balancer, err := s.find(ctx, service, tags)
+	return tags, balancer, err
 }
 
 func clusterTag(ctx context.Context) (string, error) {
@@ -53,7 +63,7 @@ func clusterTag(ctx context.Context) (string, error) {
 	return tagPrefix + uid, nil
 }
 
-// isTag tells whether text can be a part of a tag. A colon would mix the parts up.
+// isTag reports whether text can be a part of a tag. A colon would mix the parts up.
 func isTag(text string) bool {
 	return text != "" && len(text) <= 100 && !strings.ContainsFunc(text, func(char rune) bool {
 		return !(char >= 'a' && char <= 'z' || char >= 'A' && char <= 'Z' || char >= '0' && char <= '9' ||
@@ -61,9 +71,9 @@ func isTag(text string) bool {
 	})
 }
 
-// hasTag: tags of DigitalOcean are equal whatever their case.
+// hasTag reports whether a load balancer has a tag. Tags of DigitalOcean are equal whatever their case.
 func hasTag(balancer *godo.LoadBalancer, tag string) bool {
-	return slices.ContainsFunc(balancer.Tags, func(of string) bool { return strings.EqualFold(of, tag) })
+	return slices.ContainsFunc(balancer.Tags, func(other string) bool { return strings.EqualFold(other, tag) })
 }
 
 // idCache remembers which load balancer has which tag, so that most lookups are one request; nothing is
@@ -97,8 +107,8 @@ func (c *idCache) drop(tag string) {
 // find is the Service's load balancer, nil if there is none. It is found by its tag, never by its name:
 // by the id that is remembered or that the Service's annotation names, where that one has the tag, else
 // among all of the team.
-func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, of key) (*godo.LoadBalancer, error) {
-	for _, id := range []string{s.ids.get(of.service), service.Annotations[IDAnnotation]} {
+func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, tags tags) (*godo.LoadBalancer, error) {
+	for _, id := range []string{s.ids.get(tags.service), service.Annotations[IDAnnotation]} {
 		if !isTag(id) {
 			continue
 		}
@@ -106,29 +116,29 @@ func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, of key) (
 		if err != nil {
 			return nil, err
 		}
-		if balancer != nil && hasTag(balancer, of.service) {
-			s.ids.set(of.service, balancer.ID)
+		if balancer != nil && hasTag(balancer, tags.service) {
+			s.ids.set(tags.service, balancer.ID)
 			return balancer, nil
 		}
 	}
-	owned, err := s.listOwned(ctx, of.service)
+	owned, err := s.listOwned(ctx, tags.service)
 	if err != nil {
 		return nil, err
 	}
 	if len(owned) == 0 {
-		s.ids.drop(of.service)
-		return s.findUntagged(ctx, service, of)
+		s.ids.drop(tags.service)
+		return s.findUntagged(ctx, service, tags)
 	}
 	if len(owned) > 1 {
 		provider.CallOf(ctx).Log.Warn("the Service has more than one load balancer; the oldest is used, all go with the Service",
-			"tag", of.service, "load_balancers", len(owned))
+			"tag", tags.service, "load_balancers", len(owned))
 	}
-	s.ids.set(of.service, owned[0].ID)
+	s.ids.set(tags.service, owned[0].ID)
 	return &owned[0], nil
 }
 
 // findUntagged takes over the load balancer that the annotation names, where the operator allows that.
-func (s *LoadBalancers) findUntagged(ctx context.Context, service *v1.Service, of key) (*godo.LoadBalancer, error) {
+func (s *LoadBalancers) findUntagged(ctx context.Context, service *v1.Service, tags tags) (*godo.LoadBalancer, error) {
 	id := service.Annotations[IDAnnotation]
 	if !isTag(id) {
 		return nil, nil
@@ -140,7 +150,7 @@ func (s *LoadBalancers) findUntagged(ctx context.Context, service *v1.Service, o
 	if slices.ContainsFunc(balancer.Tags, func(tag string) bool {
 		return strings.HasPrefix(strings.ToLower(tag), tagPrefix)
 	}) {
-		// As in a manifest that was copied from another Service.
+		// A manifest that was copied from another Service has it.
 		provider.CallOf(ctx).Log.Warn("the annotation names the load balancer of another Service; it is not used",
 			"service", service.Namespace+"/"+service.Name, "annotation", IDAnnotation, "load_balancer", balancer.ID)
 		return nil, nil
@@ -150,7 +160,7 @@ func (s *LoadBalancers) findUntagged(ctx context.Context, service *v1.Service, o
 			"no tag of this Service: remove the annotation, or run the provider with --adopt-load-balancers to take it over",
 			IDAnnotation, balancer.ID, balancer.Name)
 	}
-	if err := s.tag(ctx, balancer.ID, of); err != nil {
+	if err := s.tag(ctx, balancer.ID, tags); err != nil {
 		return nil, err
 	}
 	provider.CallOf(ctx).Log.Info("load balancer taken over", "load_balancer", balancer.ID, "name", balancer.Name)
@@ -158,8 +168,8 @@ func (s *LoadBalancers) findUntagged(ctx context.Context, service *v1.Service, o
 }
 
 // tag marks a load balancer that is there: the Service's tag last, by which it counts as ours.
-func (s *LoadBalancers) tag(ctx context.Context, id string, of key) error {
-	for _, tag := range []string{of.cluster, of.service} {
+func (s *LoadBalancers) tag(ctx context.Context, id string, tags tags) error {
+	for _, tag := range []string{tags.cluster, tags.service} {
 		if err := provider.Check(ctx); err != nil {
 			return err
 		}
@@ -185,7 +195,7 @@ func (s *LoadBalancers) get(ctx context.Context, id string) (*godo.LoadBalancer,
 	return balancer, api.Explain(ctx, "get load balancer "+id, readScope, err)
 }
 
-// listOwned are those with the tag, each once, the oldest first.
+// listOwned returns the load balancers with the tag, each once, the oldest first.
 func (s *LoadBalancers) listOwned(ctx context.Context, tag string) ([]godo.LoadBalancer, error) {
 	owned := map[string]godo.LoadBalancer{}
 	_, err := api.All(ctx, s.API.LoadBalancers.List, func(balancer godo.LoadBalancer) error {

@@ -25,16 +25,16 @@ const securePort = 443
 
 // forwarding reads the annotations about protocols. The rules wait for the kind of load balancer and the
 // id of the certificate, which one that is there already, or the cloud, tells.
-func forwarding(a *annotations, service *v1.Service, w *wish) func(kind, certificateID string) ([]godo.ForwardingRule, error) {
+func forwarding(a *annotations, service *v1.Service, spec *spec) func(kind, certificateID string) ([]godo.ForwardingRule, error) {
 	fallback := a.choice("protocol", tcp, http, https, http2)
 	httpPorts, tlsPorts := a.ports("http-ports", service), a.ports("tls-ports", service)
 	http2Ports, http3Ports := a.ports("http2-ports", service), a.ports("http3-port", service)
 	passthrough := a.flag("tls-passthrough")
 	certificate := a.text("certificate-id")
-	w.certificateName = a.text("certificate-name")
-	hasCertificate := certificate != "" || w.certificateName != ""
+	spec.certificateName = a.text("certificate-name")
+	hasCertificate := certificate != "" || spec.certificateName != ""
 	if certificate != "" {
-		w.certificateName = "" // the id wins
+		spec.certificateName = "" // the id wins
 	}
 	if len(http3Ports) > 1 {
 		a.refuse("http3-port", "names %d ports; one is served", len(http3Ports))
@@ -43,15 +43,15 @@ func forwarding(a *annotations, service *v1.Service, w *wish) func(kind, certifi
 		tlsPorts = []int32{securePort}
 	}
 	protocols := map[int32]string{}
-	for _, of := range []struct {
+	for _, named := range []struct {
 		key, protocol string
 		ports         []int32
 	}{{"http-ports", http, httpPorts}, {"tls-ports", https, tlsPorts}, {"http2-ports", http2, http2Ports}} {
-		for _, port := range of.ports {
-			if other, twice := protocols[port]; twice && other != of.protocol {
-				a.refuse(of.key, "port %d is %s already", port, other)
+		for _, port := range named.ports {
+			if other, twice := protocols[port]; twice && other != named.protocol {
+				a.refuse(named.key, "port %d is %s already", port, other)
 			}
-			protocols[port] = of.protocol
+			protocols[port] = named.protocol
 		}
 	}
 	protocolOf := func(port *v1.ServicePort) string {

@@ -53,11 +53,7 @@ func (s *LoadBalancers) GetLoadBalancer(ctx context.Context, service *v1.Service
 	if disowned(service) {
 		return provider.LoadBalancerNotManaged(), nil
 	}
-	of, err := keyOf(ctx, service)
-	if err != nil {
-		return nil, err
-	}
-	current, err := s.find(ctx, service, of)
+	tags, current, err := s.locate(ctx, service)
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +63,11 @@ func (s *LoadBalancers) GetLoadBalancer(ctx context.Context, service *v1.Service
 	if current.Status == statusNew {
 		return identified(provider.LoadBalancerInProgress(activeAfter), current), nil
 	}
-	w, err := wishOf(service)
+	spec, err := specOf(service)
 	if err != nil {
 		return nil, err
 	}
-	desired, err := s.request(ctx, w, of, targets, current)
+	desired, err := s.request(ctx, spec, tags, targets, current)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +78,7 @@ func (s *LoadBalancers) GetLoadBalancer(ctx context.Context, service *v1.Service
 	if len(changes) > 0 {
 		return identified(provider.LoadBalancerDiffers(strings.Join(changes, ", ")), current), nil
 	}
-	return identified(provider.LoadBalancerReady(ingress(w, current)...), current), nil
+	return identified(provider.LoadBalancerReady(ingress(spec, current)...), current), nil
 }
 
 // EnsureLoadBalancer makes the load balancer, or changes it where it differs.
@@ -90,59 +86,55 @@ func (s *LoadBalancers) EnsureLoadBalancer(ctx context.Context, service *v1.Serv
 	if disowned(service) {
 		return provider.LoadBalancerNotManaged(), nil
 	}
-	of, err := keyOf(ctx, service)
+	spec, err := specOf(service)
 	if err != nil {
 		return nil, err
 	}
-	w, err := wishOf(service)
-	if err != nil {
-		return nil, err
-	}
-	current, err := s.find(ctx, service, of)
+	tags, current, err := s.locate(ctx, service)
 	if err != nil {
 		return nil, err
 	}
 	if current == nil {
-		current, err = s.create(ctx, service, w, of, targets)
+		current, err = s.create(ctx, service, spec, tags, targets)
 	} else {
-		current, err = s.change(ctx, w, of, targets, current)
+		current, err = s.change(ctx, spec, tags, targets, current)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return ensured(w, current)
+	return ensured(spec, current)
 }
 
-func ensured(w *wish, current *godo.LoadBalancer) (*v1.LoadBalancerAnswer, error) {
-	addresses := ingress(w, current)
+func ensured(spec *spec, current *godo.LoadBalancer) (*v1.LoadBalancerAnswer, error) {
+	addresses := ingress(spec, current)
 	switch {
 	case current.Status == statusErrored:
 		return nil, provider.Errorf(provider.CloudError,
 			"load balancer %s (%s) has the status errored: look into DigitalOcean's control panel", current.ID, current.Name)
 	case current.Status == statusNew || len(addresses) == 0:
-		return withEffects(identified(provider.LoadBalancerInProgress(activeAfter), current), w), nil
+		return withEffects(identified(provider.LoadBalancerInProgress(activeAfter), current), spec), nil
 	default:
-		return withEffects(identified(provider.LoadBalancerReady(addresses...), current), w), nil
+		return withEffects(identified(provider.LoadBalancerReady(addresses...), current), spec), nil
 	}
 }
 
-func (s *LoadBalancers) create(ctx context.Context, service *v1.Service, w *wish, of key, targets *provider.Targets) (*godo.LoadBalancer, error) {
-	desired, err := s.request(ctx, w, of, targets, nil)
+func (s *LoadBalancers) create(ctx context.Context, service *v1.Service, spec *spec, tags tags, targets *provider.Targets) (*godo.LoadBalancer, error) {
+	desired, err := s.request(ctx, spec, tags, targets, nil)
 	if err != nil {
 		return nil, err
 	}
-	desired.Tags = []string{of.cluster, of.service}
+	desired.Tags = []string{tags.cluster, tags.service}
 	if err := provider.Check(ctx); err != nil {
 		return nil, err
 	}
 	created, _, err := s.API.LoadBalancers.Create(ctx, desired)
 	if api.IsNameTaken(err) {
-		return s.nameTaken(ctx, w, of)
+		return s.nameTaken(ctx, spec, tags)
 	}
 	if err != nil {
-		return nil, api.Explain(ctx, "create load balancer "+w.name, createScope, err)
+		return nil, api.Explain(ctx, "create load balancer "+spec.name, createScope, err)
 	}
-	s.ids.set(of.service, created.ID)
+	s.ids.set(tags.service, created.ID)
 	provider.CallOf(ctx).Log.Info("load balancer created", "service", service.Namespace+"/"+service.Name,
 		"load_balancer", created.ID, "name", created.Name)
 	return created, nil
@@ -150,22 +142,22 @@ func (s *LoadBalancers) create(ctx context.Context, service *v1.Service, w *wish
 
 // nameTaken tells our own load balancer, made by a request of which the answer was lost or by another
 // process of this provider, from a foreign one.
-func (s *LoadBalancers) nameTaken(ctx context.Context, w *wish, of key) (*godo.LoadBalancer, error) {
-	owned, err := s.listOwned(ctx, of.service)
+func (s *LoadBalancers) nameTaken(ctx context.Context, spec *spec, tags tags) (*godo.LoadBalancer, error) {
+	owned, err := s.listOwned(ctx, tags.service)
 	if err != nil {
 		return nil, err
 	}
 	if len(owned) == 0 {
 		return nil, provider.Errorf(provider.ConflictingResource, "a load balancer named %q is there already, without the "+
-			"tag %s: rename or remove it, or choose another name with %sname", w.name, of.service, AnnotationPrefix)
+			"tag %s: rename or remove it, or choose another name with %sname", spec.name, tags.service, AnnotationPrefix)
 	}
-	s.ids.set(of.service, owned[0].ID)
+	s.ids.set(tags.service, owned[0].ID)
 	return nil, provider.Errorf(provider.OperationInProgress, "load balancer %s was just made by another request",
 		owned[0].ID).WithRetryAfter(deletedAfter)
 }
 
-func (s *LoadBalancers) change(ctx context.Context, w *wish, of key, targets *provider.Targets, current *godo.LoadBalancer) (*godo.LoadBalancer, error) {
-	desired, err := s.request(ctx, w, of, targets, current)
+func (s *LoadBalancers) change(ctx context.Context, spec *spec, tags tags, targets *provider.Targets, current *godo.LoadBalancer) (*godo.LoadBalancer, error) {
+	desired, err := s.request(ctx, spec, tags, targets, current)
 	if err != nil {
 		return nil, err
 	}
@@ -193,11 +185,7 @@ func (s *LoadBalancers) UpdateLoadBalancerNodes(ctx context.Context, service *v1
 	if disowned(service) {
 		return provider.LoadBalancerNotManaged(), nil
 	}
-	of, err := keyOf(ctx, service)
-	if err != nil {
-		return nil, err
-	}
-	current, err := s.find(ctx, service, of)
+	tags, current, err := s.locate(ctx, service)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +196,7 @@ func (s *LoadBalancers) UpdateLoadBalancerNodes(ctx context.Context, service *v1
 	if desired.SizeUnit > 0 {
 		desired.SizeSlug = "" // the API returns both and takes one
 	}
-	setDroplets(desired, droplets(ctx, targets), of)
+	setDroplets(desired, droplets(ctx, targets), tags)
 	if changes := differences(current, desired); len(changes) > 0 {
 		if current, err = s.put(ctx, current.ID, desired, changes); err != nil {
 			return nil, err
@@ -222,11 +210,11 @@ func (s *LoadBalancers) DeleteLoadBalancer(ctx context.Context, service *v1.Serv
 	if disowned(service) {
 		return provider.LoadBalancerRetained(), nil
 	}
-	of, err := keyOf(ctx, service)
+	tags, err := tagsOf(ctx, service)
 	if err != nil {
 		return nil, err
 	}
-	owned, err := s.ownedWithYoung(ctx, service, of)
+	owned, err := s.ownedWithYoung(ctx, service, tags)
 	if err != nil {
 		return nil, err
 	}
@@ -239,23 +227,23 @@ func (s *LoadBalancers) DeleteLoadBalancer(ctx context.Context, service *v1.Serv
 			return identified(provider.LoadBalancerInProgress(deletedAfter), &balancer), nil
 		}
 	}
-	s.ids.drop(of.service)
+	s.ids.drop(tags.service)
 	if err := provider.Check(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := s.API.Tags.Delete(ctx, of.service); err != nil && !api.IsNotFound(err) {
-		return nil, api.Explain(ctx, "delete tag "+of.service, "tag:delete", err)
+	if _, err := s.API.Tags.Delete(ctx, tags.service); err != nil && !api.IsNotFound(err) {
+		return nil, api.Explain(ctx, "delete tag "+tags.service, "tag:delete", err)
 	}
 	return provider.LoadBalancerAbsent(), nil
 }
 
 // ownedWithYoung has also the one that a list may not show yet.
-func (s *LoadBalancers) ownedWithYoung(ctx context.Context, service *v1.Service, of key) ([]godo.LoadBalancer, error) {
-	owned, err := s.listOwned(ctx, of.service)
+func (s *LoadBalancers) ownedWithYoung(ctx context.Context, service *v1.Service, tags tags) ([]godo.LoadBalancer, error) {
+	owned, err := s.listOwned(ctx, tags.service)
 	if err != nil || len(owned) > 0 {
 		return owned, err
 	}
-	id := s.ids.get(of.service)
+	id := s.ids.get(tags.service)
 	if id == "" && !s.Options.Adopt {
 		id = service.Annotations[IDAnnotation]
 	}
@@ -264,14 +252,14 @@ func (s *LoadBalancers) ownedWithYoung(ctx context.Context, service *v1.Service,
 		if err != nil {
 			return nil, err
 		}
-		if balancer != nil && hasTag(balancer, of.service) {
+		if balancer != nil && hasTag(balancer, tags.service) {
 			return []godo.LoadBalancer{*balancer}, nil
 		}
 	}
 	if !s.Options.Adopt {
 		return nil, nil
 	}
-	balancer, err := s.find(ctx, service, of)
+	balancer, err := s.find(ctx, service, tags)
 	if err != nil || balancer == nil {
 		return nil, err
 	}
@@ -308,7 +296,7 @@ func (s *LoadBalancers) ListLoadBalancers(ctx context.Context, send func(*v1.Own
 	for _, balancer := range owned {
 		listed := &v1.OwnedLoadBalancer{
 			Identity: &v1.LoadBalancerIdentity{Id: balancer.ID, Name: balancer.Name},
-			Status:   &v1.LoadBalancerStatus{Ingress: ingress(&wish{}, &balancer)},
+			Status:   &v1.LoadBalancerStatus{Ingress: ingress(&spec{}, &balancer)},
 		}
 		for _, tag := range balancer.Tags {
 			if uid, ours := strings.CutPrefix(strings.ToLower(tag), strings.ToLower(cluster)+":"); ours {
@@ -333,12 +321,12 @@ func identified(answer *v1.LoadBalancerAnswer, balancer *godo.LoadBalancer) *v1.
 
 // withEffects notes the id on the Service, as DigitalOcean's own controller does, and names annotations
 // that mean nothing, which may be misspelt.
-func withEffects(answer *v1.LoadBalancerAnswer, w *wish) *v1.LoadBalancerAnswer {
+func withEffects(answer *v1.LoadBalancerAnswer, spec *spec) *v1.LoadBalancerAnswer {
 	answer.Effects = &v1.KubernetesEffects{SetAnnotations: map[string]string{IDAnnotation: answer.Identity.Id}}
-	if len(w.unknown) > 0 {
+	if len(spec.unknown) > 0 {
 		answer.Effects.Events = []*v1.KubernetesEvent{{
 			Type: "Warning", Reason: "UnknownAnnotation",
-			Message: "This provider does not read " + strings.Join(w.unknown, ", "),
+			Message: "This provider does not read " + strings.Join(spec.unknown, ", "),
 		}}
 	}
 	return answer

@@ -18,7 +18,11 @@ func (s *LoadBalancers) PlanLoadBalancer(ctx context.Context, service *v1.Servic
 	if disowned(service) {
 		return nil, nil
 	}
-	of, err := keyOf(ctx, service)
+	tags, err := tagsOf(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	owned, err := s.listOwned(ctx, tags.service)
 	if err != nil {
 		return nil, err
 	}
@@ -28,42 +32,32 @@ func (s *LoadBalancers) PlanLoadBalancer(ctx context.Context, service *v1.Servic
 		}
 	}
 	if targets == nil {
-		owned, err := s.listOwned(ctx, of.service)
 		var changes []*v1.PlannedChange
 		for _, balancer := range owned {
 			changes = append(changes, planned(v1.ChangeAction_CHANGE_ACTION_DELETE, balancer.ID,
 				"load balancer %s would be deleted", balancer.Name))
 		}
-		return changes, err
+		return changes, nil
 	}
-	w, err := wishOf(service)
+	spec, err := specOf(service)
 	if err != nil {
 		return nil, err
 	}
-	current, err := s.plannedFrom(ctx, of)
-	if err != nil {
-		return nil, err
+	var current *godo.LoadBalancer // a plan takes nothing over
+	if len(owned) > 0 {
+		current = &owned[0]
 	}
-	desired, err := s.request(ctx, w, of, targets, current)
+	desired, err := s.request(ctx, spec, tags, targets, current)
 	if err != nil {
 		return nil, err
 	}
 	if current == nil {
 		return []*v1.PlannedChange{planned(v1.ChangeAction_CHANGE_ACTION_CREATE, "",
-			"load balancer %s would be made in %s with %d droplets", w.name, desired.Region, len(desired.DropletIDs))}, nil
+			"load balancer %s would be made in %s with %d droplets", spec.name, desired.Region, len(desired.DropletIDs))}, nil
 	}
 	if differ := differences(current, desired); len(differ) > 0 {
 		return []*v1.PlannedChange{planned(v1.ChangeAction_CHANGE_ACTION_UPDATE, current.ID,
 			"load balancer %s would change: %s", current.Name, strings.Join(differ, ", "))}, nil
 	}
 	return nil, nil
-}
-
-// plannedFrom is what is there, without taking anything over.
-func (s *LoadBalancers) plannedFrom(ctx context.Context, of key) (*godo.LoadBalancer, error) {
-	owned, err := s.listOwned(ctx, of.service)
-	if err != nil || len(owned) == 0 {
-		return nil, err
-	}
-	return &owned[0], nil
 }

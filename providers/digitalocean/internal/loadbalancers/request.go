@@ -16,16 +16,16 @@ import (
 	"outrigger.dev/providers/digitalocean/internal/instances"
 )
 
-// request is the whole load balancer as the API wants it: the wish, and of current, unless it is nil, all
+// request is the whole load balancer as the API takes it: the specification, and of current, unless it is nil, all
 // that cannot change after the creation and the Service does not speak of. Nil targets leave those of
 // current.
-func (s *LoadBalancers) request(ctx context.Context, w *wish, of key, targets *provider.Targets, current *godo.LoadBalancer) (*godo.LoadBalancerRequest, error) {
-	desired := w.request
+func (s *LoadBalancers) request(ctx context.Context, spec *spec, tags tags, targets *provider.Targets, current *godo.LoadBalancer) (*godo.LoadBalancerRequest, error) {
+	desired := spec.request
 	desired.Region, desired.VPCUUID = s.Options.Region, s.Options.VPC
-	desired.Type, desired.Network, desired.NetworkStack = cmp.Or(w.kind, s.Options.DefaultType), w.network, w.networkStack
+	desired.Type, desired.Network, desired.NetworkStack = cmp.Or(spec.kind, s.Options.DefaultType), spec.network, spec.networkStack
 	certificate := ""
 	if current != nil {
-		if err := w.checkFixed(current); err != nil {
+		if err := spec.checkFixed(current); err != nil {
 			return nil, err
 		}
 		sent := current.AsRequest()
@@ -40,13 +40,13 @@ func (s *LoadBalancers) request(ctx context.Context, w *wish, of key, targets *p
 		}
 		certificate = certificateOf(current)
 	}
-	if w.certificateName != "" {
+	if spec.certificateName != "" {
 		var err error
-		if certificate, err = s.certificate(ctx, w.certificateName); err != nil {
+		if certificate, err = s.certificate(ctx, spec.certificateName); err != nil {
 			return nil, err
 		}
 	}
-	rules, err := w.rules(desired.Type, certificate)
+	rules, err := spec.rules(desired.Type, certificate)
 	if err != nil {
 		return nil, err
 	}
@@ -54,19 +54,19 @@ func (s *LoadBalancers) request(ctx context.Context, w *wish, of key, targets *p
 		return nil, err
 	}
 	if targets == nil && current != nil {
-		setDroplets(&desired, current.DropletIDs, of)
+		setDroplets(&desired, current.DropletIDs, tags)
 	} else {
-		setDroplets(&desired, droplets(ctx, targets), of)
+		setDroplets(&desired, droplets(ctx, targets), tags)
 	}
 	return &desired, nil
 }
 
 // setDroplets names the backends. The API demands droplets or a tag of droplets: without droplets the
 // load balancer's own tag, which no droplet has.
-func setDroplets(request *godo.LoadBalancerRequest, ids []int, of key) {
+func setDroplets(request *godo.LoadBalancerRequest, ids []int, tags tags) {
 	request.DropletIDs, request.Tag = ids, ""
 	if len(ids) == 0 {
-		request.DropletIDs, request.Tag = nil, of.service
+		request.DropletIDs, request.Tag = nil, tags.service
 	}
 }
 
@@ -89,16 +89,16 @@ func droplets(ctx context.Context, targets *provider.Targets) []int {
 	return slices.Compact(ids)
 }
 
-// checkFixed refuses a wish for something that the API never changes.
-func (w *wish) checkFixed(current *godo.LoadBalancer) error {
+// checkFixed refuses a specification of something that the API never changes.
+func (spec *spec) checkFixed(current *godo.LoadBalancer) error {
 	for _, fixed := range []struct{ annotation, current, desired string }{
-		{"type", current.Type, w.kind},
-		{"network", current.Network, w.network},
-		{"network-stack", current.NetworkStack, w.networkStack},
+		{"type", current.Type, spec.kind},
+		{"network", current.Network, spec.network},
+		{"network-stack", current.NetworkStack, spec.networkStack},
 	} {
 		if fixed.current != "" && fixed.desired != "" && fixed.current != fixed.desired {
 			return provider.Errorf(provider.InvalidAnnotation, "%s%s: %s cannot become %s: it is fixed when the load "+
-				"balancer is made; set it back, or make the Service anew", AnnotationPrefix, fixed.annotation, fixed.current, fixed.desired)
+				"balancer is made; set it back, or delete the Service and create it again", AnnotationPrefix, fixed.annotation, fixed.current, fixed.desired)
 		}
 	}
 	return nil
@@ -158,9 +158,9 @@ func (s *LoadBalancers) renewed(ctx context.Context, rules []godo.ForwardingRule
 
 // ingress is how the load balancer is reached. Where it ends TLS or HTTP, or speaks the PROXY protocol,
 // Pods must go through it as well, which ip_mode Proxy tells kube-proxy.
-func ingress(w *wish, current *godo.LoadBalancer) []*v1.LoadBalancerIngress {
-	if w.hostname != "" {
-		return []*v1.LoadBalancerIngress{{Hostname: w.hostname}}
+func ingress(spec *spec, current *godo.LoadBalancer) []*v1.LoadBalancerIngress {
+	if spec.hostname != "" {
+		return []*v1.LoadBalancerIngress{{Hostname: spec.hostname}}
 	}
 	proxy := current.EnableProxyProtocol
 	for _, rule := range current.ForwardingRules {
@@ -180,7 +180,7 @@ func ingress(w *wish, current *godo.LoadBalancer) []*v1.LoadBalancerIngress {
 	return addresses
 }
 
-// differences name all that an update would change, for people; none: nothing.
+// differences names all that an update would change, for operators.
 func differences(current *godo.LoadBalancer, desired *godo.LoadBalancerRequest) []string {
 	var differ []string
 	note := func(name string, equal bool) {
@@ -250,11 +250,11 @@ func sameHealthCheck(current, desired *godo.HealthCheck) bool {
 }
 
 func sameStickiness(current, desired *godo.StickySessions) bool {
-	kind := func(of *godo.StickySessions) string {
-		if of == nil {
+	kind := func(tags *godo.StickySessions) string {
+		if tags == nil {
 			return "none"
 		}
-		return cmp.Or(of.Type, "none")
+		return cmp.Or(tags.Type, "none")
 	}
 	if kind(current) != "cookies" || kind(desired) != "cookies" {
 		return kind(current) == kind(desired)

@@ -14,12 +14,12 @@ import (
 	"outrigger.dev/adapters/go/provider"
 )
 
-// kubeProxyHealthPort is where kube-proxy tells whether a Node takes traffic.
+// kubeProxyHealthPort is the port on which kube-proxy says whether a Node takes traffic.
 const kubeProxyHealthPort = 10256
 
-// wish is the load balancer that a Service asks for: all but its droplets and, where they are named, its
+// spec is the load balancer that a Service specifies: all but its droplets and, where they are named, its
 // certificate. Empty fields are those that the Service leaves to the cloud, or to what is there.
-type wish struct {
+type spec struct {
 	name            string
 	kind            string
 	network         string
@@ -33,22 +33,22 @@ type wish struct {
 	rules   func(kind, certificateID string) ([]godo.ForwardingRule, error)
 }
 
-// wishOf reads a Service. An error says all that its annotations have wrong.
-func wishOf(service *v1.Service) (*wish, error) {
+// specOf reads a Service. An error says all that its annotations have wrong.
+func specOf(service *v1.Service) (*spec, error) {
 	if err := refuseUnserved(service); err != nil {
 		return nil, err
 	}
 	a := annotationsOf(service)
-	w := &wish{
+	spec := &spec{
 		name:         nameOf(a, service),
 		kind:         a.choice("type", godo.LoadBalancerTypeRegional, godo.LoadBalancerTypeRegionalNetwork),
 		network:      a.choice("network", godo.LoadBalancerNetworkTypeExternal, godo.LoadBalancerNetworkTypeInternal),
 		networkStack: networkStack(a, service),
 		hostname:     strings.ToLower(a.text("hostname")),
 	}
-	a.text("algorithm") // the API reads it no more
-	w.request = godo.LoadBalancerRequest{
-		Name:                         w.name,
+	a.text("algorithm") // the API no longer reads it
+	spec.request = godo.LoadBalancerRequest{
+		Name:                         spec.name,
 		SizeSlug:                     a.choice("size-slug", "lb-small", "lb-medium", "lb-large"),
 		SizeUnit:                     uint32(a.number("size-unit", 1, 100, 0)),
 		HealthCheck:                  healthCheck(a, service),
@@ -60,21 +60,21 @@ func wishOf(service *v1.Service) (*wish, error) {
 		Firewall:                     firewall(a, service),
 		TLSCipherPolicy:              a.choice("tls-cipher-policy", "DEFAULT", "STRONG"),
 	}
-	if w.request.SizeSlug != "" && w.request.SizeUnit != 0 {
+	if spec.request.SizeSlug != "" && spec.request.SizeUnit != 0 {
 		a.refuse("size-slug", "cannot stand beside %ssize-unit", AnnotationPrefix)
 	}
 	if seconds := a.number("http-idle-timeout-seconds", 30, 600, 0); seconds > 0 {
-		w.request.HTTPIdleTimeoutSeconds = new(uint64(seconds))
+		spec.request.HTTPIdleTimeoutSeconds = new(uint64(seconds))
 	}
-	w.rules = forwarding(a, service, w)
+	spec.rules = forwarding(a, service, spec)
 	if err := a.err(); err != nil {
 		return nil, err
 	}
-	w.unknown = a.unknown()
-	return w, nil
+	spec.unknown = a.unknown()
+	return spec, nil
 }
 
-// refuseUnserved refuses what no load balancer of DigitalOcean does.
+// refuseUnserved refuses a Service that no load balancer of DigitalOcean serves.
 func refuseUnserved(service *v1.Service) error {
 	for _, port := range service.Ports {
 		if port.Protocol != "TCP" && port.Protocol != "UDP" {
