@@ -19,7 +19,7 @@ type State struct {
 	Balancers map[string]Balancer `json:"balancers"`
 	// Kept are the names of load balancers that cannot be deleted, as if something else used them.
 	Kept []string `json:"kept,omitempty"`
-	// Addresses that were given so far: a load balancer that is made anew gets another one.
+	// Addresses that were given so far: a load balancer that is made again gets another one.
 	Addresses int `json:"addresses"`
 	// Changes of load balancers, in their order.
 	Changes []Change `json:"changes"`
@@ -60,7 +60,7 @@ var errKept = errors.New("the load balancer is in use by something else")
 // Store keeps a state in a file that several processes share.
 type Store struct{ Path string }
 
-// Read returns the state of now; one that was never written is empty.
+// Read returns the current state; a state that was never written is empty.
 func (s Store) Read() (*State, error) {
 	var current *State
 	err := s.Update(func(state *State) error {

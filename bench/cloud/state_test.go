@@ -71,9 +71,9 @@ func TestAnotherProcessFindsTheLoadBalancerAndChangesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	anew, err := before.EnsureLoadBalancer(ctx, "", service, nil)
-	if err != nil || anew.Ingress[0].IP == made.Ingress[0].IP {
-		t.Error("a load balancer that was made anew has the address of the first:", anew, err)
+	second, err := before.EnsureLoadBalancer(ctx, "", service, nil)
+	if err != nil || second.Ingress[0].IP == made.Ingress[0].IP {
+		t.Error("a load balancer that was made again has the address of the first:", second, err)
 	}
 	state, err := store.Read()
 	if err != nil {

@@ -98,7 +98,7 @@ var steps = []step{
 	{"there again, an edit taken back", change{next: rig.Outrigger, takesBack: true}.take},
 	{"back, with nothing new", change{next: rig.Upstream, isQuiet: true}.take},
 	{"there again, with nothing new", change{next: rig.Outrigger, isQuiet: true}.take},
-	{"Outrigger anew, with nothing new", change{next: rig.Outrigger, isQuiet: true}.take},
+	{"Outrigger again, with nothing new", change{next: rig.Outrigger, isQuiet: true}.take},
 	{"back, with leader migration, a machine gone", change{next: rig.Upstream, flags: []string{migrationFlag}, loses: worker(1)}.take},
 	{"there, with leader migration on both sides, a machine gone", change{next: rig.Outrigger, flags: []string{migrationFlag}, loses: worker(2)}.take},
 	{"back, with leader migration on both sides", to(rig.Upstream, migrationFlag)},

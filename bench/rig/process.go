@@ -48,7 +48,7 @@ func start(dir, name, path string, environment []string, arguments ...string) (*
 	return p, nil
 }
 
-// Ended is an error with the end of the log if the process runs no more.
+// Ended is an error with the end of the log if the process no longer runs.
 func (p *Process) Ended() error {
 	select {
 	case <-p.ended:
@@ -105,7 +105,7 @@ func (p *Process) Usage() (Usage, error) {
 	return Usage{PeakMiB: peak / 1024, CPUSeconds: ticks / 100}, nil // USER_HZ is 100 on every Linux
 }
 
-// PeakMiB reads the peak of memory until the context or the process ends: a process that has ended shows it no more.
+// PeakMiB reads the peak of memory until the context or the process ends: a process that has ended no longer shows it.
 func (p *Process) PeakMiB(ctx context.Context) float64 {
 	var peak float64
 	ticker := time.NewTicker(100 * time.Millisecond)

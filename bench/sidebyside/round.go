@@ -218,7 +218,7 @@ func (w *work) finish(ctx context.Context, replica *rig.Replica, id string, meas
 		return err
 	}
 	for _, count := range []string{"writes", "events", "reads", "calls", "changes"} {
-		measured[id+"."+count] = 0 // none is a result too
+		measured[id+"."+count] = 0 // zero is a result too
 	}
 	for _, request := range requests {
 		measured[id+".api "+request.Verb+" "+request.Resource]++

@@ -23,7 +23,7 @@ var allMeasures = []measure{
 	{"cold.writes", "cold start: API writes", false},
 	{"cold.events", "cold start: events", false},
 	{"cold.calls", "cold start: calls to the cloud", true},
-	{"services.seconds", "{services} Services at once until the last has its address, s", true},
+	{"services.seconds", "{services} Services together until the last has its address, s", true},
 	{"services.writes", "Services: API writes", false},
 	{"services.events", "Services: events", false},
 	{"services.calls", "Services: calls to the cloud", false},

@@ -14,10 +14,10 @@ import (
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
-// item of a batch, such as *v1.Node.
+// item is an item of a batch, such as *v1.Node.
 type item interface{ ItemKey() string }
 
-// Result is the answer about one item of a batch. Of Found, Absent, NotManaged and Err exactly one is set.
+// Result is the answer about one item of a batch. Exactly one of Found, Absent, NotManaged and Err is set.
 type Result[T proto.Message] struct {
 	// Found is the object that was asked about.
 	Found T
@@ -25,7 +25,7 @@ type Result[T proto.Message] struct {
 	Absent *v1.Absent
 	// NotManaged says that it is another provider's.
 	NotManaged *v1.NotManaged
-	// Effects are events, annotations and conditions of the Node; of volumes there are none.
+	// Effects are events, annotations and conditions of the Node; a volume has none.
 	Effects *v1.KubernetesEffects
 	// Err is why there is no answer; nothing changes.
 	Err error
@@ -37,8 +37,8 @@ type Results[T proto.Message] map[string]Result[T]
 // Found says that the object exists.
 func Found[T proto.Message](object T) Result[T] { return Result[T]{Found: object} }
 
-// Confirmed is the absence of an object that the cloud has been asked about during this call, with the permission to
-// see all of its kind, and that it does not have: why, for people.
+// Confirmed is the absence of an object that the cloud was asked about during this call, with the permission to
+// see all of its kind, and that it does not have. An operator reads the reason.
 func Confirmed(reason string) *v1.Absent {
 	return &v1.Absent{Certainty: v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED, Reason: reason}
 }
@@ -97,13 +97,13 @@ func (r Result[T]) put(sent protoreflect.Message, key string, took time.Duration
 	switch {
 	case err != nil:
 	case r.Absent != nil:
-		gone := proto.CloneOf(r.Absent)
-		gone.Reason = cut(gone.Reason, maxMessageBytes)
-		// An observation from before the call is a cache, whatever the vendor calls it.
-		if gone.GetAge().AsDuration() > took {
-			gone.Certainty = v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET
+		absent := proto.CloneOf(r.Absent)
+		absent.Reason = cut(absent.Reason, maxMessageBytes)
+		// An observation from before the call is a cache, whatever the vendor says.
+		if absent.GetAge().AsDuration() > took {
+			absent.Certainty = v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET
 		}
-		set("absent", gone)
+		set("absent", absent)
 	case r.NotManaged != nil:
 		set("not_managed", &v1.NotManaged{Reason: cut(r.NotManaged.Reason, maxMessageBytes)})
 	case r.Found.ProtoReflect().IsValid():
@@ -134,7 +134,7 @@ func (r Result[T]) put(sent protoreflect.Message, key string, took time.Duration
 }
 
 // fit leaves effects out of a response that is too large with them, for the caller must learn the outcomes. It refuses
-// one that the caller would refuse: that is an error with a reason then, not a broken call.
+// a response that the caller would refuse, so that the call ends with a reason.
 func fit(ctx context.Context, response proto.Message, results protoreflect.List) error {
 	call := CallOf(ctx)
 	whole := proto.Size(response)

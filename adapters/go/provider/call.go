@@ -49,7 +49,7 @@ type Call struct {
 
 type callKey struct{}
 
-// CallOf has the facts of the call that ctx belongs to. Outside of a call they are empty, but Log works.
+// CallOf returns the facts of the call that ctx belongs to. Outside a call they are empty, but Log works.
 func CallOf(ctx context.Context) Call {
 	if call, ok := ctx.Value(callKey{}).(Call); ok {
 		return call
@@ -57,7 +57,7 @@ func CallOf(ctx context.Context) Call {
 	return Call{Log: logger()}
 }
 
-// WithCall is a context as a handler gets it, for tests of a vendor's handlers.
+// WithCall returns a context as a handler gets it, for tests of a vendor's handlers.
 func WithCall(ctx context.Context, call Call) context.Context {
 	if call.Log == nil {
 		call.Log = logger()
@@ -65,7 +65,7 @@ func WithCall(ctx context.Context, call Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call)
 }
 
-// CallerGone is closed once the caller no longer waits; nil outside of a call.
+// CallerGone is closed once the caller no longer waits; nil outside a call.
 func CallerGone(ctx context.Context) <-chan struct{} { return CallOf(ctx).callerGone }
 
 // Hold keeps the process from ending before release is called, as long as it waits for running calls:

@@ -13,13 +13,13 @@ import (
 )
 
 // Dependencies are the things that a provider depends on, as its last calls have shown them; its Status can be
-// Provider.Status. Nothing is BROKEN: a restart mends neither a cloud nor credentials.
+// Provider.Status. It is never BROKEN: a restart mends neither a cloud nor credentials.
 type Dependencies struct {
 	mu       sync.Mutex
 	statuses []*v1.DependencyStatus
 }
 
-// NewDependencies are ready. Names are short and stable, such as "cloud-api" and "credentials".
+// NewDependencies returns dependencies that are ready. Names are short and stable, such as "cloud-api" and "credentials".
 func NewDependencies(names ...string) *Dependencies {
 	d := &Dependencies{}
 	for _, name := range names {
@@ -28,7 +28,7 @@ func NewDependencies(names ...string) *Dependencies {
 	return d
 }
 
-// Works says that a call has just shown that these work.
+// Works notes that a call has just shown that these dependencies work.
 func (d *Dependencies) Works(names ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,7 +40,7 @@ func (d *Dependencies) Works(names ...string) {
 	}
 }
 
-// Fails says why a call has just failed. The text is for people, and must contain no secrets.
+// Fails notes why a call has just failed. Operators read the text, so it must contain no secrets.
 func (d *Dependencies) Fails(name, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 // answerMargin is how long before its deadline a batch of lookups is answered, at most: enough to send the answer.
 const answerMargin = time.Second
 
-// Errors of the items of a batch that were not answered in time, and of those that were not begun. They have no
-// reason: the controller asks about each again in a call of its own.
+// Errors of items that were not answered in time, and of items that were not begun. They have no
+// reason: the controller asks about each object again in a call of its own.
 var (
 	errNotAnswered = fmt.Errorf("the cloud has not answered about this object: %w", context.DeadlineExceeded)
 	errNotAsked    = fmt.Errorf("not asked about, other objects took the time: %w", context.DeadlineExceeded)
@@ -29,7 +29,7 @@ var (
 //
 // Shortly before the deadline of ctx, which lookups have and changes do not, it returns the results that are there,
 // and an error for each other item: one that hangs must not take the answers about the others with it. The order
-// changes from call to call, so that no item is for ever behind those that hang.
+// changes from call to call, so that no item is always behind those that hang.
 func Each[I item, T proto.Message](ctx context.Context, concurrency int, items []I,
 	work func(ctx context.Context, item I) (Result[T], error),
 ) (Results[T], error) {
@@ -44,7 +44,7 @@ func Each[I item, T proto.Message](ctx context.Context, concurrency int, items [
 	note := func(item I, result Result[T]) {
 		mu.Lock()
 		defer mu.Unlock()
-		if results != nil { // else it is answered
+		if results != nil { // the batch is not answered yet
 			results[item.ItemKey()] = result
 		}
 	}
@@ -81,20 +81,20 @@ func beforeDeadline(ctx context.Context) <-chan time.Time {
 }
 
 // each hands the result of each item to done. The rest is skipped after an error that stops the class of calls:
-// asking on would only meet the same wall, and a cloud that limits the rate counts each try.
+// the next call would fail alike, and a cloud that limits the rate counts each try.
 func each[I item, T proto.Message](ctx context.Context, concurrency int, items []I,
 	work func(context.Context, I) (Result[T], error), done func(I, Result[T]),
 ) error {
 	var (
 		mu      sync.Mutex
 		next    int
-		wall    error
+		stop    error
 		workers sync.WaitGroup
 	)
 	take := func() (item I, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if next == len(items) || wall != nil || Check(ctx) != nil {
+		if next == len(items) || stop != nil || Check(ctx) != nil {
 			return item, false
 		}
 		next++
@@ -110,16 +110,16 @@ func each[I item, T proto.Message](ctx context.Context, concurrency int, items [
 				done(item, result)
 				if stopsTheClass(result.Err) {
 					mu.Lock()
-					wall = result.Err
+					stop = result.Err
 					mu.Unlock()
 				}
 			}
 		})
 	}
 	workers.Wait()
-	if wall != nil {
+	if stop != nil {
 		for _, item := range items[next:] {
-			done(item, Result[T]{Err: again(wall)})
+			done(item, Result[T]{Err: again(stop)})
 		}
 	}
 	return Check(ctx)

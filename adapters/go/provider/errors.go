@@ -76,12 +76,12 @@ const (
 	CloudError = v1.ErrorReason_ERROR_REASON_CLOUD_ERROR
 )
 
-// Error is an error that a provider means: its Reason alone decides what the
-// controller does. The text is for people, is cut to 1 KiB, and ends up in events
-// and logs, so it must contain no secrets. An error of another type tells the
+// Error is a deliberate error of a provider: its Reason alone decides what the
+// controller does. The text is cut to 1 KiB and ends up in events and logs, so it
+// must contain no secrets. An error of another type tells the
 // controller nothing about the outcome: it repeats the call with back-off.
 //
-// That something does not exist is not an error but an answer.
+// An object that does not exist is not an error but an answer.
 type Error struct {
 	// Reason says what the controller does.
 	Reason Reason
@@ -118,7 +118,7 @@ func (e *Error) WithEffects(effects *v1.KubernetesEffects) *Error {
 	return e
 }
 
-// Error is the text for people.
+// Error returns the text.
 func (e *Error) Error() string {
 	if e.err == nil {
 		return reasonName(e.Reason)
@@ -126,7 +126,7 @@ func (e *Error) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap is the error behind this one.
+// Unwrap returns the error behind this one.
 func (e *Error) Unwrap() error { return errors.Unwrap(e.err) }
 
 // errCallerGone ends a call whose caller no longer waits.
@@ -140,7 +140,7 @@ func reasonName(reason Reason) string {
 	return strings.TrimPrefix(reason.String(), "ERROR_REASON_")
 }
 
-// stopsTheClass tells whether other calls of the class would fail alike, so that the controller
+// stopsTheClass reports whether other calls of the class would fail alike, so that the controller
 // pauses them.
 func stopsTheClass(err error) bool {
 	var named *Error

@@ -15,7 +15,7 @@ import (
 // watchInterval is how often a watch looks for a change.
 const watchInterval = time.Second
 
-// healthRPC is grpc.health.v1, kept in step with GetStatus by having no other state.
+// healthRPC serves grpc.health.v1 from the status that GetStatus returns; it has no state of its own.
 type healthRPC struct {
 	grpc_health_v1.UnimplementedHealthServer
 	core   *core

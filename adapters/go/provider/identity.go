@@ -19,7 +19,7 @@ const (
 // maxEntries of each list in a status.
 const maxEntries = 32
 
-// identityRPC says which provider answers, what it speaks, and how it is.
+// identityRPC says which provider answers, which minor it speaks, and its status.
 type identityRPC struct {
 	v1.UnimplementedProviderServiceServer
 	core *core
@@ -63,7 +63,7 @@ func (s *identityRPC) GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetS
 	return s.core.status(), nil
 }
 
-// status is the vendor's word on how it is; one that panics is broken.
+// status is the vendor's status, within the limits of the contract; a vendor's code that panics is broken.
 func (c *core) status() *v1.GetStatusResponse {
 	if c.provider.Status == nil {
 		return &v1.GetStatusResponse{Readiness: v1.Readiness_READINESS_READY, BootId: c.bootID}
@@ -86,7 +86,7 @@ func (c *core) status() *v1.GetStatusResponse {
 	return status
 }
 
-// serving tells whether the provider serves, as grpc.health.v1 understands it.
+// serving reports whether the provider serves, as grpc.health.v1 understands it.
 func (c *core) serving() bool {
 	if c.running.isDraining() {
 		return false

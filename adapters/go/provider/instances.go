@@ -16,8 +16,8 @@ import (
 // caller.
 type Instances interface {
 	// GetInstances looks up 1 to InstancesCapability.max_batch_size nodes with distinct names: by
-	// provider ID, and only where that is empty by name, system UUID or labels. An error of the whole is
-	// the error of each.
+	// provider ID, and only where that is empty by name, system UUID or labels. An error of the whole call is
+	// the error of each node.
 	//
 	// A cloud that is asked about one machine at a time uses Each.
 	GetInstances(ctx context.Context, nodes []*v1.Node, query Query) (Lookups, error)
@@ -33,7 +33,7 @@ type InstanceLister interface {
 
 // Query has the options of a lookup.
 type Query struct {
-	// View is how much of each is wanted; more may be filled. Never unspecified.
+	// View is how much of each instance the controller reads; more may be filled. Never unspecified.
 	View v1.InstanceView
 	// MaxStaleness is how old an answer from the provider's own caches may be. Zero: ask the cloud now.
 	MaxStaleness time.Duration
@@ -49,7 +49,7 @@ type Lookups = Results[*v1.Instance]
 // the cluster, answered in full, and has no such instance. THE NODE MAY BE DELETED.
 func Absent() Lookup { return Lookup{Absent: Confirmed("")} }
 
-// AbsentSince is Absent by an answer of the cloud that is age old. One that is older than this call is
+// AbsentSince is Absent by an answer of the cloud that is age old. An answer that is older than this call is
 // sent as NotVisibleYet.
 func AbsentSince(age time.Duration) Lookup {
 	absent := Confirmed("")
@@ -63,10 +63,10 @@ func NotVisibleYet() Lookup {
 	return Lookup{Absent: &v1.Absent{Certainty: v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET}}
 }
 
-// NotManaged says that another provider, or none, owns the Node: why, for logs.
+// NotManaged says that another provider, or none, owns the Node; logs have the reason.
 func NotManaged(reason string) Lookup { return Lookup{NotManaged: &v1.NotManaged{Reason: reason}} }
 
-// Failed is the error of one lookup; the Node stays as it is.
+// Failed is the error of one lookup; the Node stays unchanged.
 func Failed(err error) Lookup { return Lookup{Err: err} }
 
 // declareInstances declares the optional methods that there are.

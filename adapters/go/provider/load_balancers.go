@@ -14,8 +14,8 @@ import (
 // LoadBalancers makes and removes the load balancers of Services.
 //
 // The key is Service.uid. Tag with it and with Call.Cluster.UID, in the cloud call that creates: a
-// reply may be lost, and the process may be killed at any time. Each method states the whole wish and
-// may be repeated. The server runs one changing call per Service at a time, also while a handler
+// reply may be lost, and the process may be killed at any time. Each method carries the whole desired state
+// and may be repeated. The server runs one changing call per Service at a time, also while a handler
 // outlives its caller, and no more of all Services than max_in_flight says.
 //
 // The context of Ensure, Update and Delete outlives the caller by up to 30 s, so that a cloud request
@@ -31,7 +31,7 @@ type LoadBalancers interface {
 	// UpdateLoadBalancerNodes gives one load balancer new targets and changes nothing else. Answers:
 	// ready, in progress, not managed, absent.
 	UpdateLoadBalancerNodes(ctx context.Context, service *v1.Service, targets *Targets) (*v1.LoadBalancerAnswer, error)
-	// DeleteLoadBalancer removes every part; of none it is absent. Answers: absent, retained, not
+	// DeleteLoadBalancer removes every part; without any it is absent. Answers: absent, retained, not
 	// managed, in progress.
 	DeleteLoadBalancer(ctx context.Context, service *v1.Service) (*v1.LoadBalancerAnswer, error)
 }
@@ -58,7 +58,7 @@ const (
 	maxRetryAfter = 5 * time.Minute
 )
 
-// LoadBalancerReady says that the load balancer is as wanted and reached by these addresses.
+// LoadBalancerReady says that the load balancer is in sync and reached by these addresses.
 func LoadBalancerReady(ingress ...*v1.LoadBalancerIngress) *v1.LoadBalancerAnswer {
 	return &v1.LoadBalancerAnswer{
 		Disposition: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY,
@@ -97,7 +97,7 @@ func LoadBalancerNotManaged() *v1.LoadBalancerAnswer {
 	return &v1.LoadBalancerAnswer{Disposition: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED}
 }
 
-// LoadBalancerAbsent says that no part of it is left, or that there is none to update.
+// LoadBalancerAbsent says that no part of the load balancer is left, or that there is none to update.
 func LoadBalancerAbsent() *v1.LoadBalancerAnswer {
 	return &v1.LoadBalancerAnswer{Disposition: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_ABSENT}
 }

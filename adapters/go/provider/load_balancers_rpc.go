@@ -35,11 +35,11 @@ type loadBalancersRPC struct {
 	concurrency   int
 	nodeSets      *nodeSets
 	keys          *keys
-	// services that may be worked on at a time.
+	// services limits the number of Services that are worked on at a time.
 	services room
 }
 
-// handler is a vendor's about one Service.
+// handler is a vendor's code about one Service.
 type handler = func(ctx context.Context, service *v1.Service, targets *Targets) (*v1.LoadBalancerAnswer, error)
 
 // serviceRequest is about one Service.
@@ -165,7 +165,7 @@ func (s *loadBalancersRPC) answer(ctx context.Context, service *v1.Service, targ
 	return checked(method, answer)
 }
 
-// named refuses a Service that no load balancer could be found by.
+// named refuses a Service without the UID by which its load balancer is found.
 func named(service *v1.Service) error {
 	if service.GetUid() == "" {
 		return Errorf(InvalidRequest, "the request has no Service, or one without a UID")
@@ -183,7 +183,7 @@ func (s *loadBalancersRPC) served(handler handler) handler {
 	}
 }
 
-// serves tells whether Services of this one's class are served.
+// serves reports whether Services of this class are served.
 func (s *loadBalancersRPC) serves(service *v1.Service) bool {
 	if service.LoadBalancerClass == nil {
 		return !s.capability.WithoutDefaultClass
@@ -219,7 +219,7 @@ var dispositions = map[string][]v1.LoadBalancerDisposition{
 	},
 }
 
-// checked is a vendor's answer within the contract's limits; a wrong one is an error where its author sees it.
+// checked returns a vendor's answer within the contract's limits; a wrong answer is an error where its author sees it.
 func checked(method *v1.Method, answer *v1.LoadBalancerAnswer) (*v1.LoadBalancerAnswer, error) {
 	if answer == nil {
 		return nil, errors.New("the provider returned neither an answer nor an error")

@@ -25,7 +25,7 @@ type nodeSets struct {
 	revisions []*Targets
 }
 
-// required has a call without targets refused.
+// required makes resolve refuse a call without targets.
 func required(targets *v1.NodeTargets) *v1.NodeTargets {
 	if targets == nil {
 		return &v1.NodeTargets{}
@@ -33,7 +33,7 @@ func required(targets *v1.NodeTargets) *v1.NodeTargets {
 	return targets
 }
 
-// resolve finds the nodes that a call names or brings along; nil: it is not about any.
+// resolve returns the nodes that a call names or brings along; nil: the call is not about nodes.
 func (s *nodeSets) resolve(targets *v1.NodeTargets) (*Targets, error) {
 	if targets == nil {
 		return nil, nil

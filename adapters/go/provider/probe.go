@@ -18,8 +18,8 @@ import (
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
-// Probe dials the provider anew, so that no old connection hides a dead one, and asks grpc.health.v1
-// and GetStatus, for at most limit. It returns one sentence for people. A liveness probe fails when
+// Probe makes a new connection to the provider, so that no old one hides a dead process, and asks grpc.health.v1
+// and GetStatus, for at most limit. It returns one sentence for an operator. A liveness probe fails when
 // there is no answer, or the provider calls itself broken; a readiness probe also while it is starting.
 func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -51,7 +51,7 @@ func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string,
 		}
 		return is("starting"), nil
 	case v1.Readiness_READINESS_BROKEN:
-		return "", errors.New(is("broken and wants a restart"))
+		return "", errors.New(is("broken and needs a restart"))
 	default:
 		return is("degraded"), nil
 	}

@@ -31,7 +31,7 @@ const DefaultMaxMessageBytes = 4 << 20
 // Provider is a cloud, ready to be served. A capability is offered exactly when its interface is set.
 // Nothing of it may change once it is served.
 type Provider struct {
-	// Name is 1 to 63 of a-z, 0-9 and '-', the same for ever: the controller refuses another one.
+	// Name is 1 to 63 of a-z, 0-9 and '-', and never changes: the controller refuses another one.
 	Name string
 	// Version is for logs and metrics.
 	Version string
@@ -113,7 +113,7 @@ func copied[M interface {
 
 var legalName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 
-// check refuses at the start, where the author sees it, what the controller would refuse at handshake.
+// check refuses at the start, where the author sees it, a declaration that the controller would refuse at handshake.
 func (p *Provider) check(offered *v1.Capabilities) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("this provider cannot be served: "+format, args...)

@@ -17,17 +17,17 @@ import (
 //
 // Mark each route with Call.Cluster.UID, in a tag or in its name, in the call that creates it, and list
 // and delete that cluster's routes only. The key is the destination CIDR; a batch names it once, and the
-// server runs one change of it at a time: another one is answered OperationInProgress at once. The
+// server runs one change of it at a time: another one is answered OperationInProgress immediately. The
 // context of a change outlives the caller as that of LoadBalancers does.
 type Routes interface {
 	// ListRoutes hands every route of this cluster to send, those that lead nowhere too. Nil means
 	// that the list is whole.
 	ListRoutes(ctx context.Context, send func(*v1.Route) error) error
-	// CreateRoutes makes routes; one that is there as wanted is a success, one to another target is
-	// ConflictingResource and stays. An error of the whole is that of each. Each makes them one
+	// CreateRoutes makes routes; a route that exists already is a success, a route to another target is
+	// ConflictingResource and stays. An error of the whole call is that of each route. Each makes them one
 	// by one.
 	CreateRoutes(ctx context.Context, routes []*v1.Route) (RouteChanges, error)
-	// DeleteRoutes removes routes; one that is gone is a success. Each is as it was listed, or as its
+	// DeleteRoutes removes routes; a route that is gone is a success. Each is as it was listed, or as its
 	// creation answered it.
 	DeleteRoutes(ctx context.Context, routes []*v1.Route) (RouteChanges, error)
 }

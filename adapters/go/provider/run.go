@@ -41,7 +41,7 @@ type session struct {
 	maxSendBytes int
 }
 
-// request is one with a context, which all but Handshake and GetStatus have.
+// request is a request with a context, which all but Handshake and GetStatus have.
 type request interface {
 	Method() *v1.Method
 	GetContext() *v1.CallContext
@@ -55,13 +55,13 @@ func (c *core) shakeHands(cluster Cluster, maxReceiveBytes uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old := c.session; old != nil && cluster.UID == "" && cluster.Name == old.cluster.Name {
-		// From a caller with fewer rights, which must not make existing resources another cluster's.
+		// The caller has fewer rights, which must not make existing resources another cluster's.
 		cluster.UID = old.cluster.UID
 	}
 	c.session = &session{cluster: cluster, maxSendBytes: maxSendBytes}
 }
 
-// sessionOf is the handshake under which calls about the cluster are made.
+// sessionOf returns the handshake under which calls about the cluster are made.
 func (c *core) sessionOf(cluster string) (*session, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -78,7 +78,7 @@ func (c *core) sessionOf(cluster string) (*session, error) {
 	}
 }
 
-// admit has the facts of a call, if it may run.
+// admit returns the facts of a call, if it may run.
 func (c *core) admit(ctx context.Context, request request) (Call, error) {
 	if c.running.isDraining() {
 		return Call{}, shuttingDown()

@@ -21,7 +21,7 @@ import (
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
-// Together less than the 30 s that Kubernetes waits by default.
+// These times are together less than the 30 s that Kubernetes waits by default.
 const (
 	// drainPatience is how long running calls have to end by themselves.
 	drainPatience = 20 * time.Second
@@ -35,7 +35,7 @@ const (
 //
 // The socket appears with mode 0660 once calls are answered. After the signal new calls get
 // SHUTTING_DOWN, running ones have 20 s to end by themselves and 5 s more once their callers count as gone, then the
-// socket file is removed. A second signal ends it at once, with an error.
+// socket file is removed. A second signal ends it immediately, with an error.
 func (p *Provider) Serve(endpoint Endpoint) error {
 	signals := newSignals()
 	defer signal.Stop(signals)

@@ -49,7 +49,7 @@ func TestTheSocketIsTheGroupsAndTakenOverOnlyWhenItIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(s.endpoint.Path()); !errors.Is(err, os.ErrNotExist) {
-		t.Fatal("the socket was left behind", err)
+		t.Fatal("the socket is still there", err)
 	}
 	// A dead process leaves its file.
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.endpoint.Path()})

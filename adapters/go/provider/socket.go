@@ -38,7 +38,7 @@ func listen(endpoint Endpoint) (*socket, error) {
 	if err := makeDirectory(endpoint.directory()); err != nil {
 		return nil, err
 	}
-	// Two that start together would each find no listener, and the later rename would win.
+	// Two providers that start together would each find no listener, and the later rename would win.
 	unlock, err := lockDirectory(endpoint.directory())
 	if err != nil {
 		return nil, err
@@ -109,8 +109,8 @@ func (s *socket) remove() {
 	}
 }
 
-// makeDirectory makes the directory and what is missing above it. One that exists keeps its mode: an
-// emptyDir is root's.
+// makeDirectory makes the directory and what is missing above it. A directory that exists keeps its mode: an
+// emptyDir belongs to root.
 func makeDirectory(directory string) error {
 	if _, err := os.Stat(directory); err == nil {
 		return nil

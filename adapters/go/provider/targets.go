@@ -13,13 +13,13 @@ import (
 //
 // They are shared by all calls that name the same revision: nothing may change them. Labels,
 // annotations, taints, ready and unschedulable are as they were at the call; a change of one of them
-// leads to no call, so no target is to be chosen by them.
+// leads to no call, so choose no target by them.
 type Targets struct {
 	revision string
 	nodes    []*v1.Node
 }
 
-// NewTargets makes targets outside of any server, for tests. Of two nodes with one name the first counts.
+// NewTargets makes targets outside of any server, for tests. If two nodes have one name, the first counts.
 func NewTargets(nodes ...*v1.Node) *Targets {
 	nodes = slices.Clone(nodes)
 	slices.SortStableFunc(nodes, byName)

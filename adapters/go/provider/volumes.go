@@ -12,7 +12,7 @@ import (
 // changes the cloud, and ctx ends with its caller.
 type Volumes interface {
 	// GetVolumes looks up 1 to VolumesCapability.max_batch_size volumes with distinct keys. An error of
-	// the whole is that of each. Each asks about them one by one.
+	// the whole call is that of each volume. Each asks about them one by one.
 	//
 	// A volume that is not there is absent as Confirmed says, one that may not be visible yet is absent with that
 	// certainty; a handle that no volume of this cloud could have is MalformedVolumeHandle.

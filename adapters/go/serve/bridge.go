@@ -35,7 +35,7 @@ type bridge struct {
 // bridged is a call that runs, or one whose result was not fetched yet.
 type bridged struct {
 	what    string
-	wish    string
+	goal    string
 	since   time.Time
 	done    chan struct{}
 	result  any
@@ -61,14 +61,14 @@ func newBridge(process context.Context, wait, limit time.Duration, most int, out
 }
 
 // through calls work for key and waits for its result, at most as long as a caller waits: the error is
-// stillRunning then. wish names what is asked for: a call that runs for another wish is waited for, and
+// stillRunning then. goal names the desired state: a call that runs for another goal is waited for, and
 // its result dropped.
-func through[T any](b *bridge, ctx context.Context, key, what, wish string, work func(context.Context) (T, error)) (T, error) {
+func through[T any](b *bridge, ctx context.Context, key, what, goal string, work func(context.Context) (T, error)) (T, error) {
 	var none T
 	patience := time.NewTimer(b.wait)
 	defer patience.Stop()
 	for {
-		call, err := b.join(ctx, patience.C, key, what, wish, func(ctx context.Context) (any, error) { return work(ctx) })
+		call, err := b.join(ctx, patience.C, key, what, goal, func(ctx context.Context) (any, error) { return work(ctx) })
 		if err != nil {
 			return none, err
 		}
@@ -82,7 +82,7 @@ func through[T any](b *bridge, ctx context.Context, key, what, wish string, work
 			return none, context.Canceled
 		}
 		b.forget(key, call)
-		if call.wish == wish {
+		if call.goal == goal {
 			result, _ := call.result.(T)
 			return result, call.err
 		}
@@ -90,8 +90,8 @@ func through[T any](b *bridge, ctx context.Context, key, what, wish string, work
 }
 
 // join is the call that runs for key, or a new one once there is room for it.
-func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what, wish string, work func(context.Context) (any, error)) (*bridged, error) {
-	if call := b.known(key); call != nil {
+func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what, goal string, work func(context.Context) (any, error)) (*bridged, error) {
+	if call := b.call(key); call != nil {
 		return call, nil
 	}
 	if b.slots != nil {
@@ -109,7 +109,7 @@ func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what,
 		b.free()
 		return call, nil
 	}
-	call := &bridged{what: what, wish: wish, since: time.Now(), done: make(chan struct{})}
+	call := &bridged{what: what, goal: goal, since: time.Now(), done: make(chan struct{})}
 	b.running[key] = call
 	release := provider.Hold(ctx)
 	callCtx, cancel := context.WithTimeout(provider.WithCall(b.process, provider.CallOf(ctx)), b.limit)
@@ -135,8 +135,8 @@ func (b *bridge) free() {
 	}
 }
 
-// known is the call of a key; results that were not fetched in time are dropped.
-func (b *bridge) known(key string) *bridged {
+// call returns the call of a key; results that were not fetched in time are dropped.
+func (b *bridge) call(key string) *bridged {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for other, call := range b.running {

@@ -119,7 +119,7 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provide
 		return provider.Lookup{}, err
 	}
 	if node.Spec.ProviderID != instance.ProviderId {
-		// As the controller is about to write it: clouds find the Node of an instance by it.
+		// The controller is about to write this ID, by which clouds find the Node of an instance.
 		node = node.DeepCopy()
 		node.Spec.ProviderID = instance.ProviderId
 		i.memory.sawNode(node)
@@ -161,7 +161,7 @@ func (i *instances) powerState(ctx context.Context, node *corev1.Node) (v1.Power
 	}
 }
 
-// checkProviderID finds an option that does not fit the cloud before a Node gets an id for ever that the
+// checkProviderID finds an option that does not fit the cloud before a Node gets an ID, which never changes, that the
 // controller takes for another provider's.
 func (i *instances) checkProviderID(id string) error {
 	if id == "" {

@@ -164,7 +164,7 @@ func (s *stuck) InstanceMetadata(_ context.Context, node *corev1.Node) (*cloudpr
 	return &cloudprovider.InstanceMetadata{ProviderID: "test://" + node.Name}, nil
 }
 
-// A client without a timeout may hang for ever. Its Node is asked about again and again; that must not fill the
+// A client without a timeout may never return. Its Node is asked about again and again; that must not fill the
 // room of the others.
 func TestALookupThatHangsTakesNoRoomFromOthers(t *testing.T) {
 	cloudOf := &stuck{about: "hangs", free: make(chan struct{})}

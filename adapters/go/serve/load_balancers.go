@@ -50,13 +50,13 @@ func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _
 	case errors.Is(err, cloudprovider.ImplementedElsewhere):
 		return provider.LoadBalancerNotManaged(), nil
 	case errors.As(err, &waiting) && !waiting.begun:
-		return nil, l.classify.asError(err) // nothing is known; "in progress" would lead to an Ensure
+		return nil, l.classify.asError(err) // the state is unknown; "in progress" would lead to an Ensure
 	case err != nil:
 		return l.unfinished(err)
 	case !got.exists:
 		return provider.LoadBalancerAbsent(), nil
 	case got.status == nil || len(got.status.Ingress) == 0:
-		// Upstream reads the bool alone, and clouds fill no more. It is not the word that there is no address.
+		// Upstream reads the bool alone, and clouds fill nothing else. It does not say that there is no address.
 		return provider.LoadBalancerUpdated(), nil
 	default:
 		return provider.LoadBalancerReady(ingressSent(got.status)...), nil
@@ -65,7 +65,7 @@ func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _
 
 func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
 	service, nodes := l.service(sent), l.memory.targets.nodesOf(targets)
-	status, err := through(l.bridge, ctx, key(sent), "EnsureLoadBalancer of "+name(sent), "ensure "+wishOf(sent, targets),
+	status, err := through(l.bridge, ctx, key(sent), "EnsureLoadBalancer of "+name(sent), "ensure "+goalOf(sent, targets),
 		func(ctx context.Context) (*corev1.LoadBalancerStatus, error) {
 			return l.cloud.EnsureLoadBalancer(ctx, clusterName(ctx), service, nodes)
 		})
@@ -83,7 +83,7 @@ func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service
 
 func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
 	service, nodes := l.service(sent), l.memory.targets.nodesOf(targets)
-	exists, err := through(l.bridge, ctx, key(sent), "UpdateLoadBalancer of "+name(sent), "update "+wishOf(sent, targets),
+	exists, err := through(l.bridge, ctx, key(sent), "UpdateLoadBalancer of "+name(sent), "update "+goalOf(sent, targets),
 		func(ctx context.Context) (bool, error) {
 			failed := l.cloud.UpdateLoadBalancer(ctx, clusterName(ctx), service, nodes)
 			if failed == nil || errors.Is(failed, cloudprovider.ImplementedElsewhere) || isRetry(failed) {
@@ -163,21 +163,21 @@ func key(service *v1.Service) string { return "service/" + service.Uid }
 
 func name(service *v1.Service) string { return service.Namespace + "/" + service.Name }
 
-// wishOf names what a call asks for: the fields of the Service whose change leads to one, and the targets.
-func wishOf(service *v1.Service, targets *provider.Targets) string {
-	wish := proto.CloneOf(service)
-	wish.Labels, wish.DeletionTime, wish.Status = nil, nil, nil
+// goalOf names what a call asks for: the fields of the Service whose change leads to one, and the targets.
+func goalOf(service *v1.Service, targets *provider.Targets) string {
+	desired := proto.CloneOf(service)
+	desired.Labels, desired.DeletionTime, desired.Status = nil, nil, nil
 	hash := sha256.New()
 	encode := func(message proto.Message) {
 		encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 		if err != nil {
-			// A message that arrived can be sent, so this is none of them; two wishes then never are equal.
+			// A message that arrived can be sent, so this does not happen; no two goals are equal then.
 			encoded = fmt.Appendf(nil, "%v", time.Now().UnixNano())
 		}
 		_, _ = fmt.Fprintf(hash, "%d:", len(encoded))
 		_, _ = hash.Write(encoded)
 	}
-	encode(wish)
+	encode(desired)
 	if targets != nil {
 		_, _ = fmt.Fprintf(hash, "%q", targets.Revision())
 		if targets.Revision() == "" {

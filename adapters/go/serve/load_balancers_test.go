@@ -105,7 +105,7 @@ func TestEnsureAnswersWhatTheCloudSays(t *testing.T) {
 	}
 }
 
-// The interface promises no more than the bool: a status without an address is none.
+// The interface promises only the bool: a status without an address says nothing.
 func TestALoadBalancerThatExistsWithoutAStatusIsAsItWas(t *testing.T) {
 	for name, test := range map[string]struct {
 		status *corev1.LoadBalancerStatus

@@ -29,7 +29,7 @@ type memoryAPI struct {
 	get func(path string) runtime.Object
 
 	mu sync.Mutex
-	// refused are the requests that the log has, each once: clouds repeat them for ever.
+	// refused are the requests that the log has, each once: clouds repeat them.
 	refused map[string]bool
 }
 
@@ -60,7 +60,7 @@ func (a *memoryAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 		logEvent(body)
 		return response(request, http.StatusCreated, contentType, body), nil
 	case (verb == "patch" || verb == "update") && resource == "events":
-		// None is kept. A recorder then sends the whole event.
+		// No event is kept. A recorder then sends the whole event.
 		return answered(request, http.StatusNotFound, failure(metav1.StatusReasonNotFound, http.StatusNotFound, "no event is kept"))
 	default:
 		text := fmt.Sprintf("cannot %s %s: without rights of its own in Kubernetes the provider knows only the Nodes and "+

@@ -108,7 +108,7 @@ func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
 func TestARouteThatLeadsNowhereIsDeletedByItsDestination(t *testing.T) {
 	nowhere := &cloudprovider.Route{Name: "r", DestinationCIDR: "10.0.1.0/24", Blackhole: true}
 	route := &v1.Route{DestinationCidr: "10.0.1.0/24", NodeName: "a"}
-	for name, route := range map[string]*v1.Route{
+	for name, deletion := range map[string]*v1.Route{
 		"as it was sent":   route,
 		"as it was listed": {Name: "r", DestinationCidr: "10.0.1.0/24", Blackhole: true},
 	} {
@@ -119,12 +119,12 @@ func TestARouteThatLeadsNowhereIsDeletedByItsDestination(t *testing.T) {
 		if err != nil || reasonIn(t, made.Results[0].GetError()) != "CONFLICTING_RESOURCE" || len(table.routes) != 1 {
 			t.Fatal(name, made, err)
 		}
-		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
+		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{deletion}})
 		if err != nil || gone.Results[0].GetAbsent() == nil || len(table.routes) != 0 {
 			t.Fatal(name, gone, err)
 		}
 	}
-	// One that leads to another Node is not the one that is named, blackhole or not.
+	// A route that leads to another Node is not the one that is named, blackhole or not.
 	other := &table{routes: []*cloudprovider.Route{{Name: "r", DestinationCIDR: "10.0.1.0/24", TargetNode: "b", Blackhole: true}}}
 	client, _ := serving(t, Options{}, &cloud{table: other})
 	_, err := v1.NewRoutesServiceClient(client).BatchDeleteRoutes(t.Context(),

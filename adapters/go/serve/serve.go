@@ -48,7 +48,7 @@ type Options struct {
 	WithoutProviderID bool
 	// VisibilityDelay is how old a Node must be before its absence is believed; 0: 1 min.
 	VisibilityDelay time.Duration
-	// ManagedLabelKeys are labels that are kept in step after a Node was initialised.
+	// ManagedLabelKeys are labels that are kept in sync after a Node was initialized.
 	ManagedLabelKeys []string
 	// InstanceConcurrency is the number of lookups at one time; 0: 8.
 	InstanceConcurrency int
@@ -64,19 +64,19 @@ type Options struct {
 	// LoadBalancersInFlight is the number of load balancers that are changed at one time; 0: 1, since
 	// upstream changes one at a time by default, and clouds rely on it.
 	LoadBalancersInFlight int
-	// ConfigurationRevision names how a Service is turned into cloud resources: another one has every
-	// load balancer ensured again. Empty: made from Version and the cloud config file.
+	// ConfigurationRevision names how a Service is turned into cloud resources: with another one every
+	// load balancer is ensured again. Empty: made from Version and the cloud config file.
 	ConfigurationRevision string
 
 	// RouteConcurrency is the number of routes that are changed at one time; 0: 8.
 	RouteConcurrency int
 
-	// Volumes names the volumes that a PVLabeler knows: CSI drivers or in-tree kinds. Nil: none is
-	// labelled.
+	// Volumes names the volumes that a PVLabeler knows: CSI drivers or in-tree kinds. Nil: no volume
+	// is labelled.
 	Volumes *v1.VolumesCapability
 
 	// Classify names the reason of an error of the cloud; nil where it does not know, and the adapter
-	// looks for what the clients of many clouds have in common.
+	// reads what the clients of many clouds have in common.
 	Classify func(error) *provider.Error
 
 	// AnswerWithin is how long a call about a load balancer or route is waited for; then it goes on by
@@ -86,8 +86,8 @@ type Options struct {
 	// CallLimit is when the context of such a call ends; 0: 20 min.
 	CallLimit time.Duration
 
-	// Flags adds the vendor's own flags to those of Run. Those of pflag are added one by one:
-	// known.Var(found.Value, found.Name, found.Usage).
+	// Flags adds the vendor's own flags to those of Run. Flags of pflag are added one by one:
+	// flags.Var(flag.Value, flag.Name, flag.Usage).
 	Flags func(flags *flag.FlagSet)
 
 	// Volatile: the load balancers are lost with this process. All Services are ensured again by a new one, and the
@@ -98,7 +98,7 @@ type Options struct {
 	WithoutClient bool
 }
 
-// flags are those of the adapter.
+// flags are the values of the adapter's own flags.
 type flags struct {
 	cloudConfig string
 	kubeconfig  string
@@ -188,7 +188,7 @@ func New(ctx context.Context, options Options, factory Factory) (*provider.Provi
 // not wait.
 func initialize(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory) error {
 	slow := time.AfterFunc(10*time.Second, func() {
-		slog.Warn("the cloud's Initialize has not returned yet; the provider serves once it has. One that waits for " +
+		slog.Warn("the cloud's Initialize has not returned yet; the provider serves once it has. A cloud that waits for " +
 			"informers needs rights of its own in Kubernetes (--kubeconfig)")
 	})
 	defer slow.Stop()
@@ -207,7 +207,7 @@ func initialize(ctx context.Context, options Options, cloud cloudprovider.Interf
 			user.SetInformers(factory)
 			if set.kubeconfig != "" {
 				factory.Start(ctx.Done())
-			} else { // each of their requests would be refused, for ever
+			} else { // each of their requests would be refused
 				slog.Warn("the cloud's code has informers, which stay empty and never sync: the provider has no rights of " +
 					"its own in Kubernetes; name them with --kubeconfig if the cloud needs them")
 			}
@@ -347,7 +347,7 @@ func versionOf(path string, info *debug.BuildInfo) string {
 // configurationRevision is equal over restarts of one binary with one configuration.
 func configurationRevision(version, cloudConfig string) string {
 	content, err := os.ReadFile(cloudConfig)
-	if err != nil { // none is named; one that cannot be read, the cloud has refused
+	if err != nil { // no file is named, or the cloud has refused a file that cannot be read
 		content = nil
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(content, "\n%s", version)))[:32]

@@ -1,4 +1,4 @@
-// Package flood is clients without a credential that want a server to end, to be blind, or to fill its log.
+// Package flood attacks a server with clients that have no credential: so that it ends, loses its probes, or fills its log.
 package flood
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Flood is connections that send requests, each the next one as soon as one is answered, and are opened anew as soon as
+// Flood is connections that send requests, each the next one as soon as one is answered, and are opened again as soon as
 // they are closed.
 type Flood struct {
 	// Server is its address and port.

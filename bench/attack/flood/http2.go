@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Streams asks for random paths over HTTP/2, so many at once as the server allows, at most `most`.
+// Streams asks for random paths over HTTP/2, so many in parallel as the server allows, at most `most`.
 func Streams(most int) Traffic {
 	return Traffic{protocol: http2.NextProtoTLS, send: func(f *Flood, wire net.Conn) error { return f.http2(wire, uint32(most), 0) }}
 }
@@ -30,9 +30,9 @@ type session struct {
 	block  bytes.Buffer
 	codes  map[uint32]int
 	next   uint32
-	// most streams at once, as the server says or the attack wants.
+	// most is the number of parallel streams that the server allows and the attack has.
 	most uint32
-	// size of a body, and of those that are open what is left of the last one.
+	// size is that of a body, left what is left of the last body that is open.
 	size, left int
 	// window of the connection, and of the only stream that has a body.
 	window, streamWindow, initialWindow int
@@ -161,7 +161,7 @@ func (s *session) take(frame http2.Frame) error {
 	return nil
 }
 
-// closed forgets a stream that has ended; one that was reset after its answer is known no more.
+// closed forgets a stream that has ended; a stream that was reset after its answer is forgotten already.
 func (s *session) closed(stream uint32, ended bool) {
 	code, isOpen := s.codes[stream]
 	if !ended || !isOpen {
