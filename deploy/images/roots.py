@@ -35,7 +35,7 @@ def rust(package, program, destination):
 
 
 def cargo_dev(program, source):
-    # Of the whole workspace, so that crates have the features that a plain `cargo build` gives them.
+    # It builds the whole workspace, so that crates have the features that a plain `cargo build` gives them.
     subprocess.run(["cargo", "build", "--quiet", "--locked", "--workspace", "--bin", program], check=True, cwd=source.repository)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or source.repository / "target")
     stripped = source.repository / "target/images-cache" / program

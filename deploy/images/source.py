@@ -9,6 +9,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 class Source:
+    """The commit of the clone, its version, and the time that all files get."""
+
     def __init__(self, version=None):
         manifest = (REPOSITORY / "Cargo.toml").read_text()
         self.repository = REPOSITORY

@@ -24,15 +24,14 @@ def faults(text):
             yield f"CHANGELOG.md: neither an entry (`- …`), the rest of one, nor a heading (`### …`): {line}"
     if kinds and not entries:
         yield f"CHANGELOG.md: `### {kinds[-1]}` has no entry"
-    known = [kind for kind in KINDS if kind in kinds]
-    if kinds != known:
+    if kinds != [kind for kind in KINDS if kind in kinds]:
         yield f"CHANGELOG.md: headings are, once each and in this order, {', '.join(KINDS)}; there are {', '.join(kinds)}"
 
 
 def notes(text, version, home):
     """The section of a version, with links that work outside the repository; nothing if there is none."""
-    found = section(text, version)
-    return found and re.sub(r"\]\((?!https?:)([^)]+)\)", rf"]({home}/blob/v{version}/\1)", found)
+    entries = section(text, version)
+    return entries and re.sub(r"\]\((?!https?:)([^)]+)\)", rf"]({home}/blob/v{version}/\1)", entries)
 
 
 def cut(text, version, date):
@@ -41,5 +40,5 @@ def cut(text, version, date):
 
 
 def section(text, name):
-    found = re.search(rf"(?ms)^## \[{re.escape(name)}\][^\n]*\n(.*?)(?=^## \[|\Z)", text)
-    return found and found[1].strip() + "\n"
+    match = re.search(rf"(?ms)^## \[{re.escape(name)}\][^\n]*\n(.*?)(?=^## \[|\Z)", text)
+    return match and match[1].strip() + "\n"

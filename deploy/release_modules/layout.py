@@ -57,11 +57,11 @@ def refer(files, top, kind, content):
 def referrers(path):
     """The documents of a joined archive, by the digest of the image that they are about and their kind."""
     files = archives.read(path)
-    found = {}
+    documents = {}
     for part in json.loads(files["index.json"])["manifests"][1:]:
         manifest = json.loads(files[blob(part["digest"])])
-        found[manifest["subject"]["digest"], manifest["artifactType"]] = files[blob(manifest["layers"][0]["digest"])]
-    return found
+        documents[manifest["subject"]["digest"], manifest["artifactType"]] = files[blob(manifest["layers"][0]["digest"])]
+    return documents
 
 
 def digests(path):
@@ -70,13 +70,13 @@ def digests(path):
     damaged = [name for name, content in files.items()
                if name.startswith("blobs/") and hashlib.sha256(content).hexdigest() != name.rsplit("/", 1)[1]]
     top, *about = (part["digest"] for part in json.loads(files["index.json"])["manifests"])
-    wanted = [top]
+    named = [top]
     parts = json.loads(files.get(blob(top), b"{}")).get("manifests", [])
     by_arch = {part["platform"]["architecture"]: part["digest"] for part in parts}
     for part in [*parts, *({"digest": digest} for digest in about)]:
         manifest = json.loads(files.get(blob(part["digest"]), b"{}"))
-        wanted += [part["digest"], *(inner["digest"] for inner in [manifest.get("config"), *manifest.get("layers", [])] if inner)]
-    return top, by_arch, damaged + [digest for digest in wanted if blob(digest) not in files]
+        named += [part["digest"], *(inner["digest"] for inner in [manifest.get("config"), *manifest.get("layers", [])] if inner)]
+    return top, by_arch, damaged + [digest for digest in named if blob(digest) not in files]
 
 
 def blob(digest):

@@ -66,7 +66,7 @@ class Whole(unittest.TestCase):
         return stem
 
     def faults_after(self, change, sums=True):
-        """Of a release that a function changed; its checksums are made again, so that they hide nothing."""
+        """The faults of a release that a function changed; its checksums are made again, so that they hide nothing."""
         directory = self.release(f"release-{len(list(self.scratch.iterdir()))}")
         self.assertEqual(list(verify.faults(directory)), [])
         change(directory)
@@ -127,9 +127,9 @@ class Whole(unittest.TestCase):
         def exchanged(directory):
             (directory / name).write_bytes((directory / f"{artifacts.CONTROLLER}-{self.version}.oci.tar").read_bytes())
 
-        found = self.faults_after(exchanged)
-        self.assertIn(f"{name}.intoto.json does not name the image's digest", found)
-        self.assertIn(f"{name}.arm64.cdx.json does not name the image's digest", found)
+        faults = self.faults_after(exchanged)
+        self.assertIn(f"{name}.intoto.json does not name the image's digest", faults)
+        self.assertIn(f"{name}.arm64.cdx.json does not name the image's digest", faults)
 
     def test_bills_and_provenance_refer_to_the_image_that_they_are_about(self):
         directory = self.release()
@@ -177,9 +177,9 @@ class Whole(unittest.TestCase):
             lines = (directory / artifacts.IMAGES).read_text()
             (directory / artifacts.IMAGES).write_text(lines.replace(lines[7:20], "0" * 13, 1))
 
-        found = self.faults_after(replaced)
-        self.assertIn(f"outrigger-{self.version}.tgz has the images", found)
-        self.assertIn(f"outrigger-kustomize-{self.version}.tar.gz has the images", found)
+        faults = self.faults_after(replaced)
+        self.assertIn(f"outrigger-{self.version}.tgz has the images", faults)
+        self.assertIn(f"outrigger-kustomize-{self.version}.tar.gz has the images", faults)
 
     def test_uncommitted_changes_and_two_commits_are_found(self):
         path = f"outrigger-{self.version}.tgz.intoto.json"

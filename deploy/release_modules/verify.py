@@ -1,4 +1,4 @@
-"""Whether the files of a release belong together: checksums, provenance, bills of materials, digests of images."""
+"""Verifies that the files of a release belong together: checksums, provenance, bills of materials, digests of images."""
 
 import json
 import re
@@ -80,9 +80,9 @@ def manifests(directory, name):
     """Each digest of an image in the chart and the overlays is that of the released controller."""
     released = next((digest for reference, digest in pinned(directory).items() if f"/{artifacts.CONTROLLER}:" in reference), None)
     texts = archives.read(directory / name).values()
-    found = {digest for text in texts for digest in re.findall(r"sha256:[0-9a-f]{64}", text.decode())}
-    if found != {released}:
-        yield f"{name} has the images {sorted(found)}, not the controller's {released} alone"
+    images = {digest for text in texts for digest in re.findall(r"sha256:[0-9a-f]{64}", text.decode())}
+    if images != {released}:
+        yield f"{name} has the images {sorted(images)}, not the controller's {released} alone"
 
 
 def pinned(directory):

@@ -2,7 +2,7 @@
 
 import re
 
-# Of SemVer, without build metadata, which no tag of an image can have.
+# A version of SemVer, without build metadata, which no tag of an image can have.
 NUMBER = r"\d+\.\d+\.\d+(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 
 # Files, and the text before the version. In one with an example it is that of the images that the example uses.
@@ -25,18 +25,18 @@ FIRST = "Cargo.toml"
 
 
 def current(repository):
-    return next(found for file, _, found in places(repository) if file == FIRST)
+    return next(number for file, _, number in places(repository) if file == FIRST)
 
 
 def faults(repository, version):
     """Places that have another version, and files that have none."""
-    seen = set()
-    for file, line, found in places(repository):
-        seen.add(file)
-        if found != version:
-            yield f"{file}:{line} has the version {found}, not {version}"
+    files = set()
+    for file, line, number in places(repository):
+        files.add(file)
+        if number != version:
+            yield f"{file}:{line} has the version {number}, not {version}"
     for pattern in PLACES:
-        if not any(name in seen for name in names(repository, pattern)):
+        if not any(name in files for name in names(repository, pattern)):
             yield f"{pattern}: no version stands where deploy/release_modules/versions.py looks for it"
 
 
@@ -46,7 +46,7 @@ def change(repository, version):
     for pattern, before in PLACES.items():
         for name in names(repository, pattern):
             text = (repository / name).read_text()
-            edited = re.sub(f"({before})({NUMBER})", lambda found: found[1] + version, text)
+            edited = re.sub(f"({before})({NUMBER})", lambda match: match[1] + version, text)
             if edited != text:
                 (repository / name).write_text(edited)
                 changed.append(name)
@@ -57,8 +57,8 @@ def places(repository):
     for pattern, before in PLACES.items():
         for name in names(repository, pattern):
             text = (repository / name).read_text()
-            for found in re.finditer(f"({before})({NUMBER})", text):
-                yield name, text.count("\n", 0, found.start(2)) + 1, found[2]
+            for match in re.finditer(f"({before})({NUMBER})", text):
+                yield name, text.count("\n", 0, match.start(2)) + 1, match[2]
 
 
 def names(repository, pattern):

@@ -4,21 +4,23 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { ServiceRef } from "../gen/cloudprovider/v1/common.js";
 import { ProviderError } from "./errors.js";
 
+/** A machine of the cloud; its id and address follow from its name. */
 export interface Machine { id: string; address: string; name: string; running: boolean }
 
-/** What a Service asks for: the cloud reads addresses out of it and keeps the rest. */
-export interface Wanted extends Record<string, unknown> { families: string[]; targets: string[] }
+/** The specification of a Service: the cloud reads the families and keeps the rest. */
+export interface Spec extends Record<string, unknown> { families: string[]; targets: string[] }
 
-/** The UIDs of cluster and Service are its tags. */
+/** A load balancer; the UIDs of cluster and Service are its tags. */
 export interface Balancer {
   id: string;
   cluster: string;
   service: ServiceRef;
-  wanted: Wanted;
+  spec: Spec;
   addresses: string[];
   activeAt: number;
 }
 
+/** The cloud of one process. A call takes a signal, which ends reads and keeps changes from beginning. */
 export class Cloud {
   readonly machines: ReadonlyMap<string, Machine>;
   readonly balancers = new Map<string, Balancer>();
@@ -44,17 +46,17 @@ export class Cloud {
     return this.read(signal, ({ balancers }) => [...balancers.values()].find(tagged));
   }
 
-  /** Makes or changes a load balancer. It gets those addresses of `wish` that are free, else others; none of `held`. */
-  put(signal: AbortSignal, wish: Omit<Balancer, "id" | "activeAt"> & Partial<Balancer>, held: readonly string[] = []) {
+  /** Makes or changes a load balancer. It gets the addresses of `desired` that are free, or others; never those of `held`. */
+  put(signal: AbortSignal, desired: Omit<Balancer, "id" | "activeAt"> & Partial<Balancer>, held: readonly string[] = []) {
     return this.change(signal, () => {
-      const others = [...this.balancers.values()].filter(({ id }) => id !== wish.id);
+      const others = [...this.balancers.values()].filter(({ id }) => id !== desired.id);
       const used = new Set([...held, ...others.flatMap(({ addresses }) => addresses)]);
-      const addresses = wish.wanted.families.map((family) => {
+      const addresses = desired.spec.families.map((family) => {
         const isFree = (ip: string) => ip.includes(":") === (family === "IPv6") && !used.has(ip);
-        return wish.addresses.find(isFree) ?? freeAddress(family, used);
+        return desired.addresses.find(isFree) ?? freeAddress(family, used);
       });
       const activeAt = Date.now() + this.activationMs;
-      const balancer = { id: `lb-${String(++this.made)}`, activeAt, ...wish, addresses };
+      const balancer = { id: `lb-${String(++this.made)}`, activeAt, ...desired, addresses };
       this.balancers.set(balancer.id, balancer);
       return balancer;
     });
@@ -64,7 +66,7 @@ export class Cloud {
     return this.change(signal, () => this.balancers.delete(id));
   }
 
-  /** None begins after a cancel; one that has begun ends. */
+  /** A change that has begun ends; no change begins after a cancel. */
   private async change<T>(signal: AbortSignal, work: () => T): Promise<T> {
     signal.throwIfAborted();
     await sleep(this.latencyMs);

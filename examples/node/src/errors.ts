@@ -10,12 +10,12 @@ type Reason = keyof typeof CODES;
 const OF_ALL: readonly Reason[] = ["RATE_LIMITED", "CREDENTIALS_INVALID", "CLOUD_UNAVAILABLE"];
 const TYPE = "type.googleapis.com/google.rpc.";
 
-/** A deliberate error. Thrown, it is that of the call: grpc-js sends `code`, `details` and `metadata`. */
+/** A deliberate error. Thrown, it is the error of the call: grpc-js sends `code`, `details` and `metadata`. */
 export class ProviderError extends Error {
   readonly code: status;
   readonly details: string;
   readonly metadata = new Metadata();
-  /** As the error of one item of a batch. */
+  /** The error of one item of a batch. */
   readonly status: Status;
 
   constructor(readonly reason: Reason, message: string, retryAfterSeconds?: number) {

@@ -6,8 +6,10 @@ import type { Cloud, Machine } from "./cloud.js";
 import { ProviderError } from "./errors.js";
 
 const SCHEME = "memory://";
+/** The largest batch of lookups. */
 export const MAX_BATCH = 100;
 
+/** The handlers of InstancesService. */
 export function instances(cloud: Cloud, calls: Calls) {
   return {
     batchGetInstances: calls.unary(async ({ items }: api.BatchGetInstancesRequest, signal) => {

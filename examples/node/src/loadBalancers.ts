@@ -3,37 +3,40 @@ import { isDeepStrictEqual } from "node:util";
 import type { CallContext, Node, Service } from "../gen/cloudprovider/v1/common.js";
 import * as api from "../gen/cloudprovider/v1/load_balancers.js";
 import { type Calls, clusterUid, type Locks } from "./calls.js";
-import type { Balancer, Cloud, Wanted } from "./cloud.js";
+import type { Balancer, Cloud, Spec } from "./cloud.js";
 import { errorOfItem, ProviderError } from "./errors.js";
 import type { NodeSets } from "./nodeSets.js";
 
 const { READY, DIFFERS, IN_PROGRESS, NOT_MANAGED, ABSENT } = api.LoadBalancerDisposition;
+/** The prefix of the annotations that this provider reads. */
 export const ANNOTATION_PREFIX = "memory.example/";
+/** The largest number of Services in one update. */
 export const MAX_SERVICES = 100;
 
+/** The handlers of LoadBalancersService. */
 export function loadBalancers(cloud: Cloud, calls: Calls, locks: Locks, sets: NodeSets) {
   return {
     getLoadBalancer: calls.unary(async (request: api.GetLoadBalancerRequest, signal) => {
       const { cluster, service } = keyOf(request);
       const targets = request.targets && addressesOf(sets.resolve(request.targets));
-      const known = await cloud.find(signal, cluster, service.uid);
+      const current = await cloud.find(signal, cluster, service.uid);
       if (service.loadBalancerClass) return response(NOT_MANAGED);
-      if (!known) return response(ABSENT);
-      const message = differences(known.wanted, wantedBy(service, targets ?? known.wanted.targets)).join(", ");
-      return { answer: answer(known, message ? DIFFERS : READY, message) };
+      if (!current) return response(ABSENT);
+      const message = differences(current.spec, specOf(service, targets ?? current.spec.targets)).join(", ");
+      return { answer: answer(current, message ? DIFFERS : READY, message) };
     }),
     ensureLoadBalancer: calls.unary(async (request: api.EnsureLoadBalancerRequest, signal) => {
       const { cluster, service } = keyOf(request);
       const targets = addressesOf(sets.resolve(request.targets));
       if (service.loadBalancerClass) return response(NOT_MANAGED);
-      const wanted = wantedBy(service, targets);
+      const spec = specOf(service, targets);
       return locks.hold(service.uid, signal, async () => {
-        const known = await cloud.find(signal, cluster, service.uid);
-        if (known && differences(known.wanted, wanted).length === 0) return { answer: answer(known, READY) };
-        // One that was lost with an earlier process gets the addresses that its Service has.
+        const current = await cloud.find(signal, cluster, service.uid);
+        if (current && differences(current.spec, spec).length === 0) return { answer: answer(current, READY) };
+        // A load balancer that was lost with an earlier process gets the addresses that its Service has.
         const addresses = service.status?.ingress.map(({ ip }) => ip) ?? [];
-        const wish = { cluster, service: refOf(service), addresses, ...known, wanted };
-        return { answer: answer(await cloud.put(signal, wish, request.heldAddresses?.ips), READY) };
+        const desired = { cluster, service: refOf(service), addresses, ...current, spec };
+        return { answer: answer(await cloud.put(signal, desired, request.heldAddresses?.ips), READY) };
       });
     }),
     updateLoadBalancerNodes: calls.stream(async (request: api.UpdateLoadBalancerNodesRequest, send, signal) => {
@@ -42,9 +45,9 @@ export function loadBalancers(cloud: Cloud, calls: Calls, locks: Locks, sets: No
       await Promise.all(request.items.map(async (service) => {
         const outcome = await locks.hold(service.uid, signal, async () => {
           if (service.loadBalancerClass) return response(NOT_MANAGED);
-          const known = await cloud.find(signal, cluster, service.uid);
-          if (!known) return response(ABSENT);
-          return { answer: answer(await cloud.put(signal, { ...known, wanted: { ...known.wanted, targets } }), READY) };
+          const current = await cloud.find(signal, cluster, service.uid);
+          if (!current) return response(ABSENT);
+          return { answer: answer(await cloud.put(signal, { ...current, spec: { ...current.spec, targets } }), READY) };
         }).then(({ answer: value }) => ({ $case: "found" as const, value }),
           (error: unknown) => ({ $case: "error" as const, value: errorOfItem(error) }));
         await send({ results: [{ key: service.uid, outcome }] });
@@ -53,9 +56,9 @@ export function loadBalancers(cloud: Cloud, calls: Calls, locks: Locks, sets: No
     deleteLoadBalancer: calls.unary(async (request: api.DeleteLoadBalancerRequest, signal) => {
       const { cluster, service } = keyOf(request);
       return locks.hold(service.uid, signal, async () => {
-        const known = await cloud.find(signal, cluster, service.uid);
-        if (known) await cloud.delete(signal, known);
-        return response(service.loadBalancerClass && !known ? NOT_MANAGED : ABSENT);
+        const current = await cloud.find(signal, cluster, service.uid);
+        if (current) await cloud.delete(signal, current);
+        return response(service.loadBalancerClass && !current ? NOT_MANAGED : ABSENT);
       });
     }),
     listLoadBalancers: calls.stream(async ({ context }: api.ListLoadBalancersRequest, send, signal) => {
@@ -82,7 +85,7 @@ function addressesOf(nodes: Node[]): string[] {
 }
 
 /** Throws for what this cloud cannot serve: to leave it out silently would be worse. */
-function wantedBy(service: Service, targets: string[]): Wanted {
+function specOf(service: Service, targets: string[]): Spec {
   const { sessionAffinity, sessionAffinityTimeout, loadBalancerSourceRanges: sources, healthCheckNodePort } = service;
   if (service.loadBalancerIp) throw new ProviderError("UNSUPPORTED_FEATURE", "spec.loadBalancerIP cannot be chosen");
   const ports = service.ports.map(({ protocol, port, nodePort }) => {
@@ -100,8 +103,8 @@ function wantedBy(service: Service, targets: string[]): Wanted {
   return { families, targets, ports, idle, affinity, sources, healthCheckNodePort };
 }
 
-function differences(known: Wanted, wanted: Wanted): string[] {
-  return Object.keys(wanted).filter((key) => !isDeepStrictEqual(known[key], wanted[key]));
+function differences(current: Spec, spec: Spec): string[] {
+  return Object.keys(spec).filter((key) => !isDeepStrictEqual(current[key], spec[key]));
 }
 
 function response(disposition: api.LoadBalancerDisposition) {

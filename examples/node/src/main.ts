@@ -1,3 +1,4 @@
+/** Starts the provider, or asks a running one: `node main.js probe`. Other arguments are the names of its machines. */
 import { log } from "./calls.js";
 import { Cloud } from "./cloud.js";
 import { probe } from "./probe.js";

@@ -8,6 +8,7 @@ const KEPT_REVISIONS = 2;
 
 const invalid = (message: string) => new ProviderError("INVALID_REQUEST", message);
 
+/** The latest revisions of node sets that the controller has uploaded. */
 export class NodeSets {
   /** The one that was synced last comes last. */
   private held: readonly { setId: string; revision: string; nodes: Node[] }[] = [];
@@ -17,9 +18,9 @@ export class NodeSets {
     if (named?.$case === "inline") return named.value.nodes;
     if (named === undefined) throw invalid("the request has no targets");
     const { setId, revision } = named.value;
-    const found = this.held.find((one) => one.setId === setId && one.revision === revision);
-    if (!found) throw new ProviderError("NODE_SET_UNKNOWN", `revision ${revision} of node set ${setId} is not held`);
-    return found.nodes;
+    const set = this.held.find((one) => one.setId === setId && one.revision === revision);
+    if (!set) throw new ProviderError("NODE_SET_UNKNOWN", `revision ${revision} of node set ${setId} is not held`);
+    return set.nodes;
   }
 
   /** Applies nothing before the commit: the end of a cancelled upload can look like any other. */

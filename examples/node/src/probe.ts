@@ -2,7 +2,7 @@
 import { credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 import { type GetStatusResponse, ProviderServiceClient, Readiness } from "../gen/cloudprovider/v1/provider.js";
 
-/** Whether the provider answers and is not broken, and a sentence for people. */
+/** Asks whether the provider answers and is not broken, and for a sentence about it. */
 export async function probe(endpoint: string, milliseconds = 3_000): Promise<{ answers: boolean; sentence: string }> {
   // A connection of its own, so that none hides a dead process.
   const client = new ProviderServiceClient(endpoint, credentials.createInsecure(), { "grpc.default_authority": "localhost" });

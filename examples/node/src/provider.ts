@@ -13,11 +13,12 @@ import { instances, MAX_BATCH } from "./instances.js";
 import { ANNOTATION_PREFIX, loadBalancers, MAX_SERVICES } from "./loadBalancers.js";
 import { NodeSets } from "./nodeSets.js";
 
-/** Of the contract. */
+/** The minor revision of the contract. */
 const MINOR = 1;
 /** In both directions; grpc-js accepts as much by default. */
 const MAX_MESSAGE_BYTES = 4 << 20;
 
+/** Makes the server, which does not listen yet, and the function that ends it. */
 export function provider(cloud: Cloud) {
   const bootId = randomUUID();
   const [calls, sets] = [new Calls(), new NodeSets()];

@@ -30,9 +30,9 @@ export async function listen(server: Server, endpoint: string): Promise<() => Pr
 }
 
 async function refuseLive(path: string): Promise<void> {
-  const found = await lstat(path).catch(() => undefined);
-  if (found === undefined) return;
-  if (!found.isSocket()) throw new Error(`${path} is not a socket; remove it or choose another endpoint`);
+  const stats = await lstat(path).catch(() => undefined);
+  if (stats === undefined) return;
+  if (!stats.isSocket()) throw new Error(`${path} is not a socket; remove it or choose another endpoint`);
   const client = connect(path);
   try {
     await once(client, "connect", { signal: AbortSignal.timeout(2_000) });

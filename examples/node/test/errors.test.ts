@@ -1,3 +1,4 @@
+/** Tests of the statuses and details of errors. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { Server, ServerCredentials } from "@grpc/grpc-js";

@@ -107,8 +107,8 @@ export function nodeAt(name: string, address: string): Node {
 /** Polls until `look` gives a value; fails after 10 s. */
 export async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
   for (const end = Date.now() + 10_000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 50))) {
-    const found = await look();
-    if (found !== undefined) return found;
+    const value = await look();
+    if (value !== undefined) return value;
   }
   throw new Error("not within 10 s");
 }

@@ -1,3 +1,4 @@
+/** Tests of the provider, through its socket. */
 import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
 import { after, before, test } from "node:test";
@@ -42,12 +43,12 @@ async function ready(of: ReturnType<typeof service>, targets?: NodeTargets, held
 }
 
 async function update(items: ReturnType<typeof service>[], targets: NodeTargets): Promise<Map<string, D | undefined>> {
-  const found = new Map<string, D | undefined>();
+  const dispositions = new Map<string, D | undefined>();
   const stream = balancers().updateLoadBalancerNodes({ context, items, targets }) as AsyncIterable<UpdateLoadBalancerNodesResponse>;
   for await (const { results } of stream) {
-    for (const { key, outcome } of results) found.set(key, outcome?.$case === "found" ? outcome.value.disposition : undefined);
+    for (const { key, outcome } of results) dispositions.set(key, outcome?.$case === "found" ? outcome.value.disposition : undefined);
   }
-  return found;
+  return dispositions;
 }
 
 async function owned(): Promise<string[]> {
@@ -142,8 +143,8 @@ test("an update answers for each Service, changes targets and makes nothing", as
   const here = service("here");
   await ready(here);
   const targets = inline(nodeAt("a", "10.0.0.2"), nodeAt("b", "10.0.0.1"));
-  const found = await update([here, service("none"), service("other", { loadBalancerClass: "other" })], targets);
-  assert.deepEqual(found, new Map([["uid-here", D.READY], ["uid-none", D.ABSENT], ["uid-other", D.NOT_MANAGED]]));
+  const dispositions = await update([here, service("none"), service("other", { loadBalancerClass: "other" })], targets);
+  assert.deepEqual(dispositions, new Map([["uid-here", D.READY], ["uid-none", D.ABSENT], ["uid-other", D.NOT_MANAGED]]));
   assert.equal((await get(here, targets)).answer?.disposition, D.READY);
   assert.deepEqual(await owned(), ["here"]);
   const many = Array.from({ length: 100 }, (_, i) => service(`none-${String(i)}`));

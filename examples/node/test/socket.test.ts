@@ -1,3 +1,4 @@
+/** Tests of the socket's file and of the end of the process. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { chmod, lstat, readdir, writeFile } from "node:fs/promises";

@@ -78,7 +78,7 @@ class Client:
 
 
 class Provider(Client):
-    """One that serves in this process, with a client of it."""
+    """A provider that serves in this process, with a client of it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -122,11 +122,11 @@ async def provider(unnamed: Provider) -> Provider:
 @pytest.fixture
 def callers(monkeypatch: pytest.MonkeyPatch) -> list[Caller]:
     """The callers of changes, in order; each knows whether it is gone."""
-    seen: list[Caller] = []
+    created: list[Caller] = []
 
-    class Seen(Caller):
+    class Recorded(Caller):
         def __init__(self) -> None:
-            seen.append(self)
+            created.append(self)
 
-    monkeypatch.setattr("example_provider.calls.Caller", Seen)
-    return seen
+    monkeypatch.setattr("example_provider.calls.Caller", Recorded)
+    return created

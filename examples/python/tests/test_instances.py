@@ -21,11 +21,11 @@ async def test_each_node_of_a_batch_has_its_own_result(provider: Provider) -> No
     answer = await provider.instances.BatchGetInstances(BatchGetInstancesRequest(context=CONTEXT, items=nodes))
     results = {result.key: result for result in answer.results}
     assert len(results) == len(answer.results) == len(nodes)
-    found = results["there"].found
-    assert found.provider_id == f"example://{there.id}"
-    assert found.power_state == POWER_STATE_RUNNING
-    assert [address.type for address in found.addresses] == ["InternalIP", "Hostname"]
-    assert results["by-id"].found == found
+    instance = results["there"].found
+    assert instance.provider_id == f"example://{there.id}"
+    assert instance.power_state == POWER_STATE_RUNNING
+    assert [address.type for address in instance.addresses] == ["InternalIP", "Hostname"]
+    assert results["by-id"].found == instance
     assert results["gone"].absent.certainty == ABSENCE_CERTAINTY_CONFIRMED
     assert details(results["malformed"].error) == ("MALFORMED_PROVIDER_ID", None)
     assert results["foreign"].WhichOneof("outcome") == "not_managed"

@@ -51,9 +51,9 @@ async def test_a_message_of_more_than_grpc_takes_by_itself_arrives(provider: Pro
 
 
 async def test_the_socket_is_for_user_and_group_alone(provider: Provider) -> None:
-    found = provider.path.lstat()
-    assert stat.S_ISSOCK(found.st_mode)
-    assert stat.S_IMODE(found.st_mode) == 0o660
+    status = provider.path.lstat()
+    assert stat.S_ISSOCK(status.st_mode)
+    assert stat.S_IMODE(status.st_mode) == 0o660
     assert [path.name for path in provider.path.parent.iterdir()] == ["provider.sock"]
 
 

@@ -37,7 +37,7 @@ async def main() -> None:
 
     def end(number: signal.Signals) -> None:
         stop.set()
-        # A second one ends the process at once.
+        # A second signal ends the process immediately.
         loop.remove_signal_handler(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):

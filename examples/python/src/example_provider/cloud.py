@@ -14,6 +14,8 @@ class NoAddressError(Exception):
 
 @dataclass(frozen=True)
 class Instance:
+    """A machine of the cloud."""
+
     id: str
     name: str
     address: str
@@ -28,6 +30,8 @@ class Instance:
 
 @dataclass(frozen=True)
 class Spec:
+    """The specification of a load balancer."""
+
     listeners: frozenset[tuple[str, int, int]]
     source_ranges: frozenset[str]
     health_check_port: int
@@ -39,6 +43,8 @@ class Spec:
 
 @dataclass
 class LoadBalancer:
+    """A load balancer, found by its tags."""
+
     tags: tuple[str, str]
     name: str
     spec: Spec
@@ -47,6 +53,8 @@ class LoadBalancer:
 
 @dataclass
 class Cloud:
+    """The account of this process."""
+
     latency: float = 0.0
     # A lookup by name makes the instance: for tests and demos.
     synthesize: bool = False
@@ -69,16 +77,16 @@ class Cloud:
         return self.load_balancers.get(tags)
 
     async def create_load_balancer(
-        self, tags: tuple[str, str], name: str, spec: Spec, wish: str, avoid: set[str]
+        self, tags: tuple[str, str], name: str, spec: Spec, preferred: str, avoid: set[str]
     ) -> LoadBalancer:
-        """It has its tags from the first moment; `wish` is an address that it gets if that is free."""
+        """It has its tags from the first moment; `preferred` is an address that it gets if that is free."""
         await self.call()
         taken = avoid | {lb.address for lb in self.load_balancers.values()}
-        if not wish or wish in taken or ip_address(wish) not in POOL:
-            wish = next((str(ip) for ip in POOL.hosts() if str(ip) not in taken), "")
-        if not wish:
+        if not preferred or preferred in taken or ip_address(preferred) not in POOL:
+            preferred = next((str(ip) for ip in POOL.hosts() if str(ip) not in taken), "")
+        if not preferred:
             raise NoAddressError(f"all addresses of {POOL} are in use")
-        self.load_balancers[tags] = LoadBalancer(tags, name, spec, wish)
+        self.load_balancers[tags] = LoadBalancer(tags, name, spec, preferred)
         return self.load_balancers[tags]
 
     async def change_load_balancer(self, lb: LoadBalancer, spec: Spec) -> None:

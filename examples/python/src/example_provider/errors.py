@@ -1,4 +1,4 @@
-"""Errors that are meant: a status whose details tell the controller the reason."""
+"""Deliberate errors: a status whose details tell the controller the reason."""
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -8,7 +8,7 @@ from .contract import CODES
 
 
 class Refusal(Exception):  # noqa: N818
-    """A deliberate error. The reason decides what the controller does, the text is for people."""
+    """A deliberate error. The reason decides what the controller does, operators read the text."""
 
     def __init__(self, reason: str, text: str, retry_after: int | None = None) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""InstancesService: which machines there are."""
+"""InstancesService: the machines of the cloud."""
 
 import re
 from collections.abc import AsyncIterator
@@ -13,11 +13,13 @@ from .errors import Refusal
 
 SCHEME = "example://"
 MOST_NODES = 100
-# Of some 250 bytes each, so that a message stays far below the 4 MiB that any controller takes.
+# An instance has some 250 bytes, so that a message stays far below the 4 MiB that any controller takes.
 PAGE = 1000
 
 
 class Instances(InstancesServiceServicer):
+    """Looks machines up in one call of the cloud for a whole batch."""
+
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
 
@@ -49,9 +51,9 @@ class Instances(InstancesServiceServicer):
     async def ListInstances(
         self, request: pb.ListInstancesRequest, context: Context
     ) -> AsyncIterator[pb.ListInstancesResponse]:
-        found = [described(instance) for instance in (await self.cloud.describe_instances([])).values()]
-        for start in range(0, len(found), PAGE):
-            yield pb.ListInstancesResponse(items=found[start : start + PAGE])
+        instances = [described(instance) for instance in (await self.cloud.describe_instances([])).values()]
+        for start in range(0, len(instances), PAGE):
+            yield pb.ListInstancesResponse(items=instances[start : start + PAGE])
         yield pb.ListInstancesResponse(complete=True)
 
 

@@ -37,7 +37,7 @@ def targets(nodes: list[Node]) -> frozenset[str]:
     return frozenset(a.address for node in nodes for a in node.addresses if a.type == "InternalIP")
 
 
-def wanted(service: Service, ips: frozenset[str]) -> Spec:
+def spec_of(service: Service, ips: frozenset[str]) -> Spec:
     """Refuses everything that this cloud does not have: silence would be taken for success."""
     for port in service.ports:
         if port.protocol not in ("TCP", "UDP"):
@@ -60,6 +60,8 @@ def tags(context: CallContext, service: Service) -> tuple[str, str]:
 
 
 class LoadBalancers(LoadBalancersServiceServicer):
+    """Makes, changes and deletes load balancers, one change for each Service at a time."""
+
     def __init__(self, cloud: Cloud, node_sets: NodeSets, changes: Changes) -> None:
         self.cloud, self.node_sets, self.changes = cloud, node_sets, changes
 
@@ -73,7 +75,7 @@ class LoadBalancers(LoadBalancersServiceServicer):
             return pb.GetLoadBalancerResponse(answer=ABSENT)
         ips = targets(nodes) if request.HasField("targets") else lb.spec.targets
         answer = ready(lb)
-        if differences := lb.spec.differences(wanted(service, ips)):
+        if differences := lb.spec.differences(spec_of(service, ips)):
             answer.disposition = pb.LOAD_BALANCER_DISPOSITION_DIFFERS
             answer.message = f"it has other {' and '.join(differences)}"
         return pb.GetLoadBalancerResponse(answer=answer)
@@ -86,7 +88,7 @@ class LoadBalancers(LoadBalancersServiceServicer):
         ips = targets(self.node_sets.resolve(request.targets))
         if service.HasField("load_balancer_class"):
             return pb.EnsureLoadBalancerResponse(answer=NOT_MANAGED)
-        spec = wanted(service, ips)
+        spec = spec_of(service, ips)
 
         async def ensure(caller: Caller) -> LoadBalancer:
             lb = await self.cloud.find_load_balancer(key)

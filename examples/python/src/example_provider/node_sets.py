@@ -14,6 +14,8 @@ MOST_REVISIONS = 2
 
 
 class NodeSets(NodeSetsServiceServicer):
+    """Keeps the latest revisions of node sets."""
+
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
         # By set and revision, the latest last.

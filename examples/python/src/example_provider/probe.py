@@ -10,7 +10,7 @@ from cloudprovider.v1.provider_pb2_grpc import ProviderServiceStub
 
 
 async def probe(path: Path, seconds: float = 3) -> tuple[bool, str]:
-    """Whether the provider answers and is not broken, and a sentence for people."""
+    """Asks whether the provider answers and is not broken, and for a sentence about it."""
     # A connection of its own, so that none hides a dead process.
     channel = grpc.aio.insecure_channel(f"unix:{urllib.parse.quote(str(path))}")
     async with channel:

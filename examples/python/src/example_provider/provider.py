@@ -1,4 +1,4 @@
-"""ProviderService: who this is, and how it is. Neither call reaches the cloud."""
+"""ProviderService: the handshake and the status. Neither call reaches the cloud."""
 
 import uuid
 from importlib.metadata import version
@@ -16,6 +16,8 @@ MAX_RECEIVE_BYTES = 16 << 20
 
 
 class Provider(ProviderServiceServicer):
+    """Answers the handshake, which opens the gate for its cluster."""
+
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
         self.boot_id = str(uuid.uuid4())
@@ -36,7 +38,7 @@ class Provider(ProviderServiceServicer):
                 load_balancers=pb.LoadBalancersCapability(volatile=True, max_services_per_update=MOST_SERVICES),
                 node_sets=pb.NodeSetsCapability(),
             ),
-            # None is read. An empty list would mean all, and each change of one would be a call.
+            # This provider reads no annotation. An empty list would mean all, and each change of one would be a call.
             service_annotation_prefixes=["example.outrigger.dev/"],
             max_receive_message_bytes=MAX_RECEIVE_BYTES,
         )

@@ -14,7 +14,7 @@ MOST_BYTES = 100
 
 
 class SocketError(Exception):
-    """For the person who starts the provider."""
+    """The provider cannot start; the operator reads why."""
 
 
 def path_of(endpoint: str) -> Path:
@@ -32,7 +32,7 @@ def prepared(path: Path) -> Iterator[Path]:
     path.parent.mkdir(mode=0o770, parents=True, exist_ok=True)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
-        # Of two that start together the second would move its socket over the first one's.
+        # If two providers start together, the second would move its socket over the first one's.
         fcntl.flock(directory, fcntl.LOCK_EX)
         refuse_live(path)
         # gRPC unlinks the name that it has bound when it ends: never the name that others use.
@@ -62,5 +62,5 @@ def refuse_live(path: Path) -> None:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Which file it is; another process may put its own there."""
+    """The identity of the file: another process may put its own there."""
     return (path.stat().st_dev, path.stat().st_ino) if path.exists() else None
