@@ -1,28 +1,26 @@
 //! The command line and the environment: every flag of upstream's cloud-controller-manager, and
-//! ours, parsed by Go's rules and checked at once.
+//! ours, read by Go's rules and checked together.
 //!
 //! ```text
-//!  words, variables ─► command_line ─► flags (clap) ─► check ─► Config
-//!                                        └─► catalogue, for --help and the documentation
+//!  words, variables ─► command_line ─► table: a typed field for each flag ─► check ─► Config
+//!                                        └─► --help, docs/flags.md, /configz, /flagz
 //! ```
 
-pub mod catalogue;
 mod check;
 mod command_line;
 pub mod config;
 mod configz;
 pub mod controllers;
-pub mod features;
-mod flags;
+mod features;
+pub mod flag;
+mod flag_type;
+mod help;
 pub mod migration;
-mod tls;
-pub mod values;
+pub mod table;
 
-use std::{collections::BTreeMap, error::Error, ffi::OsString, io::Write, process::ExitCode};
+use std::{collections::BTreeMap, ffi::OsString, io::Write, process::ExitCode};
 
-use clap::error::{ContextKind, ContextValue};
-
-use self::command_line::CommandLine;
+use self::{command_line::CommandLine, flag_type::Version, table::Flags};
 
 use outrigger_runtime::VERSION;
 
@@ -102,29 +100,24 @@ pub fn parse_from_env() -> Result<Config, ExitCode> {
 /// # Errors
 /// What to print and the exit code to end with.
 pub fn parse_from(args: &[String], env: &BTreeMap<String, String>) -> Result<Config, Exit> {
-    let mut command = flags::command();
-    let line = CommandLine::read(&command, args, env).map_err(|error| Exit::misuse(&error))?;
-    let (flags, matches) =
-        flags::read(&line.words()).map_err(|error| Exit::misuse(&explain(&error, &line)))?;
-    if flags.global.help.0 {
-        return Err(Exit::content(format!("{}", command.render_help())));
+    let misuse = |error: String| Exit::misuse(&error);
+    let line = CommandLine::read(args, env).map_err(misuse)?;
+    let flags = Flags::read(&line).map_err(misuse)?;
+    if flags.help.value {
+        return Err(Exit::content(help::text()));
     }
-    let positional: Vec<&String> = line
-        .positional
-        .iter()
-        .filter(|word| !word.is_empty())
-        .collect();
-    if !positional.is_empty() {
+    let words = line.positional.iter().filter(|word| !word.is_empty());
+    let words: Vec<&String> = words.collect();
+    if !words.is_empty() {
         return Err(Exit::misuse(&format!(
-            "\"cloud-controller-manager\" does not take any arguments, got {positional:?}; a \
-             switch takes its value as in --leader-elect=false"
+            "\"cloud-controller-manager\" does not take any arguments, got {words:?}; a switch takes its \
+             value as in --leader-elect=false"
         )));
     }
-    if let Some(text) = version(&flags.global.version).map_err(|error| Exit::misuse(&error))? {
-        return Err(Exit::content(text));
+    if let Some(version) = version(flags.version.value) {
+        return Err(Exit::content(version));
     }
-    let values = catalogue::values(&command, &matches, &line);
-    check::check(flags, values, &line).map_err(|errors| {
+    check::check(&flags, &line).map_err(|errors| {
         let errors = match &errors[..] {
             [error] => error.clone(),
             errors => format!("[{}]", errors.join(", ")),
@@ -136,44 +129,15 @@ pub fn parse_from(args: &[String], env: &BTreeMap<String, String>) -> Result<Con
 }
 
 /// The text of `--version`, if it was given.
-fn version(value: &str) -> Result<Option<String>, String> {
-    match value {
-        "false" => Ok(None),
-        "true" => Ok(Some(format!("Outrigger {VERSION}\n"))),
-        "raw" => Ok(Some(format!(
+fn version(version: Version) -> Option<String> {
+    match version {
+        Version::None => None,
+        Version::Short => Some(format!("Outrigger {VERSION}\n")),
+        Version::Raw => Some(format!(
             "outrigger.Version{{Version:\"{VERSION}\", Contract:\"cloudprovider.v1\", \
              Parity:\"cloud-controller-manager v1.37\", Platform:\"{}/{}\"}}\n",
             std::env::consts::OS,
             std::env::consts::ARCH
-        ))),
-        other => Err(format!(
-            "invalid argument {other:?} for \"--version\" flag: it must be true, false or raw; \
-             another version cannot be pretended"
         )),
     }
-}
-
-/// clap's error about a value, in the words of Go's flag library.
-fn explain(error: &clap::Error, line: &CommandLine) -> String {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.as_str(),
-        _ => "",
-    };
-    let argument = context(ContextKind::InvalidArg);
-    let flag = argument.trim_start_matches('-');
-    let flag = flag.split([' ', '[', '=']).next().unwrap_or(flag);
-    let value = context(ContextKind::InvalidValue);
-    let kind = argument
-        .rsplit(['<', '['])
-        .next()
-        .map(|kind| kind.trim_end_matches(['>', ']']));
-    let reason = match (error.source(), kind) {
-        (Some(source), Some("Level")) => format!("{source}; it must be a whole number"),
-        (Some(source), _) => source.to_string(),
-        (None, _) => error.to_string().lines().next().unwrap_or_default().into(),
-    };
-    format!(
-        "invalid argument {value:?} for {}: {reason}",
-        line.place(flag)
-    )
 }

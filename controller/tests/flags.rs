@@ -15,10 +15,7 @@ mod words;
 use std::{collections::BTreeMap, time::Duration};
 
 use outrigger_controller::options::{
-    Config, Exit,
-    catalogue::{self, Flag, Parity},
-    config::PlanOutput,
-    parse_from,
+    Config, Exit, config::PlanOutput, flag::Parity, parse_from, table::FLAGS,
 };
 use outrigger_core::{
     node::brake::DeletionLimits,
@@ -68,8 +65,8 @@ fn refusal(args: &[&str]) -> String {
 }
 
 fn value(config: &Config, name: &str) -> String {
-    let flag = config.flags.iter().find(|flag| flag.name == name);
-    flag.expect(name).value.clone()
+    let flag = config.flags.iter().find(|(flag, _)| flag == name);
+    flag.expect(name).1.clone()
 }
 
 #[test]
@@ -144,13 +141,13 @@ fn cli_5_help_and_version_end_well() {
     for args in [&["--help"][..], &["-h"], &["--help", "bar"]] {
         let exit = exit(args);
         assert_eq!((exit.code, exit.stderr.as_str()), (0, ""), "{args:?}");
-        for flag in catalogue::flags() {
-            let line = format!("--{}", flag.name);
+        for flag in FLAGS {
+            let line = format!("--{}", flag.name());
             let listed = exit
                 .stdout
                 .split([' ', '\n', '[', '='])
                 .any(|word| word == line);
-            assert_eq!(listed, !flag.hidden, "{line}");
+            assert_eq!(listed, flag.deprecated.is_none(), "{line}");
             assert!(exit.stdout.contains(&format!("\n{} flags:\n", flag.group)));
         }
     }
@@ -188,8 +185,8 @@ fn cli_7_flags_are_printed_in_order_of_name_as_go_does() {
         "--leader-elect=0",
         "-v=3",
     ]);
-    assert!(config.flags.is_sorted_by(|a, b| a.name < b.name));
-    assert_eq!(config.flags.len(), catalogue::flags().len());
+    assert!(config.flags.is_sorted_by(|(a, _), (b, _)| a < b));
+    assert_eq!(config.flags.len(), FLAGS.len());
     for (name, expected) in [
         ("node-status-update-frequency", "1m30s"),
         ("min-resync-period", "12h0m0s"),
@@ -235,14 +232,12 @@ fn flags_without_effect_warn_once_and_only_when_set() {
             .warnings
             .is_empty()
     );
-    let every: Vec<Flag> = catalogue::flags()
-        .into_iter()
+    let every = FLAGS
+        .iter()
         .filter(|flag| matches!(flag.parity, Parity::NoEffect(_)))
-        .filter(|flag| flag.deprecation.is_none() && flag.name != "kube-api-content-type")
-        .collect();
+        .filter(|flag| flag.deprecated.is_none() && flag.name() != "kube-api-content-type");
     for flag in every {
-        let default = flag.default.trim_matches(['[', ']']);
-        let arg = format!("--{}={default}", flag.name);
+        let arg = format!("--{}={}", flag.name(), flag.default());
         let warnings = config(&[&arg]).warnings;
         assert_eq!(warnings.len(), 1, "{arg}: {warnings:?}");
     }

@@ -13,20 +13,9 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 
 impl GoDuration {
-    /// Whole seconds.
-    pub const fn from_secs(seconds: u32) -> Self {
-        Self(seconds as i64 * SECOND)
-    }
-
     /// Absent if it is negative.
     pub fn as_std(self) -> Option<Duration> {
         u64::try_from(self.0).ok().map(Duration::from_nanos)
-    }
-}
-
-impl From<Duration> for GoDuration {
-    fn from(duration: Duration) -> Self {
-        Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
     }
 }
 
@@ -137,5 +126,102 @@ fn decimal(value: u64, unit: u64) -> String {
         whole.to_string()
     } else {
         format!("{whole}.{fraction}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn duration(text: &str) -> String {
+        match text.parse::<GoDuration>() {
+            Ok(duration) => duration.to_string(),
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
+    #[test]
+    fn durations_are_read_and_printed_as_go_does() {
+        for (text, expected) in [
+            ("0", "0s"),
+            ("-0", "0s"),
+            ("10s", "10s"),
+            ("90s", "1m30s"),
+            ("5m", "5m0s"),
+            ("1m30s", "1m30s"),
+            ("1h", "1h0m0s"),
+            ("12h", "12h0m0s"),
+            ("1.5h", "1h30m0s"),
+            (".5s", "500ms"),
+            ("1.s", "1s"),
+            ("1.0001s", "1.0001s"),
+            ("1500us", "1.5ms"),
+            ("1500ns", "1.5µs"),
+            ("3µs", "3µs"),
+            ("7ns", "7ns"),
+            ("-1.5s", "-1.5s"),
+            ("+2m", "2m0s"),
+            ("0.1234567890123456789012345s", "123.456789ms"),
+            ("2562047h47m16.854775807s", "2562047h47m16.854775807s"),
+        ] {
+            assert_eq!(duration(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_without_sense_are_refused_with_advice() {
+        for (text, expected) in [
+            (
+                "5",
+                r#"error: time: missing unit in duration "5"; write it as 5s or 5m"#,
+            ),
+            (
+                "1m5",
+                r#"error: time: missing unit in duration "1m5"; write it as 5s or 5m"#,
+            ),
+            (
+                "5d",
+                r#"error: time: unknown unit "d" in duration "5d"; the units are ns, us, ms, s, m and h"#,
+            ),
+            (
+                "",
+                r#"error: time: invalid duration ""; write it as 10s or 1m30s"#,
+            ),
+            (
+                "s",
+                r#"error: time: invalid duration "s"; write it as 10s or 1m30s"#,
+            ),
+            (
+                "-",
+                r#"error: time: invalid duration "-"; write it as 10s or 1m30s"#,
+            ),
+            (
+                "1.2.3s",
+                r#"error: time: invalid duration "1.2.3s"; write it as 10s or 1m30s"#,
+            ),
+            (
+                "9999999999h",
+                r#"error: time: invalid duration "9999999999h"; write it as 10s or 1m30s"#,
+            ),
+        ] {
+            assert_eq!(duration(text), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn durations_survive_a_round_trip(seconds: u32, nanos in 0_u32..1_000_000_000) {
+            let text = format!("{seconds}.{nanos:09}s");
+            let duration: GoDuration = text.parse().unwrap();
+            assert_eq!(duration.as_std(), Some(Duration::new(seconds.into(), nanos)));
+            assert_eq!(duration.to_string().parse(), Ok(duration));
+        }
+
+        #[test]
+        fn no_text_is_fatal(text: String) {
+            let _ = text.parse::<GoDuration>();
+        }
     }
 }

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::Controller;
-use outrigger_loops::route::{self, NodeRoute, RouteParts, RouteSettings};
+use outrigger_loops::route::{self, NodeRoute, RouteParts};
 
 /// Account of the loop.
 const ACCOUNT: &str = "route-controller";
@@ -18,14 +18,14 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     if !config.controllers.enabled(Controller::NodeRoute) {
         return Ok(());
     }
-    if !config.route.enabled {
+    if !config.configure_cloud_routes {
         info!(
             "Skipping {:?}: --configure-cloud-routes is false",
             route::NAME
         );
         return Ok(());
     }
-    let Some(ranges) = config.route.ranges.clone() else {
+    let Some(settings) = config.route.clone() else {
         // The flag that asks for routes is set by default, so that a cloud without any is none.
         let provider = wiring.context.provider.clone();
         wiring.spawn("warning about routes", async move {
@@ -38,18 +38,12 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     let identity = wiring.identity(ACCOUNT).await?;
     let metrics = wiring.context.metrics;
     let inputs = route::subscribe(&wiring.nodes, &metrics.queues);
-    let allocates = config.ipam.is_some() && config.controllers.enabled(Controller::NodeIpam);
     let parts = RouteParts {
         api: identity.api.clone(),
         nodes: Arc::clone(&wiring.nodes),
         provider: wiring.context.provider.clone(),
         events: identity.events.recorder(route::COMPONENT),
-        settings: RouteSettings {
-            ranges,
-            period: config.route.reconciliation_period,
-            selector: config.node.selector.clone(),
-            reports_duplicates: !allocates,
-        },
+        settings,
         metrics: metrics.route.clone(),
     };
     wiring.add(Controller::NodeRoute, inputs.clone(), move |term| {

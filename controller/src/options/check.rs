@@ -1,27 +1,4 @@
-//! From flags to a configuration: rules beyond clap's types are checked here, all at once.
-
-use std::{path::PathBuf, time::Duration};
-
-use super::{
-    catalogue::{self, Flag, Parity},
-    command_line::CommandLine,
-    config::{ApiSettings, Config, FlagValue, Route},
-    configz,
-    controllers::Controllers,
-    features::Feature,
-    flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
-    values::GoDuration,
-};
-use outrigger_kubernetes::client::{Budget, Source};
-use outrigger_provider_client::Cluster;
-use outrigger_server::settings::PageSettings;
-
-/// A flag by its name, which is the name of its field, and its value.
-macro_rules! flag {
-    ($($path:ident).+) => {
-        ($crate::options::check::name(stringify!($($path).+)), &$($path).+)
-    };
-}
+//! From flags to a configuration: rules beyond the types of flags are checked here, all of them together.
 
 mod access;
 mod election;
@@ -31,7 +8,25 @@ mod nodes;
 mod provider;
 mod service;
 mod serving;
+mod tls;
 mod webhooks;
+
+use std::{fmt::Display, path::PathBuf, time::Duration};
+
+use outrigger_core::go_duration::GoDuration;
+use outrigger_kubernetes::client::{Budget, Source};
+use outrigger_provider_client::Cluster;
+use outrigger_server::settings::PageSettings;
+
+use super::{
+    command_line::CommandLine,
+    config::{ApiSettings, Config},
+    configz,
+    controllers::Controllers,
+    features,
+    flag::{Flag, Parity, Setting, print},
+    table::{FLAGS, Flags},
+};
 
 /// Collects errors and warnings.
 #[derive(Default)]
@@ -49,204 +44,174 @@ impl Findings {
         })
     }
 
-    fn workers(&mut self, (flag, count): (String, &i32)) -> usize {
-        self.valid(
-            usize::try_from(*count)
-                .ok()
-                .filter(|count| *count > 0)
-                .ok_or_else(|| format!("{flag} must be at least 1, but got {count}")),
-        )
+    /// The value, or its default beside an error that tells the rule.
+    fn in_range<T: Display, U: Default>(
+        &mut self,
+        flag: &Setting<T>,
+        value: Option<U>,
+        rule: &str,
+    ) -> U {
+        self.valid(value.ok_or_else(|| format!("{flag} must {rule}, but got {}", flag.value)))
     }
 
-    /// A part of a whole.
-    fn fraction(&mut self, (flag, fraction): (String, &f64)) -> f64 {
-        if !(0.0..=1.0).contains(fraction) {
-            self.errors.push(format!(
-                "--{flag} must be between 0 and 1, but got {fraction}"
-            ));
-        }
-        *fraction
+    fn workers(&mut self, flag: &Setting<i32>) -> usize {
+        let workers = usize::try_from(flag.value).ok().filter(|count| *count > 0);
+        // Upstream's words, which have no dashes.
+        let error = || format!("{} must be at least 1, but got {}", flag.name(), flag.value);
+        self.valid(workers.ok_or_else(error))
     }
 
-    /// A number of things.
-    fn count(&mut self, (flag, count): (String, &i32)) -> u32 {
-        self.valid(
-            u32::try_from(*count)
-                .map_err(|_| format!("--{flag} must not be negative, but got {count}")),
-        )
+    fn fraction(&mut self, flag: &Setting<f64>) -> f64 {
+        let fraction = Some(flag.value).filter(|fraction| (0.0..=1.0).contains(fraction));
+        self.in_range(flag, fraction, "be between 0 and 1")
     }
 
-    /// A duration that may be 0.
-    fn duration(&mut self, (flag, value): (String, &GoDuration)) -> Duration {
-        let duration = value.as_std();
-        self.valid(
-            duration.ok_or_else(|| format!("--{flag} must not be negative, but got {value}")),
-        )
+    fn count(&mut self, flag: &Setting<i32>) -> u32 {
+        self.in_range(flag, u32::try_from(flag.value).ok(), "not be negative")
     }
 
-    /// A duration in or after which something is done.
-    fn period(&mut self, (flag, value): (String, &GoDuration)) -> Duration {
-        let period = value.as_std().filter(|period| !period.is_zero());
-        self.valid(
-            period.ok_or_else(|| format!("--{flag} must be greater than 0, but got {value}")),
-        )
+    fn duration(&mut self, flag: &Setting<GoDuration>) -> Duration {
+        self.in_range(flag, flag.as_std(), "not be negative")
     }
 
-    fn port(&mut self, (flag, port): (String, &i64)) -> u16 {
-        self.valid(u16::try_from(*port).map_err(|_| {
+    fn period(&mut self, flag: &Setting<GoDuration>) -> Duration {
+        let period = flag.as_std().filter(|period| !period.is_zero());
+        self.in_range(flag, period, "be greater than 0")
+    }
+
+    fn port(&mut self, flag: &Setting<i64>) -> u16 {
+        let port = u16::try_from(flag.value).map_err(|_| {
             format!(
-                "--{flag} {port} must be between 0 and 65535, inclusive. 0 for turning off secure \
-                 port"
+                "{flag} {} must be between 0 and 65535, inclusive. 0 for turning off secure port",
+                flag.value
             )
-        }))
+        });
+        self.valid(port)
     }
-}
-
-/// The flag of the field at `path`.
-fn name(path: &str) -> String {
-    let field = path.rsplit('.').next().unwrap_or_default();
-    field.trim().replace('_', "-")
 }
 
 /// Checks everything.
 ///
 /// # Errors
 /// A sentence for each mistake.
-pub(super) fn check(
-    flags: Flags,
-    values: Vec<FlagValue>,
-    line: &CommandLine,
-) -> Result<Config, Vec<String>> {
-    let mut findings = Findings::default();
+pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<String>> {
+    let mut findings = Findings {
+        errors: Vec::new(),
+        warnings: without_effect(line),
+    };
     let f = &mut findings;
-    let features = flags.generic.feature_gates.clone();
-    f.warnings.extend(features.warning());
+    let gates = &flags.feature_gates;
+    f.warnings.extend(gates.warning());
 
-    let flagz = features.enabled(Feature::ComponentFlagz);
-    let controllers = Controllers::evaluate(&flags.generic.controllers.0);
+    let controllers = Controllers::evaluate(&flags.controllers);
     let controllers = controllers.unwrap_or_else(|unknown| {
         f.errors.extend(unknown);
         Controllers::default()
     });
-    let logging = logging::logging(&flags.global, &mut f.errors);
-    let election = election::check(&flags.generic, &flags.migration, f);
+    let logging = logging::logging(flags, f);
+    let election = election::election(flags, f);
     let cluster = Cluster {
-        name: flags.generic.cluster_name.clone(),
-        pod_cidrs: network::cidrs(flag!(flags.generic.cluster_cidr), f),
-        service_cidrs: network::cidrs(flag!(flags.ipam.service_cluster_ip_range), f),
+        name: flags.cluster_name.value.clone(),
+        pod_cidrs: network::cidrs(&flags.cluster_cidr, f),
+        service_cidrs: network::cidrs(&flags.service_cluster_ip_range, f),
     };
-    let ipam = network::allocator(&flags.generic, &flags.ipam, f);
-    let serving = serving::secure(&flags.serving, f);
-    let webhook = webhooks::check(&flags, &features, f);
-    let authentication = access::authentication(flags.authentication, &features, f);
-    let authorization = access::authorization(flags.authorization, f);
-    let provider = provider::check(&flags.provider, &flags.generic, line, f);
-
-    let selector = nodes::selector(&flags.lifecycle.node_selector, f);
-    let refresh_period = f.period(flag!(flags.misc.node_status_update_frequency));
-    let node = nodes::initialisation(&flags.node, refresh_period, selector.clone(), f);
-    let lifecycle = nodes::lifecycle(&flags.lifecycle, selector, f);
-    let service = service::check(&flags.service, f);
-    let plan = service::plan(&flags.service, f);
-    let route = Route {
-        enabled: flags.generic.configure_cloud_routes.0,
-        reconciliation_period: f.period(flag!(flags.generic.route_reconciliation_period)),
-        ranges: network::route_ranges(&cluster.pod_cidrs, ipam.as_ref(), &flags.ipam, f),
-    };
-    let api = ApiSettings {
-        budget: budget(&flags.generic, f),
-        service_account_credentials: flags.generic.use_service_account_credentials.0,
-        min_resync_period: f.duration(flag!(flags.generic.min_resync_period)),
-    };
-    let controller_start_interval = f.duration(flag!(flags.generic.controller_start_interval));
-    let shutdown_grace = f.duration(flag!(flags.generic.shutdown_grace_period));
-    let mut warnings = without_effect(line);
-    warnings.append(&mut findings.warnings);
-    warnings.extend(line.warnings.iter().cloned());
-    warnings.extend(network::absent_loops(&controllers, ipam.is_some()));
-    let (true, Some(provider)) = (findings.errors.is_empty(), provider) else {
-        return Err(findings.errors);
-    };
-    Ok(Config {
+    let ipam = network::allocator(flags, f);
+    f.warnings
+        .extend(network::absent_loops(&controllers, ipam.is_some()));
+    let selector = nodes::selector(flags, f);
+    let values = values(line);
+    let config = Config {
         kube: Source {
-            kubeconfig: path(flags.misc.kubeconfig),
-            master: Some(flags.misc.master).filter(|master| !master.is_empty()),
+            kubeconfig: path(&flags.kubeconfig),
+            master: text(&flags.master),
         },
-        api,
-        controllers,
-        controller_start_interval,
-        shutdown_grace,
-        cluster,
-        provider,
-        node,
-        lifecycle,
-        service,
-        plan,
-        route,
-        ipam,
-        election,
-        serving,
-        webhook,
-        authentication,
-        authorization,
+        api: ApiSettings {
+            budget: budget(flags, f),
+            service_account_credentials: flags.use_service_account_credentials.value,
+            min_resync_period: f.duration(&flags.min_resync_period),
+        },
+        controller_start_interval: f.duration(&flags.controller_start_interval),
+        shutdown_grace: f.duration(&flags.shutdown_grace_period),
+        provider: provider::provider(flags, f),
+        node: nodes::initialisation(flags, selector.clone(), f),
+        lifecycle: nodes::lifecycle(flags, selector.clone(), f),
+        service: service::service(flags, f),
+        plan: service::plan(flags, f),
+        configure_cloud_routes: flags.configure_cloud_routes.value,
+        route: network::route(flags, ipam.as_ref(), &controllers, selector, f),
+        serving: serving::serving(flags, f),
+        webhook: webhooks::webhooks(flags, f),
+        authentication: access::authentication(flags, f),
+        authorization: access::authorization(flags, f),
         pages: PageSettings {
-            configz: configz::object(&values),
-            flagz: flagz.then(|| values.iter().map(FlagValue::pair).collect()),
-            statusz: features.enabled(Feature::ComponentStatusz),
-            profiling: flags.debugging.profiling.0,
+            configz: configz::object(line),
+            flagz: gates.enabled(features::FLAGZ).then(|| values.clone()),
+            statusz: gates.enabled(features::STATUSZ),
+            profiling: flags.profiling.value,
         },
+        cluster,
+        controllers,
+        election,
+        ipam,
         logging,
         notices: notices(line),
-        warnings,
+        warnings: Vec::new(),
         flags: values,
+    };
+    if !findings.errors.is_empty() {
+        return Err(findings.errors);
+    }
+    findings.warnings.extend(line.warnings.iter().cloned());
+    Ok(Config {
+        warnings: findings.warnings,
+        ..config
     })
+}
+
+/// All flags with their values as Go prints them, by name.
+fn values(line: &CommandLine) -> Vec<(String, String)> {
+    let value = |flag: &Flag| (flag.name(), print(&line.show(flag)));
+    let mut values: Vec<_> = FLAGS.iter().map(value).collect();
+    values.sort();
+    values
 }
 
 /// Lines about deprecated flags that are set.
 pub(super) fn notices(line: &CommandLine) -> Vec<String> {
-    set_flags(line)
-        .filter_map(|(flag, _)| {
-            let why = flag.deprecation?;
-            Some(format!("Flag --{} has been deprecated, {why}", flag.name))
-        })
-        .collect()
+    let notice = |(flag, _): (&Flag, _)| {
+        let why = flag.deprecated?;
+        Some(format!("Flag --{} has been deprecated, {why}", flag.name()))
+    };
+    line.set_flags().filter_map(notice).collect()
 }
 
 /// One warning for each flag that is set and has no effect.
 fn without_effect(line: &CommandLine) -> Vec<String> {
-    set_flags(line)
-        .filter(|(flag, value)| {
-            // Deprecated flags have had their line, and JSON is what there is.
-            flag.deprecation.is_none()
-                && (&*flag.name, *value) != ("kube-api-content-type", "application/json")
-        })
-        .filter_map(|(flag, _)| match flag.parity {
-            Parity::NoEffect(why) => Some(format!("--{} has no effect: {why}", flag.name)),
-            _ => None,
-        })
-        .collect()
+    let warning = |(flag, text): (&Flag, &str)| match flag.parity {
+        // JSON is what there is, and deprecated flags have had their line.
+        _ if flag.field == "kube_api_content_type" && text == flag.default => None,
+        Parity::NoEffect(why) if flag.deprecated.is_none() => {
+            Some(format!("--{} has no effect: {why}", flag.name()))
+        }
+        _ => None,
+    };
+    line.set_flags().filter_map(warning).collect()
 }
 
-/// Flags that are set, with their values, in order of name.
-fn set_flags(line: &CommandLine) -> impl Iterator<Item = (Flag, &str)> {
-    let mut declared = catalogue::flags();
-    declared.sort_by(|a, b| a.name.cmp(&b.name));
-    declared.into_iter().filter_map(|flag| {
-        let value = line.value(&flag.name)?;
-        Some((flag, value))
-    })
+/// Absent if it is empty.
+fn text(flag: &Setting<String>) -> Option<String> {
+    Some(flag.value.clone()).filter(|text| !text.is_empty())
 }
 
-fn path(text: String) -> Option<PathBuf> {
-    Some(text)
-        .filter(|text| !text.is_empty())
-        .map(PathBuf::from)
+/// Absent if it is empty.
+fn path(flag: &Setting<String>) -> Option<PathBuf> {
+    text(flag).map(PathBuf::from)
 }
 
 /// 0 stands for the default, as in client-go.
-fn budget(flags: &GenericFlags, f: &mut Findings) -> Budget {
-    let qps = match flags.kube_api_qps {
-        0.0 => DEFAULT_QPS,
+fn budget(flags: &Flags, f: &mut Findings) -> Budget {
+    let qps = match flags.kube_api_qps.value {
+        0.0 => 1_000.0,
         qps if qps.is_infinite() => -1.0,
         qps => qps,
     };
@@ -254,14 +219,14 @@ fn budget(flags: &GenericFlags, f: &mut Findings) -> Budget {
         f.errors
             .push("--kube-api-qps must be a number, but got NaN".into());
     }
-    let burst = match flags.kube_api_burst {
-        0 => DEFAULT_BURST,
+    let burst = match flags.kube_api_burst.value {
+        0 => 2_000,
         burst => u32::try_from(burst).unwrap_or_default(),
     };
     if burst == 0 && qps > 0.0 {
         f.errors.push(format!(
             "--kube-api-burst must be at least 1 when --kube-api-qps limits requests, but got {}",
-            flags.kube_api_burst
+            flags.kube_api_burst.value
         ));
     }
     Budget {

@@ -1,16 +1,19 @@
 //! The checked and typed flags, grouped by their user.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
-use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Terms, route::RouteRange};
-
-use super::{controllers::Controllers, migration::Migration};
+use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Terms};
 use outrigger_kubernetes::client::{Budget, Source};
-use outrigger_loops::{lifecycle::LifecycleSettings, node::NodeSettings, service::ServiceSettings};
+use outrigger_loops::{
+    lifecycle::LifecycleSettings, node::NodeSettings, route::RouteSettings,
+    service::ServiceSettings,
+};
 use outrigger_provider_client::{Cluster, Endpoint};
 use outrigger_runtime::telemetry::Logging;
 use outrigger_server::settings::{Authentication, Authorization, PageSettings, Serving};
 use outrigger_volumes::webhook::{Webhook, WebhookAddress};
+
+use super::{controllers::Controllers, migration::Migration};
 
 /// Everything that the command line and the environment decide.
 #[derive(Clone, Debug)]
@@ -38,8 +41,10 @@ pub struct Config {
     pub service: ServiceSettings,
     /// `--plan`: only print in this form which changes would follow, and end.
     pub plan: Option<PlanOutput>,
-    /// The node-route loop.
-    pub route: Route,
+    /// `--configure-cloud-routes`.
+    pub configure_cloud_routes: bool,
+    /// The node-route loop; absent if `--cluster-cidr` is empty.
+    pub route: Option<RouteSettings>,
     /// Of the node-ipam loop, before it has observed a Node; absent without `--allocate-node-cidrs`.
     pub ipam: Option<Allocator>,
     /// Leader election; absent with `--leader-elect=false`.
@@ -60,19 +65,8 @@ pub struct Config {
     pub notices: Vec<String>,
     /// Values that were accepted but have no effect, or not quite the asked one; to be logged.
     pub warnings: Vec<String>,
-    /// Every flag with its value as Go prints it, by name: for the log, `/flagz` and `/configz`.
-    pub flags: Vec<FlagValue>,
-}
-
-/// One flag as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlagValue {
-    /// Without the dashes.
-    pub name: String,
-    /// As Go prints it: `5m0s`, `[a,b]`, `true`.
-    pub value: String,
-    /// Whether the command line or the environment sets it.
-    pub explicit: bool,
+    /// Every flag with its value as Go prints it, by name: `5m0s`, `[a,b]`, `true`.
+    pub flags: Vec<(String, String)>,
 }
 
 /// How the API server may be used.
@@ -108,17 +102,6 @@ pub enum PlanOutput {
     Table,
     /// For programs.
     Json,
-}
-
-/// The node-route loop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// `--configure-cloud-routes`.
-    pub enabled: bool,
-    /// Routes are listed again once in this period.
-    pub reconciliation_period: Duration,
-    /// `--cluster-cidr`: routes inside are this cluster's; absent if it is empty.
-    pub ranges: Option<Arc<[RouteRange]>>,
 }
 
 /// Leader election.
@@ -159,18 +142,12 @@ pub struct WebhookSettings {
     pub register: bool,
 }
 
-impl FlagValue {
-    pub(super) fn pair(&self) -> (String, String) {
-        (self.name.clone(), self.value.clone())
-    }
-}
-
 impl Config {
     /// Logs, as the first thing of the process, what was accepted but is not followed, and from
     /// `-v=1` on every flag.
     pub fn log(&self) {
         if self.logging.verbosity >= 1 {
-            for FlagValue { name, value, .. } in &self.flags {
+            for (name, value) in &self.flags {
                 tracing::info!("FLAG: --{name}={value:?}");
             }
         }

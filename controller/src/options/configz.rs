@@ -2,39 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::{catalogue, config::FlagValue};
+use super::{command_line::CommandLine, table::FLAGS};
 
 const GROUP: &str = "cloudcontrollermanager.config.k8s.io";
 
 /// The whole page. Fields of upstream without a flag of ours are left out.
-pub(super) fn object(flags: &[FlagValue]) -> Value {
+pub(super) fn object(line: &CommandLine) -> Value {
     let mut object = json!({
         "kind": "CloudControllerManagerConfiguration",
         "apiVersion": format!("{GROUP}/v1alpha1"),
     });
-    for declared in catalogue::flags() {
-        let given = flags.iter().find(|flag| flag.name == declared.name);
-        if let (Some(path), Some(flag)) = (declared.configz, given) {
-            let field = path
-                .split('.')
-                .fold(&mut object, |object, name| &mut object[name]);
-            *field = typed(&declared.kind, &flag.value);
-        }
+    for flag in FLAGS.iter().filter(|flag| !flag.configz.is_empty()) {
+        let path = flag.configz.split('.');
+        let field = path.fold(&mut object, |object, name| &mut object[name]);
+        *field = line.show(flag);
     }
     json!({ GROUP: object })
-}
-
-fn typed(kind: &str, text: &str) -> Value {
-    match kind {
-        "bool" | "int" | "int32" | "float32" => {
-            serde_json::from_str(text).unwrap_or_else(|_| text.into())
-        }
-        "strings" => {
-            let items = text.trim_matches(['[', ']']).split(',');
-            items.filter(|item| !item.is_empty()).collect()
-        }
-        _ => text.into(),
-    }
 }
 
 #[cfg(test)]
@@ -46,21 +29,21 @@ mod tests {
     use super::*;
     use crate::options;
 
+    fn page(args: &[&str]) -> Value {
+        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        let config = options::parse_from(&args, &BTreeMap::new());
+        config.unwrap().pages.configz
+    }
+
     #[test]
     fn flags_keep_their_types() {
-        let flags = [
-            ("secure-port", "10258"),
-            ("controllers", "[*,-route]"),
-            ("leader-elect", "true"),
-            ("node-monitor-period", "5s"),
-            ("cluster-name", "kubernetes"),
-        ];
-        let flags = flags.map(|(name, value)| FlagValue {
-            name: name.into(),
-            value: value.into(),
-            explicit: false,
-        });
-        let page = object(&flags);
+        let page = page(&[
+            "--secure-port=10258",
+            "--controllers=*,-route",
+            "--leader-elect=T",
+            "--node-monitor-period=5000ms",
+            "--cluster-name=kubernetes",
+        ]);
         let config = &page["cloudcontrollermanager.config.k8s.io"];
         assert_eq!(config["kind"], "CloudControllerManagerConfiguration");
         assert_eq!(config["Generic"]["Port"], 10258);
@@ -72,8 +55,7 @@ mod tests {
 
     #[test]
     fn without_flags_the_page_has_upstreams_fields() {
-        let config = options::parse_from(&[], &BTreeMap::new()).unwrap();
-        let page = serde_json::to_string_pretty(&object(&config.flags)).unwrap();
+        let page = serde_json::to_string_pretty(&page(&[])).unwrap();
         expect![[r#"
             {
               "cloudcontrollermanager.config.k8s.io": {

@@ -1,99 +1,75 @@
 //! `--feature-gates`: any gate is accepted, since operators set one list for all components of a cluster.
 
-use std::{fmt, str::FromStr};
+use serde_json::Value;
 
-use super::values::GoBool;
+use super::flag_type::FlagType;
 
 /// The switch of the gates below that are beta and on, as upstream.
 const ALL_BETA: &str = "AllBeta";
 
-/// A gate that decides something here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feature {
-    /// Webhooks that `--webhooks` names are served (W-2).
-    CloudControllerManagerWebhook,
-    /// `/flagz` is served.
-    ComponentFlagz,
-    /// `/statusz` is served.
-    ComponentStatusz,
-    /// `--requestheader-uid-headers` may be set.
-    RemoteRequestHeaderUid,
-}
+/// Webhooks that `--webhooks` names are served (W-2).
+pub(super) const WEBHOOK: &str = "CloudControllerManagerWebhook";
 
-impl Feature {
-    const ALL: [Self; 4] = [
-        Self::CloudControllerManagerWebhook,
-        Self::ComponentFlagz,
-        Self::ComponentStatusz,
-        Self::RemoteRequestHeaderUid,
-    ];
+/// `/flagz` is served.
+pub(super) const FLAGZ: &str = "ComponentFlagz";
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::CloudControllerManagerWebhook => "CloudControllerManagerWebhook",
-            Self::ComponentFlagz => "ComponentFlagz",
-            Self::ComponentStatusz => "ComponentStatusz",
-            Self::RemoteRequestHeaderUid => "RemoteRequestHeaderUID",
-        }
-    }
-}
+/// `/statusz` is served.
+pub(super) const STATUSZ: &str = "ComponentStatusz";
+
+/// `--requestheader-uid-headers` may be set.
+pub(super) const UID_HEADERS: &str = "RemoteRequestHeaderUID";
+
+/// The gates that decide something here.
+const GATES: [&str; 5] = [ALL_BETA, WEBHOOK, FLAGZ, STATUSZ, UID_HEADERS];
 
 /// The pairs of the flag.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FeatureGates(Vec<(String, bool)>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FeatureGates(Vec<(String, bool)>);
 
 impl FeatureGates {
     /// Whether the gate is open. The last mention of a gate counts, and before `AllBeta`. That of webhooks is
     /// alpha upstream, and closed; here `--webhooks` alone is enough to open it.
-    pub fn enabled(&self, gate: Feature) -> bool {
+    pub(super) fn enabled(&self, gate: &str) -> bool {
         let last = |name: &str| self.0.iter().rfind(|(named, _)| named == name);
-        let is_alpha = gate == Feature::CloudControllerManagerWebhook;
-        let mention = last(gate.name()).or_else(|| last(ALL_BETA).filter(|_| !is_alpha));
+        let mention = last(gate).or_else(|| last(ALL_BETA).filter(|_| gate != WEBHOOK));
         mention.is_none_or(|(_, on)| *on)
     }
 
     /// One warning that names all gates that decide nothing here.
     pub(super) fn warning(&self) -> Option<String> {
-        let decides =
-            |name: &str| name == ALL_BETA || Feature::ALL.iter().any(|gate| gate.name() == name);
         let names = self.0.iter().map(|(name, _)| name.as_str());
-        let idle: Vec<&str> = names.filter(|name| !decides(name)).collect();
+        let idle: Vec<&str> = names.filter(|name| !GATES.contains(name)).collect();
         (!idle.is_empty())
             .then(|| format!("feature gates without effect here: {}", idle.join(", ")))
     }
 }
 
-impl FromStr for FeatureGates {
-    type Err = String;
+impl FlagType for FeatureGates {
+    const NAME: &str = "mapStringBool";
+    const SEPARATOR: Option<char> = Some(',');
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, String> {
         let pair = |pair: &str| {
             let (name, value) = pair
                 .split_once('=')
                 .ok_or_else(|| format!("missing bool value for {pair}; write {pair}=true"))?;
             let (name, value) = (name.trim(), value.trim());
-            let GoBool(on) = value
-                .parse()
+            let on = bool::read(value)
                 .map_err(|error| format!("invalid value of {name}={value}: {error}"))?;
             Ok((name.to_owned(), on))
         };
         let pairs = text.split(',').map(str::trim);
-        pairs
-            .filter(|text| !text.is_empty())
-            .map(pair)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let pairs = pairs.filter(|text| !text.is_empty()).map(pair);
+        pairs.collect::<Result<_, _>>().map(Self)
     }
-}
 
-impl fmt::Display for FeatureGates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show(&self) -> Value {
         let pairs: Vec<String> = self
             .0
             .iter()
             .map(|(name, on)| format!("{name}={on}"))
             .collect();
-        f.write_str(&pairs.join(","))
+        pairs.join(",").into()
     }
 }
 

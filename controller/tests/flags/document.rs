@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use outrigger_controller::options::catalogue::{self, Flag, Parity};
+use outrigger_controller::options::{
+    flag::{Flag, Parity},
+    table::FLAGS,
+};
 
 const INTRODUCTION: &str = "\
 # Flags
@@ -103,18 +106,18 @@ in file names.
 /// The whole text.
 pub(crate) fn flags() -> String {
     let mut text = INTRODUCTION.to_owned();
-    let mut group = String::new();
-    for flag in catalogue::flags() {
+    let mut group = "";
+    for flag in FLAGS {
         if flag.group != group {
-            group.clone_from(&flag.group);
+            group = flag.group;
             write!(
                 text,
                 "## {group} flags\n\n| flag | type | default | parity | |\n|---|---|---|---|---|\n"
             )
             .unwrap();
         }
-        row(&mut text, &flag);
-        if is_last(&flag) {
+        row(&mut text, flag);
+        if is_last(flag) {
             text.push('\n');
         }
     }
@@ -125,21 +128,20 @@ pub(crate) fn flags() -> String {
 
 /// Whether the next flag is of another group.
 fn is_last(flag: &Flag) -> bool {
-    let flags = catalogue::flags();
-    let last = flags.iter().rfind(|other| other.group == flag.group);
-    last.is_some_and(|last| last.name == flag.name)
+    let last = FLAGS.iter().rfind(|other| other.group == flag.group);
+    last.is_some_and(|last| last.name() == flag.name())
 }
 
 fn row(text: &mut String, flag: &Flag) {
-    let default = match flag.default.as_str() {
+    let default = match &*flag.default() {
         "" => String::new(),
         default => format!("`{default}`"),
     };
     let (parity, why) = match &flag.parity {
         Parity::Same => ("same", ""),
-        Parity::Better(why) => ("better", why.as_str()),
-        Parity::NoEffect(why) => ("no effect", why.as_str()),
-        Parity::Ours(why) => ("ours", why.as_str()),
+        Parity::Better(why) => ("better", *why),
+        Parity::NoEffect(why) => ("no effect", *why),
+        Parity::Ours(why) => ("ours", *why),
     };
     let help = flag.help.trim_end_matches('.');
     // A flag without effect needs no text but the reason.
@@ -149,7 +151,7 @@ fn row(text: &mut String, flag: &Flag) {
         (_, why) => format!("{help}. Why: {why}"),
     };
     let note = note.replace('|', "\\|").replace('*', "\\*");
-    let deprecated = if flag.deprecation.is_some() {
+    let deprecated = if flag.deprecated.is_some() {
         "; deprecated"
     } else {
         ""
@@ -157,7 +159,8 @@ fn row(text: &mut String, flag: &Flag) {
     writeln!(
         text,
         "| `--{}` | {} | {default} | {parity}{deprecated} | {note} |",
-        flag.name, flag.kind
+        flag.name(),
+        flag.kind
     )
     .unwrap();
 }

@@ -44,6 +44,12 @@ fn values_of_another_type_are_refused() {
             "invalid argument \"12Q\" for \"--log-text-info-buffer-size\" flag: it is not an \
              amount of bytes such as 512, 1K or 2Ki",
         ),
+        (
+            "--provider-endpoint=tcp://1.2.3.4:5",
+            "invalid argument \"tcp://1.2.3.4:5\" for \"--provider-endpoint\" flag: provider endpoint \
+             \"tcp://1.2.3.4:5\" is a network address; only Unix sockets are supported, since TCP \
+             without mutual TLS would let anyone answer: write unix:///path/to/provider.sock",
+        ),
     ] {
         assert_eq!(misuse(&[arg]), expected);
     }
@@ -187,12 +193,6 @@ fn values_out_of_range_are_refused() {
         (
             "--kube-api-burst=-1",
             "--kube-api-burst must be at least 1 when --kube-api-qps limits requests, but got -1",
-        ),
-        (
-            "--provider-endpoint=tcp://1.2.3.4:5",
-            "invalid argument for \"--provider-endpoint\" flag: provider endpoint \
-             \"tcp://1.2.3.4:5\" is a network address; only Unix sockets are supported, since TCP \
-             without mutual TLS would let anyone answer: write unix:///path/to/provider.sock",
         ),
         (
             "--provider-user=10002,root",

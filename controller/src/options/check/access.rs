@@ -1,80 +1,63 @@
 //! Access to the HTTPS server.
 
-use super::{Findings, path};
-use crate::options::{
-    features::{Feature, FeatureGates},
-    flags::{AuthenticationFlags, AuthorizationFlags},
-    values::Strings,
-};
 use outrigger_server::settings::{Authentication, Authorization, RequestHeader};
 
-pub(super) fn authentication(
-    flags: AuthenticationFlags,
-    features: &FeatureGates,
-    f: &mut Findings,
-) -> Authentication {
+use super::{Findings, path};
+use crate::options::{features, table::Flags};
+
+pub(super) fn authentication(flags: &Flags, f: &mut Findings) -> Authentication {
     let lists = [
-        flag!(flags.requestheader_username_headers),
-        flag!(flags.requestheader_group_headers),
-        flag!(flags.requestheader_extra_headers_prefix),
-        flag!(flags.requestheader_allowed_names),
-        flag!(flags.requestheader_uid_headers),
+        (&flags.requestheader_username_headers, "X-Remote-User"),
+        (&flags.requestheader_group_headers, "X-Remote-Group"),
+        (&flags.requestheader_extra_headers_prefix, "X-Remote-Extra-"),
+        (&flags.requestheader_allowed_names, ""),
+        (&flags.requestheader_uid_headers, "X-Remote-Uid"),
     ];
-    for (flag, Strings(items)) in &lists {
-        if items.iter().any(|item| item.trim().is_empty()) {
-            f.errors.push(format!("empty value in {flag:?}"));
+    for (flag, header) in lists {
+        let is_uid = header == "X-Remote-Uid";
+        if flag.iter().any(|item| item.trim().is_empty()) {
+            f.errors.push(format!("empty value in {:?}", flag.name()));
         }
-    }
-    let standard = ["X-Remote-User", "X-Remote-Group", "X-Remote-Extra-"];
-    for ((flag, Strings(items)), header) in lists.iter().zip(standard) {
-        if lacks(items, header) {
-            f.warnings.push(format!(
-                "--{flag} is set without specifying the standard {header} header - API \
-                 aggregation will not work"
+        if flag.is_empty() || header.is_empty() {
+        } else if is_uid && !flags.feature_gates.enabled(features::UID_HEADERS) {
+            f.errors.push(format!(
+                "{flag} requires the \"{}\" feature to be enabled",
+                features::UID_HEADERS
             ));
+        } else if !flag.iter().any(|item| item.eq_ignore_ascii_case(header)) {
+            let sentence = format!(
+                "{flag} is set without specifying the standard {header} header - API aggregation will not work"
+            );
+            let sentences = if is_uid {
+                &mut f.errors
+            } else {
+                &mut f.warnings
+            };
+            sentences.push(sentence);
         }
-    }
-    let uid_headers = &flags.requestheader_uid_headers.0;
-    if !uid_headers.is_empty() && !features.enabled(Feature::RemoteRequestHeaderUid) {
-        f.errors.push(
-            "--requestheader-uid-headers requires the \"RemoteRequestHeaderUID\" feature to be \
-             enabled"
-                .into(),
-        );
-    } else if lacks(uid_headers, "X-Remote-Uid") {
-        f.errors.push(
-            "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid \
-             header - API aggregation will not work"
-                .into(),
-        );
     }
     Authentication {
-        kubeconfig: path(flags.authentication_kubeconfig),
-        skip_lookup: flags.authentication_skip_lookup.0,
-        tolerate_lookup_failure: flags.authentication_tolerate_lookup_failure.0,
-        token_cache_ttl: f.duration(flag!(flags.authentication_token_webhook_cache_ttl)),
-        client_ca_file: path(flags.client_ca_file),
+        kubeconfig: path(&flags.authentication_kubeconfig),
+        skip_lookup: flags.authentication_skip_lookup.value,
+        tolerate_lookup_failure: flags.authentication_tolerate_lookup_failure.value,
+        token_cache_ttl: f.duration(&flags.authentication_token_webhook_cache_ttl),
+        client_ca_file: path(&flags.client_ca_file),
         request_header: RequestHeader {
-            client_ca_file: path(flags.requestheader_client_ca_file),
-            allowed_names: flags.requestheader_allowed_names.0,
-            username_headers: flags.requestheader_username_headers.0,
-            group_headers: flags.requestheader_group_headers.0,
-            uid_headers: flags.requestheader_uid_headers.0,
-            extra_header_prefixes: flags.requestheader_extra_headers_prefix.0,
+            client_ca_file: path(&flags.requestheader_client_ca_file),
+            allowed_names: flags.requestheader_allowed_names.to_vec(),
+            username_headers: flags.requestheader_username_headers.to_vec(),
+            group_headers: flags.requestheader_group_headers.to_vec(),
+            uid_headers: flags.requestheader_uid_headers.to_vec(),
+            extra_header_prefixes: flags.requestheader_extra_headers_prefix.to_vec(),
         },
     }
 }
 
-/// Whether there are some, but not this one.
-fn lacks(items: &[String], header: &str) -> bool {
-    !items.is_empty() && !items.iter().any(|item| item.eq_ignore_ascii_case(header))
-}
-
-pub(super) fn authorization(flags: AuthorizationFlags, f: &mut Findings) -> Authorization {
+pub(super) fn authorization(flags: &Flags, f: &mut Findings) -> Authorization {
     Authorization {
-        kubeconfig: path(flags.authorization_kubeconfig),
-        always_allow_paths: flags.authorization_always_allow_paths.0,
-        authorized_ttl: f.duration(flag!(flags.authorization_webhook_cache_authorized_ttl)),
-        unauthorized_ttl: f.duration(flag!(flags.authorization_webhook_cache_unauthorized_ttl)),
+        kubeconfig: path(&flags.authorization_kubeconfig),
+        always_allow_paths: flags.authorization_always_allow_paths.to_vec(),
+        authorized_ttl: f.duration(&flags.authorization_webhook_cache_authorized_ttl),
+        unauthorized_ttl: f.duration(&flags.authorization_webhook_cache_unauthorized_ttl),
     }
 }

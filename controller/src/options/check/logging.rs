@@ -1,33 +1,28 @@
 //! The log: how much of it and in which format.
 
-use crate::options::flags::GlobalFlags;
 use outrigger_runtime::telemetry::{Format, Logging, ModuleVerbosity};
 
-/// The settings of the log.
-pub(super) fn logging(flags: &GlobalFlags, errors: &mut Vec<String>) -> Logging {
+use super::Findings;
+use crate::options::table::Flags;
+
+pub(super) fn logging(flags: &Flags, f: &mut Findings) -> Logging {
     let format = match flags.logging_format.as_str() {
         "text" => Format::Text,
         "json" => Format::Json,
         other => {
-            errors.push(format!(
-                "format: Invalid value: {other:?}: Unsupported log format; --logging-format \
-                 must be text or json"
+            f.errors.push(format!(
+                "format: Invalid value: {other:?}: Unsupported log format; --logging-format must be text or json"
             ));
             Format::Text
         }
     };
-    let mut modules = Vec::new();
-    for item in flags.vmodule.split(',').filter(|item| !item.is_empty()) {
-        match module(item) {
-            Ok(module) => modules.push(module),
-            Err(error) => errors.push(format!("--vmodule: {error}")),
-        }
-    }
+    let levels = flags.vmodule.0.split(',').filter(|item| !item.is_empty());
+    let modules: Result<_, String> = levels.map(module).collect();
     Logging {
-        verbosity: flags.verbosity,
-        modules,
+        verbosity: flags.v.0,
+        modules: f.valid(modules.map_err(|error| format!("--vmodule: {error}"))),
         format,
-        split_stream: flags.log_text_split_stream.0 && format == Format::Text,
+        split_stream: flags.log_text_split_stream.value && format == Format::Text,
     }
 }
 

@@ -5,65 +5,59 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use outrigger_core::{
     ipam::{Allocator, IpamOptions},
-    route::{NodePrefixes, RouteRange},
+    route::{NodePrefixes, route_ranges},
+    selector::Selector,
 };
+use outrigger_loops::route::RouteSettings;
 
 use super::Findings;
 use crate::options::{
     controllers::{Controller, Controllers},
-    flags::{GenericFlags, IpamFlags},
+    flag::Setting,
+    table::Flags,
 };
 
 /// None, one, or one for each IP family, in canonical form.
-pub(super) fn cidrs((flag, text): (String, &String), f: &mut Findings) -> Vec<String> {
-    if text.trim().is_empty() {
-        return Vec::new();
-    }
+pub(super) fn cidrs(flag: &Setting<String>, f: &mut Findings) -> Vec<String> {
+    let items = flag.split(',').map(str::trim);
+    let items = items.filter(|_| !flag.trim().is_empty());
     let mut cidrs: Vec<IpNet> = Vec::new();
-    for item in text.split(',').map(str::trim) {
+    for item in items {
         match item.parse::<IpNet>() {
             Ok(cidr) => cidrs.push(cidr.trunc()),
             Err(_) => f.errors.push(format!(
-                "--{flag}: invalid CIDR address: {item:?}; write it as 10.244.0.0/16, two with a \
-                 comma between them"
+                "{flag}: invalid CIDR address: {item:?}; write it as 10.244.0.0/16, two with a comma between them"
             )),
         }
     }
+    let is_ipv4 = |cidr| matches!(cidr, IpNet::V4(_));
     match cidrs[..] {
         [_, _, _, ..] => f.errors.push(format!(
-            "--{flag} has {} CIDRs; there can be one, or one for each IP family",
+            "{flag} has {} CIDRs; there can be one, or one for each IP family",
             cidrs.len()
         )),
-        [first, second] if is_ipv4(&first) == is_ipv4(&second) => f.errors.push(format!(
-            "--{flag}: {first} and {second} are of the same IP family; there can be one for each"
+        [first, second] if is_ipv4(first) == is_ipv4(second) => f.errors.push(format!(
+            "{flag}: {first} and {second} are of the same IP family; there can be one for each"
         )),
         _ => {}
     }
     cidrs.iter().map(ToString::to_string).collect()
 }
 
-fn is_ipv4(cidr: &IpNet) -> bool {
-    matches!(cidr, IpNet::V4(_))
-}
-
 /// The allocator of node-ipam-controller; none without `--allocate-node-cidrs`. The rules between flags only
 /// hold if it runs.
-pub(super) fn allocator(
-    generic: &GenericFlags,
-    flags: &IpamFlags,
-    f: &mut Findings,
-) -> Option<Allocator> {
+pub(super) fn allocator(flags: &Flags, f: &mut Findings) -> Option<Allocator> {
     // Mistakes in the lists of CIDRs are reported already.
-    if !generic.allocate_node_cidrs.0 || !f.errors.is_empty() {
+    if !flags.allocate_node_cidrs.value || !f.errors.is_empty() {
         return None;
     }
     let options = IpamOptions {
-        allocator_type: &generic.cidr_allocator_type,
-        cluster_cidr: &generic.cluster_cidr,
+        allocator_type: &flags.cidr_allocator_type,
+        cluster_cidr: &flags.cluster_cidr,
         service_cidrs: &flags.service_cluster_ip_range,
-        mask_size: flags.node_cidr_mask_size,
-        mask_size_ipv4: flags.node_cidr_mask_size_ipv4,
-        mask_size_ipv6: flags.node_cidr_mask_size_ipv6,
+        mask_size: flags.node_cidr_mask_size.value,
+        mask_size_ipv4: flags.node_cidr_mask_size_ipv4.value,
+        mask_size_ipv6: flags.node_cidr_mask_size_ipv6.value,
     };
     let checked = options.check();
     checked
@@ -71,25 +65,33 @@ pub(super) fn allocator(
         .ok()
 }
 
-/// The ranges of node-route-controller; none without `--cluster-cidr` (R-2, R-3).
-pub(super) fn route_ranges(
-    pod_cidrs: &[String],
+/// The settings of node-route-controller; none without `--cluster-cidr` (R-2, R-3).
+pub(super) fn route(
+    flags: &Flags,
     allocator: Option<&Allocator>,
-    flags: &IpamFlags,
+    controllers: &Controllers,
+    selector: Option<Arc<Selector>>,
     f: &mut Findings,
-) -> Option<Arc<[RouteRange]>> {
+) -> Option<RouteSettings> {
+    let period = f.period(&flags.route_reconciliation_period);
     // Mistakes in the list are reported already.
     if !f.errors.is_empty() {
         return None;
     }
     let prefixes = NodePrefixes {
-        any: flags.node_cidr_mask_size,
-        ipv4: flags.node_cidr_mask_size_ipv4,
-        ipv6: flags.node_cidr_mask_size_ipv6,
+        any: flags.node_cidr_mask_size.value,
+        ipv4: flags.node_cidr_mask_size_ipv4.value,
+        ipv6: flags.node_cidr_mask_size_ipv6.value,
     };
-    let checked = outrigger_core::route::route_ranges(&pod_cidrs.join(","), allocator, prefixes);
-    let ranges = checked.map_err(|error| f.errors.push(error.to_string()));
-    ranges.ok().flatten().map(Into::into)
+    let ranges = route_ranges(&flags.cluster_cidr, allocator, prefixes);
+    let ranges = ranges.map_err(|error| f.errors.push(error.to_string()));
+    let allocates = allocator.is_some() && controllers.enabled(Controller::NodeIpam);
+    Some(RouteSettings {
+        ranges: ranges.ok()??.into(),
+        period,
+        selector,
+        reports_duplicates: !allocates,
+    })
 }
 
 /// Consequences of flags for loops that do not run, though they are asked for.

@@ -2,43 +2,21 @@
 
 use outrigger_core::effects::GrantedPrefixes;
 
-use super::Findings;
-use crate::options::{
-    command_line::CommandLine,
-    config::ProviderSettings,
-    flags::{GenericFlags, ProviderFlags},
-};
-use outrigger_provider_client::Endpoint;
+use super::{Findings, text};
+use crate::options::{config::ProviderSettings, table::Flags};
 
-pub(super) fn check(
-    flags: &ProviderFlags,
-    generic: &GenericFlags,
-    line: &CommandLine,
-    f: &mut Findings,
-) -> Option<ProviderSettings> {
-    let place = line.place("provider-endpoint");
-    let endpoint = flags
-        .provider_endpoint
-        .parse::<Endpoint>()
-        .map_err(|error| {
-            f.errors
-                .push(format!("invalid argument for {place}: {error}"));
-        });
-    let prefixes = flags.provider_effect_prefixes.0.iter();
-    let effect_prefixes = GrantedPrefixes::new(prefixes.map(|prefix| prefix.trim().to_owned()));
+pub(super) fn provider(flags: &Flags, f: &mut Findings) -> ProviderSettings {
+    let flag = &flags.provider_effect_prefixes;
+    let prefixes = flag.iter().map(|prefix| prefix.trim().to_owned());
     let effect_prefixes =
-        f.valid(effect_prefixes.map_err(|error| format!("--provider-effect-prefixes: {error}")));
-    let mut users = Vec::new();
-    for user in &flags.provider_user.0 {
-        match user.trim().parse() {
-            Ok(user) => users.push(user),
-            Err(_) => f.errors.push(format!(
-                "--provider-user: {user:?} is no number of a user, such as 10002"
-            )),
-        }
-    }
-    let endpoint = endpoint.ok()?;
-    let mut name = Some(generic.cloud_provider.clone()).filter(|name| !name.is_empty());
+        GrantedPrefixes::new(prefixes).map_err(|error| format!("{flag}: {error}"));
+    let flag = &flags.provider_user;
+    let users = flag.iter().map(|user| {
+        let number = user.trim().parse();
+        number.map_err(|_| format!("{flag}: {user:?} is no number of a user, such as 10002"))
+    });
+    let users: Result<_, String> = users.collect();
+    let mut name = text(&flags.cloud_provider);
     if name.as_deref() == Some("external") {
         f.warnings.push(
             "--cloud-provider=external is for the kubelet; any provider is accepted. Set the \
@@ -47,11 +25,11 @@ pub(super) fn check(
         );
         name = None;
     }
-    Some(ProviderSettings {
-        endpoint,
+    ProviderSettings {
+        endpoint: flags.provider_endpoint.value.clone(),
         name,
-        allow_untagged_cloud: generic.allow_untagged_cloud.0,
-        effect_prefixes,
-        users,
-    })
+        allow_untagged_cloud: flags.allow_untagged_cloud.value,
+        effect_prefixes: f.valid(effect_prefixes),
+        users: f.valid(users),
+    }
 }

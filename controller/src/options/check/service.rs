@@ -1,34 +1,35 @@
 //! How the service-lb loop works.
 
 use outrigger_core::targets::{Allowance, Pace};
-
-use super::Findings;
-use crate::options::{config::PlanOutput, flags::ServiceFlags};
 use outrigger_loops::service::ServiceSettings;
 
-pub(super) fn check(flags: &ServiceFlags, f: &mut Findings) -> ServiceSettings {
-    let drift_period = f.duration(flag!(flags.load_balancer_drift_period));
-    let few = f.count(flag!(flags.load_balancer_shrink_count));
+use super::Findings;
+use crate::options::{config::PlanOutput, table::Flags};
+
+pub(super) fn service(flags: &Flags, f: &mut Findings) -> ServiceSettings {
+    let drift_period = f.duration(&flags.load_balancer_drift_period);
     ServiceSettings {
-        workers: f.workers(flag!(flags.concurrent_service_syncs)),
+        workers: f.workers(&flags.concurrent_service_syncs),
         pace: pace(flags, f),
         allowance: Allowance {
-            few: usize::try_from(few).unwrap_or(usize::MAX),
-            fraction: f.fraction(flag!(flags.load_balancer_shrink_fraction)),
-            hold: f.duration(flag!(flags.load_balancer_shrink_hold)),
+            few: f.count(&flags.load_balancer_shrink_count) as usize,
+            fraction: f.fraction(&flags.load_balancer_shrink_fraction),
+            hold: f.duration(&flags.load_balancer_shrink_hold),
         },
         drift_period: Some(drift_period).filter(|period| !period.is_zero()),
     }
 }
 
-fn pace(flags: &ServiceFlags, f: &mut Findings) -> Pace {
-    let idle = f.duration(flag!(flags.load_balancer_update_idle));
-    let ceiling = f.duration(flag!(flags.load_balancer_update_ceiling));
-    if ceiling < idle && flags.load_balancer_update_ceiling.as_std().is_some() {
+fn pace(flags: &Flags, f: &mut Findings) -> Pace {
+    let (idle_flag, ceiling_flag) = (
+        &flags.load_balancer_update_idle,
+        &flags.load_balancer_update_ceiling,
+    );
+    let (idle, ceiling) = (f.duration(idle_flag), f.duration(ceiling_flag));
+    if ceiling < idle && ceiling_flag.as_std().is_some() {
         f.errors.push(format!(
-            "--load-balancer-update-ceiling must not be less than --load-balancer-update-idle, \
-             but got {} and {}",
-            flags.load_balancer_update_ceiling, flags.load_balancer_update_idle
+            "{ceiling_flag} must not be less than {idle_flag}, but got {} and {}",
+            ceiling_flag.value, idle_flag.value
         ));
     }
     Pace {
@@ -38,8 +39,8 @@ fn pace(flags: &ServiceFlags, f: &mut Findings) -> Pace {
     }
 }
 
-pub(super) fn plan(flags: &ServiceFlags, f: &mut Findings) -> Option<PlanOutput> {
-    let output = match &*flags.plan_output {
+pub(super) fn plan(flags: &Flags, f: &mut Findings) -> Option<PlanOutput> {
+    let output = match flags.plan_output.as_str() {
         "table" => PlanOutput::Table,
         "json" => PlanOutput::Json,
         other => {
@@ -49,5 +50,5 @@ pub(super) fn plan(flags: &ServiceFlags, f: &mut Findings) -> Option<PlanOutput>
             return None;
         }
     };
-    flags.plan.0.then_some(output)
+    flags.plan.then_some(output)
 }

@@ -1,41 +1,38 @@
 //! The HTTPS server.
 
-use super::Findings;
-use crate::options::{flags::ServingFlags, tls};
-use outrigger_server::settings::Serving;
+use outrigger_server::settings::{Certificate, Serving};
+
+use super::{Findings, tls};
+use crate::options::table::Flags;
 
 /// Absent if there is none.
-pub(super) fn secure(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> {
-    let port = f.port(flag!(flags.secure_port));
-    let streams = flags.http2_max_streams_per_connection;
-    let streams = f.valid(u32::try_from(streams).map_err(|_| {
-        format!(
-            "--http2-max-streams-per-connection must be between 0 and {}, but got {streams}",
-            u32::MAX
-        )
-    }));
-    let tls = tls::TlsFlags {
-        prefix: "",
-        min_version: &flags.tls_min_version,
-        cipher_suites: &flags.tls_cipher_suites,
-        curves: &flags.tls_curve_preferences,
-    };
+pub(super) fn serving(flags: &Flags, f: &mut Findings) -> Option<Serving> {
+    let port = f.port(&flags.secure_port);
+    let streams = &flags.http2_max_streams_per_connection;
+    let http2_max_streams = u32::try_from(streams.value).ok();
+    let rule = format!("be between 0 and {}", u32::MAX);
+    let http2_max_streams = f.in_range(streams, http2_max_streams, &rule);
+    let certificate = tls::certificate(
+        &flags.tls_cert_file,
+        &flags.tls_private_key_file,
+        &flags.cert_dir,
+        f,
+    );
     let serving = Serving {
-        address: flags.bind_address.0,
+        address: flags.bind_address.value,
         port,
-        certificate: tls::certificate(
-            "",
-            &flags.tls_cert_file,
-            &flags.tls_private_key_file,
-            &flags.cert_dir,
-            &mut f.errors,
+        certificate: certificate.unwrap_or(Certificate::SelfSigned),
+        sni: flags.tls_sni_cert_key.to_vec(),
+        tls: tls::policy(
+            &flags.tls_min_version,
+            &flags.tls_cipher_suites,
+            &flags.tls_curve_preferences,
+            f,
         ),
-        sni: flags.tls_sni_cert_key.0.clone(),
-        tls: tls.policy(&mut f.errors, &mut f.warnings),
-        http2: !flags.disable_http2_serving.0,
-        http2_max_streams: Some(streams).filter(|streams| *streams > 0),
-        permit_port_sharing: flags.permit_port_sharing.0,
-        permit_address_sharing: flags.permit_address_sharing.0,
+        http2: !flags.disable_http2_serving.value,
+        http2_max_streams: Some(http2_max_streams).filter(|streams| *streams > 0),
+        permit_port_sharing: flags.permit_port_sharing.value,
+        permit_address_sharing: flags.permit_address_sharing.value,
     };
     (port != 0).then_some(serving)
 }

@@ -2,39 +2,28 @@
 
 use http::Uri;
 use outrigger_core::syntax;
-
-use super::{Findings, path};
-use crate::options::{
-    config::WebhookSettings,
-    controllers,
-    features::{Feature, FeatureGates},
-    flags::Flags,
-    tls,
-};
 use outrigger_server::settings::{Certificate, Serving};
 use outrigger_volumes::webhook::{Webhook, WebhookAddress};
 
+use super::{Findings, path, tls};
+use crate::options::{config::WebhookSettings, controllers, features, table::Flags};
+
 /// Absent if none is served; a mistake is one all the same.
-pub(super) fn check(
-    flags: &Flags,
-    features: &FeatureGates,
-    f: &mut Findings,
-) -> Option<WebhookSettings> {
-    let (webhook, port) = (&flags.webhook, flags.webhook_serving.webhook_secure_port);
-    let known = Webhook::ALL.map(|webhook| (webhook.name(), webhook.name()));
-    let on = controllers::evaluate(&webhook.webhooks.0, &known, "webhooks");
+pub(super) fn webhooks(flags: &Flags, f: &mut Findings) -> Option<WebhookSettings> {
+    let names = Webhook::ALL.map(|webhook| (webhook.name(), webhook.name()));
+    let on = controllers::evaluate(&flags.webhooks, &names, "webhooks");
     let on = on.unwrap_or_else(|unknown| {
         f.errors.extend(unknown);
         Vec::new()
     });
-    let served = Webhook::ALL.into_iter().zip(on);
-    let webhooks: Vec<_> = served
+    let webhooks = Webhook::ALL.into_iter().zip(on);
+    let webhooks: Vec<_> = webhooks
         .filter_map(|(webhook, on)| on.then_some(webhook))
         .collect();
     let serving = serving(flags, f);
-    let address = address(&webhook.webhook_service, &webhook.webhook_url);
+    let address = address(&flags.webhook_service, &flags.webhook_url);
     let address = address.map_err(|error| f.errors.push(error)).ok()?;
-    let register = webhook.register_webhooks.0;
+    let register = flags.register_webhooks.value;
     if register && serving.certificate != Certificate::Shared {
         f.errors.push(
             "--register-webhooks needs a certificate that the controller makes: with \
@@ -43,66 +32,60 @@ pub(super) fn check(
                 .into(),
         );
     }
+    // W-9: upstream opens a port that never answers, or panics.
+    let obstacle = if !flags.feature_gates.enabled(features::WEBHOOK) {
+        Some("--feature-gates=CloudControllerManagerWebhook=false")
+    } else if serving.port == 0 {
+        Some("--webhook-secure-port is 0")
+    } else {
+        None
+    };
     if webhooks.is_empty() {
         return None;
     }
-    // W-9: upstream opens a port that never answers, or panics.
-    if !features.enabled(Feature::CloudControllerManagerWebhook) {
-        f.warnings.push(
-            "--webhooks has no effect: --feature-gates=CloudControllerManagerWebhook=false".into(),
-        );
-        return None;
-    }
-    if port == 0 {
+    if let Some(obstacle) = obstacle {
         f.warnings
-            .push("--webhooks has no effect: --webhook-secure-port is 0".into());
+            .push(format!("--webhooks has no effect: {obstacle}"));
         return None;
     }
     Some(WebhookSettings {
         webhooks,
         serving,
-        client_ca: path(webhook.webhook_client_ca_file.clone()),
+        client_ca: path(&flags.webhook_client_ca_file),
         address,
         register,
     })
 }
 
 fn serving(flags: &Flags, f: &mut Findings) -> Serving {
-    let webhook = &flags.webhook_serving;
-    let port = f.port(flag!(webhook.webhook_secure_port));
-    if port != 0 && webhook.webhook_secure_port == flags.serving.secure_port {
+    let port = f.port(&flags.webhook_secure_port);
+    if port != 0 && flags.webhook_secure_port.value == flags.secure_port.value {
         f.errors
             .push("--webhook-secure-port cannot be the same value as --secure-port".into());
     }
-    let tls = tls::TlsFlags {
-        prefix: "webhook-",
-        min_version: &webhook.webhook_tls_min_version,
-        cipher_suites: &webhook.webhook_tls_cipher_suites,
-        curves: &webhook.webhook_tls_curve_preferences,
-    };
     let certificate = tls::certificate(
-        "webhook-",
-        &webhook.webhook_tls_cert_file,
-        &webhook.webhook_tls_private_key_file,
-        &webhook.webhook_cert_dir,
-        &mut f.errors,
+        &flags.webhook_tls_cert_file,
+        &flags.webhook_tls_private_key_file,
+        &flags.webhook_cert_dir,
+        f,
     );
     Serving {
-        address: webhook.webhook_bind_address.0,
+        address: flags.webhook_bind_address.value,
         port,
-        certificate: match certificate {
-            Certificate::SelfSigned => Certificate::Shared,
-            given => given,
-        },
-        sni: webhook.webhook_tls_sni_cert_key.0.clone(),
-        tls: tls.policy(&mut f.errors, &mut f.warnings),
-        http2: !webhook.webhook_disable_http2_serving.0,
+        certificate: certificate.unwrap_or(Certificate::Shared),
+        sni: flags.webhook_tls_sni_cert_key.to_vec(),
+        tls: tls::policy(
+            &flags.webhook_tls_min_version,
+            &flags.webhook_tls_cipher_suites,
+            &flags.webhook_tls_curve_preferences,
+            f,
+        ),
+        http2: !flags.webhook_disable_http2_serving.value,
         http2_max_streams: None,
-        permit_port_sharing: flags.serving.permit_port_sharing.0,
-        permit_address_sharing: flags.serving.permit_address_sharing.0,
+        permit_port_sharing: flags.permit_port_sharing.value,
+        permit_address_sharing: flags.permit_address_sharing.value,
     }
 }
-
 fn address(service: &str, url: &str) -> Result<WebhookAddress, String> {
     let is_name = |text: &str| syntax::subdomain(text).is_ok();
     let (namespace, name) = service

@@ -1,29 +1,29 @@
 use super::*;
 
 fn gates(flag: &str) -> FeatureGates {
-    flag.parse().unwrap()
+    FlagType::read(flag).unwrap()
 }
 
 #[test]
 fn defaults_are_upstreams() {
     let gates = gates("");
-    assert!(Feature::ALL.into_iter().all(|gate| gates.enabled(gate)));
+    assert!(GATES.into_iter().all(|gate| gates.enabled(gate)));
     assert_eq!(gates.warning(), None);
 }
 
 #[test]
 fn a_named_gate_goes_before_the_bulk_switch() {
     let gates = gates("ComponentFlagz=true,AllBeta=false");
-    assert!(gates.enabled(Feature::ComponentFlagz));
-    assert!(!gates.enabled(Feature::ComponentStatusz));
-    assert!(gates.enabled(Feature::CloudControllerManagerWebhook));
+    assert!(gates.enabled(FLAGZ));
+    assert!(!gates.enabled(STATUSZ));
+    assert!(gates.enabled(WEBHOOK));
     assert_eq!(gates.warning(), None);
 }
 
 #[test]
 fn the_last_mention_counts() {
     let gates = gates("ComponentFlagz=true,ComponentFlagz=false");
-    assert!(!gates.enabled(Feature::ComponentFlagz));
+    assert!(!gates.enabled(FLAGZ));
 }
 
 #[test]
@@ -32,13 +32,13 @@ fn cli_80_gates_without_effect_are_accepted_with_one_warning() {
         gates("InPlacePodVerticalScaling=true,ComponentFlagz=true,AllAlpha=false,Bogus=true");
     let warning = "feature gates without effect here: InPlacePodVerticalScaling, AllAlpha, Bogus";
     assert_eq!(gates.warning().as_deref(), Some(warning));
-    assert!(gates.enabled(Feature::ComponentFlagz));
+    assert!(gates.enabled(FLAGZ));
 }
 
 #[test]
 fn malformed_pairs_are_refused() {
     let check = |flag: &str, expected: &str| {
-        assert_eq!(flag.parse::<FeatureGates>(), Err(expected.into()), "{flag}");
+        assert_eq!(FeatureGates::read(flag), Err(expected.into()), "{flag}");
     };
     check(
         "AllAlpha",

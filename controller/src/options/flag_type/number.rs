@@ -8,17 +8,17 @@ const FLOAT: &str = "it is not a number such as 20, 0.5 or 1e3";
 const RANGE: &str = "value out of range";
 
 /// pflag's `int32`.
-pub(in crate::options) fn int32(text: &str) -> Result<i32, String> {
+pub(super) fn int32(text: &str) -> Result<i32, String> {
     i32::try_from(integer(text)?).map_err(|_| RANGE.into())
 }
 
 /// pflag's `int`.
-pub(in crate::options) fn int(text: &str) -> Result<i64, String> {
+pub(super) fn int(text: &str) -> Result<i64, String> {
     i64::try_from(integer(text)?).map_err(|_| RANGE.into())
 }
 
 /// pflag's `float32`.
-pub(in crate::options) fn float32(text: &str) -> Result<f32, String> {
+pub(super) fn float32(text: &str) -> Result<f32, String> {
     let digits = decimal_digits(text)?;
     let value: f32 = match digits.parse() {
         Ok(value) => value,
@@ -28,7 +28,7 @@ pub(in crate::options) fn float32(text: &str) -> Result<f32, String> {
 }
 
 /// pflag's `float64`.
-pub(in crate::options) fn float64(text: &str) -> Result<f64, String> {
+pub(super) fn float64(text: &str) -> Result<f64, String> {
     let digits = decimal_digits(text)?;
     let value: f64 = match digits.parse() {
         Ok(value) => value,
@@ -82,7 +82,7 @@ fn underscores_separate(number: &str) -> bool {
         .any(|prefix| lower.starts_with(prefix));
     let digits = if prefix { &lower[2..] } else { &lower[..] };
     let hexadecimal = lower.starts_with("0x");
-    // Kind of the former letter: a digit (or a prefix, which counts as one), an underscore, another.
+    // FlagType of the former letter: a digit (or a prefix, which counts as one), an underscore, another.
     let mut before = if prefix { '0' } else { '!' };
     for letter in digits.chars() {
         let digit = letter.is_ascii_digit() || (hexadecimal && letter.is_ascii_hexdigit());

@@ -1,15 +1,30 @@
 use super::*;
+use crate::options::flag_type::FlagType;
+
+fn setting<T: FlagType>(field: &'static str, text: &str) -> Setting<T> {
+    let value = T::read(text).unwrap();
+    Setting { field, value }
+}
+
+fn certificate(files: &str, key: &str, directory: &str) -> (Option<Certificate>, Vec<String>) {
+    let mut findings = Findings::default();
+    let (files, key) = (
+        setting("tls_cert_file", files),
+        setting("tls_private_key_file", key),
+    );
+    let certificate = super::certificate(&files, &key, directory, &mut findings);
+    (certificate, findings.errors)
+}
 
 fn policy(min_version: &str, suites: &str, curves: &str) -> (TlsPolicy, Vec<String>, Vec<String>) {
-    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
-    let policy = TlsFlags {
-        prefix: "",
-        min_version,
-        cipher_suites: &suites.parse().unwrap(),
-        curves: &curves.parse().unwrap(),
-    }
-    .policy(&mut errors, &mut warnings);
-    (policy, errors, warnings)
+    let mut findings = Findings::default();
+    let policy = super::policy(
+        &setting("tls_min_version", min_version),
+        &setting("tls_cipher_suites", suites),
+        &setting("tls_curve_preferences", curves),
+        &mut findings,
+    );
+    (policy, findings.errors, findings.warnings)
 }
 
 #[test]
@@ -57,36 +72,18 @@ fn values_that_do_not_exist_are_errors() {
 }
 
 #[test]
-fn sni_pairs_are_read_as_upstream_does() {
-    let pairs: SniPairs = "a.crt,a.key;b.crt, b.key:*.foo.com,foo.com"
-        .parse()
-        .unwrap();
-    assert_eq!(
-        pairs.to_string(),
-        "[a.crt,a.key;b.crt,b.key:*.foo.com,foo.com]"
-    );
-    assert!("a".parse::<SniPairs>().is_err());
-    assert!("a,b:".parse::<SniPairs>().is_err());
-    assert!("a,b,c".parse::<SniPairs>().is_err());
-}
-
-#[test]
 fn a_certificate_needs_its_key() {
-    let mut errors = Vec::new();
-    certificate("", "a.crt", "", "", &mut errors);
-    certificate("", "", "a.key", "", &mut errors);
     assert_eq!(
-        errors,
-        [
-            "--tls-cert-file needs --tls-private-key-file beside it",
-            "--tls-private-key-file needs --tls-cert-file beside it",
-        ]
+        certificate("a.crt", "", "").1,
+        ["--tls-cert-file needs --tls-private-key-file beside it"]
     );
     assert_eq!(
-        certificate("", "", "", "/certs", &mut errors),
-        Certificate::Kept {
-            certificate: "/certs/cloud-controller-manager.crt".into(),
-            key: "/certs/cloud-controller-manager.key".into(),
-        }
+        certificate("", "a.key", "").1,
+        ["--tls-private-key-file needs --tls-cert-file beside it"]
     );
+    let kept = Certificate::Kept {
+        certificate: "/certs/cloud-controller-manager.crt".into(),
+        key: "/certs/cloud-controller-manager.key".into(),
+    };
+    assert_eq!(certificate("", "", "/certs"), (Some(kept), Vec::new()));
 }
