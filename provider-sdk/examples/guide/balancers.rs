@@ -10,7 +10,7 @@ use outrigger_provider_sdk::{
 };
 
 #[derive(Clone, PartialEq)]
-struct Wish {
+struct Spec {
     ports: Vec<String>,
     sources: Vec<String>,
     health_check: i32,
@@ -19,7 +19,7 @@ struct Wish {
 
 struct Balancer {
     address: IpAddr,
-    wish: Wish,
+    spec: Spec,
 }
 
 impl Balancer {
@@ -51,14 +51,14 @@ impl LoadBalancers for Balancers {
     ) -> Result<Answer<Observed>, Error> {
         let tag = tag_of(ctx, service)?;
         self.with(|made| {
-            let Some(known) = made.get(&tag) else {
+            let Some(balancer) = made.get(&tag) else {
                 return Ok(Observed::Absent.into());
             };
-            let targets = targets.map_or_else(|| known.wish.targets.clone(), addresses);
-            if wish_of(service, targets)? == known.wish {
-                return Ok(Observed::Ready(known.described()).into());
+            let targets = targets.map_or_else(|| balancer.spec.targets.clone(), addresses);
+            if spec_of(service, targets)? == balancer.spec {
+                return Ok(Observed::Ready(balancer.described()).into());
             }
-            let differs = Answer::from(Observed::Differs(known.described()));
+            let differs = Answer::from(Observed::Differs(balancer.described()));
             Ok(differs.because(
                 "NotAsWanted",
                 "It was made for another spec or other targets",
@@ -73,15 +73,15 @@ impl LoadBalancers for Balancers {
         targets: &Targets,
     ) -> Result<Answer<Ensured>, Error> {
         let tag = tag_of(ctx, service)?;
-        let wish = wish_of(service, addresses(targets))?;
+        let spec = spec_of(service, addresses(targets))?;
         // Before each change of the cloud: the caller may be gone.
         ctx.check()?;
         self.with(|made| {
             let address = match made.get(&tag) {
-                Some(known) => known.address,
+                Some(balancer) => balancer.address,
                 None => free(made, service, ctx.held_addresses().unwrap_or_default())?,
             };
-            let balancer = Balancer { address, wish };
+            let balancer = Balancer { address, spec };
             let described = balancer.described();
             made.insert(tag, balancer);
             Ok(Ensured::Ready(described).into())
@@ -98,8 +98,8 @@ impl LoadBalancers for Balancers {
         ctx.check()?;
         let updated = self.with(|made| match made.get_mut(&tag) {
             None => Updated::Absent,
-            Some(known) => {
-                known.wish.targets = addresses(targets);
+            Some(balancer) => {
+                balancer.spec.targets = addresses(targets);
                 Updated::ready(None)
             }
         });
@@ -129,7 +129,7 @@ fn tag_of(ctx: &Context, service: &Service) -> Result<String, Error> {
 }
 
 /// The one translation of a Service, for Get and Ensure. An error is shown on the Service.
-fn wish_of(service: &Service, targets: Vec<Address>) -> Result<Wish, Error> {
+fn spec_of(service: &Service, targets: Vec<Address>) -> Result<Spec, Error> {
     let refuse = |text: &str| {
         Err(Error::unsupported_feature(format!(
             "this cloud has no {text}"
@@ -161,7 +161,7 @@ fn wish_of(service: &Service, targets: Vec<Address>) -> Result<Wish, Error> {
         }
         ports.push(format!("{text} to {}", port.node_port));
     }
-    Ok(Wish {
+    Ok(Spec {
         ports,
         sources: service.load_balancer_source_ranges.clone(),
         health_check: service.health_check_node_port,
