@@ -1,6 +1,6 @@
 //! The description of one case: its id, level and clause, the inputs that it takes, and its body.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use futures::future::LocalBoxFuture;
 
@@ -12,10 +12,10 @@ use crate::{
 };
 
 /// The check of a case. It runs with a timeout, and a panic of it is a failure.
-pub type Body = fn(&Subject) -> LocalBoxFuture<'_, Verdict>;
+pub type Body = Arc<dyn Fn(&Subject) -> LocalBoxFuture<'_, Verdict> + Send + Sync>;
 
 /// One thing that the contract asks of a provider, and the check of it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Case {
     /// Unique and stable: reports, waivers and documents name it.
     pub id: &'static str,
@@ -94,7 +94,7 @@ impl Builder {
             },
             needs: Vec::new(),
             of_errors: None,
-            body: |_| Box::pin(async { Ok(()) }),
+            body: Arc::new(|_| Box::pin(async { Ok(()) })),
         })
     }
 
@@ -134,9 +134,18 @@ impl Builder {
     }
 
     /// The case, with its check.
-    pub fn check(mut self, body: Body) -> Case {
-        self.0.body = body;
+    pub fn check<F>(mut self, check: F) -> Case
+    where
+        F: AsyncFn(&Subject) -> Verdict + Copy + Send + Sync + 'static,
+    {
+        self.0.body = Arc::new(move |subject| Box::pin(async move { check(subject).await }));
         self.0
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Case").field(&self.id).finish()
     }
 }
 

@@ -217,11 +217,13 @@ impl Run {
     }
 
     async fn check(&self, case: &Case) -> Verdict {
-        let subject = Subject::new(Arc::clone(&self.suite), case.id);
         let limits = &self.settings.inputs.limits;
         let longest = CASE + limit(limits.ready) + limit(limits.gone) + limit(limits.idle);
-        let checked = AssertUnwindSafe((case.body)(&subject)).catch_unwind();
-        match timeout(longest, checked).await {
+        let check = async {
+            let subject = Subject::of(&self.suite, case.id).await?;
+            (case.body)(&subject).await
+        };
+        match timeout(longest, AssertUnwindSafe(check).catch_unwind()).await {
             Ok(Ok(verdict)) => verdict,
             // tonic panics on details that are no base64.
             Ok(Err(panic)) => {
@@ -249,10 +251,13 @@ impl Run {
         if leftovers.is_empty() {
             return;
         }
-        let subject = Subject::new(Arc::clone(&self.suite), case.id);
-        if let Err(error) = subject.clean_up().await {
+        let clean_up = async {
+            let subject = Subject::of(&self.suite, case.id).await?;
+            subject.clean_up().await
+        };
+        if let Err(error) = clean_up.await {
             eprintln!(
-                "provider-conformance: {} leaves something behind: {error:?}",
+                "provider-conformance: {} leaves something behind: {error}",
                 case.id
             );
         }

@@ -20,7 +20,6 @@ use crate::{
     capability::Capability,
     case::Case,
     cases,
-    client::Client,
     run::{self, Settings},
     subject::{Subject, batch_size},
     verdict::{Failure, Stop},
@@ -181,11 +180,13 @@ impl fmt::Display for Latencies {
 /// The provider cannot be reached, or does not answer at all.
 pub async fn stress(settings: Settings, load: Load) -> Result<Stressed, String> {
     let suite = Arc::new(run::prepare(&settings).await?);
-    let subject = Subject::new(suite, "stress");
+    let subject = Subject::of(&suite, "stress")
+        .await
+        .map_err(|stop| stop.to_string())?;
     let mut stressed = Stressed::default();
     let repeated = repeat(&subject, load, &mut stressed.latencies);
     tokio::select! {
-        ended = repeated => ended.map_err(|stop: Stop| format!("{stop:?}"))?,
+        ended = repeated => ended.map_err(|stop: Stop| stop.to_string())?,
         () = stressed.course.watch(&subject, load.duration) => {}
     }
     stressed.breaches = breaches(&subject);
@@ -212,30 +213,25 @@ async fn repeat(subject: &Subject, load: Load, latencies: &mut Latencies) -> Res
     let started = Instant::now();
     loop {
         // Of its own, as after each restart of a controller.
-        let client = subject.connect().await?;
-        once(subject, &client, load, latencies).await?;
+        let subject = &subject.connect().await?;
+        once(subject, load, latencies).await?;
         if started.elapsed() >= load.duration {
             return Ok(());
         }
     }
 }
 
-async fn once(
-    subject: &Subject,
-    client: &Client,
-    load: Load,
-    latencies: &mut Latencies,
-) -> Result<(), Stop> {
+async fn once(subject: &Subject, load: Load, latencies: &mut Latencies) -> Result<(), Stop> {
     if subject.declares(Capability::Instances) {
-        look_up(subject, client, load, latencies).await;
+        look_up(subject, load, latencies).await;
     }
     if subject.declares(Capability::NodeSets) {
         let upload = subject.snapshot("stress", &nodes(load.nodes));
-        let sync = client.sync_node_set(stream::iter(upload));
+        let sync = subject.client.sync_node_set(stream::iter(upload));
         latencies.add(timed(SyncNodeSetRequest::METHOD, sync).await);
     }
     if load.services > 0 && subject.declares(Capability::LoadBalancers) {
-        balance(subject, client, load, latencies).await?;
+        balance(subject, load, latencies).await?;
     }
     Ok(())
 }
@@ -251,7 +247,7 @@ fn nodes(count: usize) -> Vec<Node> {
 }
 
 /// Looks all nodes up, and asks for the status meanwhile.
-async fn look_up(subject: &Subject, client: &Client, load: Load, latencies: &mut Latencies) {
+async fn look_up(subject: &Subject, load: Load, latencies: &mut Latencies) {
     let size = batch_size(subject.instances().max_batch_size);
     let nodes = nodes(load.nodes);
     let calls = nodes.chunks(size).map(|batch| {
@@ -261,9 +257,12 @@ async fn look_up(subject: &Subject, client: &Client, load: Load, latencies: &mut
             ..BatchGetInstancesRequest::default()
         };
         async {
-            let looked_up = timed(BatchGetInstancesRequest::METHOD, client.results(request));
+            let looked_up = timed(
+                BatchGetInstancesRequest::METHOD,
+                subject.client.results(request),
+            );
             let looked_up = looked_up.await;
-            let status = client.call(GetStatusRequest {});
+            let status = subject.client.call(GetStatusRequest {});
             [looked_up, timed(GetStatusRequest::METHOD, status).await]
         }
     });
@@ -271,21 +270,16 @@ async fn look_up(subject: &Subject, client: &Client, load: Load, latencies: &mut
 }
 
 /// Makes a load balancer for each Service, and deletes all of them.
-async fn balance(
-    subject: &Subject,
-    client: &Client,
-    load: Load,
-    latencies: &mut Latencies,
-) -> Result<(), Stop> {
-    let targets = subject.targets(client, &subject.target_nodes()).await?;
+async fn balance(subject: &Subject, load: Load, latencies: &mut Latencies) -> Result<(), Stop> {
+    let targets = subject.targets(&subject.target_nodes()).await?;
     let services: Vec<_> = (0..load.services).map(|_| subject.service()).collect();
     let ensured = services.iter().map(|service| {
-        let ensure = subject.ensure_once(client, service, targets.clone());
+        let ensure = subject.ensure_once(service, targets.clone());
         async { [timed(EnsureLoadBalancerRequest::METHOD, ensure).await] }
     });
     latencies.measure(load.parallel, ensured).await;
     let deleted = services.iter().map(|service| async move {
-        let delete = subject.delete_once(client, service);
+        let delete = subject.delete_once(service);
         [timed(DeleteLoadBalancerRequest::METHOD, delete).await]
     });
     latencies.measure(load.parallel, deleted).await;

@@ -38,7 +38,7 @@ use crate::{
     ledger::{Ledger, Seen},
     leftovers::Leftovers,
     log::Log,
-    verdict::{Verdict, failed, skipped},
+    verdict::{Required as _, Verdict, failed, skipped},
 };
 
 /// The state of one run, which its cases share.
@@ -59,20 +59,50 @@ pub(crate) struct Suite {
     pub(crate) log: Arc<Log>,
 }
 
-/// The provider under test, in the hands of one case.
-#[derive(Debug)]
+/// The provider under test in the hands of one case, with a connection to it.
+#[derive(Clone, Debug)]
 pub struct Subject {
     suite: Arc<Suite>,
     case: &'static str,
-    made: AtomicU32,
+    made: Arc<AtomicU32>,
+    /// The connection of its calls, on which a handshake was made.
+    pub client: Client,
+}
+
+impl Suite {
+    /// A new connection without a handshake.
+    async fn dial(&self, manner: Manner<'_>) -> Verdict<Client> {
+        let ledger = Arc::clone(&self.ledger);
+        let (socket, cluster) = (self.endpoint.path(), &self.inputs.cluster);
+        let dialed = Client::dial(socket, manner, ledger, cluster).await;
+        dialed.required("the provider accepts a connection")
+    }
+
+    /// A new connection on which a handshake was made.
+    async fn connect(&self, manner: Manner<'_>) -> Verdict<Client> {
+        let client = self.dial(manner).await?;
+        client.call(handshake_request(&self.inputs)).await?;
+        Ok(client)
+    }
 }
 
 impl Subject {
-    pub(crate) const fn new(suite: Arc<Suite>, case: &'static str) -> Self {
-        Self {
-            suite,
+    /// Connects for a case.
+    pub(crate) async fn of(suite: &Arc<Suite>, case: &'static str) -> Verdict<Self> {
+        Ok(Self {
+            client: suite.connect(Manner::default()).await?,
+            suite: Arc::clone(suite),
             case,
-            made: AtomicU32::new(0),
+            made: Arc::default(),
+        })
+    }
+
+    /// The same case with another connection.
+    #[must_use]
+    pub fn over(&self, client: Client) -> Self {
+        Self {
+            client,
+            ..self.clone()
         }
     }
 
@@ -151,32 +181,32 @@ impl Subject {
 
     /// A new connection made in another way, without a handshake.
     pub(crate) async fn dial_with(&self, manner: Manner<'_>) -> Verdict<Client> {
-        let ledger = Arc::clone(&self.suite.ledger);
-        let (socket, cluster) = (self.endpoint().path(), &self.inputs().cluster);
-        let dialed = Client::dial(socket, manner, ledger, cluster).await;
-        dialed.map_err(|error| failed("the provider accepts a connection", error))
+        self.suite.dial(manner).await
     }
 
-    /// A new connection on which a handshake was made.
-    pub async fn connect(&self) -> Verdict<Client> {
+    /// The same case with a new connection on which a handshake was made.
+    pub async fn connect(&self) -> Verdict<Self> {
         self.connect_with(Manner::default()).await
     }
 
     /// The same, made in another way.
-    pub(crate) async fn connect_with(&self, manner: Manner<'_>) -> Verdict<Client> {
-        let client = self.dial_with(manner).await?;
-        client.call(self.handshake_request()).await?;
-        Ok(client)
+    pub(crate) async fn connect_with(&self, manner: Manner<'_>) -> Verdict<Self> {
+        Ok(self.over(self.suite.connect(manner).await?))
+    }
+
+    /// The same case and connection, with one deadline for every call.
+    pub(crate) fn with_deadline(&self, deadline: Duration) -> Self {
+        self.over(self.client.with_deadline(deadline))
     }
 
     /// Makes one call on a connection that is cut once the call has ended: to the provider, its reply was lost.
     pub(crate) async fn lose_reply<T>(
         &self,
-        call: impl AsyncFnOnce(&Client) -> Verdict<T>,
+        call: impl AsyncFnOnce(&Self) -> Verdict<T>,
     ) -> Verdict<T> {
-        let client = self.connect().await?;
-        let lost = call(&client).await;
-        client.cut();
+        let caller = self.connect().await?;
+        let lost = call(&caller).await;
+        caller.client.cut();
         lost
     }
 
@@ -216,7 +246,7 @@ impl Subject {
     /// Runs a command of the inputs; its standard output.
     pub async fn command(&self, command: &[String]) -> Verdict<String> {
         let ran = commands::run(command, self.endpoint()).await;
-        ran.map_err(|error| failed("the command of the inputs works", error))
+        ran.required("the command of the inputs works")
     }
 
     /// Fails every call of the provider to its cloud while `work` runs, and undoes it at its end.
@@ -255,19 +285,26 @@ impl Subject {
         })
     }
 
+    /// Calls `look` until it works, since the cloud does again.
+    pub async fn recovers<T>(&self, calls: &str, look: impl AsyncFnMut() -> Verdict<T>) -> Verdict {
+        let expected = format!("{calls} work again with the cloud");
+        let recovered = self.wait_for(&expected, Duration::from_mins(1), look).await;
+        recovered.map(drop)
+    }
+
     /// Calls `look` until it gives a value, at most for `limit`.
     pub async fn wait_for<T>(
         &self,
         expected: &str,
         limit: Duration,
-        mut look: impl AsyncFnMut() -> Result<T, String>,
+        mut look: impl AsyncFnMut() -> Verdict<T>,
     ) -> Verdict<T> {
         let started = tokio::time::Instant::now();
         loop {
             match look().await {
                 Ok(value) => return Ok(value),
-                Err(seen) if started.elapsed() >= limit => {
-                    return Err(failed(format!("{expected} within {limit:?}"), seen));
+                Err(stop) if started.elapsed() >= limit => {
+                    return Err(failed(format!("{expected} within {limit:?}"), stop));
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }

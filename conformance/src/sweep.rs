@@ -8,7 +8,6 @@ use outrigger_api::v1::Service;
 use crate::{
     capability::Capability,
     cases,
-    client::Client,
     run::{self, Settings},
     subject::{NAMESPACE, Subject, destination, uid_of},
     verdict::{Stop, Verdict},
@@ -63,15 +62,14 @@ pub async fn sweep(settings: Settings, by_run: bool) -> Result<Swept, String> {
         );
     }
     let has_list = Capability::LoadBalancersList.is_declared(&suite.handshake);
-    let subject = Subject::new(Arc::clone(&suite), "sweep");
-    let reason = |stop: Stop| format!("{stop:?}");
-    let client = subject.connect().await.map_err(reason)?;
+    let reason = |stop: Stop| stop.to_string();
+    let subject = Subject::of(&suite, "sweep").await.map_err(reason)?;
     let services = if !has_balancers {
         Vec::new()
     } else if by_run {
         possible(&settings.run_id)
     } else if has_list {
-        let listed = subject.listed_services(&client, None).await;
+        let listed = subject.listed_services(None).await;
         let services = listed.map_err(|error| error.to_string())?.into_iter();
         let ours = services.filter(|one| one.namespace == NAMESPACE);
         ours.map(|one| service(one.name, one.uid)).collect()
@@ -84,31 +82,29 @@ pub async fn sweep(settings: Settings, by_run: bool) -> Result<Swept, String> {
     let mut swept = Swept::default();
     for service in services {
         let name = service.name.clone();
-        match subject.delete(&client, &service).await {
+        match subject.delete(&service).await {
             Ok(_) => swept.deleted.push(name),
-            Err(stop) => swept.left.push(format!("{name}: {stop:?}")),
+            Err(stop) => swept.left.push(format!("{name}: {stop}")),
         }
     }
     if has_routes {
-        sweep_routes(&subject, &client, &mut swept)
-            .await
-            .map_err(reason)?;
+        sweep_routes(&subject, &mut swept).await.map_err(reason)?;
     }
     Ok(swept)
 }
 
 /// The routes of all runs, as they are listed: nothing in a route names a run.
-async fn sweep_routes(subject: &Subject, client: &Client, swept: &mut Swept) -> Verdict {
+async fn sweep_routes(subject: &Subject, swept: &mut Swept) -> Verdict {
     let ranges = &subject.inputs().cluster.pod_cidrs;
     let is_ours = |to: IpNet| ranges.iter().any(|range| range.contains(&to));
-    for route in subject.list_routes(client).await? {
+    for route in subject.list_routes().await? {
         if !destination(&route).is_some_and(is_ours) {
             continue;
         }
         let name = format!("route to {}", route.destination_cidr);
-        match subject.delete_routes(client, &[route]).await {
+        match subject.delete_routes(&[route]).await {
             Ok(()) => swept.deleted.push(name),
-            Err(stop) => swept.left.push(format!("{name}: {stop:?}")),
+            Err(stop) => swept.left.push(format!("{name}: {stop}")),
         }
     }
     Ok(())

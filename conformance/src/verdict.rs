@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use outrigger_api::v1::ErrorReason;
+
 use crate::call_error::CallError;
 
 /// The result of a case: it passed, or why not.
@@ -17,6 +19,17 @@ pub enum Stop {
     Failed(Failure),
     /// Nothing was seen that the case could judge: the reason.
     Skipped(String),
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(Failure { expected, came }) => {
+                write!(f, "{came} (expected: {expected})")
+            }
+            Self::Skipped(reason) => f.write_str(reason),
+        }
+    }
 }
 
 /// The difference between the contract and the provider.
@@ -53,5 +66,33 @@ pub fn skipped(reason: impl Into<String>) -> Stop {
 impl From<CallError> for Stop {
     fn from(error: CallError) -> Self {
         failed(format!("{} is answered", error.rpc), &error)
+    }
+}
+
+/// The answer to a call that must not be an error.
+pub(crate) trait Required<T> {
+    /// The answer; fails for an error, with the sentence that the contract asks for.
+    fn required(self, expected: impl fmt::Display) -> Verdict<T>;
+}
+
+impl<T, E: fmt::Display> Required<T> for Result<T, E> {
+    fn required(self, expected: impl fmt::Display) -> Verdict<T> {
+        self.map_err(|error| failed(expected, error))
+    }
+}
+
+/// Fails unless a call is answered with an error that has one of these reasons; `describe` names another answer.
+pub(crate) fn refused<T>(
+    answered: Result<T, CallError>,
+    reasons: &[ErrorReason],
+    expected: impl fmt::Display,
+    describe: impl FnOnce(T) -> String,
+) -> Verdict {
+    match answered {
+        Ok(answer) => Err(failed(expected, describe(answer))),
+        Err(error) => {
+            let is_meant = reasons.iter().any(|reason| error.is(*reason));
+            expect(is_meant, expected, error)
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     case::{Case, must, should},
     needs,
     subject::{Subject, describe},
-    verdict::{ErrorRule, Verdict, expect, failed, skipped},
+    verdict::{ErrorRule, Required as _, Verdict, expect, failed, refused, skipped},
 };
 
 const FILE: &str = "common.proto";
@@ -24,54 +24,53 @@ pub(super) fn cases() -> Vec<Case> {
         must("ERR-01", "an error with our ErrorInfo has one of them, a known reason, and its code")
             .clause(FILE, "", "A deliberate error is a google.rpc.Status whose details hold exactly one google.rpc.ErrorInfo{domain: \"cloudprovider.v1\", reason} with a reason of ErrorReason under the code that stands there;")
             .of_errors(reason_and_code)
-            .check(|subject| Box::pin(each(subject, reason_and_code))),
+            .check(async |subject| each(subject, reason_and_code).await),
         must("ERR-02", "RATE_LIMITED has a RetryInfo above 0")
             .clause(FILE, "ERROR_REASON_RATE_LIMITED", "RetryInfo REQUIRED;")
             .of_errors(says_how_long)
-            .check(|subject| Box::pin(async { rate_limited(subject) })),
+            .check(async |subject| rate_limited(subject)),
         must("ERR-03", "no error has the code NOT_FOUND, ALREADY_EXISTS or OUT_OF_RANGE")
             .clause(FILE, "", "NOT_FOUND, ALREADY_EXISTS and OUT_OF_RANGE MUST NOT be used.")
             .of_errors(refused_codes)
-            .check(|subject| Box::pin(each(subject, refused_codes))),
+            .check(async |subject| each(subject, refused_codes).await),
         must("ERR-04", "no text has a secret of the inputs")
             .needs(needs::SECRETS)
             .clause(FILE, "", "Credentials of the cloud MUST NOT be in any text of an answer")
-            .check(|subject| Box::pin(secrets(subject))),
+            .check(secrets),
         must("ERR-12", "the log of the provider has no secret of the inputs")
             .needs(needs::SECRETS)
             .needs(needs::PROCESS)
             .clause(FILE, "", "Credentials of the cloud MUST NOT be in any text of an answer, and MUST NOT be in the provider's log.")
-            .check(|subject| Box::pin(secrets_in_log(subject))),
+            .check(secrets_in_log),
         must("ERR-05", "the message of an error has at most 1 KiB, its details 4 KiB")
             .clause(FILE, "", "The message MUST be <= 1 KiB, all details together <= 4 KiB:")
             .of_errors(sizes)
-            .check(|subject| Box::pin(each(subject, sizes))),
+            .check(async |subject| each(subject, sizes).await),
         must("ERR-06", "a call with a long provider ID is answered within the limits of errors")
             .of(Instances)
             .clause(FILE, "", "The message MUST be <= 1 KiB, all details together <= 4 KiB:")
-            .check(|subject| Box::pin(long_text(subject))),
+            .check(long_text),
         should("ERR-08", "a Service without a UID is INVALID_REQUEST")
             .of(LoadBalancers)
             .clause(FILE, "ERROR_REASON_INVALID_REQUEST", "The request breaks this contract (no targets, no commit, wrong node_count).")
-            .check(|subject| Box::pin(no_key(subject))),
+            .check(no_key),
         must("ERR-09", "a provider serves on after malformed requests")
             .clause(FILE, "", "An unknown value concerns the key of the call only.")
-            .check(|subject| Box::pin(survives(subject))),
+            .check(survives),
         must("ERR-10", "annotations and conditions among effects have the prefixes that were declared")
             .clause(FILE, "KubernetesEffects", "drops, counts and logs effects outside the prefixes of EffectsCapability.")
-            .check(|subject| Box::pin(async { effects(subject) })),
+            .check(async |subject| effects(subject)),
         must("ERR-11", "events among effects have a type, a CamelCase reason and a message within their limits")
             .clause(FILE, "KubernetesEvent.reason", "CamelCase, at most 128 bytes.")
-            .check(|subject| Box::pin(async { events(subject) })),
+            .check(async |subject| events(subject)),
     ]
 }
 
 /// Calls each method without a key, so that there is something to judge in a run of one case.
 async fn provoke(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     for method in subject.declared_methods() {
         // The errors are in the record; an answer is no fault here.
-        let _ = client.probe(method).await;
+        let _ = subject.client.probe(method).await;
     }
     Ok(())
 }
@@ -168,7 +167,6 @@ async fn secrets_in_log(subject: &Subject) -> Verdict {
 }
 
 async fn long_text(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let prefix = subject.instances().provider_id_prefixes.first().cloned();
     let prefix = prefix.unwrap_or_else(|| format!("{}://", subject.handshake().provider_name));
     let mut provider_id = prefix;
@@ -182,29 +180,27 @@ async fn long_text(subject: &Subject) -> Verdict {
         ..BatchGetInstancesRequest::default()
     };
     // An answer, an error of the item and an error of the call are all within the contract.
-    let _ = client.results(request).await;
+    let _ = subject.client.results(request).await;
     subject.seen().errors.iter().try_for_each(sizes)
 }
 
 async fn no_key(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let mut service = subject.service();
     service.uid.clear();
-    let expected = "INVALID_REQUEST";
-    match subject.get(&client, &service, None).await {
-        Ok(answer) => Err(failed(expected, describe(&answer))),
-        Err(error) => expect(error.is(ErrorReason::InvalidRequest), expected, error),
-    }
+    let answered = subject.get(&service, None).await;
+    let reasons = [ErrorReason::InvalidRequest];
+    refused(answered, &reasons, "INVALID_REQUEST", |answer| {
+        describe(&answer)
+    })
 }
 
 async fn survives(subject: &Subject) -> Verdict {
     provoke(subject).await?;
-    let client = subject.connect().await?;
     let garbage = vec![0xff; 40];
     let method = BatchGetInstancesRequest::METHOD;
-    let _ = client.send_bytes(method, garbage).await;
-    let answered = client.call(GetStatusRequest {}).await;
-    answered.map_err(|error| failed("GetStatus is answered after malformed requests", error))?;
+    let _ = subject.client.send_bytes(method, garbage).await;
+    let answered = subject.client.call(GetStatusRequest {}).await;
+    answered.required("GetStatus is answered after malformed requests")?;
     Ok(())
 }
 

@@ -18,54 +18,54 @@ use crate::{
     client::Client,
     needs,
     subject::Subject,
-    verdict::{Verdict, expect, failed, skipped},
+    verdict::{Required as _, Verdict, expect, failed, skipped},
 };
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
         must("IDN-01", "the handshake chooses the lower of both maximal minors")
             .clause("provider.proto", "HandshakeResponse.minor", "Chosen minor: the lower of both maxima, inside both ranges, >= 1.")
-            .check(|subject| Box::pin(chosen_minor(subject))),
+            .check(chosen_minor),
         must("IDN-02", "a range of minors that the provider does not speak is VERSION_UNSUPPORTED")
             .clause("common.proto", "ERROR_REASON_VERSION_UNSUPPORTED", "Handshake only: no common minor.")
-            .check(|subject| Box::pin(no_common_minor(subject))),
+            .check(no_common_minor),
         must("IDN-03", "the provider's name is 1 to 63 lower case letters, digits and dashes")
             .clause("provider.proto", "HandshakeResponse.provider_name", "[a-z0-9-]{1,63}.")
-            .check(|subject| Box::pin(async { name(subject.handshake()) })),
+            .check(async |subject| name(subject.handshake())),
         must("IDN-04", "the boot_id has 1 to 64 bytes")
             .clause("provider.proto", "HandshakeResponse.boot_id", "REQUIRED. New per provider process, at most 64 bytes, and the same in GetStatus:")
-            .check(|subject| Box::pin(async { boot_id(subject.handshake()) })),
+            .check(async |subject| boot_id(subject.handshake())),
         must("IDN-05", "GetStatus and the handshake name the same boot_id")
             .clause("provider.proto", "GetStatusResponse.boot_id", "REQUIRED: HandshakeResponse.boot_id.")
-            .check(|subject| Box::pin(same_boot_id(subject))),
+            .check(same_boot_id),
         must("IDN-06", "each connection sees the same boot_id")
             .clause("provider.proto", "HandshakeResponse.boot_id", "chosen when the process starts, for example a random UUID.")
-            .check(|subject| Box::pin(stable_boot_id(subject))),
+            .check(stable_boot_id),
         must("IDN-07", "GetStatus is answered before a handshake on the connection")
             .clause("provider.proto", "GetStatus", "May be called before Handshake.")
-            .check(|subject| Box::pin(status_before_handshake(subject))),
+            .check(status_before_handshake),
         must("IDN-08", "the handshake may be repeated on one connection")
             .clause("provider.proto", "ClusterInfo.uid", "Empty: not known yet; another handshake names it.")
-            .check(|subject| Box::pin(repeated_handshake(subject))),
+            .check(repeated_handshake),
         must("IDN-09", "GetStatus is answered within 100 ms, as the median of 31 calls")
             .clause("provider.proto", "GetStatus", "answered within 100 ms even while the cloud hangs.")
-            .check(|subject| Box::pin(quick_status(subject))),
+            .check(quick_status),
         must("IDN-10", "handshake and GetStatus are answered while the cloud fails")
             .clause("provider.proto", "Handshake", "Makes no cloud call that can block: a provider whose cloud is away answers all the same.")
             .needs(needs::CLOUD_SWITCH)
-            .check(|subject| Box::pin(status_without_cloud(subject))),
+            .check(status_without_cloud),
         must("IDN-11", "readiness is one that the contract knows, and not BROKEN")
             .clause("provider.proto", "READINESS_BROKEN", "Anything that a restart cannot fix is DEGRADED.")
-            .check(|subject| Box::pin(readiness(subject))),
+            .check(readiness),
         should("IDN-12", "grpc.health.v1 is served")
             .clause("provider.proto", "ProviderService", "A provider SHOULD serve grpc.health.v1.Health beside it, for probes: the controller never asks it.")
-            .check(|subject| Box::pin(health_is_served(subject))),
+            .check(health_is_served),
         must("IDN-13", "grpc.health.v1, where it is served, agrees with GetStatus")
             .clause("provider.proto", "GetStatusResponse.readiness", "Where grpc.health.v1 is served, it says SERVING for READY and DEGRADED.")
-            .check(|subject| Box::pin(health_agrees(subject))),
+            .check(health_agrees),
         should("IDN-14", "a handshake with a range of minors that is none is refused")
             .clause("provider.proto", "HandshakeRequest.min_minor", "Lowest minor revision of cloudprovider.v1 the caller speaks, >= 1.")
-            .check(|subject| Box::pin(no_range(subject))),
+            .check(no_range),
     ];
     cases.extend(declarations::cases());
     cases.extend(methods::cases());
@@ -185,9 +185,9 @@ async fn repeated_handshake(subject: &Subject) -> Verdict {
         cluster.uid.clear();
     }
     let first = client.call(request).await;
-    first.map_err(|error| failed("a handshake without the cluster's UID is answered", error))?;
+    first.required("a handshake without the cluster's UID is answered")?;
     let second = client.call(subject.handshake_request()).await;
-    second.map_err(|error| failed("a second handshake on the connection is answered", error))?;
+    second.required("a second handshake on the connection is answered")?;
     Ok(())
 }
 
@@ -206,8 +206,7 @@ async fn median(client: &Client) -> Result<Duration, CallError> {
 }
 
 async fn quick_status(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let median = median(&client).await?;
+    let median = median(&subject.client).await?;
     expect(median <= PROMISED, "100 ms at most", format!("{median:?}"))
 }
 
@@ -215,10 +214,9 @@ async fn status_without_cloud(subject: &Subject) -> Verdict {
     let asked = async {
         let client = subject.dial().await?;
         let shaken = client.call(subject.handshake_request()).await;
-        shaken.map_err(|error| failed("Handshake is answered while the cloud fails", error))?;
+        shaken.required("Handshake is answered while the cloud fails")?;
         let median = median(&client).await;
-        let median =
-            median.map_err(|error| failed("GetStatus is answered while the cloud fails", error))?;
+        let median = median.required("GetStatus is answered while the cloud fails")?;
         expect(
             median <= PROMISED,
             "GetStatus within 100 ms",
@@ -229,8 +227,7 @@ async fn status_without_cloud(subject: &Subject) -> Verdict {
 }
 
 async fn readiness(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let status = client.call(GetStatusRequest {}).await?;
+    let status = subject.client.call(GetStatusRequest {}).await?;
     let known = Readiness::try_from(status.readiness).unwrap_or_default();
     expect(
         ![Readiness::Unspecified, Readiness::Broken].contains(&known),
@@ -240,13 +237,13 @@ async fn readiness(subject: &Subject) -> Verdict {
 }
 
 async fn health(subject: &Subject) -> Verdict<Result<ServingStatus, CallError>> {
-    let answered = subject.connect().await?.check().await;
+    let answered = subject.client.check().await;
     Ok(answered.map(|answer| answer.status()))
 }
 
 async fn health_is_served(subject: &Subject) -> Verdict {
     let answered = health(subject).await?;
-    answered.map_err(|error| failed("grpc.health.v1.Health/Check is answered", error))?;
+    answered.required("grpc.health.v1.Health/Check is answered")?;
     Ok(())
 }
 
@@ -258,8 +255,7 @@ async fn health_agrees(subject: &Subject) -> Verdict {
         }
         Err(error) => return Err(error.into()),
     };
-    let client = subject.connect().await?;
-    let status = client.call(GetStatusRequest {}).await?.readiness();
+    let status = subject.client.call(GetStatusRequest {}).await?.readiness();
     let serves = [Readiness::Ready, Readiness::Degraded].contains(&status);
     expect(
         serves == (health == ServingStatus::Serving),

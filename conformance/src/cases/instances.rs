@@ -15,7 +15,7 @@ use outrigger_api::v1::{
 use crate::{
     call_error::CallError,
     case::Case,
-    client::{Answered, Client},
+    client::Answered,
     inputs::Machine,
     subject::Subject,
     verdict::{Verdict, failed},
@@ -58,29 +58,29 @@ type Answer = Answered<BatchGetInstancesRequest>;
 
 impl Subject {
     /// The outcomes of a lookup in the order of its nodes; fails if the call does.
-    async fn look_up(&self, client: &Client, query: Query) -> Verdict<Vec<Answer>> {
-        Ok(self.ask(client, query).await??)
+    async fn look_up(&self, query: Query) -> Verdict<Vec<Answer>> {
+        Ok(self.ask(query).await??)
     }
 
     /// The same, or the error of the call.
-    async fn ask(&self, client: &Client, query: Query) -> Verdict<Result<Vec<Answer>, CallError>> {
+    async fn ask(&self, query: Query) -> Verdict<Result<Vec<Answer>, CallError>> {
         let request = BatchGetInstancesRequest {
             items: query.nodes,
             max_staleness: query.max_staleness.try_into().ok(),
             view: query.view,
             ..BatchGetInstancesRequest::default()
         };
-        client.batch(request).await
+        self.client.batch(request).await
     }
 
     /// The instance of a machine that exists.
-    async fn found(&self, client: &Client, node: Node, view: impl Into<i32>) -> Verdict<Instance> {
+    async fn found(&self, node: Node, view: impl Into<i32>) -> Verdict<Instance> {
         let expected = format!("{:?} ({:?}) is found", node.name, node.provider_id);
         let query = Query {
             view: view.into(),
             ..Query::now(vec![node])
         };
-        match self.look_up(client, query).await?.remove(0) {
+        match self.look_up(query).await?.remove(0) {
             Ok(Outcome::Found(instance)) => Ok(instance),
             other => Err(failed(expected, outcome(&other))),
         }

@@ -9,7 +9,7 @@ use crate::{
 
 /// The case that the list of a request ends as it should.
 pub(super) async fn complete<R: MethodRequest<Response: ListPage>>(subject: &Subject) -> Verdict {
-    let listed = subject.connect().await?.list(R::default()).await?;
+    let listed = subject.client.list(R::default()).await?;
     expect(
         listed.is_complete(),
         "complete on the last message and on no other",
@@ -22,7 +22,7 @@ pub(super) async fn message_size<R>(subject: &Subject) -> Verdict
 where
     R: MethodRequest<Response: ListPage>,
 {
-    let listed = subject.connect().await?.list(R::default()).await?;
+    let listed = subject.client.list(R::default()).await?;
     expect(
         listed.largest_message <= DEFAULT_MAX_MESSAGE_BYTES,
         format!("messages of {DEFAULT_MAX_MESSAGE_BYTES} bytes at most"),

@@ -19,7 +19,7 @@ use crate::{
     client::Client,
     needs,
     subject::{Subject, describe},
-    verdict::{Verdict, expect, failed, skipped},
+    verdict::{Required as _, Verdict, expect, failed, refused, skipped},
 };
 
 const FILE: &str = "node_sets.proto";
@@ -29,40 +29,40 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
         case(must("NDS-01", "a snapshot in one chunk and one in many are held alike"))
             .clause(FILE, "SyncNodeSet", "begin, any number of chunks, commit, half-close.")
-            .check(|subject| Box::pin(chunks(subject))),
+            .check(chunks),
         must("NDS-02", "a delta on a revision that is held is applied; on another it is NODE_SET_BASE_MISMATCH")
             .of(NodeSetsDeltas)
             .clause("common.proto", "ERROR_REASON_NODE_SET_BASE_MISMATCH", "The base of a delta is not held.")
-            .check(|subject| Box::pin(delta(subject))),
+            .check(delta),
         case(must("NDS-05", "a call that names an unknown revision is NODE_SET_UNKNOWN, and works after a sync"))
             .mutates()
             .clause(FILE, "NodeSetsService", "A call that names what is not held is answered NODE_SET_UNKNOWN, never with an empty set.")
-            .check(|subject| Box::pin(unknown_revision(subject))),
+            .check(unknown_revision),
         case(must("NDS-06", "the revision before the latest is held"))
             .clause(FILE, "NodeSetsService", "A provider holds NodeSetsCapability.max_sets sets, and of each at least the two revisions synced last:")
-            .check(|subject| Box::pin(previous(subject))),
+            .check(previous),
         case(must("NDS-08", "after a restart a revision is held or not known, and a snapshot works"))
             .needs(needs::PROCESS)
             .clause(FILE, "NodeSetsService", "It MAY forget the set that was synced longest ago beyond that, and all of them when the process ends.")
-            .check(|subject| Box::pin(restart(subject))),
+            .check(restart),
         case(should("NDS-09", "a snapshot of 5,000 nodes takes less than 2 s, a delta less than 100 ms"))
             .clause(FILE, "NodeSetsService", "Keeps one copy of the backend nodes in the provider, so that a load balancer call names a revision instead of carrying every node.")
-            .check(|subject| Box::pin(large(subject))),
+            .check(large),
         case(must("NDS-10", "a revision that is held already can be synced again"))
             .clause(FILE, "SyncNodeSet", "Syncing a revision that is held already is a success, makes it the latest and applies the upserts:")
-            .check(|subject| Box::pin(again(subject))),
+            .check(again),
         case(must("NDS-11", "a snapshot without nodes is a set"))
             .clause(FILE, "NodeSetBegin.base_revision", "Empty: a snapshot.")
-            .check(|subject| Box::pin(empty(subject))),
+            .check(empty),
         case(must("NDS-12", "as many sets are held at once as are declared"))
             .clause("provider.proto", "NodeSetsCapability.max_sets", "Sets that are held at one time; 0 means 1.")
-            .check(|subject| Box::pin(several(subject))),
+            .check(several),
         case(must("NDS-13", "the answer names the revision of the upload"))
             .clause(FILE, "SyncNodeSetResponse.revision", "NodeSetBegin.revision.")
-            .check(|subject| Box::pin(echo(subject))),
+            .check(echo),
         case(must("NDS-14", "sets of different names do not share revisions"))
             .clause(FILE, "NodeSetBegin.set_id", "Name of the set, at most 64 bytes.")
-            .check(|subject| Box::pin(separate(subject))),
+            .check(separate),
     ];
     cases.extend(broken::cases());
     cases
@@ -92,31 +92,22 @@ impl Subject {
     /// A snapshot under a revision of the caller's choice.
     async fn sync_as(
         &self,
-        client: &Client,
         set: &str,
         revision: &str,
         nodes: &[Node],
     ) -> Result<String, CallError> {
         let upload = self.upload(set, "", revision, nodes.len(), &[nodes], &[]);
-        sync(client, upload).await
+        sync(&self.client, upload).await
     }
 
     /// Whether a revision is held with so many nodes.
-    async fn is_held(
-        &self,
-        client: &Client,
-        set: &str,
-        revision: &str,
-        count: usize,
-    ) -> Verdict<bool> {
+    async fn is_held(&self, set: &str, revision: &str, count: usize) -> Verdict<bool> {
         let (answered, unknown) = if self.declares(NodeSetsDeltas) {
             let upload = self.upload(set, revision, revision, count, &[], &[]);
-            let answered = sync(client, upload).await.map(drop);
+            let answered = sync(&self.client, upload).await.map(drop);
             (answered, ErrorReason::NodeSetBaseMismatch)
         } else if self.declares(LoadBalancers) {
-            let answered = self
-                .get(client, &self.service(), Some(named(set, revision)))
-                .await;
+            let answered = self.get(&self.service(), Some(named(set, revision))).await;
             (answered.map(drop), ErrorReason::NodeSetUnknown)
         } else {
             let reason = "neither NodeSetsCapability.deltas nor load balancers are declared: nothing shows what is held";
@@ -147,45 +138,37 @@ fn named(set: &str, revision: &str) -> NodeTargets {
 }
 
 /// Fails unless the revision is held with so many nodes.
-async fn held(
-    subject: &Subject,
-    client: &Client,
-    set: &str,
-    revision: &str,
-    count: usize,
-) -> Verdict {
-    let held = subject.is_held(client, set, revision, count).await?;
+async fn held(subject: &Subject, set: &str, revision: &str, count: usize) -> Verdict {
+    let held = subject.is_held(set, revision, count).await?;
     let expected = format!("the revision {revision:?} of {set:?} is held with {count} nodes");
     expect(held, expected, "it is not known")
 }
 
 /// Fails unless the revision is not held.
-async fn not_held(subject: &Subject, client: &Client, set: &str, revision: &str) -> Verdict {
-    let held = subject.is_held(client, set, revision, 0).await?;
+async fn not_held(subject: &Subject, set: &str, revision: &str) -> Verdict {
+    let held = subject.is_held(set, revision, 0).await?;
     let expected = format!("the revision {revision:?}, which was not applied, is not known");
     expect(!held, expected, "it is held")
 }
 
 async fn chunks(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (nodes, set) = (nodes(50), subject.name());
-    subject.sync_as(&client, &set, "one", &nodes).await?;
-    held(subject, &client, &set, "one", 50).await?;
+    subject.sync_as(&set, "one", &nodes).await?;
+    held(subject, &set, "one", 50).await?;
     let chunks: Vec<_> = nodes.chunks(1).collect();
     let upload = subject.upload(&set, "", "fifty", 50, &chunks, &[]);
-    sync(&client, upload).await?;
-    held(subject, &client, &set, "fifty", 50).await
+    sync(&subject.client, upload).await?;
+    held(subject, &set, "fifty", 50).await
 }
 
 async fn delta(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (nodes, set) = (nodes(5), subject.name());
-    subject.sync_as(&client, &set, "a", &nodes[..4]).await?;
+    subject.sync_as(&set, "a", &nodes[..4]).await?;
     let removed = &*nodes[0].name;
     let upload = subject.upload(&set, "a", "b", 4, &[&nodes[4..]], &[removed]);
-    sync(&client, upload).await?;
-    held(subject, &client, &set, "b", 4).await?;
-    not_held(subject, &client, &set, "never-synced").await
+    sync(&subject.client, upload).await?;
+    held(subject, &set, "b", 4).await?;
+    not_held(subject, &set, "never-synced").await
 }
 
 async fn unknown_revision(subject: &Subject) -> Verdict {
@@ -194,50 +177,43 @@ async fn unknown_revision(subject: &Subject) -> Verdict {
             "no call names targets: Capabilities.load_balancers is not declared",
         ));
     }
-    let client = subject.connect().await?;
     let service = subject.service();
     let unknown = Some(named(&subject.name(), "never-synced"));
     let expected = "an Ensure that names a revision that is not held is NODE_SET_UNKNOWN";
-    match subject.ensure_once(&client, &service, unknown).await {
-        Ok(answer) => return Err(failed(expected, describe(&answer))),
-        Err(error) => expect(error.is(ErrorReason::NodeSetUnknown), expected, error)?,
-    }
-    subject
-        .get_is(&client, &service, Disposition::Absent)
-        .await?;
-    subject.ensure_all(&client, &service).await?;
+    let answered = subject.ensure_once(&service, unknown).await;
+    let reasons = [ErrorReason::NodeSetUnknown];
+    refused(answered, &reasons, expected, |answer| describe(&answer))?;
+    subject.get_is(&service, Disposition::Absent).await?;
+    subject.ensure_all(&service).await?;
     Ok(())
 }
 
 async fn previous(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&client, &set, "a", &nodes[..2]).await?;
-    subject.sync_as(&client, &set, "b", &nodes).await?;
+    subject.sync_as(&set, "a", &nodes[..2]).await?;
+    subject.sync_as(&set, "b", &nodes).await?;
     // This makes it the latest again, as the controller's upserts do.
-    held(subject, &client, &set, "a", 2).await?;
-    held(subject, &client, &set, "b", 3).await
+    held(subject, &set, "a", 2).await?;
+    held(subject, &set, "b", 3).await
 }
 
 async fn restart(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&client, &set, "a", &nodes).await?;
+    subject.sync_as(&set, "a", &nodes).await?;
     subject.restart().await?;
-    let client = subject.connect().await?;
+    let subject = &subject.connect().await?;
     // Held or not: any other answer is a failure.
-    subject.is_held(&client, &set, "a", 3).await?;
-    subject.sync_as(&client, &set, "a", &nodes).await?;
-    held(subject, &client, &set, "a", 3).await
+    subject.is_held(&set, "a", 3).await?;
+    subject.sync_as(&set, "a", &nodes).await?;
+    held(subject, &set, "a", 3).await
 }
 
 async fn large(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (nodes, set) = (nodes(5_000), subject.name());
     let chunks: Vec<_> = nodes.chunks(500).collect();
     let upload = subject.upload(&set, "", "a", nodes.len(), &chunks, &[]);
     let began = Instant::now();
-    sync(&client, upload).await?;
+    sync(&subject.client, upload).await?;
     let snapshot = began.elapsed();
     let limit = Duration::from_secs(2);
     let came = format!("{snapshot:?}");
@@ -247,7 +223,7 @@ async fn large(subject: &Subject) -> Verdict {
     }
     let upload = subject.upload(&set, "a", "b", nodes.len(), &[&nodes[..1]], &[]);
     let began = Instant::now();
-    sync(&client, upload).await?;
+    sync(&subject.client, upload).await?;
     let delta = began.elapsed();
     let limit = Duration::from_millis(100);
     let came = format!("{delta:?}");
@@ -255,31 +231,24 @@ async fn large(subject: &Subject) -> Verdict {
 }
 
 async fn again(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (mut nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&client, &set, "a", &nodes).await?;
+    subject.sync_as(&set, "a", &nodes).await?;
     let label = ("conformance.example/label".to_owned(), "x".to_owned());
     nodes[0].labels.extend([label]);
-    subject.sync_as(&client, &set, "a", &nodes).await?;
+    subject.sync_as(&set, "a", &nodes).await?;
     if !subject.declares(NodeSetsDeltas) {
-        return held(subject, &client, &set, "a", 3).await;
+        return held(subject, &set, "a", 3).await;
     }
     let upload = subject.upload(&set, "a", "a", 3, &[&nodes[..1]], &[]);
-    let upserted = sync(&client, upload).await;
-    upserted.map_err(|error| {
-        failed(
-            "an upload whose base_revision and revision are equal is OK",
-            error,
-        )
-    })?;
-    held(subject, &client, &set, "a", 3).await
+    let upserted = sync(&subject.client, upload).await;
+    upserted.required("an upload whose base_revision and revision are equal is OK")?;
+    held(subject, &set, "a", 3).await
 }
 
 async fn empty(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let set = subject.name();
-    subject.sync_as(&client, &set, "none", &[]).await?;
-    held(subject, &client, &set, "none", 0).await
+    subject.sync_as(&set, "none", &[]).await?;
+    held(subject, &set, "none", 0).await
 }
 
 /// Most sets that a case syncs.
@@ -290,25 +259,21 @@ async fn several(subject: &Subject) -> Verdict {
     if declared.max_sets < 2 {
         return Err(skipped("the provider declares to hold one set"));
     }
-    let client = subject.connect().await?;
     let nodes = nodes(2);
     let sets = 0..declared.max_sets.min(MOST_SETS);
     let sets: Vec<_> = sets.map(|_| subject.name()).collect();
     for set in &sets {
-        subject.sync_as(&client, set, "a", &nodes).await?;
+        subject.sync_as(set, "a", &nodes).await?;
     }
     for set in &sets {
-        held(subject, &client, set, "a", 2).await?;
+        held(subject, set, "a", 2).await?;
     }
     Ok(())
 }
 
 async fn echo(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let set = subject.name();
-    let revision = subject
-        .sync_as(&client, &set, "a-revision", &nodes(1))
-        .await?;
+    let revision = subject.sync_as(&set, "a-revision", &nodes(1)).await?;
     expect(
         revision == "a-revision",
         "the revision \"a-revision\"",
@@ -317,10 +282,7 @@ async fn echo(subject: &Subject) -> Verdict {
 }
 
 async fn separate(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (one, other) = (subject.name(), subject.name());
-    subject
-        .sync_as(&client, &one, "only-in-one", &nodes(2))
-        .await?;
-    not_held(subject, &client, &other, "only-in-one").await
+    subject.sync_as(&one, "only-in-one", &nodes(2)).await?;
+    not_held(subject, &other, "only-in-one").await
 }

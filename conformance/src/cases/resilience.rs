@@ -13,7 +13,6 @@ use crate::{
     call_error::CallError,
     capability::Capability,
     case::{Case, must},
-    client::Client,
     connection::Manner,
     subject::{NAMESPACE, Subject},
     verdict::{Verdict, expect},
@@ -26,23 +25,23 @@ pub(super) fn cases() -> Vec<Case> {
         must("RES-02", "a deadline of 1 ms leaves the provider healthy")
             .of(Capability::Instances)
             .clause(FILE, "", "it lets a running one end, and leaves a state from which the next call converges")
-            .check(|subject| Box::pin(short_deadline(subject))),
+            .check(short_deadline),
         must("RES-11", "a connection that is cut in a call leaves the provider healthy")
             .of(Capability::Instances)
             .clause(FILE, "", "leaves a state from which the next call converges")
-            .check(|subject| Box::pin(cut(subject))),
+            .check(cut),
         must("RES-12", "a lookup whose reply was lost is answered when it is sent again")
             .of(Capability::Instances)
             .clause(FILE, "", "a provider MUST survive a duplicate all the same: a lost reply, a restarted controller,")
-            .check(|subject| Box::pin(lost_reply(subject))),
+            .check(lost_reply),
         must("RES-13", "replies that arrive late are replies")
             .of(Capability::Instances)
             .clause("provider.proto", "GetStatus", "Cheap status and the heartbeat of the connection")
-            .check(|subject| Box::pin(late_replies(subject))),
+            .check(late_replies),
         must("RES-20", "a list whose reader goes away leaves the provider healthy")
             .of(Capability::InstancesList)
             .clause(FILE, "", "leaves a state from which the next call converges")
-            .check(|subject| Box::pin(abandoned_list(subject))),
+            .check(abandoned_list),
     ];
     cases.extend(hanging::cases());
     cases.extend(process::cases());
@@ -61,52 +60,49 @@ pub(super) fn of_the_run() -> Vec<Case> {
                 "DeleteLoadBalancer",
                 "Removes the load balancer and every part of it.",
             )
-            .check(|subject| Box::pin(nothing_left(subject))),
+            .check(nothing_left),
     ]
 }
 
-async fn look_up(subject: &Subject, client: &Client) -> Result<(), CallError> {
+async fn look_up(subject: &Subject) -> Result<(), CallError> {
     let request = BatchGetInstancesRequest {
         items: vec![subject.unknown_node()],
         ..BatchGetInstancesRequest::default()
     };
-    client.results(request).await.map(drop)
+    subject.client.results(request).await.map(drop)
 }
 
 async fn is_healthy(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    client.call(GetStatusRequest {}).await?;
-    look_up(subject, &client).await?;
+    let subject = &subject.connect().await?;
+    subject.client.call(GetStatusRequest {}).await?;
+    look_up(subject).await?;
     Ok(())
 }
 
 async fn short_deadline(subject: &Subject) -> Verdict {
-    let client = subject
-        .connect()
-        .await?
-        .with_deadline(Duration::from_millis(1));
+    let hurried = subject.with_deadline(Duration::from_millis(1));
     for _ in 0..10 {
         // In time or not: both are answers.
-        let _ = look_up(subject, &client).await;
+        let _ = look_up(&hurried).await;
     }
     is_healthy(subject).await
 }
 
 async fn cut(subject: &Subject) -> Verdict {
     for wait in [0, 1, 5, 20] {
-        let client = subject.connect().await?;
+        let subject = &subject.connect().await?;
         let cut = async {
             sleep(Duration::from_millis(wait)).await;
-            client.cut();
+            subject.client.cut();
         };
         // The lookup is first: its request is on the way. It may have ended before.
-        let _ = tokio::join!(look_up(subject, &client), cut);
+        let _ = tokio::join!(look_up(subject), cut);
     }
     is_healthy(subject).await
 }
 
 async fn lost_reply(subject: &Subject) -> Verdict {
-    let look_up = async |client: &Client| Ok(look_up(subject, client).await?);
+    let look_up = async |caller: &Subject| Ok(look_up(caller).await?);
     subject.lose_reply(look_up).await?;
     is_healthy(subject).await
 }
@@ -116,9 +112,9 @@ async fn late_replies(subject: &Subject) -> Verdict {
         late: Duration::from_millis(300),
         ..Manner::default()
     };
-    let client = subject.connect_with(manner).await?;
-    look_up(subject, &client).await?;
-    client.call(GetStatusRequest {}).await?;
+    let subject = &subject.connect_with(manner).await?;
+    look_up(subject).await?;
+    subject.client.call(GetStatusRequest {}).await?;
     Ok(())
 }
 
@@ -128,8 +124,7 @@ async fn nothing_left(subject: &Subject) -> Verdict {
     if !subject.load_balancers().list {
         return Ok(());
     }
-    let client = subject.connect().await?;
-    let listed = subject.listed_services(&client, None).await?;
+    let listed = subject.listed_services(None).await?;
     let ours = listed.iter();
     let ours = ours.filter(|tag| tag.namespace == NAMESPACE && subject.is_of_this_run(&tag.name));
     let ours: Vec<_> = ours.map(|tag| &tag.name).collect();
@@ -141,9 +136,8 @@ async fn nothing_left(subject: &Subject) -> Verdict {
 }
 
 async fn abandoned_list(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     for wait in [0, 1, 5] {
-        let listed = client.list(ListInstancesRequest::default());
+        let listed = subject.client.list(ListInstancesRequest::default());
         // It may have ended before.
         let _ = tokio::time::timeout(Duration::from_millis(wait), listed).await;
     }

@@ -8,7 +8,6 @@ use outrigger_api::v1::{ErrorReason, Node, Route};
 use crate::{
     capability::Capability::Routes,
     case::{Builder, Case, must, should},
-    client::Client,
     needs,
     subject::{Change, Changed, Subject, leads_to, routes_to},
     verdict::{Verdict, expect, failed, skipped},
@@ -20,33 +19,33 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
         changing(must("RTE-01", "a route is made, listed with its target, and removed; again changes nothing"))
             .clause(FILE, "BatchCreateRoutes", "Makes routes; a route that exists as requested is a success.")
-            .check(|subject| Box::pin(made_and_removed(subject))),
+            .check(made_and_removed),
         changing(must("RTE-02", "of a batch, the route that fails does not fail the others"))
             .needs(needs::TWO_EXISTING_INSTANCES)
             .clause(FILE, "BatchCreateRoutes", "One result each, one bad route does not fail the others.")
-            .check(|subject| Box::pin(one_bad(subject))),
+            .check(one_bad),
         changing(should("RTE-04", "one Node has a route of each IP family"))
             .needs(needs::BOTH_POD_CIDR_FAMILIES)
             .clause(FILE, "", "one for each entry of spec.podCIDRs of each Node that is the provider's.")
-            .check(|subject| Box::pin(both_families(subject))),
+            .check(both_families),
         changing(must("RTE-05", "a create for a CIDR of another target is CONFLICTING_RESOURCE, and works after a delete"))
             .needs(needs::TWO_EXISTING_INSTANCES)
             .clause(FILE, "BatchCreateRoutes", "A route that exists with another target is CONFLICTING_RESOURCE and stays.")
-            .check(|subject| Box::pin(other_target(subject))),
+            .check(other_target),
         changing(should("RTE-06", "a create beyond the room of the table is QUOTA_EXCEEDED, and the others are made"))
             .needs(needs::ROUTE_LIMIT)
             .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "An account or object limit. Concerns this key only.")
-            .check(|subject| Box::pin(full_table(subject))),
+            .check(full_table),
         changing(must("RTE-10", "a route is deleted as it was listed, as its create answered it, and as it was sent"))
             .clause(FILE, "BatchDeleteRoutesRequest.items", "Each exactly as listed, or as RouteResult.found, otherwise its create, named it.")
-            .check(|subject| Box::pin(deleted_by(subject))),
+            .check(deleted_by),
         changing(must("RTE-15", "a delete that names another Node leaves the route"))
             .needs(needs::TWO_EXISTING_INSTANCES)
             .clause(FILE, "Route.name", "the provider finds the route by its destination and target.")
-            .check(|subject| Box::pin(other_node(subject))),
+            .check(other_node),
         changing(must("RTE-18", "a create is answered found, a delete absent"))
             .clause(FILE, "RouteResult.outcome", "Without an outcome, or with one that the RPC does not name as its success, it is unknown.")
-            .check(|subject| Box::pin(successes(subject))),
+            .check(successes),
     ];
     cases.extend(lists::cases());
     cases.extend(broken::cases());
@@ -59,13 +58,8 @@ fn changing(builder: Builder) -> Builder {
 }
 
 /// Fails unless the list has each of these once, and it leads to the Node.
-async fn listed(
-    subject: &Subject,
-    client: &Client,
-    routes: &[Route],
-    node: &Node,
-) -> Verdict<Vec<Route>> {
-    let listed = subject.list_routes(client).await?;
+async fn listed(subject: &Subject, routes: &[Route], node: &Node) -> Verdict<Vec<Route>> {
+    let listed = subject.list_routes().await?;
     let mut found = Vec::with_capacity(routes.len());
     for route in routes {
         let cidr = &route.destination_cidr;
@@ -83,28 +77,22 @@ async fn listed(
 }
 
 /// Creates the routes until they are there, and holds the list against them.
-async fn make(
-    subject: &Subject,
-    client: &Client,
-    routes: &[Route],
-    node: &Node,
-) -> Verdict<Vec<Route>> {
-    subject.create_routes(client, routes).await?;
-    listed(subject, client, routes, node).await
+async fn make(subject: &Subject, routes: &[Route], node: &Node) -> Verdict<Vec<Route>> {
+    subject.create_routes(routes).await?;
+    listed(subject, routes, node).await
 }
 
-/// A connection, a machine, and so many routes to it, which the list has.
-async fn routed(subject: &Subject, count: usize) -> Verdict<(Client, Node, Vec<Route>)> {
-    let client = subject.connect().await?;
-    let node = subject.route_targets(&client).await?.remove(0);
-    let routes = subject.new_routes(&client, &node, count).await?;
-    make(subject, &client, &routes, &node).await?;
-    Ok((client, node, routes))
+/// A machine, and so many routes to it, which the list has.
+async fn routed(subject: &Subject, count: usize) -> Verdict<(Node, Vec<Route>)> {
+    let node = subject.route_targets().await?.remove(0);
+    let routes = subject.new_routes(&node, count).await?;
+    make(subject, &routes, &node).await?;
+    Ok((node, routes))
 }
 
 /// Fails if the list has one of these.
-async fn not_listed(subject: &Subject, client: &Client, routes: &[Route]) -> Verdict {
-    let listed = subject.list_routes(client).await?;
+async fn not_listed(subject: &Subject, routes: &[Route]) -> Verdict {
+    let listed = subject.list_routes().await?;
     for route in routes {
         let seen = routes_to(&listed, route);
         expect(
@@ -128,35 +116,33 @@ fn refused(changed: &Changed, reason: ErrorReason) -> Verdict {
 }
 
 async fn made_and_removed(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
-    let routes = subject.new_routes(&client, node, 2).await?;
+    let node = &subject.route_targets().await?[0];
+    let routes = subject.new_routes(node, 2).await?;
     for _ in 0..2 {
-        make(subject, &client, &routes, node).await?;
+        make(subject, &routes, node).await?;
     }
     let (removed, kept) = routes.split_at(1);
     for _ in 0..2 {
-        subject.delete_routes(&client, removed).await?;
-        not_listed(subject, &client, removed).await?;
-        listed(subject, &client, kept, node).await?;
+        subject.delete_routes(removed).await?;
+        not_listed(subject, removed).await?;
+        listed(subject, kept, node).await?;
     }
     Ok(())
 }
 
 async fn one_bad(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let nodes = subject.route_targets(&client).await?;
+    let nodes = subject.route_targets().await?;
     let size = subject.route_batch().min(3);
-    let mut routes = subject.new_routes(&client, &nodes[0], size).await?;
+    let mut routes = subject.new_routes(&nodes[0], size).await?;
     let Some(bad) = routes.get_mut(1) else {
         return Err(skipped("RoutesCapability.max_batch_size is 1"));
     };
     let cidr = read(bad)?;
     subject
-        .create_routes(&client, &[subject.route(cidr, &nodes[1])])
+        .create_routes(&[subject.route(cidr, &nodes[1])])
         .await?;
     let changed = subject
-        .change_routes_once(&client, Change::Create, None, &routes)
+        .change_routes_once(Change::Create, None, &routes)
         .await?;
     refused(&changed[1], ErrorReason::ConflictingResource)?;
     routes.remove(1);
@@ -170,7 +156,7 @@ async fn one_bad(subject: &Subject) -> Verdict {
             )?;
         }
     }
-    make(subject, &client, &routes, &nodes[0]).await?;
+    make(subject, &routes, &nodes[0]).await?;
     Ok(())
 }
 
@@ -181,51 +167,48 @@ fn read(route: &Route) -> Verdict<ipnet::IpNet> {
 }
 
 async fn both_families(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
+    let node = &subject.route_targets().await?[0];
     let ranges = &subject.inputs().cluster.pod_cidrs;
     let mut routes = Vec::new();
     for is_ipv4 in [true, false] {
         let of_family = |net: &&ipnet::IpNet| matches!(net, ipnet::IpNet::V4(_)) == is_ipv4;
         if let Some(range) = ranges.iter().find(of_family) {
-            let free = subject.free_cidrs(&client, *range, 1).await?;
+            let free = subject.free_cidrs(*range, 1).await?;
             routes.extend(free.into_iter().map(|cidr| subject.route(cidr, node)));
         }
     }
-    make(subject, &client, &routes, node).await?;
-    subject.delete_routes(&client, &routes[..1]).await?;
-    listed(subject, &client, &routes[1..], node).await?;
+    make(subject, &routes, node).await?;
+    subject.delete_routes(&routes[..1]).await?;
+    listed(subject, &routes[1..], node).await?;
     Ok(())
 }
 
 async fn other_target(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let nodes = subject.route_targets(&client).await?;
-    let first = subject.new_routes(&client, &nodes[0], 1).await?;
-    subject.create_routes(&client, &first).await?;
+    let nodes = subject.route_targets().await?;
+    let first = subject.new_routes(&nodes[0], 1).await?;
+    subject.create_routes(&first).await?;
     let second = [subject.route(read(&first[0])?, &nodes[1])];
     let changed = subject
-        .change_routes_once(&client, Change::Create, None, &second)
+        .change_routes_once(Change::Create, None, &second)
         .await?;
     refused(&changed[0], ErrorReason::ConflictingResource)?;
-    listed(subject, &client, &first, &nodes[0]).await?;
-    subject.delete_routes(&client, &first).await?;
-    make(subject, &client, &second, &nodes[1]).await?;
+    listed(subject, &first, &nodes[0]).await?;
+    subject.delete_routes(&first).await?;
+    make(subject, &second, &nodes[1]).await?;
     Ok(())
 }
 
 async fn full_table(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
+    let node = &subject.route_targets().await?[0];
     let room = subject.inputs().routes.limit.unwrap_or_default();
-    let before = subject.list_routes(&client).await?.len();
+    let before = subject.list_routes().await?.len();
     // One more than there is room for, or several where the list does not show the whole table.
     let count = (room + 1).saturating_sub(before);
-    let routes = subject.new_routes(&client, node, count).await?;
+    let routes = subject.new_routes(node, count).await?;
     let (mut made, mut refusals) = (Vec::new(), Vec::new());
     for batch in routes.chunks(subject.route_batch()) {
         let changed = subject
-            .change_routes_once(&client, Change::Create, None, batch)
+            .change_routes_once(Change::Create, None, batch)
             .await?;
         for (route, changed) in batch.iter().zip(changed) {
             if changed.is_ok() {
@@ -241,28 +224,27 @@ async fn full_table(subject: &Subject) -> Verdict {
         format!("of {count} routes some are made, and some are QUOTA_EXCEEDED"),
         format!("{} are made", made.len()),
     )?;
-    listed(subject, &client, &made, node).await?;
-    not_listed(subject, &client, &refusals).await?;
+    listed(subject, &made, node).await?;
+    not_listed(subject, &refusals).await?;
     // Room again.
-    subject.delete_routes(&client, &made[..1]).await?;
-    subject.create_routes(&client, &refusals[..1]).await?;
+    subject.delete_routes(&made[..1]).await?;
+    subject.create_routes(&refusals[..1]).await?;
     Ok(())
 }
 
 async fn deleted_by(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
-    let sent = subject.new_routes(&client, node, 3).await?;
-    let answered = subject.create_routes(&client, &sent).await?;
-    let shown = listed(subject, &client, &sent, node).await?;
+    let node = &subject.route_targets().await?[0];
+    let sent = subject.new_routes(node, 3).await?;
+    let answered = subject.create_routes(&sent).await?;
+    let shown = listed(subject, &sent, node).await?;
     for (way, route) in [
         ("as it was listed", &shown[0]),
         ("as its create answered it", &answered[1]),
         ("as it was sent", &sent[2]),
     ] {
         let only = std::slice::from_ref(route);
-        subject.delete_routes(&client, only).await?;
-        let left = subject.list_routes(&client).await?;
+        subject.delete_routes(only).await?;
+        let left = subject.list_routes().await?;
         let left = routes_to(&left, route);
         expect(
             left.is_empty(),
@@ -274,24 +256,22 @@ async fn deleted_by(subject: &Subject) -> Verdict {
 }
 
 async fn other_node(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let nodes = subject.route_targets(&client).await?;
-    let routes = subject.new_routes(&client, &nodes[0], 1).await?;
-    subject.create_routes(&client, &routes).await?;
+    let nodes = subject.route_targets().await?;
+    let routes = subject.new_routes(&nodes[0], 1).await?;
+    subject.create_routes(&routes).await?;
     let other = [subject.route(read(&routes[0])?, &nodes[1])];
     // OK and an error are both answers: the route that is named does not exist.
     subject
-        .change_routes_once(&client, Change::Delete, None, &other)
+        .change_routes_once(Change::Delete, None, &other)
         .await?;
-    listed(subject, &client, &routes, &nodes[0]).await?;
+    listed(subject, &routes, &nodes[0]).await?;
     Ok(())
 }
 
 async fn successes(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
-    let routes = subject.new_routes(&client, node, 1).await?;
+    let node = &subject.route_targets().await?[0];
+    let routes = subject.new_routes(node, 1).await?;
     // Both are held against the outcome that is their success.
-    subject.create_routes(&client, &routes).await?;
-    subject.delete_routes(&client, &routes).await
+    subject.create_routes(&routes).await?;
+    subject.delete_routes(&routes).await
 }

@@ -25,7 +25,7 @@ use crate::{
     connection::Manner,
     inputs::limit,
     subject::Subject,
-    verdict::{Verdict, expect, failed},
+    verdict::{Required as _, Verdict, expect, failed},
 };
 
 const GET_STATUS: &Method = GetStatusRequest::METHOD;
@@ -34,44 +34,44 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         must("TRN-01", "the socket has mode 0660")
             .clause("common.proto", "", "The socket has mode 0660 and a group that both processes are in;")
-            .check(|subject| Box::pin(async { mode(subject) })),
+            .check(async |subject| mode(subject)),
         must("TRN-02", "calls with any authority are served")
             .clause("common.proto", "", "Any :authority is accepted.")
-            .check(|subject| Box::pin(authorities(subject))),
+            .check(authorities),
         must("TRN-04", "two connections at once are served")
             .clause("common.proto", "", "during a fail-over two controllers are connected.")
-            .check(|subject| Box::pin(two_connections(subject))),
+            .check(two_connections),
         must("TRN-05", "sixty calls at once on one connection are answered")
             .clause("common.proto", "", "The controller keeps one connection;")
-            .check(|subject| Box::pin(many_at_once(subject))),
+            .check(many_at_once),
         must("TRN-06", "a message as large as the provider accepts is accepted")
             .clause("common.proto", "", "One message at most what the peer named at handshake, 4 MiB if it was silent;")
-            .check(|subject| Box::pin(largest_message(subject))),
+            .check(largest_message),
         should("TRN-07", "a message that is too large ends its call, not the connection")
             .clause("common.proto", "", "One message at most what the peer named at handshake, 4 MiB if it was silent;")
-            .check(|subject| Box::pin(too_large_message(subject))),
+            .check(too_large_message),
         must("TRN-08", "fields that the provider does not know are ignored")
             .clause("common.proto", "", "A field that the reader does not know is ignored.")
-            .check(|subject| Box::pin(unknown_field(subject))),
+            .check(unknown_field),
         must("TRN-09", "a method that the provider does not know is UNIMPLEMENTED")
             .clause("common.proto", "", "only UNIMPLEMENTED without it means that the method is not served.")
-            .check(|subject| Box::pin(unknown_method(subject))),
+            .check(unknown_method),
         must("TRN-10", "a service that the provider does not know is UNIMPLEMENTED")
             .clause("common.proto", "", "only UNIMPLEMENTED without it means that the method is not served.")
-            .check(|subject| Box::pin(unknown_service(subject))),
+            .check(unknown_service),
         must("TRN-11", "a connection that was idle is not closed")
             .clause("common.proto", "", "The provider MUST NOT close idle connections")
-            .check(|subject| Box::pin(idle(subject))),
+            .check(idle),
         must("TRN-12", "a call that was cancelled leaves the connection usable")
             .of(Capability::Core)
             .clause("common.proto", "", "leaves a state from which the next call converges")
-            .check(|subject| Box::pin(cancelled(subject))),
+            .check(cancelled),
         must("TRN-13", "metadata that the provider does not know is ignored, such as traceparent")
             .clause("common.proto", "", "Metadata that the provider does not know is ignored; a caller MAY send traceparent (W3C Trace Context).")
-            .check(|subject| Box::pin(unknown_metadata(subject))),
+            .check(unknown_metadata),
         must("TRN-14", "lists that are not read delay no other call, and are whole once they are read")
             .clause("common.proto", "", "A stream that is read slowly MUST NOT delay other calls.")
-            .check(|subject| Box::pin(slow_readers::check(subject))),
+            .check(slow_readers::check),
     ]
 }
 
@@ -95,27 +95,23 @@ async fn authorities(subject: &Subject) -> Verdict {
         };
         let client = subject.dial_with(manner).await?;
         let answered = client.call(GetStatusRequest {}).await;
-        answered.map_err(|error| {
-            failed(
-                format!("GetStatus with the authority {authority:?} is answered"),
-                error,
-            )
-        })?;
+        answered.required(format!(
+            "GetStatus with the authority {authority:?} is answered"
+        ))?;
     }
     Ok(())
 }
 
 async fn two_connections(subject: &Subject) -> Verdict {
-    let (old, new) = (subject.connect().await?, subject.connect().await?);
-    for client in [&old, &new, &old] {
-        client.call(GetStatusRequest {}).await?;
+    let new = subject.connect().await?;
+    for one in [subject, &new, subject] {
+        one.client.call(GetStatusRequest {}).await?;
     }
     Ok(())
 }
 
 async fn many_at_once(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let calls = (0..60).map(|_| client.call(GetStatusRequest {}));
+    let calls = (0..60).map(|_| subject.client.call(GetStatusRequest {}));
     try_join_all(calls).await?;
     Ok(())
 }
@@ -146,9 +142,8 @@ const MOST: usize = 16 << 20;
 
 async fn largest_message(subject: &Subject) -> Verdict {
     let bytes = limit_of(subject).clamp(SMALLEST, MOST) - 8;
-    let client = subject.connect().await?;
-    let answered = client.send_bytes(GET_STATUS, padding(bytes)).await;
-    answered.map_err(|error| failed(format!("a request of {bytes} bytes is answered"), error))?;
+    let answered = subject.client.send_bytes(GET_STATUS, padding(bytes)).await;
+    answered.required(format!("a request of {bytes} bytes is answered"))?;
     Ok(())
 }
 
@@ -157,16 +152,15 @@ async fn too_large_message(subject: &Subject) -> Verdict {
     if !(SMALLEST..=MOST).contains(&limit) {
         return Ok(());
     }
-    let client = subject.connect().await?;
     let bytes = limit + (1 << 10);
-    let answered = client.send_bytes(GET_STATUS, padding(bytes)).await;
+    let answered = subject.client.send_bytes(GET_STATUS, padding(bytes)).await;
     expect(
         answered.is_err(),
         format!("a request of {bytes} bytes is an error, since the limit is {limit}"),
         "it is answered",
     )?;
-    let after = client.call(GetStatusRequest {}).await;
-    after.map_err(|error| failed("the next call on the same connection is answered", error))?;
+    let after = subject.client.call(GetStatusRequest {}).await;
+    after.required("the next call on the same connection is answered")?;
     Ok(())
 }
 
@@ -192,7 +186,7 @@ async fn unknown_field(subject: &Subject) -> Verdict {
         request.extend(padding(100));
         let answered = client.send_bytes(method, request).await;
         let expected = format!("{} with an unknown field is answered", method.name);
-        answered.map_err(|error| failed(expected, error))?;
+        answered.required(expected)?;
     }
     Ok(())
 }
@@ -210,14 +204,13 @@ async fn unknown_service(subject: &Subject) -> Verdict {
 }
 
 async fn unimplemented(subject: &Subject, path: &'static str) -> Verdict {
-    let client = subject.connect().await?;
     let expected = format!("{path} is {}", code_name(Code::Unimplemented));
     let method = Method {
         name: "an unknown method",
         path,
         ..*GET_STATUS
     };
-    match client.send_bytes(&method, Vec::new()).await {
+    match subject.client.send_bytes(&method, Vec::new()).await {
         Ok(()) => Err(failed(expected, "it is answered")),
         Err(error) => expect(error.code == Code::Unimplemented, expected, error),
     }
@@ -235,14 +228,13 @@ async fn idle(subject: &Subject) -> Verdict {
 }
 
 async fn cancelled(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     for wait in [0, 1, 5] {
-        let call = client.call(GetStatusRequest {});
+        let call = subject.client.call(GetStatusRequest {});
         // Dropping the call resets its stream.
         let _ = tokio::time::timeout(Duration::from_millis(wait), call).await;
     }
-    let answered = client.call(GetStatusRequest {}).await;
-    answered.map_err(|error| failed("the call after cancelled ones is answered", error))?;
+    let answered = subject.client.call(GetStatusRequest {}).await;
+    answered.required("the call after cancelled ones is answered")?;
     Ok(())
 }
 

@@ -26,33 +26,33 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(needs::EXISTING_VOLUME)
             .needs(needs::MALFORMED_VOLUME)
             .clause(FILE, "BatchGetVolumes", "An error of one volume is its own result; an error of the call is that of each.")
-            .check(|subject| Box::pin(malformed(subject))),
+            .check(malformed),
         must("VOL-03", "a volume that does not exist is absent, and no error")
             .of(Volumes)
             .needs(needs::ABSENT_VOLUME)
             .clause(FILE, "VolumeResult.absent", "The provider looked and there is none;")
-            .check(|subject| Box::pin(absent(subject))),
+            .check(absent),
         must("VOL-11", "the absence of a volume that does not exist is CONFIRMED")
             .of(Volumes)
             .needs(needs::ABSENT_VOLUME)
             .clause(FILE, "VolumeResult.absent", "only CONFIRMED is believed.")
-            .check(|subject| Box::pin(absent_is_confirmed(subject))),
+            .check(absent_is_confirmed),
         must("VOL-07", "a volume of another account or project is not_managed, and no error")
             .of(Volumes)
             .needs(needs::FOREIGN_VOLUME)
             .clause(FILE, "VolumeResult.not_managed", "Another provider, or none, owns this volume.")
-            .check(|subject| Box::pin(foreign(subject))),
+            .check(foreign),
         must("VOL-08", "while the cloud fails no volume is absent")
             .of(Volumes)
             .needs(needs::EXISTING_VOLUME)
             .needs(needs::CLOUD_SWITCH)
             .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "answered in full, and has no such object.")
-            .check(|subject| Box::pin(failing_cloud(subject))),
+            .check(failing_cloud),
         should("VOL-06", "a volume that was made a moment ago is found or NOT_VISIBLE_YET, not absent for certain")
             .of(Volumes)
             .needs(needs::YOUNG_VOLUME)
             .clause("common.proto", "ABSENCE_CERTAINTY_NOT_VISIBLE_YET", "May be a cache, or eventual consistency of a young object.")
-            .check(|subject| Box::pin(young(subject))),
+            .check(young),
     ];
     cases.extend(content::cases());
     cases
@@ -87,17 +87,13 @@ async fn ask(client: &Client, volumes: Vec<Volume>) -> Verdict<Result<Vec<Answer
 }
 
 /// Batches of volumes of the inputs, each under a key of its own.
-async fn look_up(
-    subject: &Subject,
-    client: &Client,
-    inputs: &[inputs::Volume],
-) -> Verdict<Vec<Answer>> {
+async fn look_up(subject: &Subject, inputs: &[inputs::Volume]) -> Verdict<Vec<Answer>> {
     let declared = subject.capabilities().volumes.unwrap_or_default();
     let mut answers = Vec::with_capacity(inputs.len());
     for batch in inputs.chunks(batch_size(declared.max_batch_size)) {
         let volumes = batch.iter().zip(0..);
         let volumes = volumes.map(|(input, key)| volume(&i32::to_string(&key), input));
-        answers.extend(ask(client, volumes.collect()).await??);
+        answers.extend(ask(&subject.client, volumes.collect()).await??);
     }
     Ok(answers)
 }
@@ -120,12 +116,11 @@ fn found(input: &inputs::Volume, answer: &Answer) -> Verdict<VolumeTopology> {
 }
 
 async fn malformed(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let volumes = &subject.inputs().volumes;
     let bad = volumes.malformed.clone().unwrap_or_default();
     let mut asked = volumes.existing.clone();
     asked.insert(asked.len() / 2, bad.clone());
-    let outcomes = look_up(subject, &client, &asked).await?;
+    let outcomes = look_up(subject, &asked).await?;
     for (input, outcome) in asked.iter().zip(&outcomes) {
         if *input != bad {
             found(input, outcome)?;
@@ -195,17 +190,15 @@ async fn young(subject: &Subject) -> Verdict {
 }
 
 async fn alone(subject: &Subject, input: &inputs::Volume) -> Verdict<Answer> {
-    let client = subject.connect().await?;
     let only = std::slice::from_ref(input);
-    Ok(look_up(subject, &client, only).await?.remove(0))
+    Ok(look_up(subject, only).await?.remove(0))
 }
 
 async fn failing_cloud(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let input = &subject.inputs().volumes.existing[0];
     let asked = async {
         // An error of the whole call says nothing about any volume.
-        let answers = ask(&client, vec![volume("0", input)]).await?;
+        let answers = ask(&subject.client, vec![volume("0", input)]).await?;
         answers.unwrap_or_default().iter().try_for_each(|answer| {
             expect(
                 !matches!(answer, Ok(Outcome::Absent(_) | Outcome::NotManaged(_))),
@@ -218,14 +211,6 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
         })
     };
     subject.without_cloud(asked).await?;
-    let look = async || {
-        let answer = alone(subject, input).await;
-        let seen = answer.and_then(|answer| found(input, &answer));
-        seen.map_err(|stop| format!("{stop:?}"))
-    };
-    let limit = std::time::Duration::from_mins(1);
-    subject
-        .wait_for("lookups work again with the cloud", limit, look)
-        .await?;
-    Ok(())
+    let look = async || found(input, &alone(subject, input).await?);
+    subject.recovers("lookups", look).await
 }

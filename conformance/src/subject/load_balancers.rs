@@ -16,7 +16,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Subject;
 use crate::{
     call_error::CallError,
-    client::Client,
     inputs::limit,
     verdict::{Verdict, expect, failed},
 };
@@ -63,7 +62,6 @@ impl Subject {
     /// `GetLoadBalancer`, with or without targets to compare.
     pub async fn get(
         &self,
-        client: &Client,
         service: &Service,
         targets: Option<NodeTargets>,
     ) -> Result<LoadBalancerAnswer, CallError> {
@@ -72,13 +70,13 @@ impl Subject {
             targets,
             ..GetLoadBalancerRequest::default()
         };
-        let answered = client.call(request).await?;
+        let answered = self.client.call(request).await?;
         Ok(answered.answer.unwrap_or_default())
     }
 
     /// Fails unless `GetLoadBalancer` without targets has this disposition.
-    pub async fn get_is(&self, client: &Client, service: &Service, wanted: Disposition) -> Verdict {
-        let answer = self.get(client, service, None).await?;
+    pub async fn get_is(&self, service: &Service, wanted: Disposition) -> Verdict {
+        let answer = self.get(service, None).await?;
         expect(
             answer.disposition() == wanted,
             format!("GetLoadBalancer is {}", name_of(wanted)),
@@ -86,26 +84,21 @@ impl Subject {
         )
     }
 
-    /// A connection, and a Service whose load balancer is READY with all targets; its answer.
-    pub async fn balanced(&self) -> Verdict<(Client, Service, LoadBalancerAnswer)> {
-        let (client, service) = (self.connect().await?, self.service());
-        let ready = self.ensure_all(&client, &service).await?;
-        Ok((client, service, ready))
+    /// A Service whose load balancer is READY with all targets; its answer.
+    pub async fn balanced(&self) -> Verdict<(Service, LoadBalancerAnswer)> {
+        let service = self.service();
+        let ready = self.ensure_all(&service).await?;
+        Ok((service, ready))
     }
 
     /// Ensures with all targets until READY.
-    pub async fn ensure_all(
-        &self,
-        client: &Client,
-        service: &Service,
-    ) -> Verdict<LoadBalancerAnswer> {
-        self.ensure(client, service, &self.target_nodes()).await
+    pub async fn ensure_all(&self, service: &Service) -> Verdict<LoadBalancerAnswer> {
+        self.ensure(service, &self.target_nodes()).await
     }
 
     /// One `EnsureLoadBalancer`.
     pub async fn ensure_once(
         &self,
-        client: &Client,
         service: &Service,
         targets: Option<NodeTargets>,
     ) -> Result<LoadBalancerAnswer, CallError> {
@@ -114,38 +107,32 @@ impl Subject {
             targets,
             ..EnsureLoadBalancerRequest::default()
         };
-        let answered = client.call(request).await?;
+        let answered = self.client.call(request).await?;
         Ok(answered.answer.unwrap_or_default())
     }
 
     /// Ensures with these targets until READY, as the controller does.
-    pub async fn ensure(
-        &self,
-        client: &Client,
-        service: &Service,
-        nodes: &[Node],
-    ) -> Verdict<LoadBalancerAnswer> {
-        let targets = self.targets(client, nodes).await?;
-        self.ensure_with(client, service, targets).await
+    pub async fn ensure(&self, service: &Service, nodes: &[Node]) -> Verdict<LoadBalancerAnswer> {
+        let targets = self.targets(nodes).await?;
+        self.ensure_with(service, targets).await
     }
 
     /// Ensures until READY.
     pub async fn ensure_with(
         &self,
-        client: &Client,
         service: &Service,
         targets: Option<NodeTargets>,
     ) -> Verdict<LoadBalancerAnswer> {
         let within = limit(self.inputs().limits.ready);
-        let call = async || self.ensure_once(client, service, targets.clone()).await;
+        let call = async || self.ensure_once(service, targets.clone()).await;
         let rpc = EnsureLoadBalancerRequest::METHOD.name;
         until(rpc, within, &[Disposition::Ready], call).await
     }
 
     /// Deletes until nothing is left.
-    pub async fn delete(&self, client: &Client, service: &Service) -> Verdict<LoadBalancerAnswer> {
+    pub async fn delete(&self, service: &Service) -> Verdict<LoadBalancerAnswer> {
         let within = limit(self.inputs().limits.gone);
-        let call = async || self.delete_once(client, service).await;
+        let call = async || self.delete_once(service).await;
         let ended = [
             Disposition::Absent,
             Disposition::Retained,
@@ -155,45 +142,43 @@ impl Subject {
     }
 
     /// One `DeleteLoadBalancer`.
-    pub async fn delete_once(
-        &self,
-        client: &Client,
-        service: &Service,
-    ) -> Result<LoadBalancerAnswer, CallError> {
+    pub async fn delete_once(&self, service: &Service) -> Result<LoadBalancerAnswer, CallError> {
         let request = DeleteLoadBalancerRequest {
             service: Some(service.clone()),
             ..DeleteLoadBalancerRequest::default()
         };
-        let answered = client.call(request).await?;
+        let answered = self.client.call(request).await?;
         Ok(answered.answer.unwrap_or_default())
     }
 
     /// The Services of all load balancers that a list has for this cluster, or for that of a context.
     pub(crate) async fn listed_services(
         &self,
-        client: &Client,
         context: Option<CallContext>,
     ) -> Result<Vec<ServiceRef>, CallError> {
-        let listed = client.list(ListLoadBalancersRequest { context }).await?;
+        let listed = self
+            .client
+            .list(ListLoadBalancersRequest { context })
+            .await?;
         let tags = listed.entries.into_iter();
         Ok(tags.filter_map(|one| one.service).collect())
     }
 
     /// Holds a list, where there is one, against "one load balancer of this Service".
-    pub(crate) async fn is_listed_once(&self, client: &Client, service: &Service) -> Verdict {
+    pub(crate) async fn is_listed_once(&self, service: &Service) -> Verdict {
         if !self.load_balancers().list {
             return Ok(());
         }
-        let listed = self.listed_services(client, None).await?;
+        let listed = self.listed_services(None).await?;
         let count = listed.iter().filter(|tag| tag.uid == service.uid).count();
         let expected = format!("the list has one load balancer of {}", service.name);
         expect(count == 1, expected, count)
     }
 
     /// An Ensure whose caller goes away after so many milliseconds. It may have ended before.
-    pub(crate) async fn cut_off(&self, client: &Client, service: &Service, moment: u64) -> Verdict {
-        let targets = self.targets(client, &self.target_nodes()).await?;
-        let ensure = self.ensure_once(client, service, targets);
+    pub(crate) async fn cut_off(&self, service: &Service, moment: u64) -> Verdict {
+        let targets = self.targets(&self.target_nodes()).await?;
+        let ensure = self.ensure_once(service, targets);
         let _ = timeout(Duration::from_millis(moment), ensure).await;
         Ok(())
     }

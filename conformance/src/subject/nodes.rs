@@ -8,7 +8,7 @@ use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
 use super::Subject;
-use crate::{client::Client, inputs::Machine, verdict::Verdict};
+use crate::{inputs::Machine, verdict::Verdict};
 
 /// The node set of the targets of load balancers.
 const SET: &str = "conformance";
@@ -51,14 +51,16 @@ impl Subject {
     }
 
     /// These nodes as targets: a reference where the provider has node sets, else the nodes themselves.
-    pub async fn targets(&self, client: &Client, nodes: &[Node]) -> Verdict<Option<NodeTargets>> {
+    pub async fn targets(&self, nodes: &[Node]) -> Verdict<Option<NodeTargets>> {
         let targets = if self.capabilities().node_sets.is_some() {
             let upload = self.snapshot(SET, nodes);
             let reference = NodeSetRef {
                 set_id: SET.to_owned(),
                 revision: revision(nodes),
             };
-            client.sync_node_set(futures::stream::iter(upload)).await?;
+            self.client
+                .sync_node_set(futures::stream::iter(upload))
+                .await?;
             Targets::Ref(reference)
         } else {
             Targets::Inline(InlineNodes {

@@ -6,7 +6,7 @@ use super::{Subject, Suite};
 use crate::{
     commands::Provider,
     inputs::limit,
-    verdict::{Verdict, failed},
+    verdict::{Required as _, Verdict, failed},
 };
 
 impl Suite {
@@ -47,13 +47,13 @@ impl Subject {
             Ok(provider) => provider.kill().await,
             Err(error) => Err(error.to_owned()),
         };
-        killed.map_err(|error| failed("the provider can be killed", error))
+        killed.required("the provider can be killed")
     }
 
     /// Starts the provider again, after it has ended.
     pub async fn start(&self) -> Verdict {
         let started = self.suite.start().await;
-        started.map_err(|error| failed("the provider starts again", error))
+        started.required("the provider starts again")
     }
 
     /// Starts a second process beside the provider; how it ended, or none if it had to be killed.
@@ -66,7 +66,7 @@ impl Subject {
         } = &*self.suite;
         let within = limit(inputs.limits.start);
         let second = Provider::run(&inputs.provider, endpoint, log, within).await;
-        second.map_err(|error| failed("a second process of the provider can be started", error))
+        second.required("a second process of the provider can be started")
     }
 
     /// Ends the provider with SIGKILL and starts it again.
@@ -82,7 +82,7 @@ impl Subject {
             Some(provider) => provider.terminate(),
             None => Err("it is not running".to_owned()),
         };
-        sent.map_err(|error| failed("the provider takes SIGTERM", error))
+        sent.required("the provider takes SIGTERM")
     }
 
     /// Waits for the end of the provider; how it ended.
@@ -94,6 +94,6 @@ impl Subject {
             None => None,
         };
         let ended = ended.ok_or_else(|| failed(expected(), "it runs on"))?;
-        ended.map_err(|error| failed(expected(), error))
+        ended.required(expected())
     }
 }

@@ -15,7 +15,6 @@ use tokio::time::{Instant, sleep};
 use super::{Subject, batch_size, is_passing};
 use crate::{
     call_error::CallError,
-    client::Client,
     inputs::limit,
     verdict::{Verdict, expect, failed, skipped},
 };
@@ -83,7 +82,7 @@ impl Subject {
     }
 
     /// The Nodes of all machines that exist, with the addresses that a lookup names.
-    pub(crate) async fn route_targets(&self, client: &Client) -> Verdict<Vec<Node>> {
+    pub(crate) async fn route_targets(&self) -> Verdict<Vec<Node>> {
         let mut nodes = self.target_nodes();
         if self.capabilities().instances.is_none() {
             return Ok(nodes);
@@ -93,7 +92,7 @@ impl Subject {
             view: InstanceView::Metadata.into(),
             ..BatchGetInstancesRequest::default()
         };
-        for (node, answered) in nodes.iter_mut().zip(client.batch(request).await??) {
+        for (node, answered) in nodes.iter_mut().zip(self.client.batch(request).await??) {
             if let Ok(instance_result::Outcome::Found(instance)) = answered
                 && !instance.addresses.is_empty()
             {
@@ -104,13 +103,8 @@ impl Subject {
     }
 
     /// Parts of a range of Pod CIDRs to which no listed route leads.
-    pub(crate) async fn free_cidrs(
-        &self,
-        client: &Client,
-        range: IpNet,
-        count: usize,
-    ) -> Verdict<Vec<IpNet>> {
-        let listed = self.list_routes(client).await?;
+    pub(crate) async fn free_cidrs(&self, range: IpNet, count: usize) -> Verdict<Vec<IpNet>> {
+        let listed = self.list_routes().await?;
         let taken: Vec<_> = listed.iter().filter_map(destination).collect();
         let is_free = |block: &IpNet| {
             let overlaps = |other: &IpNet| block.contains(other) || other.contains(block);
@@ -140,31 +134,22 @@ impl Subject {
     }
 
     /// So many routes to one Node, in free parts of the first range of Pod CIDRs.
-    pub(crate) async fn new_routes(
-        &self,
-        client: &Client,
-        node: &Node,
-        count: usize,
-    ) -> Verdict<Vec<Route>> {
+    pub(crate) async fn new_routes(&self, node: &Node, count: usize) -> Verdict<Vec<Route>> {
         let Some(range) = self.inputs().cluster.pod_cidrs.first() else {
             return Err(skipped("cluster.podCIDRs is empty"));
         };
-        let free = self.free_cidrs(client, *range, count).await?;
+        let free = self.free_cidrs(*range, count).await?;
         Ok(free.into_iter().map(|one| self.route(one, node)).collect())
     }
 
     /// All routes of this cluster; the list must be complete.
-    pub(crate) async fn list_routes(&self, client: &Client) -> Verdict<Vec<Route>> {
-        self.list_routes_of(client, None).await
+    pub(crate) async fn list_routes(&self) -> Verdict<Vec<Route>> {
+        self.list_routes_of(None).await
     }
 
     /// The same for the cluster of a context.
-    pub(crate) async fn list_routes_of(
-        &self,
-        client: &Client,
-        context: Option<CallContext>,
-    ) -> Verdict<Vec<Route>> {
-        let listed = client.list(ListRoutesRequest { context }).await?;
+    pub(crate) async fn list_routes_of(&self, context: Option<CallContext>) -> Verdict<Vec<Route>> {
+        let listed = self.client.list(ListRoutesRequest { context }).await?;
         expect(
             listed.is_complete(),
             "ListRoutes ends with a message that has complete",
@@ -176,7 +161,6 @@ impl Subject {
     /// One call, with one outcome for each route in their order. The error of the call is that of each.
     pub(crate) async fn change_routes_once(
         &self,
-        client: &Client,
         change: Change,
         context: Option<CallContext>,
         routes: &[Route],
@@ -185,11 +169,11 @@ impl Subject {
         let answered = match change {
             Change::Create => {
                 let request = BatchCreateRoutesRequest { context, items };
-                client.batch(request).await?
+                self.client.batch(request).await?
             }
             Change::Delete => {
                 let request = BatchDeleteRoutesRequest { context, items };
-                client.batch(request).await?
+                self.client.batch(request).await?
             }
         };
         match answered {
@@ -204,7 +188,6 @@ impl Subject {
     /// Calls until each route is OK, as the controller does. The routes as they were answered.
     pub(crate) async fn change_routes(
         &self,
-        client: &Client,
         change: Change,
         routes: &[Route],
     ) -> Verdict<Vec<Route>> {
@@ -217,7 +200,7 @@ impl Subject {
         for batch in routes.chunks(self.route_batch()) {
             let started = Instant::now();
             loop {
-                let changed = self.change_routes_once(client, change, None, batch).await?;
+                let changed = self.change_routes_once(change, None, batch).await?;
                 let error = changed.iter().find_map(|one| one.as_ref().err()).cloned();
                 let Some(error) = error else {
                     ended.extend(changed.into_iter().flatten());
@@ -237,17 +220,13 @@ impl Subject {
     }
 
     /// Creates until each route is OK.
-    pub(crate) async fn create_routes(
-        &self,
-        client: &Client,
-        routes: &[Route],
-    ) -> Verdict<Vec<Route>> {
-        self.change_routes(client, Change::Create, routes).await
+    pub(crate) async fn create_routes(&self, routes: &[Route]) -> Verdict<Vec<Route>> {
+        self.change_routes(Change::Create, routes).await
     }
 
     /// Deletes until each route is OK.
-    pub(crate) async fn delete_routes(&self, client: &Client, routes: &[Route]) -> Verdict {
-        let deleted = self.change_routes(client, Change::Delete, routes).await;
+    pub(crate) async fn delete_routes(&self, routes: &[Route]) -> Verdict {
+        let deleted = self.change_routes(Change::Delete, routes).await;
         deleted.map(drop)
     }
 }

@@ -15,30 +15,30 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         must("IDN-20", "lists of prefixes, keys and classes have at most 64 entries of visible ASCII")
             .clause("provider.proto", "HandshakeResponse", "Refused at handshake: a list of prefixes, keys or classes with more than 64 entries or with an entry that is not 1 to 253 visible ASCII characters;")
-            .check(|subject| Box::pin(async { lists(subject.handshake()) })),
+            .check(async |subject| lists(subject.handshake())),
         must("IDN-21", "the largest message that is accepted has 64 KiB or more")
             .clause("provider.proto", "HandshakeResponse.max_receive_message_bytes", "0 means 4 MiB, 1 to 65,535 are refused.")
-            .check(|subject| Box::pin(async { message_limit(subject.handshake()) })),
+            .check(async |subject| message_limit(subject.handshake())),
         must("IDN-22", "the visibility delay is 0 to 24 h")
             .of(Capability::Instances)
             .clause("provider.proto", "InstancesCapability.visibility_delay", "Above 24 h: refused.")
-            .check(|subject| Box::pin(async { visibility_delay(subject) })),
+            .check(async |subject| visibility_delay(subject)),
         must("IDN-23", "the configuration revision has at most 64 bytes")
             .of(Capability::LoadBalancers)
             .clause("provider.proto", "LoadBalancersCapability.configuration_revision", "Opaque, at most 64 bytes:")
-            .check(|subject| Box::pin(async { configuration_revision(subject) })),
+            .check(async |subject| configuration_revision(subject)),
         must("IDN-24", "prefixes of effects are not Kubernetes' own, nor the controller's")
             .clause("provider.proto", "EffectsCapability", "Refused at handshake: an empty prefix; outrigger.dev and kubectl.kubernetes.io; for Nodes and conditions also kubernetes.io and k8s.io with their subdomains.")
-            .check(|subject| Box::pin(async { effects(subject) })),
+            .check(async |subject| effects(subject)),
         must("IDN-25", "each class of calls has one rate limit at most, above 0")
             .clause("provider.proto", "RateLimit.call_class", "At most one limit per class.")
-            .check(|subject| Box::pin(async { rate_limits(subject.handshake()) })),
+            .check(async |subject| rate_limits(subject.handshake())),
         must("IDN-33", "the times in GetStatus are seconds, with 0 to 999,999,999 nanoseconds")
             .clause("common.proto", "", "Timestamps are by the clock of their sender;")
-            .check(|subject| Box::pin(status_times(subject))),
+            .check(status_times),
         must("IDN-26", "GetStatus names at most 32 dependencies and quotas, each with a short name")
             .clause("provider.proto", "GetStatusResponse.dependencies", "Parts that readiness is made of; at most 32.")
-            .check(|subject| Box::pin(status_limits(subject))),
+            .check(status_limits),
     ]
 }
 
@@ -173,8 +173,7 @@ fn rate_limits(handshake: &HandshakeResponse) -> Verdict {
 }
 
 async fn status_times(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let status = client.call(GetStatusRequest {}).await?;
+    let status = subject.client.call(GetStatusRequest {}).await?;
     let successes = status.dependencies.iter().map(|one| one.last_success);
     let resets = status.quotas.iter().map(|one| one.resets_at);
     for time in successes.chain(resets).flatten() {
@@ -190,8 +189,7 @@ async fn status_times(subject: &Subject) -> Verdict {
 }
 
 async fn status_limits(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let status = client.call(GetStatusRequest {}).await?;
+    let status = subject.client.call(GetStatusRequest {}).await?;
     let counts = (status.dependencies.len(), status.quotas.len());
     expect(
         counts.0 <= 32 && counts.1 <= 32,

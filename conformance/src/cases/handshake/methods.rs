@@ -19,7 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         must("IDN-30", "each method of a declared capability is served")
             .clause("common.proto", "", SERVED)
-            .check(|subject| Box::pin(declared_is_served(subject))),
+            .check(declared_is_served),
         should(
             "IDN-31",
             "methods of a capability that is not declared are UNIMPLEMENTED",
@@ -29,7 +29,7 @@ pub(super) fn cases() -> Vec<Case> {
             "Capabilities",
             "A sub-message that is present means \"this is served\", even when it is empty.",
         )
-        .check(|subject| Box::pin(undeclared_is_not_served(subject))),
+        .check(undeclared_is_not_served),
         must(
             "IDN-32",
             "calls are served on a connection without a handshake of its own",
@@ -40,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
             "Handshake",
             "A provider keeps no state per connection.",
         )
-        .check(|subject| Box::pin(no_state_per_connection(subject))),
+        .check(no_state_per_connection),
     ]
 }
 
@@ -49,9 +49,8 @@ fn not_served(error: &CallError) -> bool {
 }
 
 async fn declared_is_served(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     for method in subject.declared_methods() {
-        if let Err(error) = client.probe(method).await {
+        if let Err(error) = subject.client.probe(method).await {
             let (name, by) = (method.name, Capability::of(method).declared_by());
             let expected = format!("{name} is served, since {by} is declared");
             expect(!not_served(&error), expected, error)?;
@@ -61,7 +60,6 @@ async fn declared_is_served(subject: &Subject) -> Verdict {
 }
 
 async fn undeclared_is_not_served(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     for method in METHODS {
         let capability = Capability::of(method);
         if subject.declares(capability) {
@@ -69,7 +67,7 @@ async fn undeclared_is_not_served(subject: &Subject) -> Verdict {
         }
         let (name, by) = (method.name, capability.declared_by());
         let expected = format!("{name} is UNIMPLEMENTED, since {by} is not declared");
-        match client.probe(method).await {
+        match subject.client.probe(method).await {
             Ok(()) => return Err(failed(expected, "it is answered")),
             Err(error) => expect(not_served(&error), expected, error)?,
         }
@@ -78,7 +76,7 @@ async fn undeclared_is_not_served(subject: &Subject) -> Verdict {
 }
 
 async fn no_state_per_connection(subject: &Subject) -> Verdict {
-    let _shaken = subject.connect().await?;
+    // The handshake of the case is on another connection.
     let other = subject.dial().await?;
     match other.probe(BatchGetInstancesRequest::METHOD).await {
         Err(error) if error.is(ErrorReason::NotHandshaked) => Err(failed(

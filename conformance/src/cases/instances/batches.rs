@@ -19,22 +19,21 @@ pub(super) fn cases() -> Vec<Case> {
             .of(Instances)
             .needs(needs::MALFORMED_PROVIDER_ID)
             .clause(FILE, "BatchGetInstances", "An error of one node is its own result; an error of the call says nothing about any node.")
-            .check(|subject| Box::pin(malformed(subject))),
+            .check(malformed),
         must("INS-08", "a batch of the largest declared size has one result for each node")
             .of(Instances)
             .clause(FILE, "BatchGetInstancesResponse.results", "Exactly one per requested node, any order.")
-            .check(|subject| Box::pin(largest_batch(subject))),
+            .check(largest_batch),
         must("INS-20", "found, absent and foreign nodes of one batch each have their outcome")
             .of(Instances)
             .needs(needs::EXISTING_INSTANCE)
             .needs(needs::ABSENT_INSTANCE)
             .clause(FILE, "BatchGetInstances", "Existence, power state and metadata of many nodes together.")
-            .check(|subject| Box::pin(mixed_batch(subject))),
+            .check(mixed_batch),
     ]
 }
 
 async fn malformed(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let wrong = subject.inputs().instances.malformed_provider_id.clone();
     let wrong = Node {
         provider_id: wrong.unwrap_or_default(),
@@ -44,7 +43,7 @@ async fn malformed(subject: &Subject) -> Verdict {
     let mut nodes = vec![wrong];
     let existing = subject.inputs().instances.existing.first();
     nodes.extend(existing.map(|machine| subject.node(machine)));
-    let answers = subject.look_up(&client, Query::now(nodes)).await?;
+    let answers = subject.look_up(Query::now(nodes)).await?;
     match &answers[0] {
         Err(error) => expect(error.is(ErrorReason::MalformedProviderId), expected, error)?,
         other => return Err(failed(expected, outcome(other))),
@@ -68,22 +67,20 @@ fn nodes(subject: &Subject, count: usize) -> Vec<Node> {
 }
 
 async fn largest_batch(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let size = batch_size(subject.instances().max_batch_size);
     let query = Query::now(nodes(subject, size));
-    subject.look_up(&client, query).await?;
+    subject.look_up(query).await?;
     Ok(())
 }
 
 async fn mixed_batch(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let foreign = Node {
         provider_id: FOREIGN.to_owned(),
         ..subject.unknown_node()
     };
     let [absent, existing] = [subject.absent(), subject.existing()].map(|one| subject.node(&one));
     let query = Query::now(vec![absent, foreign, existing]);
-    let answers = subject.look_up(&client, query).await?;
+    let answers = subject.look_up(query).await?;
     let right = matches!(
         &*answers,
         [

@@ -9,7 +9,6 @@ use crate::{
     call_error::CallError,
     capability::Capability::Instances,
     case::{Case, must, should},
-    client::Client,
     needs,
     subject::Subject,
     verdict::{Verdict, expect, failed, skipped},
@@ -22,25 +21,25 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(needs::TWO_EXISTING_INSTANCES)
             .needs(needs::CLOUD_CALLS)
             .clause("provider.proto", "LOOKUP_PREFERENCE_BATCH", "One cloud call answers many ids.")
-            .check(|subject| Box::pin(cost(subject))),
+            .check(cost),
         must("INS-33", "a lookup that the rate limit of the cloud refuses is RATE_LIMITED, and no instance is absent")
             .of(Instances)
             .needs(needs::EXISTING_INSTANCE)
             .needs(needs::RATE_LIMIT_SWITCH)
             .clause("common.proto", "ERROR_REASON_RATE_LIMITED", "The cloud API refuses calls for their rate.")
-            .check(|subject| Box::pin(rate_limited(subject))),
+            .check(rate_limited),
         must("INS-34", "a lookup with credentials that the cloud refuses is CREDENTIALS_INVALID, and no instance is absent")
             .of(Instances)
             .needs(needs::EXISTING_INSTANCE)
             .needs(needs::CREDENTIALS_SWITCH)
             .clause("common.proto", "ERROR_REASON_CREDENTIALS_INVALID", "The cloud refuses the credentials; all classes pause.")
-            .check(|subject| Box::pin(refused_credentials(subject))),
+            .check(refused_credentials),
         should("IDN-15", "GetStatus is DEGRADED after the cloud has refused the credentials")
             .of(Instances)
             .needs(needs::EXISTING_INSTANCE)
             .needs(needs::CREDENTIALS_SWITCH)
             .clause("provider.proto", "READINESS_DEGRADED", "Serves, but expect errors; see dependencies.")
-            .check(|subject| Box::pin(degraded(subject))),
+            .check(degraded),
     ]
 }
 
@@ -55,12 +54,11 @@ async fn cost(subject: &Subject) -> Verdict {
             preference.as_str_name()
         )));
     }
-    let client = subject.connect().await?;
     let nodes = subject.target_nodes();
     let mut least = u64::MAX;
     for _ in 0..TRIES {
         let before = subject.cloud_calls().await?;
-        subject.look_up(&client, Query::now(nodes.clone())).await?;
+        subject.look_up(Query::now(nodes.clone())).await?;
         let after = subject.cloud_calls().await?;
         least = least.min(after.saturating_sub(before));
     }
@@ -75,10 +73,10 @@ async fn cost(subject: &Subject) -> Verdict {
 }
 
 /// The error of the first lookup that fails, of the call or of a node; fails if a node is absent.
-async fn refusal(subject: &Subject, client: &Client, tries: usize) -> Verdict<Option<CallError>> {
+async fn refusal(subject: &Subject, tries: usize) -> Verdict<Option<CallError>> {
     let node = subject.node(&subject.existing());
     for _ in 0..tries {
-        let asked = subject.ask(client, Query::now(vec![node.clone()])).await?;
+        let asked = subject.ask(Query::now(vec![node.clone()])).await?;
         match asked.and_then(|mut answers| answers.remove(0)) {
             Ok(Outcome::Found(_)) => {}
             Err(error) => return Ok(Some(error)),
@@ -95,8 +93,7 @@ async fn refusal(subject: &Subject, client: &Client, tries: usize) -> Verdict<Op
 const CALLS: usize = 20;
 
 async fn rate_limited(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let asked = refusal(subject, &client, CALLS);
+    let asked = refusal(subject, CALLS);
     let switch = &subject.inputs().commands.cloud_limited;
     let Some(error) = subject.switched(switch, asked).await? else {
         return Err(skipped(format!("none of {CALLS} lookups was refused")));
@@ -111,10 +108,9 @@ async fn rate_limited(subject: &Subject) -> Verdict {
 
 /// The error of a lookup and the readiness after it, while the cloud refuses the credentials.
 async fn without_credentials(subject: &Subject) -> Verdict<(Option<CallError>, Readiness)> {
-    let client = subject.connect().await?;
     let asked = async {
-        let error = refusal(subject, &client, 1).await?;
-        let status = client.call(GetStatusRequest {}).await?;
+        let error = refusal(subject, 1).await?;
+        let status = subject.client.call(GetStatusRequest {}).await?;
         Ok((error, status.readiness()))
     };
     let switch = &subject.inputs().commands.credentials_off;

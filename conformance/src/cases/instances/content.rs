@@ -8,7 +8,6 @@ use outrigger_api::v1::{Instance, InstanceView, PowerState};
 use crate::{
     capability::Capability::Instances,
     case::{Case, must},
-    client::Client,
     labels::{is_kubernetes, is_label_key, is_label_value},
     needs,
     subject::Subject,
@@ -26,46 +25,45 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         of_existing("INS-12", "zone, region and type are label values, or empty")
             .clause(FILE, "Instance.zone", "A legal label value, or empty: labels untouched.")
-            .check(|subject| Box::pin(each(subject, placement))),
+            .check(async |subject| each(subject, placement).await),
         of_existing("INS-21", "the same lookup again gives the same addresses in the same order")
             .clause(FILE, "Instance.addresses", "In a stable order, at most 64.")
-            .check(|subject| Box::pin(stable(subject))),
+            .check(stable),
         of_existing("INS-22", "addresses have the form of their type")
             .clause("common.proto", "NodeAddress.address", "IP address without prefix length, or DNS name, as the type says.")
-            .check(|subject| Box::pin(each(subject, addresses))),
+            .check(async |subject| each(subject, addresses).await),
         of_existing("INS-23", "additional labels are at most 64, legal, and not Kubernetes' own")
             .clause(FILE, "Instance.additional_labels", "Labels to add, at most 64, outside kubernetes.io and k8s.io.")
-            .check(|subject| Box::pin(each(subject, labels))),
+            .check(async |subject| each(subject, labels).await),
         of_existing("INS-24", "a provider ID begins with a prefix of the provider")
             .clause(FILE, "Instance.provider_id", "\"<provider_name>://...\" or another of provider_id_prefixes; at most 1,024 bytes.")
-            .check(|subject| Box::pin(prefixes(subject))),
+            .check(prefixes),
         of_existing("INS-25", "the view STATE gives a power state and the provider ID")
             .clause(FILE, "INSTANCE_VIEW_STATE", "Existence and power_state; the rest but provider_id may be left empty and is not read.")
-            .check(|subject| Box::pin(state_view(subject))),
+            .check(state_view),
         of_existing("INS-26", "a view that the provider does not know is read as FULL")
             .clause(FILE, "INSTANCE_VIEW_FULL", "it is what a view that the provider does not know means.")
-            .check(|subject| Box::pin(unknown_view(subject))),
+            .check(unknown_view),
         of_existing("INS-27", "Pod CIDRs are one of each IP family at most, without host bits")
             .clause(FILE, "Instance.pod_cidrs", "Pod CIDRs the cloud gave the instance: none, one, or one of each IP family, without host bits, no other instance's.")
-            .check(|subject| Box::pin(each(subject, pod_cidrs))),
+            .check(async |subject| each(subject, pod_cidrs).await),
         of_existing("INS-28", "zone, region and type are those of the inputs")
             .clause(FILE, "INSTANCE_VIEW_METADATA", "All but power_state, which may be left unspecified.")
-            .check(|subject| Box::pin(as_in_inputs(subject))),
+            .check(as_in_inputs),
     ]
 }
 
 /// All machines of the inputs that exist, with a view.
-async fn all(subject: &Subject, client: &Client, view: InstanceView) -> Verdict<Vec<Instance>> {
+async fn all(subject: &Subject, view: InstanceView) -> Verdict<Vec<Instance>> {
     let mut found = Vec::new();
     for machine in &subject.inputs().instances.existing {
-        found.push(subject.found(client, subject.node(machine), view).await?);
+        found.push(subject.found(subject.node(machine), view).await?);
     }
     Ok(found)
 }
 
 async fn each(subject: &Subject, check: fn(&Instance) -> Verdict) -> Verdict {
-    let client = subject.connect().await?;
-    let found = all(subject, &client, InstanceView::Metadata).await?;
+    let found = all(subject, InstanceView::Metadata).await?;
     found.iter().try_for_each(check)
 }
 
@@ -85,10 +83,9 @@ fn placement(instance: &Instance) -> Verdict {
 }
 
 async fn stable(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let first = all(subject, &client, InstanceView::Metadata).await?;
+    let first = all(subject, InstanceView::Metadata).await?;
     for _ in 0..3 {
-        let again = all(subject, &client, InstanceView::Metadata).await?;
+        let again = all(subject, InstanceView::Metadata).await?;
         for (first, again) in first.iter().zip(&again) {
             expect(
                 first.addresses == again.addresses && first.addresses.len() <= 64,
@@ -142,9 +139,8 @@ async fn prefixes(subject: &Subject) -> Verdict {
     if subject.instances().without_provider_id {
         return Err(skipped("the provider declares without_provider_id"));
     }
-    let client = subject.connect().await?;
     let prefixes = subject.provider_id_prefixes();
-    for instance in all(subject, &client, InstanceView::Metadata).await? {
+    for instance in all(subject, InstanceView::Metadata).await? {
         let id = &instance.provider_id;
         let owned = prefixes.iter().any(|prefix| id.starts_with(prefix));
         expect(
@@ -157,8 +153,7 @@ async fn prefixes(subject: &Subject) -> Verdict {
 }
 
 async fn state_view(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    for instance in all(subject, &client, InstanceView::State).await? {
+    for instance in all(subject, InstanceView::State).await? {
         let power = instance.power_state();
         let named = !instance.provider_id.is_empty() || subject.instances().without_provider_id;
         expect(
@@ -171,12 +166,9 @@ async fn state_view(subject: &Subject) -> Verdict {
 }
 
 async fn unknown_view(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let node = subject.node(&subject.existing());
-    let full = subject
-        .found(&client, node.clone(), InstanceView::Full)
-        .await?;
-    let instance = subject.found(&client, node, 1000).await?;
+    let full = subject.found(node.clone(), InstanceView::Full).await?;
+    let instance = subject.found(node, 1000).await?;
     expect(
         instance.addresses == full.addresses && instance.zone == full.zone,
         "the same as with the view FULL",
@@ -202,10 +194,9 @@ fn pod_cidrs(instance: &Instance) -> Verdict {
 }
 
 async fn as_in_inputs(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let machines = subject.inputs().instances.existing.iter();
 
-    let found = all(subject, &client, InstanceView::Metadata).await?;
+    let found = all(subject, InstanceView::Metadata).await?;
     let mut judged = false;
     for (machine, instance) in machines.zip(found) {
         for (field, wanted, came) in [

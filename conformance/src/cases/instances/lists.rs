@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
                 "ListInstancesResponse.complete",
                 "Set on the last message only.",
             )
-            .check(|subject| Box::pin(complete::<ListInstancesRequest>(subject))),
+            .check(complete::<ListInstancesRequest>),
         must("INS-30", "a list has no provider ID twice")
             .of(InstancesList)
             .clause(
@@ -33,7 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
                 "ListInstancesResponse.items",
                 "No provider ID twice in one stream; such a stream is discarded.",
             )
-            .check(|subject| Box::pin(unique(subject))),
+            .check(unique),
         must("INS-31", "a list has the instances that lookups find")
             .of(InstancesList)
             .needs(needs::EXISTING_INSTANCE)
@@ -42,7 +42,7 @@ pub(super) fn cases() -> Vec<Case> {
                 "ListInstances",
                 "Every instance that can be a node of this cluster.",
             )
-            .check(|subject| Box::pin(as_lookups(subject))),
+            .check(as_lookups),
         must(
             "INS-32",
             "the messages of a list are not larger than the caller accepts",
@@ -53,7 +53,7 @@ pub(super) fn cases() -> Vec<Case> {
             "",
             "One message at most what the peer named at handshake, 4 MiB if it was silent;",
         )
-        .check(|subject| Box::pin(message_size::<ListInstancesRequest>(subject))),
+        .check(message_size::<ListInstancesRequest>),
     ]
 }
 
@@ -66,8 +66,7 @@ async fn list(client: &Client) -> Verdict<Listed<Instance>> {
 }
 
 async fn unique(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let listed = list(&client).await?;
+    let listed = list(&subject.client).await?;
     let mut seen = BTreeSet::new();
     let ids = listed.entries.iter().map(|instance| &instance.provider_id);
     let mut ids = ids.filter(|id| !id.is_empty());
@@ -80,8 +79,7 @@ async fn unique(subject: &Subject) -> Verdict {
 }
 
 async fn as_lookups(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let listed = list(&client).await?;
+    let listed = list(&subject.client).await?;
     let ids: BTreeSet<_> = listed.entries.iter().map(|one| &one.provider_id).collect();
     for machine in &subject.inputs().instances.existing {
         expect(

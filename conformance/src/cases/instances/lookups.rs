@@ -24,70 +24,69 @@ pub(super) fn cases() -> Vec<Case> {
             .of(Instances)
             .needs(needs::EXISTING_INSTANCE)
             .clause(FILE, "InstanceResult.found", "The instance exists, running or not.")
-            .check(|subject| Box::pin(found_by_provider_id(subject))),
+            .check(found_by_provider_id),
         must("INS-02", "an instance is found by its name when its Node has no provider ID")
             .of(Instances)
             .needs(needs::EXISTING_INSTANCE)
             .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
-            .check(|subject| Box::pin(found_by_name(subject))),
+            .check(found_by_name),
         must("INS-03", "an instance that does not exist is absent and CONFIRMED when no staleness is allowed")
             .of(Instances)
             .needs(needs::ABSENT_INSTANCE)
             .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "The cloud was asked for this call, with the permission to see every object of that kind, answered in full, and has no such object.")
-            .check(|subject| Box::pin(absent_is_confirmed(subject))),
+            .check(absent_is_confirmed),
         must("INS-04", "an instance that does not exist is absent when staleness is allowed")
             .of(Instances)
             .needs(needs::ABSENT_INSTANCE)
             .clause(FILE, "InstanceResult.absent", "The provider looked and there is none.")
-            .check(|subject| Box::pin(absent_when_stale(subject))),
+            .check(absent_when_stale),
         must("INS-05", "while the cloud fails no instance is absent")
             .of(Instances)
             .needs(needs::CLOUD_SWITCH)
             .needs(needs::EXISTING_INSTANCE)
             .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "MUST NOT be said out of a cache.")
-            .check(|subject| Box::pin(failing_cloud(subject))),
+            .check(failing_cloud),
         must("INS-06", "a node with a provider ID of another provider is not_managed")
             .of(Instances)
             .clause(FILE, "InstanceResult.not_managed", "Another provider, or none, owns this node.")
-            .check(|subject| Box::pin(foreign(subject))),
+            .check(foreign),
         must("INS-11", "a stopped instance is found with SHUTDOWN, and not absent")
             .of(Instances)
             .needs(needs::STOPPED_INSTANCE)
             .clause(FILE, "POWER_STATE_SHUTDOWN", "Stopped, and can be started: the Node gets the shutdown taint and stays.")
-            .check(|subject| Box::pin(stopped(subject))),
+            .check(stopped),
         must("INS-13", "the age of an absence is not longer than the call where CONFIRMED is said")
             .of(Instances)
             .needs(needs::ABSENT_INSTANCE)
             .clause("common.proto", "Absent.age", "How long before this answer the cloud was asked; no clock is compared.")
-            .check(|subject| Box::pin(age_of_absence(subject))),
+            .check(age_of_absence),
         must("INS-17", "a lookup goes by provider ID, though the Node has another instance's name")
             .of(Instances)
             .needs(needs::TWO_EXISTING_INSTANCES)
             .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
-            .check(|subject| Box::pin(provider_id_before_name(subject))),
+            .check(provider_id_before_name),
         must("INS-18", "a provider ID that does not exist is not found by the name of its Node")
             .of(Instances)
             .needs(needs::EXISTING_INSTANCE)
             .needs(needs::ABSENT_INSTANCE)
             .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
-            .check(|subject| Box::pin(absent_id_with_known_name(subject))),
+            .check(absent_id_with_known_name),
         must("INS-19", "a name that no instance has is absent, and no error")
             .of(Instances)
             .clause(FILE, "InstanceResult.absent", "The provider looked and there is none.")
-            .check(|subject| Box::pin(unknown_name(subject))),
+            .check(unknown_name),
         info("INS-29", "an instance is found by system UUID alone")
             .of(Instances)
             .needs(needs::EXISTING_INSTANCE)
             .clause("common.proto", "Node.system_uuid", "Clouds without a name for their machines (vSphere, Proxmox) find them by it.")
-            .check(|subject| Box::pin(found_by_system_uuid(subject))),
+            .check(found_by_system_uuid),
     ]
 }
 
 async fn found_by_provider_id(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     for machine in &subject.inputs().instances.existing {
         let node = subject.node(machine);
-        let instance = subject.found(&client, node, InstanceView::Metadata).await?;
+        let instance = subject.found(node, InstanceView::Metadata).await?;
         expect(
             instance.provider_id == machine.provider_id || subject.instances().without_provider_id,
             format!("{:?} is found with its provider ID", machine.provider_id),
@@ -98,13 +97,12 @@ async fn found_by_provider_id(subject: &Subject) -> Verdict {
 }
 
 async fn found_by_name(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let machine = subject.existing();
     let node = Node {
         provider_id: String::new(),
         ..subject.node(&machine)
     };
-    let instance = subject.found(&client, node, InstanceView::Metadata).await?;
+    let instance = subject.found(node, InstanceView::Metadata).await?;
     expect(
         instance.provider_id == machine.provider_id || subject.instances().without_provider_id,
         format!(
@@ -122,13 +120,12 @@ async fn found_by_system_uuid(subject: &Subject) -> Verdict {
             "the first of instances.existing has no systemUUID",
         ));
     }
-    let client = subject.connect().await?;
     let node = Node {
         name: subject.name(),
         provider_id: String::new(),
         ..subject.node(&machine)
     };
-    subject.found(&client, node, InstanceView::Metadata).await?;
+    subject.found(node, InstanceView::Metadata).await?;
     Ok(())
 }
 
@@ -138,12 +135,11 @@ async fn absence(
     node: Node,
     max_staleness: Duration,
 ) -> Verdict<(AbsenceCertainty, Option<Duration>)> {
-    let client = subject.connect().await?;
     let query = Query {
         max_staleness,
         ..Query::now(vec![node.clone()])
     };
-    match subject.look_up(&client, query).await?.remove(0) {
+    match subject.look_up(query).await?.remove(0) {
         Ok(Outcome::Absent(absent)) => {
             let age = absent.age.and_then(|age| age.try_into().ok());
             Ok((absent.certainty(), age))
@@ -189,10 +185,9 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
     let instances = &subject.inputs().instances;
     let machines = instances.existing.iter().chain(&instances.absent);
     let nodes: Vec<_> = machines.map(|machine| subject.node(machine)).collect();
-    let client = subject.connect().await?;
     let asked = async {
         // An error of the whole call says nothing about any node.
-        let answers = subject.ask(&client, Query::now(nodes.clone())).await?;
+        let answers = subject.ask(Query::now(nodes.clone())).await?;
         for (node, answer) in nodes.iter().zip(answers.unwrap_or_default()) {
             expect(
                 !matches!(answer, Ok(Outcome::Absent(_))),
@@ -203,26 +198,18 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
         Ok(())
     };
     Box::pin(subject.without_cloud(asked)).await?;
-    let limit = Duration::from_mins(1);
-    let look = async || {
-        let asked = subject.look_up(&client, Query::now(nodes.clone())).await;
-        asked.map_err(|stop| format!("{stop:?}"))
-    };
-    subject
-        .wait_for("lookups work again with the cloud", limit, look)
-        .await?;
-    Ok(())
+    let look = async || subject.look_up(Query::now(nodes.clone())).await;
+    subject.recovers("lookups", look).await
 }
 
 async fn foreign(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let given = subject.inputs().instances.foreign_provider_id.clone();
     let node = Node {
         provider_id: given.unwrap_or_else(|| FOREIGN.to_owned()),
         ..subject.unknown_node()
     };
     let expected = format!("{:?} is not_managed", node.provider_id);
-    let answers = subject.look_up(&client, Query::now(vec![node])).await?;
+    let answers = subject.look_up(Query::now(vec![node])).await?;
     expect(
         matches!(answers[0], Ok(Outcome::NotManaged(_))),
         expected,
@@ -231,10 +218,9 @@ async fn foreign(subject: &Subject) -> Verdict {
 }
 
 async fn stopped(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let stopped = subject.inputs().instances.stopped.clone();
     let node = subject.node(&stopped.unwrap_or_default());
-    let instance = subject.found(&client, node, InstanceView::State).await?;
+    let instance = subject.found(node, InstanceView::State).await?;
     expect(
         instance.power_state() == PowerState::Shutdown,
         "power_state SHUTDOWN",
@@ -243,14 +229,13 @@ async fn stopped(subject: &Subject) -> Verdict {
 }
 
 async fn provider_id_before_name(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let existing = &subject.inputs().instances.existing;
     let (first, second) = (&existing[0], &existing[1]);
     let node = Node {
         name: second.node_name.clone(),
         ..subject.node(first)
     };
-    let instance = subject.found(&client, node, InstanceView::Metadata).await?;
+    let instance = subject.found(node, InstanceView::Metadata).await?;
     expect(
         instance.provider_id == first.provider_id,
         format!(

@@ -10,7 +10,6 @@ use super::FILE;
 use crate::{
     capability::Capability::LoadBalancers,
     case::{Builder, Case, must, should},
-    client::Client,
     needs,
     subject::{Subject, answered_or_lost, describe, port},
     verdict::{Verdict, expect},
@@ -21,59 +20,59 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case(must("LBS-02", "Ensure becomes READY with addresses, and Get agrees"))
             .clause(FILE, "LoadBalancerAnswer.status", "REQUIRED with READY in an answer to Ensure;")
-            .check(|subject| Box::pin(becomes_ready(subject))),
+            .check(becomes_ready),
         case(must("LBS-03", "three equal Ensures are one load balancer with one status"))
             .clause("common.proto", "", "carry the desired state, never a delta, and are idempotent by key: Service UID;")
-            .check(|subject| Box::pin(idempotent(subject))),
+            .check(idempotent),
         case(must("LBS-04", "an Ensure whose reply was lost, sent again, is one load balancer"))
             .clause(FILE, "LoadBalancersService", "written in the same cloud call as the creation where the cloud allows it: a reply may be lost.")
-            .check(|subject| Box::pin(lost_reply(subject))),
+            .check(lost_reply),
         case(must("LBS-05", "two Ensures for one Service at once are one load balancer"))
             .clause(FILE, "LoadBalancersService", "Within a process it serialises by key;")
-            .check(|subject| Box::pin(two_at_once(subject))),
+            .check(two_at_once),
         case(must("LBS-06", "ports are added, changed and removed, and the addresses stay"))
             .clause(FILE, "EnsureLoadBalancer", "A change of ports or targets MUST NOT change the addresses: clients know them.")
-            .check(|subject| Box::pin(ports(subject))),
+            .check(ports),
         case(must("LBS-21", "a port gets another protocol"))
             .needs(needs::SECOND_PROTOCOL)
             .clause(FILE, "EnsureLoadBalancer", "Makes the load balancer, or changes it, to what the Service and its targets say.")
-            .check(|subject| Box::pin(protocol(subject))),
+            .check(protocol),
         case(should("LBS-10", "two IP families lead to an address of each, in the wanted order"))
             .needs(needs::BOTH_IP_FAMILIES)
             .clause("common.proto", "Service.ip_families", "spec.ipFamilies in their order: IPv4, IPv6.")
-            .check(|subject| Box::pin(dual_stack(subject))),
+            .check(dual_stack),
         case(must("LBS-12", "Delete becomes ABSENT, then Get is; a second Delete is ABSENT"))
             .clause(FILE, "DeleteLoadBalancer", "Removes the load balancer and every part of it. The answer is ABSENT if there is none.")
-            .check(|subject| Box::pin(deleted(subject))),
+            .check(deleted),
         case(must("LBS-13", "a Delete after an Ensure that was cut off leaves nothing"))
             .clause(FILE, "LoadBalancersService", "Whatever is half made is completed by the next Ensure, or removed by the next Delete.")
-            .check(|subject| Box::pin(half_made(subject))),
+            .check(half_made),
         case(must("LBS-14", "a Service made again under its name gets a load balancer of its own"))
             .clause("common.proto", "Service.uid", "A Service that was deleted and made again has another.")
-            .check(|subject| Box::pin(made_again(subject))),
+            .check(made_again),
         case(must("LBS-22", "an Ensure after an Ensure that was cut off becomes READY"))
             .clause(FILE, "LoadBalancersService", "Whatever is half made is completed by the next Ensure, or removed by the next Delete.")
-            .check(|subject| Box::pin(completed(subject))),
+            .check(completed),
         case(must("LBS-23", "a Service that has another type now can be cleaned up"))
             .clause("common.proto", "Service.type", "spec.type; LoadBalancer except in a cleanup after a change of type.")
-            .check(|subject| Box::pin(other_type(subject))),
+            .check(other_type),
         case(must("LBS-24", "load balancers of two Services do not share their life"))
             .clause(FILE, "LoadBalancersService", "Key: Service.uid.")
-            .check(|subject| Box::pin(two_services(subject))),
+            .check(two_services),
         case(must("LBS-25", "calls about one Service UID of two clusters are about two load balancers"))
             .clause(FILE, "LoadBalancersService", "(tags with cluster UID and Service UID, or a name made of them)")
-            .check(|subject| Box::pin(other_cluster(subject))),
+            .check(other_cluster),
     ]
 }
 
 async fn becomes_ready(subject: &Subject) -> Verdict {
-    let (client, service, ready) = subject.balanced().await?;
+    let (service, ready) = subject.balanced().await?;
     let points = ready
         .status
         .as_ref()
         .map_or(0, |status| status.ingress.len());
     expect(points > 0, "READY with an address", describe(&ready))?;
-    let seen = subject.get(&client, &service, None).await?;
+    let seen = subject.get(&service, None).await?;
     let same = seen.status.is_none() || seen.status == ready.status;
     expect(
         seen.disposition() == Disposition::Ready && same,
@@ -83,50 +82,48 @@ async fn becomes_ready(subject: &Subject) -> Verdict {
 }
 
 async fn idempotent(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let service = subject.service();
     let nodes = subject.target_nodes();
-    let first = subject.ensure(&client, &service, &nodes).await?;
+    let first = subject.ensure(&service, &nodes).await?;
     for _ in 0..2 {
-        let again = subject.ensure(&client, &service, &nodes).await?;
+        let again = subject.ensure(&service, &nodes).await?;
         expect(
             again.status == first.status && again.identity == first.identity,
             format!("{}, identity {:?}", describe(&first), first.identity),
             format!("{}, identity {:?}", describe(&again), again.identity),
         )?;
     }
-    subject.is_listed_once(&client, &service).await
+    subject.is_listed_once(&service).await
 }
 
 async fn lost_reply(subject: &Subject) -> Verdict {
     let service = subject.service();
     let nodes = subject.target_nodes();
-    let ensure = async |client: &Client| {
-        let targets = subject.targets(client, &nodes).await?;
+    let ensure = async |caller: &Subject| {
+        let targets = caller.targets(&nodes).await?;
         // Whatever it is: the next Ensure is what counts.
-        let _ = subject.ensure_once(client, &service, targets).await;
+        let _ = caller.ensure_once(&service, targets).await;
         Ok(())
     };
     subject.lose_reply(ensure).await?;
-    let client = subject.connect().await?;
-    subject.ensure(&client, &service, &nodes).await?;
-    subject.is_listed_once(&client, &service).await
+    subject.ensure(&service, &nodes).await?;
+    subject.is_listed_once(&service).await
 }
 
 async fn two_at_once(subject: &Subject) -> Verdict {
-    let (one, other) = (subject.connect().await?, subject.connect().await?);
+    let other = subject.connect().await?;
     let service = subject.service();
     let nodes = subject.target_nodes();
-    let targets = subject.targets(&one, &nodes).await?;
+    let targets = subject.targets(&nodes).await?;
     let both = join(
-        subject.ensure_once(&one, &service, targets.clone()),
-        subject.ensure_once(&other, &service, targets),
+        subject.ensure_once(&service, targets.clone()),
+        other.ensure_once(&service, targets),
     );
     let (first, second) = Box::pin(both).await;
     answered_or_lost(first)?;
     answered_or_lost(second)?;
-    subject.ensure(&one, &service, &nodes).await?;
-    subject.is_listed_once(&one, &service).await
+    subject.ensure(&service, &nodes).await?;
+    subject.is_listed_once(&service).await
 }
 
 /// IP address and name of each point of the status; states of ports change with the ports.
@@ -136,48 +133,43 @@ fn addresses(answer: &LoadBalancerAnswer) -> Vec<(&str, &str)> {
 }
 
 async fn ports(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let nodes = subject.target_nodes();
     let mut service = subject.service();
-    let first = subject.ensure(&client, &service, &nodes).await?;
+    let first = subject.ensure(&service, &nodes).await?;
     for ports in [
         vec![port("TCP", 80, 30080), port("TCP", 443, 30443)],
         vec![port("TCP", 80, 30081), port("TCP", 443, 30443)],
         vec![port("TCP", 443, 30443)],
     ] {
         service.ports = ports;
-        let ready = subject.ensure(&client, &service, &nodes).await?;
+        let ready = subject.ensure(&service, &nodes).await?;
         expect(
             addresses(&ready) == addresses(&first),
             format!("the addresses stay: {}", describe(&first)),
             describe(&ready),
         )?;
-        subject
-            .get_is(&client, &service, Disposition::Ready)
-            .await?;
+        subject.get_is(&service, Disposition::Ready).await?;
     }
     Ok(())
 }
 
 async fn protocol(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let nodes = subject.target_nodes();
     let mut service = subject.service();
-    subject.ensure(&client, &service, &nodes).await?;
+    subject.ensure(&service, &nodes).await?;
     let second = subject.inputs().services.second_protocol.clone();
     service.ports = vec![port(&second.unwrap_or_default(), 80, 30080)];
-    subject.ensure(&client, &service, &nodes).await?;
-    subject.get_is(&client, &service, Disposition::Ready).await
+    subject.ensure(&service, &nodes).await?;
+    subject.get_is(&service, Disposition::Ready).await
 }
 
 async fn dual_stack(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let mut service = subject.service();
     service
         .ip_families
         .clone_from(&subject.inputs().services.ip_families);
     "RequireDualStack".clone_into(&mut service.ip_family_policy);
-    let ready = subject.ensure_all(&client, &service).await?;
+    let ready = subject.ensure_all(&service).await?;
     let points = ready.status.clone().unwrap_or_default().ingress;
     if points.iter().any(|point| !point.hostname.is_empty()) {
         // A name stands for addresses of both families.
@@ -193,8 +185,8 @@ async fn dual_stack(subject: &Subject) -> Verdict {
 }
 
 /// Deletes, and holds the end against ABSENT.
-async fn delete(subject: &Subject, client: &Client, service: &Service) -> Verdict {
-    let ended = subject.delete(client, service).await?;
+async fn delete(subject: &Subject, service: &Service) -> Verdict {
+    let ended = subject.delete(service).await?;
     expect(
         ended.disposition() == Disposition::Absent,
         "DeleteLoadBalancer ends with ABSENT",
@@ -203,98 +195,88 @@ async fn delete(subject: &Subject, client: &Client, service: &Service) -> Verdic
 }
 
 async fn deleted(subject: &Subject) -> Verdict {
-    let (client, service, _) = subject.balanced().await?;
-    delete(subject, &client, &service).await?;
-    subject
-        .get_is(&client, &service, Disposition::Absent)
-        .await?;
-    delete(subject, &client, &service).await
+    let (service, _) = subject.balanced().await?;
+    delete(subject, &service).await?;
+    subject.get_is(&service, Disposition::Absent).await?;
+    delete(subject, &service).await
 }
 
 /// Moments at which an Ensure is cut off, in milliseconds.
 const MOMENTS: [u64; 6] = [0, 1, 3, 10, 30, 100];
 
 async fn half_made(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     for moment in MOMENTS {
         let service = subject.service();
         let caller = subject.connect().await?;
-        subject.cut_off(&caller, &service, moment).await?;
-        delete(subject, &client, &service).await?;
-        subject
-            .get_is(&client, &service, Disposition::Absent)
-            .await?;
+        caller.cut_off(&service, moment).await?;
+        delete(subject, &service).await?;
+        subject.get_is(&service, Disposition::Absent).await?;
     }
     Ok(())
 }
 
 async fn completed(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     for moment in MOMENTS {
         let service = subject.service();
         let caller = subject.connect().await?;
-        subject.cut_off(&caller, &service, moment).await?;
-        subject.ensure_all(&client, &service).await?;
-        subject.is_listed_once(&client, &service).await?;
-        delete(subject, &client, &service).await?;
+        caller.cut_off(&service, moment).await?;
+        subject.ensure_all(&service).await?;
+        subject.is_listed_once(&service).await?;
+        delete(subject, &service).await?;
     }
     Ok(())
 }
 
 async fn made_again(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let nodes = subject.target_nodes();
     let before = subject.service();
     let mut after = subject.service();
     after.name.clone_from(&before.name);
     subject.leftovers().expect(after.clone());
-    subject.ensure(&client, &before, &nodes).await?;
-    subject.get_is(&client, &after, Disposition::Absent).await?;
-    subject.ensure(&client, &after, &nodes).await?;
-    delete(subject, &client, &before).await?;
-    subject.get_is(&client, &after, Disposition::Ready).await?;
-    delete(subject, &client, &after).await?;
-    subject.get_is(&client, &after, Disposition::Absent).await
+    subject.ensure(&before, &nodes).await?;
+    subject.get_is(&after, Disposition::Absent).await?;
+    subject.ensure(&after, &nodes).await?;
+    delete(subject, &before).await?;
+    subject.get_is(&after, Disposition::Ready).await?;
+    delete(subject, &after).await?;
+    subject.get_is(&after, Disposition::Absent).await
 }
 
 async fn other_type(subject: &Subject) -> Verdict {
-    let (client, mut service, _) = subject.balanced().await?;
+    let (mut service, _) = subject.balanced().await?;
     "ClusterIP".clone_into(&mut service.r#type);
-    delete(subject, &client, &service).await?;
+    delete(subject, &service).await?;
     "LoadBalancer".clone_into(&mut service.r#type);
-    subject.get_is(&client, &service, Disposition::Absent).await
+    subject.get_is(&service, Disposition::Absent).await
 }
 
 async fn two_services(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (one, other) = (subject.service(), subject.service());
     let nodes = subject.target_nodes();
-    subject.ensure(&client, &one, &nodes).await?;
-    subject.get_is(&client, &other, Disposition::Absent).await?;
-    subject.ensure(&client, &other, &nodes).await?;
-    delete(subject, &client, &one).await?;
-    subject.get_is(&client, &other, Disposition::Ready).await
+    subject.ensure(&one, &nodes).await?;
+    subject.get_is(&other, Disposition::Absent).await?;
+    subject.ensure(&other, &nodes).await?;
+    delete(subject, &one).await?;
+    subject.get_is(&other, Disposition::Ready).await
 }
 
 async fn other_cluster(subject: &Subject) -> Verdict {
     subject.needs_cluster_uid()?;
-    let (client, service, _) = subject.balanced().await?;
+    let (service, _) = subject.balanced().await?;
     let context = subject.context_of_another_cluster();
     let request = DeleteLoadBalancerRequest {
         context: context.clone(),
         service: Some(service.clone()),
     };
     // ABSENT or NOT_MANAGED, or an error: only what becomes of the load balancer counts.
-    let _ = client.call(request).await;
-    subject
-        .get_is(&client, &service, Disposition::Ready)
-        .await?;
+    let _ = subject.client.call(request).await;
+    subject.get_is(&service, Disposition::Ready).await?;
     let request = GetLoadBalancerRequest {
         context,
         service: Some(service),
         targets: None,
     };
-    let seen = client.call(request).await?;
+    let seen = subject.client.call(request).await?;
     let seen = seen.answer.unwrap_or_default();
     expect(
         [Disposition::Absent, Disposition::NotManaged].contains(&seen.disposition()),

@@ -11,10 +11,9 @@ use crate::{
     capability::Capability::{LoadBalancers, LoadBalancersList, LoadBalancersPlan},
     case::{Case, must, should},
     cases::lists::complete,
-    client::Client,
     needs,
     subject::{Subject, describe, port},
-    verdict::{Verdict, expect, failed, skipped},
+    verdict::{Verdict, expect, refused, skipped},
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -22,61 +21,60 @@ pub(super) fn cases() -> Vec<Case> {
         must("LBS-01", "Get before an Ensure is ABSENT")
             .of(LoadBalancers)
             .clause(FILE, "LOAD_BALANCER_DISPOSITION_ABSENT", "No part of it is left.")
-            .check(|subject| Box::pin(absent(subject))),
+            .check(absent),
         should("LBS-26", "Get with ports that are not those of the load balancer is DIFFERS")
             .of(LoadBalancers)
             .mutates()
             .clause(FILE, "LOAD_BALANCER_DISPOSITION_DIFFERS", "Get only: it exists and works, but is not what an Ensure with this Service and these targets would make of it;")
-            .check(|subject| Box::pin(other_ports(subject))),
+            .check(other_ports),
         should("LBS-27", "Get with targets that are not those of the load balancer is DIFFERS")
             .of(LoadBalancers)
             .mutates()
             .needs(needs::EXISTING_INSTANCE)
             .clause(FILE, "GetLoadBalancerRequest.targets", "The targets that it should have, to compare.")
-            .check(|subject| Box::pin(other_targets(subject))),
+            .check(other_targets),
         should("LBS-09", "externalTrafficPolicy Local uses healthCheckNodePort")
             .of(LoadBalancers)
             .mutates()
             .clause("common.proto", "Service.health_check_node_port", "spec.healthCheckNodePort; 0 when there is none.")
-            .check(|subject| Box::pin(local_traffic(subject))),
+            .check(local_traffic),
         must("LBS-19", "Plan changes nothing, and names a creation before it is made")
             .of(LoadBalancersPlan)
             .clause(FILE, "PlanLoadBalancer", "Changes that Ensure or Delete would make. Changes nothing.")
-            .check(|subject| Box::pin(plan_of_new(subject))),
+            .check(plan_of_new),
         must("LBS-28", "Plan of an Ensure that would change nothing is empty")
             .of(LoadBalancersPlan)
             .mutates()
             .clause(FILE, "PlanLoadBalancerResponse.changes", "Empty: nothing would change.")
-            .check(|subject| Box::pin(plan_of_same(subject))),
+            .check(plan_of_same),
         must("LBS-29", "Plan of a Delete names it, and deletes nothing")
             .of(LoadBalancersPlan)
             .mutates()
             .clause(FILE, "PlanLoadBalancer", "Changes that Ensure or Delete would make. Changes nothing.")
-            .check(|subject| Box::pin(plan_of_delete(subject))),
+            .check(plan_of_delete),
         must("LBS-30", "Plan without an operation is INVALID_REQUEST")
             .of(LoadBalancersPlan)
             .clause(FILE, "PLAN_OPERATION_UNSPECIFIED", "Refused as INVALID_REQUEST.")
-            .check(|subject| Box::pin(plan_of_nothing(subject))),
+            .check(plan_of_nothing),
         must("LBS-18", "a list has each load balancer of this cluster with its Service")
             .of(LoadBalancersList)
             .mutates()
             .clause(FILE, "OwnedLoadBalancer.service", "The uid is REQUIRED in it, namespace and name MAY be empty where the cloud has no room for them.")
-            .check(|subject| Box::pin(listed(subject))),
+            .check(listed),
         must("LBS-31", "only the last message of a list has complete")
             .of(LoadBalancersList)
             .clause(FILE, "ListLoadBalancersResponse.complete", "Set on the last message only.")
-            .check(|subject| Box::pin(complete::<ListLoadBalancersRequest>(subject))),
+            .check(complete::<ListLoadBalancersRequest>),
         must("LBS-32", "a list for another cluster has nothing of this one")
             .of(LoadBalancersList)
             .mutates()
             .clause(FILE, "ListLoadBalancersResponse.items", "Load balancers of this cluster only.")
-            .check(|subject| Box::pin(list_of_other_cluster(subject))),
+            .check(list_of_other_cluster),
     ]
 }
 
 async fn absent(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let answer = subject.get(&client, &subject.service(), None).await?;
+    let answer = subject.get(&subject.service(), None).await?;
     expect(
         answer.disposition() == Disposition::Absent,
         "GetLoadBalancer of a Service that was never ensured is ABSENT",
@@ -85,17 +83,15 @@ async fn absent(subject: &Subject) -> Verdict {
 }
 
 async fn other_ports(subject: &Subject) -> Verdict {
-    let (client, mut service, _) = subject.balanced().await?;
+    let (mut service, _) = subject.balanced().await?;
     service.ports = vec![port("TCP", 8443, 30443)];
-    subject
-        .get_is(&client, &service, Disposition::Differs)
-        .await
+    subject.get_is(&service, Disposition::Differs).await
 }
 
 async fn other_targets(subject: &Subject) -> Verdict {
-    let (client, service, _) = subject.balanced().await?;
-    let none = subject.targets(&client, &[]).await?;
-    let answer = subject.get(&client, &service, none).await?;
+    let (service, _) = subject.balanced().await?;
+    let none = subject.targets(&[]).await?;
+    let answer = subject.get(&service, none).await?;
     expect(
         answer.disposition() == Disposition::Differs,
         "DIFFERS, since the load balancer has targets",
@@ -104,33 +100,29 @@ async fn other_targets(subject: &Subject) -> Verdict {
 }
 
 async fn local_traffic(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let mut service = subject.service();
     "Local".clone_into(&mut service.external_traffic_policy);
     service.health_check_node_port = 32_100;
     let nodes = subject.target_nodes();
-    let targets = subject.targets(&client, &nodes).await?;
-    let first = subject.ensure_once(&client, &service, targets).await;
+    let targets = subject.targets(&nodes).await?;
+    let first = subject.ensure_once(&service, targets).await;
     if first.is_err_and(|error| error.is(ErrorReason::UnsupportedFeature)) {
         let reason = "the cloud has no externalTrafficPolicy Local: UNSUPPORTED_FEATURE";
         return Err(skipped(reason));
     }
-    subject.ensure(&client, &service, &nodes).await?;
+    subject.ensure(&service, &nodes).await?;
     service.health_check_node_port = 32_200;
-    subject
-        .get_is(&client, &service, Disposition::Differs)
-        .await
+    subject.get_is(&service, Disposition::Differs).await
 }
 
 async fn plan(
     subject: &Subject,
-    client: &Client,
     service: &Service,
     operation: PlanOperation,
 ) -> Result<Vec<PlannedChange>, CallError> {
     let targets = match operation {
         PlanOperation::Ensure => subject
-            .targets(client, &subject.target_nodes())
+            .targets(&subject.target_nodes())
             .await
             .ok()
             .flatten(),
@@ -142,50 +134,45 @@ async fn plan(
         targets,
         ..PlanLoadBalancerRequest::default()
     };
-    Ok(client.call(request).await?.changes)
+    Ok(subject.client.call(request).await?.changes)
 }
 
 async fn plan_of_new(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let service = subject.service();
-    let changes = plan(subject, &client, &service, PlanOperation::Ensure).await?;
+    let changes = plan(subject, &service, PlanOperation::Ensure).await?;
     expect(
         !changes.is_empty(),
         "at least one change for a Service without a load balancer",
         "none",
     )?;
-    subject.get_is(&client, &service, Disposition::Absent).await
+    subject.get_is(&service, Disposition::Absent).await
 }
 
 async fn plan_of_same(subject: &Subject) -> Verdict {
-    let (client, service, _) = subject.balanced().await?;
-    let changes = plan(subject, &client, &service, PlanOperation::Ensure).await?;
+    let (service, _) = subject.balanced().await?;
+    let changes = plan(subject, &service, PlanOperation::Ensure).await?;
     expect(changes.is_empty(), "no changes", format!("{changes:?}"))
 }
 
 async fn plan_of_delete(subject: &Subject) -> Verdict {
-    let (client, service, _) = subject.balanced().await?;
-    let changes = plan(subject, &client, &service, PlanOperation::Delete).await?;
+    let (service, _) = subject.balanced().await?;
+    let changes = plan(subject, &service, PlanOperation::Delete).await?;
     expect(!changes.is_empty(), "at least one change", "none")?;
-    subject.get_is(&client, &service, Disposition::Ready).await
+    subject.get_is(&service, Disposition::Ready).await
 }
 
 async fn plan_of_nothing(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let service = subject.service();
-    match plan(subject, &client, &service, PlanOperation::Unspecified).await {
-        Ok(changes) => Err(failed("INVALID_REQUEST", format!("{changes:?}"))),
-        Err(error) => expect(
-            error.is(ErrorReason::InvalidRequest),
-            "INVALID_REQUEST",
-            error,
-        ),
-    }
+    let planned = plan(subject, &service, PlanOperation::Unspecified).await;
+    let reasons = [ErrorReason::InvalidRequest];
+    refused(planned, &reasons, "INVALID_REQUEST", |changes| {
+        format!("{changes:?}")
+    })
 }
 
 async fn listed(subject: &Subject) -> Verdict {
-    let (client, service, _) = subject.balanced().await?;
-    let listed = subject.listed_services(&client, None).await?;
+    let (service, _) = subject.balanced().await?;
+    let listed = subject.listed_services(None).await?;
     let uids: Vec<_> = listed.iter().map(|tag| &*tag.uid).collect();
     expect(
         uids.contains(&&*service.uid),
@@ -196,9 +183,9 @@ async fn listed(subject: &Subject) -> Verdict {
 
 async fn list_of_other_cluster(subject: &Subject) -> Verdict {
     subject.needs_cluster_uid()?;
-    let (client, service, _) = subject.balanced().await?;
+    let (service, _) = subject.balanced().await?;
     let context = subject.context_of_another_cluster();
-    let listed = subject.listed_services(&client, context).await?;
+    let listed = subject.listed_services(context).await?;
     let foreign = listed.iter().filter(|tag| tag.uid == service.uid).count();
     expect(
         foreign == 0,

@@ -11,10 +11,9 @@ use crate::{
     call_error::CallError,
     capability::Capability::{LoadBalancers, LoadBalancersVolatile},
     case::{Builder, Case, must, should},
-    client::Client,
     needs,
     subject::{Subject, describe, port},
-    verdict::{Stop, Verdict, expect, failed, skipped},
+    verdict::{Stop, Verdict, expect, failed, refused, skipped},
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -23,69 +22,60 @@ pub(super) fn cases() -> Vec<Case> {
         case(must("LBS-07", "an annotation with a bad value is INVALID_ANNOTATION, and nothing is made"))
             .needs(needs::REFUSED_ANNOTATIONS)
             .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "An annotation of the object, or another field that each cloud reads its own way (spec.loadBalancerIP), has a bad value.")
-            .check(|subject| Box::pin(bad_annotation(subject))),
+            .check(bad_annotation),
         case(must("LBS-35", "a protocol that the cloud cannot serve is UNSUPPORTED_PROTOCOL, and nothing is made"))
             .needs(needs::REFUSED_PROTOCOL)
             .clause("common.proto", "ERROR_REASON_UNSUPPORTED_PROTOCOL", "The cloud cannot serve this protocol or port.")
-            .check(|subject| Box::pin(bad_protocol(subject))),
+            .check(bad_protocol),
         case(must("LBS-11", "an Ensure of a class that is not served is NOT_MANAGED, and nothing is made"))
             .clause(FILE, "LOAD_BALANCER_DISPOSITION_NOT_MANAGED", "Another controller owns this Service (cloudprovider.ImplementedElsewhere).")
-            .check(|subject| Box::pin(other_class(subject))),
+            .check(other_class),
         case(must("LBS-36", "an Ensure without targets set is INVALID_REQUEST, and nothing is made"))
             .clause("node_sets.proto", "NodeTargets.targets", "REQUIRED: neither set is INVALID_REQUEST, not an empty set.")
-            .check(|subject| Box::pin(without_targets(subject))),
+            .check(without_targets),
         case(should("LBS-37", "an Ensure without the cluster's UID is INVALID_REQUEST, or about the cluster of the handshake"))
             .clause("common.proto", "CallContext.cluster_uid", "A provider that tags with the UID SHOULD answer such a call with INVALID_REQUEST and change nothing, unless it was configured to leave resources untagged:")
-            .check(|subject| Box::pin(without_uid(subject))),
+            .check(without_uid),
         case(should("LBS-08", "annotations outside the declared prefixes change nothing"))
             .clause("provider.proto", "HandshakeResponse.service_annotation_prefixes", "Prefixes of the Service annotations that the provider reads:")
-            .check(|subject| Box::pin(foreign_annotation(subject))),
+            .check(foreign_annotation),
         case(must("LBS-38", "an Ensure that is refused leaves the load balancer that exists"))
             .needs(needs::REFUSED_SERVICE)
             .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "Shown on the object; not repeated until the object changes or the provider's process is another one;")
-            .check(|subject| Box::pin(refused_change(subject))),
+            .check(refused_change),
         case(must("LBS-39", "a Delete of a Service that would be refused deletes"))
             .needs(needs::REFUSED_SERVICE)
             .clause(FILE, "DeleteLoadBalancerRequest.service", "Its Service as last seen; it may be gone from Kubernetes already.")
-            .check(|subject| Box::pin(delete_of_refused(subject))),
+            .check(delete_of_refused),
         case(should("LBS-45", "an Ensure beyond the room of the account is QUOTA_EXCEEDED, and is READY once there is room"))
             .needs(needs::LOAD_BALANCER_LIMIT)
             .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "An account or object limit. Concerns this key only.")
-            .check(|subject| Box::pin(full_account(subject))),
+            .check(full_account),
         must("LBS-40", "a volatile provider gives no address that another Service holds")
             .of(LoadBalancersVolatile)
             .mutates()
             .clause(FILE, "EnsureLoadBalancerRequest.held_addresses", "With LoadBalancersCapability.volatile: an address that is new for this Service must be none of these.")
-            .check(|subject| Box::pin(held_addresses(subject))),
+            .check(held_addresses),
     ]
 }
 
 async fn try_ensure(
     subject: &Subject,
-    client: &Client,
     service: &Service,
 ) -> Verdict<Result<LoadBalancerAnswer, CallError>> {
-    let targets = subject.targets(client, &subject.target_nodes()).await?;
-    Ok(subject.ensure_once(client, service, targets).await)
+    let targets = subject.targets(&subject.target_nodes()).await?;
+    Ok(subject.ensure_once(service, targets).await)
 }
 
 /// Holds an answer against an error with one of these reasons.
-fn refused(answered: Result<LoadBalancerAnswer, CallError>, reasons: &[ErrorReason]) -> Verdict {
+fn is_refused(answered: Result<LoadBalancerAnswer, CallError>, reasons: &[ErrorReason]) -> Verdict {
     let names: Vec<_> = reasons.iter().map(ErrorReason::as_str_name).collect();
     let expected = format!("an error with {}", names.join(" or "));
-    match answered {
-        Ok(answer) => Err(failed(expected, describe(&answer))),
-        Err(error) => {
-            let meant = error
-                .reason()
-                .is_some_and(|reason| reasons.contains(&reason));
-            expect(meant, expected, error)
-        }
-    }
+    refused(answered, reasons, expected, |answer| describe(&answer))
 }
 
-async fn nothing_made(subject: &Subject, client: &Client, service: &Service) -> Verdict {
-    let seen = subject.get(client, service, None).await?;
+async fn nothing_made(subject: &Subject, service: &Service) -> Verdict {
+    let seen = subject.get(service, None).await?;
     let none = [Disposition::Absent, Disposition::NotManaged];
     expect(
         none.contains(&seen.disposition()),
@@ -101,10 +91,9 @@ async fn judge(
     refused_one: &Service,
     reasons: &[ErrorReason],
 ) -> Verdict {
-    let client = subject.connect().await?;
-    let answered = try_ensure(subject, &client, refused_one).await?;
-    refused(answered, reasons)?;
-    nothing_made(subject, &client, plain).await
+    let answered = try_ensure(subject, refused_one).await?;
+    is_refused(answered, reasons)?;
+    nothing_made(subject, plain).await
 }
 
 /// A Service that must be refused, and the reasons for it.
@@ -171,12 +160,11 @@ async fn bad_protocol(subject: &Subject) -> Verdict {
 }
 
 async fn other_class(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let service = Service {
         load_balancer_class: Some(NOT_SERVED.to_owned()),
         ..subject.service()
     };
-    match try_ensure(subject, &client, &service).await? {
+    match try_ensure(subject, &service).await? {
         Ok(answer) => expect(
             answer.disposition() == Disposition::NotManaged,
             "NOT_MANAGED",
@@ -184,52 +172,50 @@ async fn other_class(subject: &Subject) -> Verdict {
         )?,
         Err(error) => return Err(failed("NOT_MANAGED", error)),
     }
-    nothing_made(subject, &client, &service).await
+    nothing_made(subject, &service).await
 }
 
 async fn without_targets(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let service = subject.service();
-    let answered = subject.ensure_once(&client, &service, None).await;
-    refused(answered, &[ErrorReason::InvalidRequest])?;
-    nothing_made(subject, &client, &service).await
+    let answered = subject.ensure_once(&service, None).await;
+    is_refused(answered, &[ErrorReason::InvalidRequest])?;
+    nothing_made(subject, &service).await
 }
 
 async fn without_uid(subject: &Subject) -> Verdict {
     subject.needs_cluster_uid()?;
-    let client = subject.connect().await?;
     let service = subject.service();
     let without_uid = || {
         Some(CallContext {
             cluster_uid: String::new(),
-            ..client.context()
+            ..subject.client.context()
         })
     };
     let request = EnsureLoadBalancerRequest {
         context: without_uid(),
         service: Some(service.clone()),
-        targets: subject.targets(&client, &subject.target_nodes()).await?,
+        targets: subject.targets(&subject.target_nodes()).await?,
         held_addresses: None,
     };
-    let answered = client.call(request).await;
+    let answered = subject.client.call(request).await;
     let answered = answered.map(|answer| answer.answer.unwrap_or_default());
     if answered.is_err() {
-        return refused(answered, &[ErrorReason::InvalidRequest]);
+        return is_refused(answered, &[ErrorReason::InvalidRequest]);
     }
-    let own = subject.get(&client, &service, None).await?;
+    let own = subject.get(&service, None).await?;
     let request = GetLoadBalancerRequest {
         context: subject.context_of_another_cluster(),
         service: Some(service.clone()),
         targets: None,
     };
-    let of_another = client.call(request).await?;
+    let of_another = subject.client.call(request).await?;
     let of_another = of_another.answer.unwrap_or_default();
     // By the same name it is found again, and perhaps only so.
     let request = DeleteLoadBalancerRequest {
         context: without_uid(),
         service: Some(service.clone()),
     };
-    client.call(request).await?;
+    subject.client.call(request).await?;
     let exists = |seen: &LoadBalancerAnswer| seen.disposition() != Disposition::Absent;
     expect(
         exists(&own) && !exists(&of_another),
@@ -248,12 +234,11 @@ async fn foreign_annotation(subject: &Subject) -> Verdict {
     if prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix)) {
         return Err(skipped("the provider declares to read all annotations"));
     }
-    let client = subject.connect().await?;
     let mut service = subject.service();
     let nodes = subject.target_nodes();
-    let before = subject.ensure(&client, &service, &nodes).await?;
+    let before = subject.ensure(&service, &nodes).await?;
     service.annotations.insert(key.to_owned(), "x".to_owned());
-    let after = subject.ensure(&client, &service, &nodes).await?;
+    let after = subject.ensure(&service, &nodes).await?;
     expect(
         before.status == after.status,
         describe(&before),
@@ -262,41 +247,40 @@ async fn foreign_annotation(subject: &Subject) -> Verdict {
 }
 
 async fn refused_change(subject: &Subject) -> Verdict {
-    let (client, service, _) = subject.balanced().await?;
+    let (service, _) = subject.balanced().await?;
     let (bad, reasons) = with_bad_part(subject, &service)?;
-    refused(try_ensure(subject, &client, &bad).await?, &reasons)?;
-    subject.get_is(&client, &service, Disposition::Ready).await
+    is_refused(try_ensure(subject, &bad).await?, &reasons)?;
+    subject.get_is(&service, Disposition::Ready).await
 }
 
 async fn delete_of_refused(subject: &Subject) -> Verdict {
-    let (client, service, _) = subject.balanced().await?;
+    let (service, _) = subject.balanced().await?;
     let (bad, _) = with_bad_part(subject, &service)?;
-    let ended = subject.delete(&client, &bad).await?;
+    let ended = subject.delete(&bad).await?;
     expect(
         ended.disposition() == Disposition::Absent,
         "ABSENT",
         describe(&ended),
     )?;
-    nothing_made(subject, &client, &service).await
+    nothing_made(subject, &service).await
 }
 
 async fn held_addresses(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (first, second) = (subject.service(), subject.service());
     let nodes = subject.target_nodes();
-    let ready = subject.ensure(&client, &first, &nodes).await?;
-    subject.delete(&client, &first).await?;
+    let ready = subject.ensure(&first, &nodes).await?;
+    subject.delete(&first).await?;
     let points = ready.status.unwrap_or_default().ingress;
     let mut ips: Vec<_> = points.into_iter().map(|point| point.ip).collect();
     ips.retain(|ip| !ip.is_empty());
     ips.sort_unstable();
     let request = EnsureLoadBalancerRequest {
         service: Some(second),
-        targets: subject.targets(&client, &nodes).await?,
+        targets: subject.targets(&nodes).await?,
         held_addresses: Some(HeldAddresses { ips: ips.clone() }),
         ..EnsureLoadBalancerRequest::default()
     };
-    let answer = client.call(request).await?;
+    let answer = subject.client.call(request).await?;
     let given = answer.answer.unwrap_or_default().status.unwrap_or_default();
     let taken = given.ingress.iter().find(|point| ips.contains(&point.ip));
     expect(
@@ -307,17 +291,13 @@ async fn held_addresses(subject: &Subject) -> Verdict {
 }
 
 async fn full_account(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let room = subject.inputs().services.limit.unwrap_or_default();
     let nodes = subject.target_nodes();
-    let targets = subject.targets(&client, &nodes).await?;
+    let targets = subject.targets(&nodes).await?;
     let mut made = Vec::new();
     let refused = loop {
         let service = subject.service();
-        match subject
-            .ensure_once(&client, &service, targets.clone())
-            .await
-        {
+        match subject.ensure_once(&service, targets.clone()).await {
             Ok(_) => made.push(service),
             Err(error) if error.is(ErrorReason::QuotaExceeded) => break service,
             Err(error) => return Err(failed("QUOTA_EXCEEDED, or an answer", error)),
@@ -334,7 +314,7 @@ async fn full_account(subject: &Subject) -> Verdict {
             "the first is QUOTA_EXCEEDED",
         ));
     };
-    subject.delete(&client, first).await?;
-    subject.ensure(&client, &refused, &nodes).await?;
+    subject.delete(first).await?;
+    subject.ensure(&refused, &nodes).await?;
     Ok(())
 }

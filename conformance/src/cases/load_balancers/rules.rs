@@ -28,23 +28,23 @@ pub(super) fn cases() -> Vec<Case> {
         must("LBS-20", "retry_after of IN_PROGRESS is 1 s to 5 min")
             .of(LoadBalancers)
             .clause(FILE, "LoadBalancerAnswer.retry_after", "With IN_PROGRESS, except in Get: 1 s to 5 min, for Delete 1 s to 30 s;")
-            .check(|subject| Box::pin(each(subject, retry_after))),
+            .check(async |subject| each(subject, retry_after).await),
         must("LBS-41", "each answer has a disposition that its call may have")
             .of(LoadBalancers)
             .clause(FILE, "LoadBalancerAnswer.disposition", "Each response names the values that it may have; any other one is refused, as an error of this Service.")
-            .check(|subject| Box::pin(each(subject, disposition))),
+            .check(async |subject| each(subject, disposition).await),
         must("LBS-42", "each address of a status is an IP address or a lower case DNS name, not both")
             .of(LoadBalancers)
             .clause("common.proto", "LoadBalancerIngress.ip", "IP address; this or hostname is set.")
-            .check(|subject| Box::pin(each(subject, addresses))),
+            .check(async |subject| each(subject, addresses).await),
         must("LBS-43", "ipMode is VIP or Proxy, and only with an IP address")
             .of(LoadBalancers)
             .clause("common.proto", "LoadBalancerIngress.ip_mode", "VIP or Proxy, only with ip; absent keeps the Kubernetes default (VIP).")
-            .check(|subject| Box::pin(each(subject, ip_mode))),
+            .check(async |subject| each(subject, ip_mode).await),
         must("LBS-44", "the reason of a condition is CamelCase, of 128 bytes at most")
             .of(LoadBalancers)
             .clause(FILE, "LoadBalancerAnswer.reason", "Reason of the Service's condition: CamelCase, at most 128 bytes.")
-            .check(|subject| Box::pin(each(subject, reason))),
+            .check(async |subject| each(subject, reason).await),
     ]
 }
 
@@ -54,8 +54,7 @@ async fn each(
 ) -> Verdict {
     let seen = subject.seen();
     if seen.answers.is_empty() {
-        let client = subject.connect().await?;
-        subject.get(&client, &subject.service(), None).await?;
+        subject.get(&subject.service(), None).await?;
     }
     let seen = subject.seen();
     if seen.answers.is_empty() {

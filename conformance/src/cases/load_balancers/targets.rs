@@ -13,7 +13,6 @@ use crate::{
     call_error::CallError,
     capability::Capability::LoadBalancers,
     case::{Builder, Case, must},
-    client::Client,
     needs,
     subject::{Subject, describe},
     verdict::{Verdict, expect, failed},
@@ -28,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
                 "EnsureLoadBalancer",
                 "An empty set of targets is legal.",
             )
-            .check(|subject| Box::pin(no_targets(subject))),
+            .check(no_targets),
         case(must(
             "LBS-15",
             "targets are added, removed and replaced, and Get agrees with each set",
@@ -39,7 +38,7 @@ pub(super) fn cases() -> Vec<Case> {
             "UpdateLoadBalancerNodesRequest.targets",
             "All desired targets of each of them; may be an empty set.",
         )
-        .check(|subject| Box::pin(updates(subject))),
+        .check(updates),
         case(must(
             "LBS-16",
             "an update of many Services has one result for each",
@@ -49,7 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
             "UpdateLoadBalancerNodesResponse.results",
             "Together exactly one per requested Service;",
         )
-        .check(|subject| Box::pin(many(subject))),
+        .check(many),
         case(must(
             "LBS-46",
             "an update with a Service that is refused has a result for each, and takes the others",
@@ -59,7 +58,7 @@ pub(super) fn cases() -> Vec<Case> {
             "LoadBalancerResult.error",
             "It concerns this Service only, unless its reason is about the class of calls.",
         )
-        .check(|subject| Box::pin(refused_among_others(subject))),
+        .check(refused_among_others),
         case(must(
             "LBS-17",
             "an update of a Service without a load balancer makes none",
@@ -69,7 +68,7 @@ pub(super) fn cases() -> Vec<Case> {
             "UpdateLoadBalancerNodes",
             "Never creates a load balancer.",
         )
-        .check(|subject| Box::pin(makes_none(subject))),
+        .check(makes_none),
         case(must(
             "LBS-34",
             "an update leaves ports and addresses as they are",
@@ -79,23 +78,22 @@ pub(super) fn cases() -> Vec<Case> {
             "UpdateLoadBalancerNodes",
             "New targets for many load balancers, nothing else;",
         )
-        .check(|subject| Box::pin(nothing_else(subject))),
+        .check(nothing_else),
     ]
 }
 
 /// The answer about each Service, or its error, in the order of the request.
 async fn update(
     subject: &Subject,
-    client: &Client,
     services: &[Service],
     nodes: &[Node],
 ) -> Verdict<Vec<Result<LoadBalancerAnswer, CallError>>> {
     let request = UpdateLoadBalancerNodesRequest {
         items: services.to_vec(),
-        targets: subject.targets(client, nodes).await?,
+        targets: subject.targets(nodes).await?,
         ..UpdateLoadBalancerNodesRequest::default()
     };
-    let answers = client.batch(request).await??.into_iter();
+    let answers = subject.client.batch(request).await??.into_iter();
     let answer = |one| match one {
         Ok(Outcome::Found(answer)) => Ok(Ok(answer)),
         Ok(other) => Err(failed("found, or an error", format!("{other:?}"))),
@@ -105,22 +103,13 @@ async fn update(
 }
 
 /// Updates one Service until READY, as the controller does.
-async fn update_one(
-    subject: &Subject,
-    client: &Client,
-    service: &Service,
-    nodes: &[Node],
-) -> Verdict {
+async fn update_one(subject: &Subject, service: &Service, nodes: &[Node]) -> Verdict {
     let within = crate::inputs::limit(subject.inputs().limits.ready);
     let look = async || {
         let services = std::slice::from_ref(service);
-        let updated = update(subject, client, services, nodes).await;
-        match updated.map(|mut outcomes| outcomes.remove(0)) {
-            Ok(Ok(answer)) if answer.disposition() == Disposition::Ready => Ok(()),
-            Ok(Ok(answer)) => Err(describe(&answer)),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(stop) => Err(format!("{stop:?}")),
-        }
+        let answer = update(subject, services, nodes).await?.remove(0)?;
+        let is_ready = answer.disposition() == Disposition::Ready;
+        expect(is_ready, "READY", describe(&answer))
     };
     subject
         .wait_for("UpdateLoadBalancerNodes is READY", within, look)
@@ -128,9 +117,9 @@ async fn update_one(
 }
 
 /// Holds Get with these targets against READY.
-async fn has(subject: &Subject, client: &Client, service: &Service, nodes: &[Node]) -> Verdict {
-    let targets = subject.targets(client, nodes).await?;
-    let answer = subject.get(client, service, targets).await?;
+async fn has(subject: &Subject, service: &Service, nodes: &[Node]) -> Verdict {
+    let targets = subject.targets(nodes).await?;
+    let answer = subject.get(service, targets).await?;
     let names: Vec<_> = nodes.iter().map(|node| &node.name).collect();
     expect(
         answer.disposition() == Disposition::Ready,
@@ -140,21 +129,19 @@ async fn has(subject: &Subject, client: &Client, service: &Service, nodes: &[Nod
 }
 
 async fn no_targets(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let service = subject.service();
-    subject.ensure(&client, &service, &[]).await?;
-    has(subject, &client, &service, &[]).await
+    subject.ensure(&service, &[]).await?;
+    has(subject, &service, &[]).await
 }
 
 async fn updates(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let service = subject.service();
     let all = subject.target_nodes();
     let (first, rest) = all.split_at(1);
-    subject.ensure(&client, &service, first).await?;
+    subject.ensure(&service, first).await?;
     for nodes in [&all[..], rest, &[], first] {
-        update_one(subject, &client, &service, nodes).await?;
-        has(subject, &client, &service, nodes).await?;
+        update_one(subject, &service, nodes).await?;
+        has(subject, &service, nodes).await?;
     }
     Ok(())
 }
@@ -166,15 +153,14 @@ fn services(subject: &Subject) -> Vec<Service> {
 }
 
 async fn many(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let services = services(subject);
     let nodes = subject.target_nodes();
     // The last one has no load balancer, which does not concern the others.
     let (without, with) = services.split_last().unwrap_or((&services[0], &[]));
     for service in with {
-        subject.ensure(&client, service, &nodes).await?;
+        subject.ensure(service, &nodes).await?;
     }
-    let outcomes = update(subject, &client, &services, &[]).await?;
+    let outcomes = update(subject, &services, &[]).await?;
     let though = format!("though {} has no load balancer", without.name);
     let mut of_others = with.iter().zip(&outcomes);
     of_others.try_for_each(|(service, outcome)| taken(service, outcome, &though))
@@ -199,11 +185,10 @@ fn taken(
 }
 
 async fn refused_among_others(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (good, edited) = (subject.service(), subject.service());
     let nodes = subject.target_nodes();
-    subject.ensure(&client, &good, &nodes).await?;
-    subject.ensure(&client, &edited, &nodes).await?;
+    subject.ensure(&good, &nodes).await?;
+    subject.ensure(&edited, &nodes).await?;
     let other_class = Service {
         load_balancer_class: Some(NOT_SERVED.to_owned()),
         ..edited.clone()
@@ -227,7 +212,7 @@ async fn refused_among_others(subject: &Subject) -> Verdict {
         // First, for a provider that ends at the first error.
         let mut services = vec![bad];
         services.extend(room.then(|| good.clone()));
-        let outcomes = update(subject, &client, &services, &[]).await?;
+        let outcomes = update(subject, &services, &[]).await?;
         if let Some(outcome) = outcomes.get(1) {
             taken(&good, outcome, &though)?;
         }
@@ -236,10 +221,9 @@ async fn refused_among_others(subject: &Subject) -> Verdict {
 }
 
 async fn makes_none(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let service = subject.service();
     let services = std::slice::from_ref(&service);
-    let outcome = update(subject, &client, services, &subject.target_nodes()).await?;
+    let outcome = update(subject, services, &subject.target_nodes()).await?;
     if let Ok(answer) = &outcome[0] {
         expect(
             answer.disposition() == Disposition::Absent,
@@ -247,13 +231,13 @@ async fn makes_none(subject: &Subject) -> Verdict {
             describe(answer),
         )?;
     }
-    subject.get_is(&client, &service, Disposition::Absent).await
+    subject.get_is(&service, Disposition::Absent).await
 }
 
 async fn nothing_else(subject: &Subject) -> Verdict {
-    let (client, service, before) = subject.balanced().await?;
-    update_one(subject, &client, &service, &[]).await?;
-    let after = subject.get(&client, &service, None).await?;
+    let (service, before) = subject.balanced().await?;
+    update_one(subject, &service, &[]).await?;
+    let after = subject.get(&service, None).await?;
     expect(
         after.disposition() == Disposition::Ready
             && (after.status.is_none() || after.status == before.status),

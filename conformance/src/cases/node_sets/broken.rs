@@ -9,7 +9,7 @@ use crate::{
     capability::Capability::{NodeSets, NodeSetsDeltas},
     case::{Builder, Case, must},
     subject::{Subject, commit},
-    verdict::{Verdict, expect, failed},
+    verdict::{self, Verdict, failed},
 };
 
 const ERRORS: &str = "INVALID_REQUEST for no commit, a wrong count, a name that comes twice or a removal of a node that is not there.";
@@ -22,52 +22,49 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case(must("NDS-03", "an upload that is cancelled before its commit applies nothing"))
             .clause(FILE, "SyncNodeSet", "The half-close alone proves nothing: some servers report a cancelled upload as a normal end of stream.")
-            .check(|subject| Box::pin(cancelled(subject))),
+            .check(cancelled),
         case(must("NDS-04", "an upload that ends without a commit is INVALID_REQUEST and applies nothing"))
             .clause(FILE, "SyncNodeSet", ERRORS)
-            .check(|subject| Box::pin(no_commit(subject))),
+            .check(no_commit),
         case(must("NDS-07", "an upload with a wrong node_count is INVALID_REQUEST, and the old set stays"))
             .clause(FILE, "NodeSetBegin.node_count", "Nodes in the set after this sync, to check.")
-            .check(|subject| Box::pin(wrong_node_count(subject))),
+            .check(wrong_node_count),
         case(must("NDS-20", "an upload with a wrong change_count is INVALID_REQUEST, and the old set stays"))
             .clause(FILE, "NodeSetCommit.change_count", "Upserts and removals of all chunks together, to check:")
-            .check(|subject| Box::pin(wrong_change_count(subject))),
+            .check(wrong_change_count),
         case(must("NDS-21", "an upload with a name twice is INVALID_REQUEST"))
             .clause(FILE, "SyncNodeSet", ERRORS)
-            .check(|subject| Box::pin(name_twice(subject))),
+            .check(name_twice),
         must("NDS-22", "a removal of a node that is not there is INVALID_REQUEST")
             .of(NodeSetsDeltas)
             .clause(FILE, "SyncNodeSet", ERRORS)
-            .check(|subject| Box::pin(removal_of_none(subject))),
+            .check(removal_of_none),
         case(must("NDS-23", "a chunk before begin is INVALID_REQUEST"))
             .clause(FILE, "SyncNodeSet", ERRORS)
-            .check(|subject| Box::pin(no_begin(subject))),
+            .check(no_begin),
         case(must("NDS-24", "an upload without parts is INVALID_REQUEST"))
             .clause(FILE, "SyncNodeSet", ERRORS)
-            .check(|subject| Box::pin(no_parts(subject))),
+            .check(no_parts),
     ]
 }
 
 /// Sends an upload that must be refused.
 async fn refused(subject: &Subject, upload: Vec<SyncNodeSetRequest>, described: &str) -> Verdict {
-    let client = subject.connect().await?;
     let expected = format!("{described} is INVALID_REQUEST");
-    match sync(&client, upload).await {
-        Ok(revision) => Err(failed(expected, format!("it is applied as {revision:?}"))),
-        Err(error) => expect(error.is(ErrorReason::InvalidRequest), expected, error),
-    }
+    let synced = sync(&subject.client, upload).await;
+    let applied = |revision| format!("it is applied as {revision:?}");
+    verdict::refused(synced, &[ErrorReason::InvalidRequest], expected, applied)
 }
 
 async fn cancelled(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&client, &set, "a", &nodes[..2]).await?;
+    subject.sync_as(&set, "a", &nodes[..2]).await?;
     let upload = subject.upload(&set, "", NEVER, 3, &[&nodes], &[]);
     let parts = upload.len() - 1;
     let without_commit = futures::stream::iter(upload.into_iter().take(parts));
     // It never ends: the call is dropped before its commit.
     let parts = without_commit.chain(futures::stream::pending());
-    let call = client.sync_node_set(parts);
+    let call = subject.client.sync_node_set(parts);
     let ended = timeout(std::time::Duration::from_millis(200), call).await;
     if let Ok(Ok(answer)) = ended {
         return Err(failed(
@@ -77,23 +74,21 @@ async fn cancelled(subject: &Subject) -> Verdict {
     }
     // The provider handles the reset stream a moment later; the set must not appear then.
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    not_held(subject, &client, &set, NEVER).await?;
-    held(subject, &client, &set, "a", 2).await
+    not_held(subject, &set, NEVER).await?;
+    held(subject, &set, "a", 2).await
 }
 
 async fn no_commit(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (nodes, set) = (nodes(3), subject.name());
     let mut upload = subject.upload(&set, "", NEVER, 3, &[&nodes], &[]);
     upload.pop();
     refused(subject, upload, "an upload without a commit").await?;
-    not_held(subject, &client, &set, NEVER).await
+    not_held(subject, &set, NEVER).await
 }
 
 async fn wrong_node_count(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&client, &set, "a", &nodes[..2]).await?;
+    subject.sync_as(&set, "a", &nodes[..2]).await?;
     let upload = subject.upload(&set, "", NEVER, 4, &[&nodes], &[]);
     refused(
         subject,
@@ -101,41 +96,38 @@ async fn wrong_node_count(subject: &Subject) -> Verdict {
         "an upload of 3 nodes with a node_count of 4",
     )
     .await?;
-    not_held(subject, &client, &set, NEVER).await?;
-    held(subject, &client, &set, "a", 2).await
+    not_held(subject, &set, NEVER).await?;
+    held(subject, &set, "a", 2).await
 }
 
 async fn wrong_change_count(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&client, &set, "a", &nodes).await?;
+    subject.sync_as(&set, "a", &nodes).await?;
     let mut upload = subject.upload(&set, "", NEVER, 3, &[&nodes], &[]);
     // As where a chunk of changed nodes was lost.
     upload.pop();
     upload.push(commit(4));
     let described = "an upload of 3 changes with a change_count of 4";
     refused(subject, upload, described).await?;
-    not_held(subject, &client, &set, NEVER).await?;
-    held(subject, &client, &set, "a", 3).await
+    not_held(subject, &set, NEVER).await?;
+    held(subject, &set, "a", 3).await
 }
 
 async fn name_twice(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let set = subject.name();
     let node = nodes(1);
     let twice: [&[Node]; 2] = [&node, &node];
     let upload = subject.upload(&set, "", NEVER, 1, &twice, &[]);
     refused(subject, upload, "an upload with a name twice").await?;
-    not_held(subject, &client, &set, NEVER).await
+    not_held(subject, &set, NEVER).await
 }
 
 async fn removal_of_none(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (nodes, set) = (nodes(2), subject.name());
-    subject.sync_as(&client, &set, "a", &nodes).await?;
+    subject.sync_as(&set, "a", &nodes).await?;
     let upload = subject.upload(&set, "a", NEVER, 2, &[], &["conformance-not-there"]);
     refused(subject, upload, "a removal of a node that is not there").await?;
-    not_held(subject, &client, &set, NEVER).await
+    not_held(subject, &set, NEVER).await
 }
 
 async fn no_begin(subject: &Subject) -> Verdict {

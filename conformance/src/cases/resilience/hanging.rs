@@ -26,12 +26,12 @@ pub(super) fn cases() -> Vec<Case> {
             .of(Capability::Instances)
             .needs(needs::HANG_SWITCH)
             .clause("provider.proto", "GetStatus", "answered within 100 ms even while the cloud hangs.")
-            .check(|subject| Box::pin(status_beside_lookups(subject))),
+            .check(status_beside_lookups),
         must("RES-26", "lookups that were given up while the cloud hung keep no later call waiting")
             .of(Capability::Instances)
             .needs(needs::HANG_SWITCH)
             .clause(FILE, "", "leaves a state from which the next call converges")
-            .check(|subject| Box::pin(given_up_lookups(subject))),
+            .check(given_up_lookups),
         info("RES-27", "an Ensure that was given up while the cloud hung begins no further change once the cloud is back")
             .of(Capability::LoadBalancers)
             .mutates()
@@ -39,7 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(needs::HANG_SWITCH)
             .needs(needs::CLOUD_CHANGES)
             .clause(FILE, "", "After cancel, deadline or loss of the connection a provider MAY start no further cloud change for that call; it lets a running one end,")
-            .check(|subject| Box::pin(given_up_ensure(subject))),
+            .check(given_up_ensure),
     ]
 }
 
@@ -55,10 +55,9 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 /// Does `work` while lookups wait for the cloud, and gives them up at its end.
 async fn beside_lookups<T>(
     subject: &Subject,
-    client: &Client,
     work: impl Future<Output = Verdict<T>>,
 ) -> Verdict<T> {
-    let lookups = join_all((0..LOOKUPS).map(|_| look_up(subject, client)));
+    let lookups = join_all((0..LOOKUPS).map(|_| look_up(subject)));
     tokio::select! {
         biased;
         _ended = lookups => Err(skipped("no lookup waits for the cloud that hangs")),
@@ -78,13 +77,12 @@ async fn status(client: &Client, during: &str) -> Verdict {
 }
 
 async fn status_beside_lookups(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let during = format!("while {LOOKUPS} lookups wait for the cloud");
-    let asked = beside_lookups(subject, &client, async {
+    let asked = beside_lookups(subject, async {
         for _ in 0..5 {
             // Also those that a provider begins late fill its threads.
             sleep(BEGUN / 2).await;
-            status(&client, &during).await?;
+            status(&subject.client, &during).await?;
         }
         subject.connect().await.map(drop)
     });
@@ -96,16 +94,16 @@ async fn given_up_lookups(subject: &Subject) -> Verdict {
     let given_up = async {
         for _ in 0..WAVES {
             // Some servers close a connection on which much is given up at once.
-            let client = subject.connect().await?;
+            let subject = &subject.connect().await?;
             let wait = async {
                 sleep(BEGUN).await;
                 Ok(())
             };
-            beside_lookups(subject, &client, wait).await?;
+            beside_lookups(subject, wait).await?;
         }
-        let count = WAVES * LOOKUPS;
-        let client = subject.connect().await?;
-        status(&client, &format!("after {count} lookups were given up")).await
+        let during = format!("after {} lookups were given up", WAVES * LOOKUPS);
+        let subject = &subject.connect().await?;
+        status(&subject.client, &during).await
     };
     let hangs = &subject.inputs().commands.cloud_hangs;
     Box::pin(subject.switched(hangs, given_up)).await?;
@@ -113,15 +111,14 @@ async fn given_up_lookups(subject: &Subject) -> Verdict {
 }
 
 async fn given_up_ensure(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let nodes = subject.target_nodes();
     let mut service = subject.service();
-    subject.ensure(&client, &service, &nodes).await?;
+    subject.ensure(&service, &nodes).await?;
     // Another port and other targets: more than one change in many clouds.
     service.ports = vec![port("TCP", 81, 30081)];
-    let targets = subject.targets(&client, &nodes[..1]).await?;
+    let targets = subject.targets(&nodes[..1]).await?;
     let given_up = async {
-        let ensure = subject.ensure_once(&client, &service, targets);
+        let ensure = subject.ensure_once(&service, targets);
         match timeout(BEGUN, ensure).await {
             Ok(_ended) => Err(skipped("no Ensure waits for the cloud that hangs")),
             Err(_elapsed) => subject.cloud_changes().await,

@@ -13,10 +13,9 @@ use super::FILE;
 use crate::{
     capability::Capability,
     case::{Case, must, should},
-    client::Client,
     needs,
     subject::Subject,
-    verdict::{Verdict, expect, failed},
+    verdict::{Required as _, Verdict, expect, failed},
 };
 
 const END: &str = "On SIGTERM a provider SHOULD answer new calls and GetStatus with SHUTTING_DOWN, let running calls end, remove its socket unless another process has replaced it, and end.";
@@ -26,36 +25,36 @@ pub(super) fn cases() -> Vec<Case> {
         must("RES-14", "a provider that was killed starts over its stale socket")
             .needs(needs::PROCESS)
             .clause(FILE, "", "The provider makes the socket and MUST replace one that a dead process left.")
-            .check(|subject| Box::pin(stale_socket(subject))),
+            .check(stale_socket),
         must("RES-15", "a new process has a new boot_id")
             .needs(needs::PROCESS)
             .clause("provider.proto", "HandshakeResponse.boot_id", "Another value means that caches are gone.")
-            .check(|subject| Box::pin(new_boot_id(subject))),
+            .check(new_boot_id),
         must("RES-24", "the configuration revision is equal after a restart")
             .of(Capability::LoadBalancers)
             .needs(needs::PROCESS)
             .clause("provider.proto", "LoadBalancersCapability.configuration_revision", "Equal over restarts of the same binary and configuration;")
-            .check(|subject| Box::pin(same_revision(subject))),
+            .check(same_revision),
         should("RES-10", "SIGTERM ends the provider within 30 s with code 0, and removes its socket")
             .needs(needs::PROCESS)
             .clause(FILE, "", END)
-            .check(|subject| Box::pin(terminated(subject))),
+            .check(terminated),
         should("RES-21", "after SIGTERM new calls are SHUTTING_DOWN, or the connection is closed; one that runs is answered")
             .of(Capability::NodeSets)
             .needs(needs::PROCESS)
             .clause(FILE, "", END)
-            .check(|subject| Box::pin(drained(subject))),
+            .check(drained),
         must("RES-22", "a second process at the socket of the first ends with an error, and the first serves on")
             .needs(needs::PROCESS)
             .clause(FILE, "", "It MUST NOT take the socket of a process that serves: the second one ends with an error.")
-            .check(|subject| Box::pin(second_process(subject))),
+            .check(second_process),
     ]
 }
 
 async fn stale_socket(subject: &Subject) -> Verdict {
     subject.restart().await?;
-    let client = subject.connect().await?;
-    client.call(GetStatusRequest {}).await?;
+    let subject = &subject.connect().await?;
+    subject.client.call(GetStatusRequest {}).await?;
     Ok(())
 }
 
@@ -114,12 +113,11 @@ async fn terminated(subject: &Subject) -> Verdict {
 }
 
 async fn drained(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let (commit, committed) = oneshot::channel();
     let upload = upload_until(subject, committed);
-    let running = client.sync_node_set(upload);
+    let running = subject.client.sync_node_set(upload);
     let ending = async {
-        let refused = refused_after_sigterm(subject, &client).await;
+        let refused = refused_after_sigterm(subject).await;
         // Where the upload has ended already, its own answer says so.
         let _ = commit.send(());
         refused
@@ -132,7 +130,7 @@ async fn drained(subject: &Subject) -> Verdict {
     }
     subject.start().await?;
     refused?;
-    answered.map_err(|error| failed("the call that ran at SIGTERM is answered", error))?;
+    answered.required("the call that ran at SIGTERM is answered")?;
     Ok(())
 }
 
@@ -157,15 +155,15 @@ const NOTICE: Duration = Duration::from_secs(2);
 /// How long a provider may take to begin a call that it has read.
 const BEGUN: Duration = Duration::from_millis(200);
 
-async fn refused_after_sigterm(subject: &Subject, client: &Client) -> Verdict {
+async fn refused_after_sigterm(subject: &Subject) -> Verdict {
     // Answered after the provider has read what was sent before. A provider of many threads may have begun that call
     // later, which shows in no answer.
-    client.call(GetStatusRequest {}).await?;
+    subject.client.call(GetStatusRequest {}).await?;
     sleep(BEGUN).await;
     subject.terminate().await?;
     let signalled = Instant::now();
     while signalled.elapsed() < NOTICE {
-        if let Err(error) = client.call(GetStatusRequest {}).await {
+        if let Err(error) = subject.client.call(GetStatusRequest {}).await {
             // Without an ErrorInfo: the connection is closed, and the controller connects again too.
             let ending = error.is(ErrorReason::ShuttingDown) || error.infos.is_empty();
             let expected = "GetStatus after SIGTERM is SHUTTING_DOWN, or the connection is closed";
@@ -180,12 +178,10 @@ async fn refused_after_sigterm(subject: &Subject, client: &Client) -> Verdict {
 }
 
 async fn second_process(subject: &Subject) -> Verdict {
-    let first = subject.connect().await?;
-    let before = first.call(GetStatusRequest {}).await?.boot_id;
+    let before = subject.client.call(GetStatusRequest {}).await?.boot_id;
     let second = subject.start_second().await?;
-    let client = subject.connect().await;
-    let after = match &client {
-        Ok(client) => client.call(GetStatusRequest {}).await.ok(),
+    let after = match subject.connect().await {
+        Ok(other) => other.client.call(GetStatusRequest {}).await.ok(),
         Err(_) => None,
     };
     let serves = after.is_some_and(|status| status.boot_id == before);

@@ -9,7 +9,6 @@ use tokio::time::timeout;
 use super::{FILE, changing, listed, make, read};
 use crate::{
     case::{Case, must},
-    client::Client,
     subject::{Change, Changed, Subject, is_passing, leads_to, routes_to},
     verdict::{Verdict, expect},
 };
@@ -18,26 +17,25 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         changing(must("RTE-07", "a create whose reply was lost, sent again, is one route"))
             .clause("common.proto", "", "a provider MUST survive a duplicate all the same: a lost reply, a restarted controller,")
-            .check(|subject| Box::pin(lost_reply(subject))),
+            .check(lost_reply),
         changing(must("RTE-08", "two creates for one CIDR at once are one route"))
             .clause("common.proto", "", "A provider serialises per key or answers OPERATION_IN_PROGRESS;")
-            .check(|subject| Box::pin(at_once(subject))),
+            .check(at_once),
         changing(must("RTE-09", "a batch that is cut off leaves whole routes, and the next one completes it"))
             .clause(FILE, "", "Once the RPC was cancelled, its deadline passed or its connection was lost, the rest of the batch MAY be left.")
-            .check(|subject| Box::pin(cut_off(subject))),
+            .check(cut_off),
     ]
 }
 
 async fn lost_reply(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
-    let routes = subject.new_routes(&client, node, 1).await?;
-    let create = async |client: &Client| {
-        let create = subject.change_routes_once(client, Change::Create, None, &routes);
+    let node = &subject.route_targets().await?[0];
+    let routes = subject.new_routes(node, 1).await?;
+    let create = async |caller: &Subject| {
+        let create = caller.change_routes_once(Change::Create, None, &routes);
         create.await.map(drop)
     };
     subject.lose_reply(create).await?;
-    make(subject, &client, &routes, node).await?;
+    make(subject, &routes, node).await?;
     Ok(())
 }
 
@@ -54,16 +52,16 @@ fn made_or_lost(changed: &Changed) -> Verdict {
 }
 
 async fn at_once(subject: &Subject) -> Verdict {
-    let (one, other) = (subject.connect().await?, subject.connect().await?);
-    let nodes = subject.route_targets(&one).await?;
+    let other = subject.connect().await?;
+    let nodes = subject.route_targets().await?;
     let first = &nodes[0];
-    // The same target, and another one where there is one.
+    // The same target, and another one where there is subject.
     for second in [first, nodes.last().unwrap_or(first)] {
-        let routes = subject.new_routes(&one, first, 1).await?;
+        let routes = subject.new_routes(first, 1).await?;
         let rival = [subject.route(read(&routes[0])?, second)];
         let both = join(
-            subject.change_routes_once(&one, Change::Create, None, &routes),
-            subject.change_routes_once(&other, Change::Create, None, &rival),
+            subject.change_routes_once(Change::Create, None, &routes),
+            other.change_routes_once(Change::Create, None, &rival),
         );
         let (a, b) = Box::pin(both).await;
         let (a, b) = (a?, b?);
@@ -77,23 +75,22 @@ async fn at_once(subject: &Subject) -> Verdict {
         )?;
         let winner = if a[0].is_ok() { first } else { second };
         subject
-            .create_routes(&one, if a[0].is_ok() { &routes } else { &rival })
+            .create_routes(if a[0].is_ok() { &routes } else { &rival })
             .await?;
-        listed(subject, &one, &routes, winner).await?;
+        listed(subject, &routes, winner).await?;
     }
     Ok(())
 }
 
 async fn cut_off(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let node = &subject.route_targets(&client).await?[0];
+    let node = &subject.route_targets().await?[0];
     for moment in [0, 1, 5, 20, 100] {
         let size = subject.route_batch().min(8);
-        let routes = subject.new_routes(&client, node, size).await?;
-        let create = subject.change_routes_once(&client, Change::Create, None, &routes);
+        let routes = subject.new_routes(node, size).await?;
+        let create = subject.change_routes_once(Change::Create, None, &routes);
         // It may have ended before.
         let _ = timeout(Duration::from_millis(moment), create).await;
-        let seen = subject.list_routes(&client).await?;
+        let seen = subject.list_routes().await?;
         for route in &routes {
             let broken = routes_to(&seen, route).into_iter();
             let broken: Vec<_> = broken.filter(|one| !leads_to(one, node)).collect();
@@ -103,8 +100,8 @@ async fn cut_off(subject: &Subject) -> Verdict {
                 format!("{broken:?}"),
             )?;
         }
-        make(subject, &client, &routes, node).await?;
-        subject.delete_routes(&client, &routes).await?;
+        make(subject, &routes, node).await?;
+        subject.delete_routes(&routes).await?;
     }
     Ok(())
 }

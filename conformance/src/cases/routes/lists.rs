@@ -1,7 +1,5 @@
 //! `ListRoutes`.
 
-use std::time::Duration;
-
 use outrigger_api::v1::ListRoutesRequest;
 
 use super::{FILE, changing, listed, routed};
@@ -25,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
             "ListRoutesResponse.items",
             "Routes of this cluster only.",
         )
-        .check(|subject| Box::pin(of_this_cluster(subject))),
+        .check(of_this_cluster),
         changing(must(
             "RTE-14",
             "a delete for another cluster leaves the routes of this one",
@@ -35,7 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
             "",
             "It lists, changes and deletes routes of that cluster only.",
         )
-        .check(|subject| Box::pin(delete_of_another(subject))),
+        .check(delete_of_another),
         changing(must(
             "RTE-17",
             "a route that leads nowhere is listed with blackhole, and no other",
@@ -46,7 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
             "Route.blackhole",
             "the route leads nowhere, since its target is gone or cannot forward.",
         )
-        .check(|subject| Box::pin(blackhole(subject))),
+        .check(blackhole),
         must("RTE-11", "only the last message of a list has complete")
             .of(Routes)
             .clause(
@@ -54,7 +52,7 @@ pub(super) fn cases() -> Vec<Case> {
                 "ListRoutesResponse.complete",
                 "Set on the last message only.",
             )
-            .check(|subject| Box::pin(complete::<ListRoutesRequest>(subject))),
+            .check(complete::<ListRoutesRequest>),
         should(
             "RTE-12",
             "the messages of a list are not larger than the caller accepts",
@@ -65,7 +63,7 @@ pub(super) fn cases() -> Vec<Case> {
             "",
             "One message at most what the peer named at handshake, 4 MiB if it was silent;",
         )
-        .check(|subject| Box::pin(message_size::<ListRoutesRequest>(subject))),
+        .check(message_size::<ListRoutesRequest>),
         changing(must(
             "RTE-13",
             "while the cloud fails, a list is an error or has every route",
@@ -76,7 +74,7 @@ pub(super) fn cases() -> Vec<Case> {
             "ListRoutesResponse.complete",
             "A stream without it is discarded whole.",
         )
-        .check(|subject| Box::pin(failing_cloud(subject))),
+        .check(failing_cloud),
     ]
 }
 
@@ -91,9 +89,9 @@ fn has_marks(subject: &Subject) -> Verdict {
 
 async fn of_this_cluster(subject: &Subject) -> Verdict {
     has_marks(subject)?;
-    let (client, ..) = routed(subject, 2).await?;
+    routed(subject, 2).await?;
     let of_another = subject
-        .list_routes_of(&client, subject.context_of_another_cluster())
+        .list_routes_of(subject.context_of_another_cluster())
         .await?;
     expect(
         of_another.is_empty(),
@@ -104,27 +102,22 @@ async fn of_this_cluster(subject: &Subject) -> Verdict {
 
 async fn delete_of_another(subject: &Subject) -> Verdict {
     has_marks(subject)?;
-    let (client, node, routes) = routed(subject, 2).await?;
-    let shown = listed(subject, &client, &routes, &node).await?;
+    let (node, routes) = routed(subject, 2).await?;
+    let shown = listed(subject, &routes, &node).await?;
     for named in [&shown, &routes] {
         // OK and an error are both answers: that cluster has no such route.
         subject
-            .change_routes_once(
-                &client,
-                Change::Delete,
-                subject.context_of_another_cluster(),
-                named,
-            )
+            .change_routes_once(Change::Delete, subject.context_of_another_cluster(), named)
             .await?;
-        listed(subject, &client, &routes, &node).await?;
+        listed(subject, &routes, &node).await?;
     }
     Ok(())
 }
 
 async fn failing_cloud(subject: &Subject) -> Verdict {
-    let (client, node, routes) = routed(subject, 2).await?;
+    let (node, routes) = routed(subject, 2).await?;
     let asked = async {
-        let Ok(seen) = client.list(ListRoutesRequest::default()).await else {
+        let Ok(seen) = subject.client.list(ListRoutesRequest::default()).await else {
             return Ok(());
         };
         let has_all = routes
@@ -137,24 +130,17 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
         )
     };
     subject.without_cloud(asked).await?;
-    let look = async || {
-        let seen = listed(subject, &client, &routes, &node).await;
-        seen.map_err(|stop| format!("{stop:?}"))
-    };
-    let limit = Duration::from_mins(1);
-    subject
-        .wait_for("lists work again with the cloud", limit, look)
-        .await?;
-    Ok(())
+    let look = async || listed(subject, &routes, &node).await;
+    subject.recovers("lists", look).await
 }
 
 async fn blackhole(subject: &Subject) -> Verdict {
-    let (client, node, routes) = routed(subject, 2).await?;
+    let (node, routes) = routed(subject, 2).await?;
     let (lost, kept) = routes.split_at(1);
     let mut command = subject.inputs().commands.blackhole.clone();
     command.push(lost[0].destination_cidr.clone());
     subject.command(&command).await?;
-    let seen = subject.list_routes(&client).await?;
+    let seen = subject.list_routes().await?;
     let seen = routes_to(&seen, &lost[0]);
     expect(
         matches!(&*seen, [one] if one.blackhole),
@@ -164,10 +150,10 @@ async fn blackhole(subject: &Subject) -> Verdict {
         ),
         format!("{seen:?}"),
     )?;
-    listed(subject, &client, kept, &node).await?;
+    listed(subject, kept, &node).await?;
     // As the controller does: away, and made again.
-    subject.delete_routes(&client, lost).await?;
-    subject.create_routes(&client, lost).await?;
-    listed(subject, &client, &routes, &node).await?;
+    subject.delete_routes(lost).await?;
+    subject.create_routes(lost).await?;
+    listed(subject, &routes, &node).await?;
     Ok(())
 }

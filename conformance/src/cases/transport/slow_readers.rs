@@ -15,7 +15,7 @@ use crate::{
     client::Client,
     connection::Manner,
     subject::Subject,
-    verdict::{Verdict, expect, failed, skipped},
+    verdict::{Required as _, Verdict, expect, skipped},
 };
 
 /// Lists of each method that are open at once.
@@ -36,16 +36,13 @@ pub(super) async fn check(subject: &Subject) -> Verdict {
         window: Some(WINDOW),
         ..Manner::default()
     };
-    let (client, other) = (
-        subject.connect_with(manner).await?,
-        subject.connect().await?,
-    );
+    let (client, other) = (&subject.connect_with(manner).await?.client, &subject.client);
     let (read, reads) = watch::channel(false);
     let slow = client.reading_when(reads);
     let open = lists.iter().flat_map(|list| [*list; OPEN]);
     let unread = try_join_all(open.map(|list| is_whole(&slow, list)));
     let served = async {
-        let served = serves(&client, &other, &lists).await;
+        let served = serves(client, other, &lists).await;
         read.send_replace(true);
         served
     };
@@ -64,12 +61,12 @@ async fn serves(client: &Client, other: &Client, lists: &[Capability]) -> Verdic
     for client in [client, other] {
         let client = client.with_deadline(BESIDE);
         let answered = client.call(GetStatusRequest {}).await;
-        answered.map_err(|error| failed("GetStatus beside lists is answered", error))?;
+        answered.required("GetStatus beside lists is answered")?;
     }
     let other = other.with_deadline(BESIDE);
     for list in lists {
         let listed = is_whole(&other, *list).await;
-        listed.map_err(|error| failed("a list beside lists is answered", error))?;
+        listed.required("a list beside lists is answered")?;
     }
     Ok(())
 }

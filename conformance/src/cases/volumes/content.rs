@@ -8,7 +8,6 @@ use super::{FILE, found, look_up};
 use crate::{
     capability::Capability::Volumes,
     case::{Case, must},
-    client::Client,
     labels::{is_kubernetes, is_label_key, is_label_value, is_of_domain},
     needs,
     subject::Subject,
@@ -31,10 +30,10 @@ pub(super) fn cases() -> Vec<Case> {
             "a volume that exists is found, with the labels of the inputs",
         )
         .clause(FILE, "VolumeResult.found", "The volume exists.")
-        .check(|subject| Box::pin(as_in_inputs(subject))),
+        .check(as_in_inputs),
         of_existing("VOL-04", "the same lookup again gives the same answer")
             .clause(FILE, "BatchGetVolumes", "Changes nothing.")
-            .check(|subject| Box::pin(stable(subject))),
+            .check(stable),
         of_existing(
             "VOL-05",
             "labels of a volume are at most 32, legal, and of Kubernetes' own only zone and region",
@@ -44,7 +43,7 @@ pub(super) fn cases() -> Vec<Case> {
             "VolumeTopology.labels",
             "Labels, at most 32: legal keys and values.",
         )
-        .check(|subject| Box::pin(each(subject, labels))),
+        .check(async |subject| each(subject, labels).await),
         of_existing(
             "VOL-10",
             "node affinity has at most 16 terms of 1 to 16 requirements, each with legal values",
@@ -54,27 +53,25 @@ pub(super) fn cases() -> Vec<Case> {
             "VolumeNodeTerm.requirements",
             "1 to 16, no key twice.",
         )
-        .check(|subject| Box::pin(each(subject, terms))),
+        .check(async |subject| each(subject, terms).await),
     ]
 }
 
 /// All volumes of the inputs that exist.
-async fn all(subject: &Subject, client: &Client) -> Verdict<Vec<VolumeTopology>> {
+async fn all(subject: &Subject) -> Verdict<Vec<VolumeTopology>> {
     let existing = &subject.inputs().volumes.existing;
-    let outcomes = look_up(subject, client, existing).await?;
+    let outcomes = look_up(subject, existing).await?;
     let both = existing.iter().zip(&outcomes);
     both.map(|(input, outcome)| found(input, outcome)).collect()
 }
 
 async fn each(subject: &Subject, check: fn(&VolumeTopology) -> Verdict) -> Verdict {
-    let client = subject.connect().await?;
-    all(subject, &client).await?.iter().try_for_each(check)
+    all(subject).await?.iter().try_for_each(check)
 }
 
 async fn as_in_inputs(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
     let existing = &subject.inputs().volumes.existing;
-    for (input, topology) in existing.iter().zip(all(subject, &client).await?) {
+    for (input, topology) in existing.iter().zip(all(subject).await?) {
         for (key, wanted) in &input.labels {
             let came = topology.labels.get(key);
             expect(
@@ -88,10 +85,9 @@ async fn as_in_inputs(subject: &Subject) -> Verdict {
 }
 
 async fn stable(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let first = all(subject, &client).await?;
+    let first = all(subject).await?;
     for _ in 0..3 {
-        let again = all(subject, &client).await?;
+        let again = all(subject).await?;
         expect(first == again, format!("{first:?}"), format!("{again:?}"))?;
     }
     Ok(())
