@@ -24,7 +24,7 @@ use tokio::time::Instant;
 pub use clock::Clock;
 pub use cost::{Cost, Jitter, Quota, RateLimited};
 pub use counters::{CloudCounts, Counts};
-pub use description::{BadDescription, Description};
+pub use description::Description;
 pub use load_balancers::{Deletion, LoadBalancerError};
 pub use routes::RouteError;
 

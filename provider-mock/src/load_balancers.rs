@@ -10,12 +10,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::choice;
+use crate::duration;
 
 pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
 pub(crate) use wanted::{ANNOTATION_PREFIX, targets};
@@ -25,44 +26,54 @@ pub use wanted::{Family, Wanted};
 mod tests;
 
 /// How the cloud makes load balancers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct LoadBalancerRules {
-    /// Pools of addresses; a family without a pool is not served.
+    /// Pool of addresses; may be repeated. A family without a pool is not served
+    #[arg(long = "lb-pool", default_values = POOLS, value_name = "CIDR")]
     pub pools: Vec<IpNet>,
-    /// Default address mode of a Service without the annotation.
+    /// How load balancers are reached unless the annotation of a Service says so: ip, vip, proxy (IP addresses
+    /// without and with an ipMode) or hostname
+    #[arg(long = "lb-address-mode", default_value_t = AddressMode::Ip, value_name = "MODE")]
     pub address_mode: AddressMode,
-    /// Protocols that are served.
+    /// Protocols that are served; others are refused with `UNSUPPORTED_PROTOCOL`
+    #[arg(
+        long = "lb-protocols",
+        default_value = "TCP,UDP",
+        value_delimiter = ',',
+        value_name = "PROTOCOL"
+    )]
     pub protocols: Vec<String>,
-    /// One load balancer may serve several protocols.
-    pub mixed_protocols: bool,
-    /// How long a new one takes until it is ready.
+    /// Refuse Services whose ports have several protocols
+    #[arg(long = "lb-without-mixed-protocols")]
+    pub without_mixed_protocols: bool,
+    /// How long a new load balancer takes until it is ready; until then it is `IN_PROGRESS`
+    #[arg(long = "lb-provisioning", default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
     pub provisioning: Duration,
-    /// Its addresses are published before it is ready.
+    /// Report the addresses of a load balancer before it is ready
+    #[arg(long = "lb-early-addresses")]
     pub early_addresses: bool,
-    /// How long one takes to go.
+    /// How long a deletion takes; until then it is `IN_PROGRESS`
+    #[arg(long = "lb-deprovisioning", default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
     pub deprovisioning: Duration,
-    /// Most that there may be.
+    /// Most load balancers; more are refused with `QUOTA_EXCEEDED` [default: no limit]
+    #[arg(long = "lb-quota", value_name = "N")]
     pub quota: Option<usize>,
-    /// A deletion keeps it, unless its annotation overrides this.
+    /// Keep load balancers that are to be deleted, unless the annotation of a Service overrides it: `RETAINED`
+    #[arg(long = "lb-deletion-protection")]
     pub deletion_protection: bool,
 }
+
+/// Reserved for benchmarks and for documentation: no real addresses.
+const POOLS: [&str; 2] = ["198.18.0.0/15", "2001:db8:1b::/64"];
 
 impl Default for LoadBalancerRules {
     /// Ready at once, of both families, TCP and UDP, without a quota.
     fn default() -> Self {
-        let pool = |ip: IpAddr, prefix| IpNet::new(ip, prefix).ok();
         Self {
-            // Reserved for benchmarks and for documentation: no real addresses.
-            pools: [
-                pool([198, 18, 0, 0].into(), 15),
-                pool([0x2001, 0xdb8, 0x1b, 0, 0, 0, 0, 0].into(), 64),
-            ]
-            .into_iter()
-            .flatten()
-            .collect(),
+            pools: POOLS.iter().filter_map(|pool| pool.parse().ok()).collect(),
             address_mode: AddressMode::Ip,
             protocols: vec!["TCP".to_owned(), "UDP".to_owned()],
-            mixed_protocols: true,
+            without_mixed_protocols: false,
             provisioning: Duration::ZERO,
             early_addresses: false,
             deprovisioning: Duration::ZERO,

@@ -6,11 +6,13 @@ mod keeper;
 mod load_balancers;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use anyhow::{anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::cloud::Holdings;
@@ -32,53 +34,6 @@ const OWNER_ONLY: u32 = 0o600;
 pub struct StateFile {
     path: PathBuf,
     provider_name: ProviderName,
-}
-
-/// Why a state was not read or written. The file is as it was.
-#[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    /// It cannot be read.
-    #[error("cannot read the state file {}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is no state, or not a whole one.
-    #[error(
-        "the state file {} is damaged: {reason}; it was left as it is. Repair it, or move it away \
-         to start with a new cloud",
-        path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The defect and its place.
-        reason: String,
-    },
-    /// It belongs to another provider.
-    #[error(
-        "the state file {} is of the provider {found}, not of {expected}; set --provider-name \
-         {found}, or another --state",
-        path.display()
-    )]
-    AnotherProvider {
-        /// The file.
-        path: PathBuf,
-        /// Its provider.
-        found: ProviderName,
-        /// The expected provider.
-        expected: ProviderName,
-    },
-    /// It cannot be written.
-    #[error("cannot write the state file {}: {source}", path.display())]
-    Unwritable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
 }
 
 #[derive(Serialize)]
@@ -121,55 +76,48 @@ impl StateFile {
         }
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Reads it; none: there is no file yet.
-    pub fn read(&self) -> Result<Option<Holdings>, StateError> {
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, is damaged, or is of another provider. The file is as it was.
+    pub fn read(&self) -> anyhow::Result<Option<Holdings>> {
+        let path = self.path.display();
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(self.damaged(error.to_string()));
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => {
+                bail!("cannot read the state file {path}: {error}");
             }
-            Err(source) => {
-                return Err(StateError::Unreadable {
-                    path: self.path.clone(),
-                    source,
-                });
-            }
+            Err(error) => return Err(self.damaged(&error)),
         };
-        let state: Read =
-            serde_json::from_str(&text).map_err(|error| self.damaged(error.to_string()))?;
+        let state: Read = serde_json::from_str(&text).map_err(|error| self.damaged(&error))?;
         if state.format != FORMAT {
-            return Err(self.damaged(format!("its format is {:?}, not {FORMAT:?}", state.format)));
+            let reason = format!("its format is {:?}, not {FORMAT:?}", state.format);
+            return Err(self.damaged(&reason));
         }
-        if state.provider_name != self.provider_name {
-            return Err(StateError::AnotherProvider {
-                path: self.path.clone(),
-                found: state.provider_name,
-                expected: self.provider_name.clone(),
-            });
-        }
-        let instances = Inventory::restore(state.instances, state.deleted)
-            .map_err(|refused| self.damaged(refused.to_string()))?;
-        let load_balancers = load_balancers::restore(state.load_balancers, &state.target_lists)
-            .map_err(|reason| self.damaged(reason))?;
-        let routes = RouteTable::restore(state.routes)
-            .map_err(|refused| self.damaged(refused.to_string()))?;
-        let volumes = restore_volumes(state.volumes).map_err(|reason| self.damaged(reason))?;
+        let (owner, own) = (&state.provider_name, &self.provider_name);
+        ensure!(
+            owner == own,
+            "the state file {path} is of the provider {owner}, not of {own}; set --provider-name \
+             {owner}, or another --state"
+        );
+        let instances = Inventory::restore(state.instances, state.deleted);
+        let load_balancers = load_balancers::restore(state.load_balancers, &state.target_lists);
         Ok(Some(Holdings {
-            instances,
-            load_balancers,
-            routes,
-            volumes,
+            instances: instances.map_err(|refused| self.damaged(&refused))?,
+            load_balancers: load_balancers.map_err(|reason| self.damaged(&reason))?,
+            routes: RouteTable::restore(state.routes).map_err(|refused| self.damaged(&refused))?,
+            volumes: restore_volumes(state.volumes).map_err(|reason| self.damaged(&reason))?,
         }))
     }
 
     /// Replaces it. Blocks on the disk.
-    pub fn write(&self, holdings: &Holdings) -> Result<(), StateError> {
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written; the file is as it was.
+    pub fn write(&self, holdings: &Holdings) -> anyhow::Result<()> {
         let inventory = &holdings.instances;
         let (load_balancers, target_lists) = load_balancers::save(&holdings.load_balancers);
         let state = Written {
@@ -182,11 +130,9 @@ impl StateFile {
             routes: holdings.routes.iter().map(AsRef::as_ref).collect(),
             volumes: holdings.volumes.values().collect(),
         };
-        self.replace(&state)
-            .map_err(|source| StateError::Unwritable {
-                path: self.path.clone(),
-                source,
-            })
+        let path = self.path.display();
+        let replaced = self.replace(&state);
+        replaced.map_err(|error| anyhow!("cannot write the state file {path}: {error}"))
     }
 
     fn replace(&self, state: &Written<'_>) -> io::Result<()> {
@@ -216,11 +162,12 @@ impl StateFile {
         File::open(directory)?.sync_all()
     }
 
-    fn damaged(&self, reason: String) -> StateError {
-        StateError::Damaged {
-            path: self.path.clone(),
-            reason,
-        }
+    fn damaged(&self, reason: &dyn fmt::Display) -> anyhow::Error {
+        anyhow!(
+            "the state file {} is damaged: {reason}; it was left as it is. Repair it, or move it away \
+             to start with a new cloud",
+            self.path.display()
+        )
     }
 }
 

@@ -6,7 +6,6 @@ mod resources;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use outrigger_provider_mock::cidr::Cidr;
 use outrigger_provider_mock::cloud::Jitter;
 use outrigger_provider_mock::control::operations as on;
 use outrigger_provider_mock::control::{
@@ -14,9 +13,7 @@ use outrigger_provider_mock::control::{
 };
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::faults::Effect;
-use outrigger_provider_mock::instances::{
-    Address, InstanceId, InstanceSpec, LabelKey, LabelValue, NodeName, Power,
-};
+use outrigger_provider_mock::instances::{InstanceSpec, LabelKey, LabelValue};
 
 use super::SocketArgs;
 use super::show::{Output, Shown, Text, changed, cost, listed, sentence};
@@ -117,48 +114,11 @@ enum SetAction {
 
 #[derive(Debug, Args)]
 struct CreateArgs {
-    /// Name that its kubelet registers with
-    name: NodeName,
-    /// Its id [default: derived from the name]
-    #[arg(long)]
-    id: Option<InstanceId>,
-    /// Its type
-    #[arg(long = "type", value_name = "TYPE")]
-    instance_type: Option<LabelValue>,
-    /// Its zone [default: one of the region's, by the name]
-    #[arg(long)]
-    zone: Option<LabelValue>,
-    /// Its region
-    #[arg(long)]
-    region: Option<LabelValue>,
-    /// An address, as 10.0.0.4 or `ExternalIP=192.0.2.4`; may be repeated
-    #[arg(long = "address", value_name = "[TYPE=]ADDRESS")]
-    addresses: Vec<Address>,
+    #[command(flatten)]
+    spec: InstanceSpec,
     /// A label that it sets on its node; may be repeated
     #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
     labels: Vec<(LabelKey, LabelValue)>,
-    /// A block that its Pods have; may be repeated [default: one of each range of the mock's --pod-cidrs]
-    #[arg(long = "pod-cidr", value_name = "CIDR")]
-    pod_cidrs: Vec<Cidr>,
-    /// Its power state
-    #[arg(long, default_value_t = Power::Running)]
-    power: Power,
-}
-
-impl CreateArgs {
-    fn into_spec(self) -> InstanceSpec {
-        InstanceSpec {
-            name: self.name,
-            id: self.id,
-            instance_type: self.instance_type,
-            zone: self.zone,
-            region: self.region,
-            addresses: self.addresses,
-            labels: self.labels.into_iter().collect(),
-            pod_cidrs: self.pod_cidrs,
-            power: self.power,
-        }
-    }
 }
 
 pub(crate) async fn run(args: CtlCommand) -> anyhow::Result<()> {
@@ -181,7 +141,11 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
     match action {
         Action::List => listed(&client.ask(on::INSTANCES, &()).await?),
         Action::Create(args) => {
-            let created = client.ask(on::CREATE_INSTANCE, &args.into_spec()).await?;
+            let spec = InstanceSpec {
+                labels: args.labels.into_iter().collect(),
+                ..args.spec
+            };
+            let created = client.ask(on::CREATE_INSTANCE, &spec).await?;
             changed("created", &created)
         }
         Action::Stop(targets) => {

@@ -1,6 +1,5 @@
 //! `provider-mock serve`.
 
-mod load_balancers;
 mod routes;
 
 use std::net::Ipv4Addr;
@@ -19,9 +18,10 @@ use outrigger_provider_mock::instances::{
     LabelKey, LabelValue, Placement, PodCidrRange, ProviderName,
 };
 use outrigger_provider_mock::journal::Journal;
+use outrigger_provider_mock::load_balancers::LoadBalancerRules;
 use outrigger_provider_mock::state::{Keeper, StateFile};
 use outrigger_provider_mock::{
-    Cloud, CloudConfig, MockProvider, ProviderOptions, ServedVolumes, duration,
+    Cloud, CloudConfig, MockProvider, ProviderOptions, ServedLoadBalancers, ServedVolumes, duration,
 };
 use outrigger_provider_sdk::Listener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,7 +29,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::SocketArgs;
 use super::values::{at_least_one, calls_per_second, label};
-use load_balancers::LoadBalancerArgs;
 use routes::RouteArgs;
 
 #[derive(Debug, Args)]
@@ -86,10 +85,6 @@ pub(crate) struct ServeCommand {
     #[arg(long, requires = "rate_limit", value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     rate_burst: Option<u32>,
 
-    /// Declare --rate-limit at the handshake, so that the controller stays below
-    #[arg(long, requires = "rate_limit")]
-    announce_rate_limit: bool,
-
     /// File in which instances, load balancers, routes and volumes survive a restart; made if it is not there
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
@@ -103,14 +98,6 @@ pub(crate) struct ServeCommand {
     #[arg(long, requires = "state")]
     state_sync: bool,
 
-    /// Prefix of the Service annotations that it declares to read; may be repeated
-    #[arg(
-        long = "service-annotation-prefix",
-        default_value = "mock.example/",
-        value_name = "PREFIX"
-    )]
-    service_annotation_prefixes: Vec<String>,
-
     /// File to which a JSON line is appended for each call that begins and ends, for each load balancer
     /// that is created and deleted, and for each change of a route that begins and ends
     #[arg(long, value_name = "FILE")]
@@ -122,7 +109,17 @@ pub(crate) struct ServeCommand {
     defect: Option<std::sync::Arc<defects::Defect>>,
 
     #[command(flatten)]
-    load_balancers: LoadBalancerArgs,
+    options: ProviderOptions,
+
+    /// Offer no load balancers
+    #[arg(long)]
+    without_load_balancers: bool,
+
+    #[command(flatten)]
+    load_balancers: LoadBalancerRules,
+
+    #[command(flatten)]
+    served_load_balancers: ServedLoadBalancers,
 
     #[command(flatten)]
     routes: RouteArgs,
@@ -134,17 +131,9 @@ pub(crate) struct ServeCommand {
     #[arg(long, default_value = "mock", value_name = "NAME")]
     provider_name: ProviderName,
 
-    /// Most nodes in one lookup
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=500), value_name = "N")]
-    max_batch_size: u32,
-
     /// Which lookup the cloud does best, and so what looking up many nodes costs
     #[arg(long, default_value = "batch", value_name = "HOW")]
     lookup_preference: Preference,
-
-    /// Declare at the handshake that the cloud has no cluster id
-    #[arg(long)]
-    without_cluster_id: bool,
 
     /// How long a new instance is not visible to lookups and lists [default: visible at once]
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
@@ -165,15 +154,6 @@ pub(crate) struct ServeCommand {
     /// Label that each instance sets on its node; may be repeated
     #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
     labels: Vec<(LabelKey, LabelValue)>,
-
-    /// Key of a label that is kept in step after a node was initialised; may be repeated
-    #[arg(long = "managed-label", value_name = "KEY")]
-    managed_labels: Vec<String>,
-
-    /// Send an annotation and a condition of the Node with each lookup, and an event while its instance is
-    /// stopped
-    #[arg(long)]
-    instance_effects: bool,
 
     /// Seed of all randomness (jitter, rates of faults)
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -203,7 +183,7 @@ impl ServeCommand {
             jitter: self.jitter,
             quota: quota.transpose().map_err(anyhow::Error::msg)?,
             visibility_delay: self.visibility_delay,
-            load_balancers: self.load_balancers.rules(),
+            load_balancers: self.load_balancers.clone(),
             max_routes: self.routes.max_routes,
             durable: self.state_sync,
             seed: self.seed,
@@ -229,18 +209,12 @@ impl ServeCommand {
     }
 
     fn provider_options(&self) -> ProviderOptions {
+        let (balancers, volumes) = (&self.served_load_balancers, &self.volumes);
         ProviderOptions {
-            max_batch_size: self.max_batch_size,
-            without_cluster_id: self.without_cluster_id,
-            managed_label_keys: self.managed_labels.clone(),
-            instance_effects: self.instance_effects,
-            announce_quota: self.announce_rate_limit,
-            load_balancers: self.load_balancers.served(),
+            load_balancers: (!self.without_load_balancers).then(|| balancers.clone()),
             routes: self.routes.served(),
-            volumes: (self.volumes.in_tree || !self.volumes.csi_drivers.is_empty())
-                .then(|| self.volumes.clone()),
-            without_node_sets: self.load_balancers.without_node_sets,
-            service_annotation_prefixes: self.service_annotation_prefixes.clone(),
+            volumes: (volumes.in_tree || !volumes.csi_drivers.is_empty()).then(|| volumes.clone()),
+            ..self.options.clone()
         }
     }
 }
@@ -344,7 +318,7 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
     let controlling = control::serve(control_socket, cloud.clone(), about, ended.clone());
     let all = async {
         let (served, kept, ()) = tokio::join!(serving, keeping, controlling);
-        served.and(kept.map_err(anyhow::Error::from))
+        served.and(kept)
     };
     tokio::pin!(all);
     tokio::select! {

@@ -1,8 +1,9 @@
 //! A cloud described in YAML.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use anyhow::anyhow;
 use serde::Deserialize;
 
 use crate::instances::{InstanceSpec, LabelKey, LabelValue};
@@ -15,27 +16,6 @@ pub struct Description {
     pub instances: Vec<InstanceSpec>,
     /// No handle twice.
     pub volumes: Vec<Volume>,
-}
-
-/// Why a description was refused.
-#[derive(Debug, thiserror::Error)]
-pub enum BadDescription {
-    /// The file cannot be read.
-    #[error("cannot read the cloud description {}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The file has a value that makes no sense.
-    #[error("the cloud description {} is wrong: {reason}", path.display())]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// The defect and its place.
-        reason: String,
-    },
 }
 
 #[derive(Deserialize)]
@@ -63,15 +43,17 @@ struct Defaults {
 
 impl Description {
     /// Reads a file.
-    pub fn read(path: &Path) -> Result<Self, BadDescription> {
-        let text = std::fs::read_to_string(path).map_err(|source| BadDescription::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::parse(&text).map_err(|reason| BadDescription::Wrong {
-            path: path.to_owned(),
-            reason,
-        })
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or has a value that makes no sense: the sentence names the place.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let at = path.display();
+        let text = std::fs::read_to_string(path);
+        let text =
+            text.map_err(|error| anyhow!("cannot read the cloud description {at}: {error}"))?;
+        Self::parse(&text)
+            .map_err(|reason| anyhow!("the cloud description {at} is wrong: {reason}"))
     }
 
     /// Reads a text; the error names the mistake and its place.

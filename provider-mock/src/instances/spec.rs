@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use clap::Args;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -15,34 +16,43 @@ use super::{
     Address, Instance, InstanceId, LabelKey, LabelValue, NodeName, Power, syntax::BadText,
 };
 
-/// An instance as a person describes it: only the name is needed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// An instance as an operator describes it: only the name is needed.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct InstanceSpec {
-    /// Name that its kubelet registers with.
+    /// Name that its kubelet registers with
     pub name: NodeName,
-    /// Its id; derived from the name if absent.
+    /// Its id [default: derived from the name]
+    #[arg(long)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<InstanceId>,
-    /// Machine type; the placement's if absent.
+    /// Its type [default: that of the mock's --instance-type]
+    #[arg(long = "type", value_name = "TYPE")]
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub instance_type: Option<LabelValue>,
-    /// Zone; one of the region's, by the name, if absent.
+    /// Its zone [default: one of the region's, by the name]
+    #[arg(long)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<LabelValue>,
-    /// Region; the placement's if absent.
+    /// Its region [default: that of the mock's --region]
+    #[arg(long)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<LabelValue>,
-    /// Addresses; one `InternalIP` of each family and the `Hostname` if empty.
+    /// An address, as 10.0.0.4 or `ExternalIP=192.0.2.4`; may be repeated [default: an `InternalIP` of each family
+    /// and the `Hostname`]
+    #[arg(long = "address", value_name = "[TYPE=]ADDRESS")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<Address>,
     /// Labels beside those of the placement, which they override.
+    #[arg(skip)]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<LabelKey, LabelValue>,
-    /// Blocks that its Pods have; empty: the cloud allocates them.
+    /// A block that its Pods have; may be repeated [default: one of each range of the mock's --pod-cidrs]
+    #[arg(long = "pod-cidr", value_name = "CIDR")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pod_cidrs: Vec<Cidr>,
-    /// Power state; running if absent.
+    /// Its power state
+    #[arg(long, default_value_t = Power::Running)]
     #[serde(default)]
     pub power: Power,
 }

@@ -180,7 +180,7 @@ fn ports(service: &Service, rules: &LoadBalancerRules) -> Result<Vec<Port>, Erro
             )));
         }
         let mixed = ports.iter().any(|other| other.protocol != port.protocol);
-        if mixed && !rules.mixed_protocols {
+        if mixed && rules.without_mixed_protocols {
             return Err(Error::unsupported_protocol(
                 "the ports have several protocols; this cloud serves one for each load balancer",
             ));

@@ -5,31 +5,46 @@ use clap::{Args, value_parser};
 use crate::load_balancers::ANNOTATION_PREFIX;
 
 /// The provider's declarations in the handshake.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a way of some cloud, and a separate thing"
 )]
 pub struct ProviderOptions {
-    /// Most nodes in one lookup, 1 to 500.
+    /// Most nodes in one lookup
+    #[arg(long, default_value_t = 500, value_parser = value_parser!(u32).range(1..=500), value_name = "N")]
     pub max_batch_size: u32,
-    /// Declares that the cloud has no cluster id.
+    /// Declare at the handshake that the cloud has no cluster id
+    #[arg(long)]
     pub without_cluster_id: bool,
-    /// Keys of labels that are kept in step after initialisation.
+    /// Key of a label that is kept in sync after a node was initialised; may be repeated
+    #[arg(long = "managed-label", value_name = "KEY")]
     pub managed_label_keys: Vec<String>,
-    /// Answers to lookups carry annotations, conditions and events of the Node.
+    /// Send an annotation and a condition of the Node with each lookup, and an event while its instance is
+    /// stopped
+    #[arg(long)]
     pub instance_effects: bool,
-    /// Declares the quota of the cloud at the handshake, so that the controller stays below.
+    /// Declare --rate-limit at the handshake, so that the controller stays below
+    #[arg(long = "announce-rate-limit", requires = "rate_limit")]
     pub announce_quota: bool,
-    /// Which Services are served; none: there are no load balancers at all.
+    /// Which Services are served; none: there are no load balancers at all
+    #[arg(skip)]
     pub load_balancers: Option<ServedLoadBalancers>,
-    /// How routes are served; none: there are none at all.
+    /// How routes are served; none: there are none at all
+    #[arg(skip)]
     pub routes: Option<ServedRoutes>,
-    /// Which volumes are looked up; none: there are none at all.
+    /// Which volumes are looked up; none: there are none at all
+    #[arg(skip)]
     pub volumes: Option<ServedVolumes>,
-    /// Every load balancer call brings its backend nodes along.
+    /// Offer no node sets: each call brings its backend nodes along
+    #[arg(long)]
     pub without_node_sets: bool,
-    /// Prefixes of the Service annotations that are read.
+    /// Prefix of the Service annotations that it declares to read; may be repeated
+    #[arg(
+        long = "service-annotation-prefix",
+        default_value = ANNOTATION_PREFIX,
+        value_name = "PREFIX"
+    )]
     pub service_annotation_prefixes: Vec<String>,
 }
 

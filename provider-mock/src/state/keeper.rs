@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{StateError, StateFile};
+use super::StateFile;
 use crate::cloud::Cloud;
 
 /// How long a failed write waits before the next.
@@ -37,7 +37,7 @@ impl Keeper {
     }
 
     /// Runs until `stop`, then writes what is left. Fails only if that last write does.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), StateError> {
+    pub async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
         let mut changes = self.changes.clone();
         let mut pause = self.interval;
         loop {
@@ -73,18 +73,12 @@ impl Keeper {
     }
 
     /// Writes the state as it is now.
-    pub async fn write(&self) -> Result<(), StateError> {
+    pub async fn write(&self) -> anyhow::Result<()> {
         // Read before what it counts: what changes in between is written too, and counted next time.
         let changes = *self.changes.borrow();
         let (file, holdings) = (self.file.clone(), self.cloud.holdings());
         let written = tokio::task::spawn_blocking(move || file.write(&holdings)).await;
-        let written = written.unwrap_or_else(|failed| {
-            let source = std::io::Error::other(failed);
-            Err(StateError::Unwritable {
-                path: self.file.path().to_owned(),
-                source,
-            })
-        });
+        let written = written.unwrap_or_else(|failed| Err(failed.into()));
         if written.is_ok() {
             self.cloud.saved(changes);
         }

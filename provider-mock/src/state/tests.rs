@@ -103,7 +103,7 @@ fn load_balancers_are_read_as_they_were_with_their_targets_once() {
     let state = file(directory.path());
     let written = load_balancers(3);
     state.write(&written).unwrap();
-    let text = fs::read_to_string(state.path()).unwrap();
+    let text = fs::read_to_string(&state.path).unwrap();
     assert_eq!(text.matches("\"n-2\"").count(), 1);
     let read = state.read().unwrap().unwrap();
     assert_eq!(read, written);
@@ -113,7 +113,7 @@ fn load_balancers_are_read_as_they_were_with_their_targets_once() {
     let lost = text.replacen("\"targetList\": 0", "\"targetList\": 7", 1);
     let twice = text.replacen("192.0.2.1", "192.0.2.2", 1);
     for (text, says) in [(lost, "target list 7"), (twice, "192.0.2.2 belongs to")] {
-        fs::write(state.path(), text).unwrap();
+        fs::write(&state.path, text).unwrap();
         let error = state.read().unwrap_err().to_string();
         assert!(
             error.contains(says) && error.contains("is damaged"),
@@ -150,11 +150,11 @@ fn routes_are_read_as_they_were() {
     state.write(&written).unwrap();
     assert_eq!(state.read().unwrap(), Some(written));
 
-    let text = fs::read_to_string(state.path()).unwrap();
+    let text = fs::read_to_string(&state.path).unwrap();
     let twice = text.replacen("\"r-1\"", "\"r-0\"", 1);
     let none = text.replacen("10.1.1.7/24", "10.1.1.7", 1);
     for (text, says) in [(twice, "a route r-0 already"), (none, "is no CIDR")] {
-        fs::write(state.path(), text).unwrap();
+        fs::write(&state.path, text).unwrap();
         let error = state.read().unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
@@ -181,9 +181,9 @@ fn volumes_are_read_as_they_were() {
     state.write(&written).unwrap();
     assert_eq!(state.read().unwrap(), Some(written));
 
-    let text = fs::read_to_string(state.path()).unwrap();
+    let text = fs::read_to_string(&state.path).unwrap();
     let twice = text.replacen("\"vol-2\"", "\"vol-1\"", 1);
-    fs::write(state.path(), twice).unwrap();
+    fs::write(&state.path, twice).unwrap();
     let error = state.read().unwrap_err().to_string();
     assert!(error.contains("there are two volumes vol-1"), "{error}");
 }
@@ -196,7 +196,7 @@ fn the_file_is_for_its_owner_alone() {
     fs::write(&left_behind, "").unwrap();
     fs::set_permissions(&left_behind, Permissions::from_mode(0o644)).unwrap();
     state.write(&inventory(&["a".into()], 0, 0)).unwrap();
-    let mode = fs::metadata(state.path()).unwrap().permissions().mode();
+    let mode = fs::metadata(&state.path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
@@ -206,7 +206,7 @@ fn an_older_file_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let state = file(directory.path());
     let text = r#"{"format":"outrigger-mock-state/1","providerName":"mock","instances":[]}"#;
-    fs::write(state.path(), text).unwrap();
+    fs::write(&state.path, text).unwrap();
     assert_eq!(state.read().unwrap(), Some(Holdings::default()));
 }
 
@@ -223,7 +223,7 @@ fn a_damaged_file_is_refused_by_name_and_left_alone() {
     state
         .write(&inventory(&["a".into(), "b".into()], 0, 0))
         .unwrap();
-    let good = fs::read_to_string(state.path()).unwrap();
+    let good = fs::read_to_string(&state.path).unwrap();
     let cut = good[..good.len() / 2].to_owned();
     let twice = good.replace("\"name\": \"b\"", "\"name\": \"a\"");
     let newer = good.replace("state/1", "state/2");
@@ -238,12 +238,12 @@ fn a_damaged_file_is_refused_by_name_and_left_alone() {
         (&unknown, "colour"),
         (&nonsense, "walking"),
     ] {
-        fs::write(state.path(), text).unwrap();
+        fs::write(&state.path, text).unwrap();
         let error = state.read().unwrap_err().to_string();
         for word in [says, "state.json", "is damaged", "left as it is"] {
             assert!(error.contains(word), "{word:?} is missing: {error}");
         }
-        assert_eq!(fs::read_to_string(state.path()).unwrap(), text);
+        assert_eq!(fs::read_to_string(&state.path).unwrap(), text);
     }
 }
 
@@ -300,7 +300,7 @@ async fn many_changes_are_few_writes_and_all_are_there_at_the_end() {
     let cloud = Cloud::new(CloudConfig::new().unwrap());
     let keeper = Keeper::new(state.clone(), cloud.clone(), Duration::from_mins(1));
     keeper.write().await.unwrap();
-    let first = fs::metadata(state.path()).unwrap().ino();
+    let first = fs::metadata(&state.path).unwrap().ino();
     let stop = CancellationToken::new();
     let changing = async {
         for index in 0..2_000 {
@@ -311,7 +311,7 @@ async fn many_changes_are_few_writes_and_all_are_there_at_the_end() {
             }
         }
         assert_eq!(
-            fs::metadata(state.path()).unwrap().ino(),
+            fs::metadata(&state.path).unwrap().ino(),
             first,
             "the interval has not passed"
         );

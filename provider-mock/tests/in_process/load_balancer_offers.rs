@@ -14,7 +14,7 @@ use crate::harness::reason;
 #[tokio::test(start_paused = true)]
 async fn a_wish_that_the_cloud_cannot_serve_is_refused_and_makes_nothing() {
     let lb = Balanced::start(|rules| {
-        rules.mixed_protocols = false;
+        rules.without_mixed_protocols = true;
         rules.pools.truncate(1);
     })
     .await;
