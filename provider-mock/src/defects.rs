@@ -28,7 +28,7 @@ use std::sync::Arc;
 use axum::middleware::from_fn_with_state;
 use futures::Stream;
 use futures::future::{FutureExt as _, ready};
-use outrigger_api::v1::{CallContext, ErrorReason};
+use outrigger_api::v1::{CallContext, Capabilities, ErrorReason, HandshakeRequest};
 use outrigger_api::{BatchRequest, ItemResult, ListPage, MethodRequest, RpcStatus, code_of};
 use outrigger_provider_sdk::Server;
 use tonic::transport::server::{Connected, UdsConnectInfo};
@@ -329,16 +329,30 @@ impl Defect {
         })
     }
 
+    /// Answers a call with an error, unserved.
+    fn refuses_call(
+        self,
+        on: On,
+        refusal: impl Fn(&Call) -> Option<Status> + Send + Sync + 'static,
+    ) -> Self {
+        self.around(on, move |call, next| match refusal(&call) {
+            Some(status) => ready(Answer::failed(status)).boxed(),
+            None => next.serve(call),
+        })
+    }
+
     /// Answers a request with an error, unserved.
     fn refuses<Q: MethodRequest>(
         self,
         refusal: impl Fn(&Q) -> Option<Status> + Send + Sync + 'static,
     ) -> Self {
-        self.around(On::of::<Q>(), move |call, next| {
-            match refusal(&call.message()) {
-                Some(status) => ready(Answer::failed(status)).boxed(),
-                None => next.serve(call),
-            }
+        self.refuses_call(On::of::<Q>(), move |call| refusal(&call.message()))
+    }
+
+    /// Changes what the handshake declares.
+    fn declares(self, change: impl Fn(&mut Capabilities) + Send + Sync + 'static) -> Self {
+        self.answer::<HandshakeRequest>(move |_, answer| {
+            change(answer.capabilities.get_or_insert_default());
         })
     }
 

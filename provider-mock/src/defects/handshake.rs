@@ -69,13 +69,10 @@ pub(super) fn defects() -> Vec<Defect> {
                 answer.set_readiness(Readiness::Broken);
             })
             .answered(On::Health, not_serving),
-        Defect::new("no-health").around(On::Health, |_, _| async {
-            Answer::failed(Status::unimplemented(""))
-        }),
+        Defect::new("no-health").refuses_call(On::Health, |_| Some(Status::unimplemented(""))),
         Defect::new("health-of-its-own").answered(On::Health, not_serving),
-        Defect::new("update-is-missing").call::<UpdateLoadBalancerNodesRequest, _>(|_, _| async {
-            Answer::failed(Status::unimplemented(""))
-        }),
+        Defect::new("update-is-missing")
+            .refuses(|_: &UpdateLoadBalancerNodesRequest| Some(Status::unimplemented(""))),
         needs_handshake::<BatchGetInstancesRequest>("session-of-each-connection"),
     ];
     defects.extend(declarations::defects());
@@ -108,26 +105,18 @@ fn boot_id_of_each_handshake() -> Defect {
         })
 }
 
-/// The numbers of connections with a handshake.
-type Shaken = &'static Mutex<BTreeSet<u64>>;
-
 /// A method is refused on each connection without a handshake.
 fn needs_handshake<Q: MethodRequest>(name: &'static str) -> Defect {
-    let shaken: Shaken = kept(Mutex::default());
+    let shaken: &Mutex<BTreeSet<u64>> = kept(Mutex::default());
     Defect::new(name)
         .call::<HandshakeRequest, _>(move |call, next| {
             shaken.lock().insert(call.connection());
             next.serve(call)
         })
-        .call::<Q, _>(move |call, next| {
+        .refuses_call(On::of::<Q>(), move |call| {
             let is_shaken = shaken.lock().contains(&call.connection());
-            async move {
-                if is_shaken {
-                    return next.serve(call).await;
-                }
-                let text = "no handshake on this connection";
-                Answer::failed(refusal(ErrorReason::NotHandshaked, text))
-            }
+            let text = "no handshake on this connection";
+            (!is_shaken).then(|| refusal(ErrorReason::NotHandshaked, text))
         })
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use outrigger_api::v1::{
-    EnsureLoadBalancerRequest, ErrorReason, HandshakeRequest, InlineNodes, Node, NodeSetBegin,
-    NodeSetChunk, NodeTargets, SyncNodeSetRequest, SyncNodeSetResponse, node_targets::Targets,
+    EnsureLoadBalancerRequest, ErrorReason, InlineNodes, Node, NodeSetBegin, NodeSetChunk,
+    NodeTargets, SyncNodeSetRequest, SyncNodeSetResponse, node_targets::Targets,
 };
 use parking_lot::Mutex;
 use tonic::Status;
@@ -92,8 +92,7 @@ pub(super) fn defects() -> Vec<Defect> {
                 && upload.committed.is_some();
             empty.then(|| invalid("the set has no nodes"))
         }),
-        Defect::new("declares-sixteen-sets").answer::<HandshakeRequest>(|_, answer| {
-            let declared = answer.capabilities.get_or_insert_default();
+        Defect::new("declares-sixteen-sets").declares(|declared| {
             declared.node_sets.get_or_insert_default().max_sets = 16;
         }),
         Defect::new("revision-of-its-own").answer::<SyncNodeSetRequest>(|_, answer| {

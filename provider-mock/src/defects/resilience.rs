@@ -57,14 +57,9 @@ pub(super) fn defects() -> Vec<Defect> {
 fn leaves_a_lock<Q: MethodRequest>(name: &'static str) -> Defect {
     let taken = kept(AtomicBool::new(false));
     Defect::new(name)
-        .call::<BatchGetInstancesRequest, _>(move |call, next| {
+        .refuses(move |_: &BatchGetInstancesRequest| {
             let is_taken = taken.load(Ordering::Relaxed);
-            async move {
-                if is_taken {
-                    return Answer::failed(Status::unavailable("the lock is taken"));
-                }
-                next.serve(call).await
-            }
+            is_taken.then(|| Status::unavailable("the lock is taken"))
         })
         .call::<Q, _>(move |call, next| async move {
             let cancelled = Cancelled::new(move || taken.store(true, Ordering::Relaxed));

@@ -14,9 +14,12 @@ use super::hook::On;
 use super::listening::Listening;
 use super::{Defect, kept, refusal};
 use crate::exchange::Answer;
+use crate::faults::Method;
 
 /// How long a heartbeat of a slow provider takes: less than the contract allows.
 const A_MOMENT: Duration = Duration::from_millis(20);
+
+const STATUS: On = On::Method(Method::GetStatus);
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
@@ -37,39 +40,31 @@ pub(super) fn defects() -> Vec<Defect> {
                 next.serve(call).await
             }
         }),
-        Defect::new("small-messages").around(On::Every, |call, next| async move {
-            if call.largest() > 1 << 20 {
-                let text = "received message larger than max";
-                return Answer::failed(Status::resource_exhausted(text));
-            }
-            next.serve(call).await
+        Defect::new("small-messages").refuses_call(On::Every, |call| {
+            let text = "received message larger than max";
+            (call.largest() > 1 << 20).then(|| Status::resource_exhausted(text))
         }),
         Defect::new("endless-messages")
             .call::<GetStatusRequest, _>(|call, next| next.serve(call.with(&GetStatusRequest {}))),
-        Defect::new("strict-fields").call::<GetStatusRequest, _>(|call, next| async move {
-            if call.largest() > 0 {
-                let text = "unknown field 1000";
-                return Answer::failed(refusal(ErrorReason::InvalidRequest, text));
-            }
-            next.serve(call).await
+        Defect::new("strict-fields").refuses_call(STATUS, |call| {
+            let text = "unknown field 1000";
+            (call.largest() > 0).then(|| refusal(ErrorReason::InvalidRequest, text))
         }),
-        Defect::new("unknown-method").around(On::UnknownMethod, |_, _| async {
-            Answer::failed(Status::internal("no such method"))
+        Defect::new("unknown-method").refuses_call(On::UnknownMethod, |_| {
+            Some(Status::internal("no such method"))
         }),
-        Defect::new("unknown-service").around(On::UnknownService, |_, _| async {
-            Answer::failed(Status::unknown("no such service"))
+        Defect::new("unknown-service").refuses_call(On::UnknownService, |_| {
+            Some(Status::unknown("no such service"))
         }),
         Defect::new("closes-idle").listening(Listening {
             idle: Some(Duration::from_millis(800)),
             ..Listening::default()
         }),
         cancelled_lock(),
-        Defect::new("refuses-tracing").call::<GetStatusRequest, _>(|call, next| async move {
-            if call.head.headers.contains_key("traceparent") {
-                let text = "unknown metadata traceparent";
-                return Answer::failed(refusal(ErrorReason::InvalidRequest, text));
-            }
-            next.serve(call).await
+        Defect::new("refuses-tracing").refuses_call(STATUS, |call| {
+            let is_traced = call.head.headers.contains_key("traceparent");
+            let text = "unknown metadata traceparent";
+            is_traced.then(|| refusal(ErrorReason::InvalidRequest, text))
         }),
         lock_while_sent(),
     ]
@@ -89,12 +84,10 @@ fn lock_while_sent() -> Defect {
 }
 
 fn one_authority() -> Defect {
-    Defect::new("one-authority").around(On::Every, |call, next| async move {
-        let authority = call.head.uri.authority().map(ToString::to_string);
-        if authority.is_some_and(|authority| authority != "localhost") {
-            return Answer::failed(Status::unimplemented("no such host"));
-        }
-        next.serve(call).await
+    Defect::new("one-authority").refuses_call(On::Every, |call| {
+        let authority = call.head.uri.authority();
+        let is_other = authority.is_some_and(|authority| authority != "localhost");
+        is_other.then(|| Status::unimplemented("no such host"))
     })
 }
 
@@ -105,15 +98,10 @@ fn newest_connection() -> Defect {
             *newest.lock() = call.connection();
             next.serve(call)
         })
-        .call::<GetStatusRequest, _>(move |call, next| {
+        .refuses_call(STATUS, move |call| {
+            let text = "another controller has shaken hands since";
             let is_old = call.connection() < *newest.lock();
-            async move {
-                if is_old {
-                    let text = "another controller has shaken hands since";
-                    return Answer::failed(refusal(ErrorReason::NotHandshaked, text));
-                }
-                next.serve(call).await
-            }
+            is_old.then(|| refusal(ErrorReason::NotHandshaked, text))
         })
 }
 

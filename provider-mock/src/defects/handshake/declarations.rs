@@ -8,48 +8,41 @@ use tonic::Status;
 
 use crate::defects::Defect;
 use crate::defects::hook::On;
-use crate::exchange::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
-    let declares = |name, change: fn(&mut HandshakeResponse)| {
+    let handshake = |name, change: fn(&mut HandshakeResponse)| {
         let change = move |_: &HandshakeRequest, answer: &mut _| change(answer);
         Defect::new(name).answer(change)
     };
     vec![
-        declares("many-prefixes", |answer| {
+        handshake("many-prefixes", |answer| {
             let prefixes = (0..65).map(|number| format!("mock-{number}.example/"));
             answer.service_annotation_prefixes = prefixes.collect();
         }),
-        declares("tiny-messages", |answer| {
+        handshake("tiny-messages", |answer| {
             answer.max_receive_message_bytes = 65_535;
         })
-        .around(On::Every, |call, next| async move {
-            if call.largest() > 65_535 {
-                let text = "received message larger than max";
-                return Answer::failed(Status::resource_exhausted(text));
-            }
-            next.serve(call).await
+        .refuses_call(On::Every, |call| {
+            let text = "received message larger than max";
+            (call.largest() > 65_535).then(|| Status::resource_exhausted(text))
         }),
-        declares("long-visibility-delay", |answer| {
-            let declared = answer.capabilities.get_or_insert_default();
+        Defect::new("long-visibility-delay").declares(|declared| {
             let instances = declared.instances.get_or_insert_default();
             instances.visibility_delay = Some(prost_types::Duration {
                 seconds: 25 * 3600,
                 nanos: 0,
             });
         }),
-        declares("long-revision", |answer| {
-            let declared = answer.capabilities.get_or_insert_default();
+        Defect::new("long-revision").declares(|declared| {
             let load_balancers = declared.load_balancers.get_or_insert_default();
             load_balancers.configuration_revision = "flavor=small,".repeat(6);
         }),
-        declares("effects-of-kubernetes", |answer| {
-            let declared = answer.capabilities.get_or_insert_default();
+        Defect::new("effects-of-kubernetes").declares(|declared| {
             let effects: &mut EffectsCapability = declared.effects.get_or_insert_default();
             let prefixes = &mut effects.node_annotation_prefixes;
             prefixes.push("node.kubernetes.io/".to_owned());
         }),
-        declares("two-rate-limits", |answer| {
+        handshake("two-rate-limits", |answer| {
             let limit = |qps| RateLimit {
                 call_class: CallClass::Instances.into(),
                 qps,
@@ -75,8 +68,7 @@ pub(super) fn defects() -> Vec<Defect> {
                 ..DependencyStatus::default()
             });
         }),
-        declares("undeclared-volumes", |answer| {
-            let declared = answer.capabilities.get_or_insert_default();
+        Defect::new("undeclared-volumes").declares(|declared| {
             declared.volumes = None;
         }),
     ]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use outrigger_api::v1::{
-    BatchGetInstancesRequest, HandshakeRequest, Instance, InstanceView, Node, NodeAddress,
-    PowerState, instance_result::Outcome,
+    BatchGetInstancesRequest, Instance, InstanceView, Node, NodeAddress, PowerState,
+    instance_result::Outcome,
 };
 use parking_lot::Mutex;
 
@@ -27,8 +27,7 @@ pub(super) fn defects() -> Vec<Defect> {
             let key = "node-role.kubernetes.io/worker".to_owned();
             instance.additional_labels.insert(key, String::new());
         }),
-        Defect::new("undeclared-prefix").answer::<HandshakeRequest>(|_, answer| {
-            let declared = answer.capabilities.get_or_insert_default();
+        Defect::new("undeclared-prefix").declares(|declared| {
             let instances = declared.instances.get_or_insert_default();
             instances.provider_id_prefixes = vec!["mock2://".to_owned()];
         }),

@@ -3,7 +3,7 @@
 use outrigger_api::v1::LoadBalancerDisposition as D;
 use outrigger_api::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, EnsureLoadBalancerResponse, ErrorReason,
-    HandshakeRequest, InlineNodes, LoadBalancerAnswer, NodeTargets, Service, node_targets::Targets,
+    InlineNodes, LoadBalancerAnswer, NodeTargets, Service, node_targets::Targets,
 };
 
 use super::{delete, service_of};
@@ -83,8 +83,7 @@ fn moved(answer: &mut LoadBalancerAnswer) {
 
 fn ignores_held_addresses() -> Defect {
     Defect::new("ignores-held-addresses")
-        .answer::<HandshakeRequest>(|_, answer| {
-            let declared = answer.capabilities.get_or_insert_default();
+        .declares(|declared| {
             let load_balancers = declared.load_balancers.get_or_insert_default();
             load_balancers.volatile = true;
         })
