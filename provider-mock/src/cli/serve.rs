@@ -32,10 +32,6 @@ use super::values::{at_least_one, calls_per_second, label};
 use routes::RouteArgs;
 
 #[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "a flag of a command line is a bool"
-)]
 pub(crate) struct ServeCommand {
     #[command(flatten)]
     sockets: SocketArgs,
