@@ -15,8 +15,7 @@ const EndpointEnv = "CLOUDPROVIDER_ENDPOINT"
 // DefaultEndpoint is where the socket is unless EndpointEnv or a flag says otherwise.
 const DefaultEndpoint = "unix:///run/outrigger/provider.sock"
 
-// maxPathBytes: the system's limit is 107 on Linux and 103 elsewhere; a few bytes are needed for the
-// temporary name beside it.
+// maxPathBytes is a little less than the system's limit, which is 107 on Linux and 103 elsewhere.
 const maxPathBytes = 100
 
 // Endpoint is where a provider is reached: unix:///absolute/path.
@@ -59,7 +58,3 @@ func (e Endpoint) Path() string { return e.path }
 func (e Endpoint) String() string { return "unix://" + e.path }
 
 func (e Endpoint) directory() string { return filepath.Dir(e.path) }
-
-func (e Endpoint) temporaryPath() string {
-	return filepath.Join(e.directory(), "."+filepath.Base(e.path)+".new")
-}

@@ -51,7 +51,11 @@ func TestTheSocketIsTheGroupsAndTakenOverOnlyWhenItIsStale(t *testing.T) {
 	if _, err := os.Lstat(s.endpoint.Path()); !errors.Is(err, os.ErrNotExist) {
 		t.Fatal("the socket is still there", err)
 	}
-	// A dead process leaves its file.
+	// A dead process leaves its file, or one that it had not moved there yet.
+	private := filepath.Join(filepath.Dir(s.endpoint.Path()), ".new")
+	if err := errors.Join(os.Mkdir(private, 0o700), os.WriteFile(filepath.Join(private, "s"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.endpoint.Path()})
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +71,9 @@ func TestTheSocketIsTheGroupsAndTakenOverOnlyWhenItIsStale(t *testing.T) {
 		_, err := provider.Probe(s.endpoint, true, time.Second)
 		return err == nil
 	})
+	if _, err := os.Stat(private); !errors.Is(err, os.ErrNotExist) {
+		t.Fatal("the private directory is still there", err)
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Fatal(err)

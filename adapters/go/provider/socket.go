@@ -17,7 +17,6 @@ const (
 	// socketMode: controller and provider share the group (fsGroup), not the user.
 	socketMode    = 0o660
 	directoryMode = 0o770
-	backlog       = 1024
 
 	// connectTimeout of the check for a live provider.
 	connectTimeout = 2 * time.Second
@@ -47,47 +46,36 @@ func listen(endpoint Endpoint) (*socket, error) {
 	if err := refuseLive(endpoint.path); err != nil {
 		return nil, err
 	}
-	temporary := endpoint.temporaryPath()
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// The directory is locked, so this one is what a crash left.
+	private := filepath.Join(endpoint.directory(), ".new")
+	if err := os.RemoveAll(private); err != nil {
 		return nil, fmt.Errorf("cannot remove what a crash left: %w", err)
 	}
-	made, err := makeSocket(temporary, endpoint.path)
+	made, err := makeSocket(private, endpoint.path)
+	_ = os.RemoveAll(private)
 	if err != nil {
-		_ = os.Remove(temporary)
 		return nil, fmt.Errorf("cannot make the socket %s: %w", endpoint.path, err)
 	}
 	return made, nil
 }
 
-// makeSocket makes the socket beside its path and moves it there once it has its mode and listens: at
-// no moment can a process without the right find it or connect.
-func makeSocket(temporary, path string) (*socket, error) {
-	syscall.ForkLock.RLock()
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+// makeSocket makes the socket in a private directory and moves it to its path once it has its mode: at no moment can a process
+// without the right connect.
+func makeSocket(private, path string) (*socket, error) {
+	if err := os.Mkdir(private, 0o700); err != nil {
+		return nil, err
+	}
+	temporary := filepath.Join(private, "s") // paths of sockets are short
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: temporary, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false) // the path may be another's then
+	err = os.Chmod(temporary, socketMode)
+	var info fs.FileInfo
 	if err == nil {
-		syscall.CloseOnExec(fd)
+		info, err = os.Lstat(temporary)
 	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, err
-	}
-	file := os.NewFile(uintptr(fd), path)
-	defer func() { _ = file.Close() }() // the listener has a copy
-	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: temporary}); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(temporary, socketMode); err != nil {
-		return nil, err
-	}
-	if err := syscall.Listen(fd, backlog); err != nil {
-		return nil, err
-	}
-	listener, err := net.FileListener(file)
-	if err != nil {
-		return nil, err
-	}
-	// Read before the move: afterwards the path may be another's.
-	info, err := os.Lstat(temporary)
 	if err == nil {
 		err = os.Rename(temporary, path)
 	}
