@@ -3,8 +3,10 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -28,15 +30,20 @@ const (
 // Name of the provider and scheme of its provider IDs.
 const Name = "fake"
 
-// cloud keeps nothing of its own: a real cloud outlives the processes that call it, so that each of them must see
+// Annotation is the one that the durable cloud reads.
+const Annotation = "fake.example.com/tier"
+
+// cloud keeps nothing in memory: a real cloud outlives the processes that call it, so that each of them must see
 // the same one. The fake's memory of all calls would also count as the controller's.
 type cloud struct {
 	*fake.Cloud
 	latency time.Duration
 	journal *os.File
+	// store has the machines and load balancers; nil: every machine exists, and every load balancer.
+	store *Store
 }
 
-// FromEnvironment makes the cloud with the latency and the journal that the environment names.
+// FromEnvironment makes the cloud with the latency, the journal and the state that the environment names.
 func FromEnvironment() (cloudprovider.Interface, error) {
 	latency, err := time.ParseDuration(os.Getenv(Latency))
 	if err != nil {
@@ -50,7 +57,7 @@ func FromEnvironment() (cloudprovider.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the journal: %w", err)
 	}
-	made := &cloud{
+	c := &cloud{
 		Cloud: &fake.Cloud{
 			Provider: Name, EnableInstancesV2: true,
 			DisableInstances: true, DisableZones: true, DisableClusters: true, DisableRoutes: true,
@@ -58,9 +65,9 @@ func FromEnvironment() (cloudprovider.Interface, error) {
 		latency: latency, journal: journal,
 	}
 	if state := os.Getenv(Durable); state != "" {
-		return &durable{cloud: made, store: Store{Path: state}}, nil
+		c.store = &Store{Path: state}
 	}
-	return made, nil
+	return c, nil
 }
 
 func (c *cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return c, true }
@@ -80,18 +87,39 @@ func (c *cloud) call(ctx context.Context, operation string) error {
 	}
 }
 
-func (c *cloud) InstanceExists(ctx context.Context, _ *corev1.Node) (bool, error) {
-	err := c.call(ctx, "InstanceExists")
-	return err == nil, err
+// machine is a call about the machine of a node.
+func (c *cloud) machine(ctx context.Context, operation string, node *corev1.Node) (isOff, exists bool, err error) {
+	if err := c.call(ctx, operation); err != nil {
+		return false, false, err
+	}
+	if c.store == nil {
+		return false, true, nil
+	}
+	state, err := c.store.Read()
+	if err != nil {
+		return false, false, err
+	}
+	isOff, exists = state.Machines[node.Name]
+	return isOff, exists, nil
 }
 
-func (c *cloud) InstanceShutdown(ctx context.Context, _ *corev1.Node) (bool, error) {
-	return false, c.call(ctx, "InstanceShutdown")
+func (c *cloud) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	_, exists, err := c.machine(ctx, "InstanceExists", node)
+	return exists, err
+}
+
+func (c *cloud) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	isOff, _, err := c.machine(ctx, "InstanceShutdown", node)
+	return isOff, err
 }
 
 func (c *cloud) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	if err := c.call(ctx, "InstanceMetadata"); err != nil {
+	_, exists, err := c.machine(ctx, "InstanceMetadata", node)
+	if err != nil {
 		return nil, err
+	}
+	if !exists {
+		return nil, cloudprovider.InstanceNotFound
 	}
 	return &cloudprovider.InstanceMetadata{
 		ProviderID: Name + "://" + node.Name, InstanceType: "fake-small", Zone: "fake-1a", Region: "fake-1",
@@ -102,25 +130,81 @@ func (c *cloud) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloud
 	}, nil
 }
 
+// balancer is a call about the load balancer of a Service. act works on the state of a durable cloud, and returns the load
+// balancer; any other cloud has one with an address that follows from the Service's name.
+func (c *cloud) balancer(ctx context.Context, operation string, service *corev1.Service,
+	act func(state *State, name string) (balancer Balancer, err error),
+) (*corev1.LoadBalancerStatus, error) {
+	if err := c.call(ctx, operation); err != nil {
+		return nil, err
+	}
+	var balancer Balancer
+	if c.store != nil {
+		err := c.store.Update(func(state *State) (err error) {
+			balancer, err = act(state, cloudprovider.DefaultLoadBalancerName(service))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	ip := cmp.Or(balancer.Address, address(172, service.Name))
+	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ip}}}, nil
+}
+
 func (c *cloud) GetLoadBalancer(ctx context.Context, _ string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
-	err := c.call(ctx, "GetLoadBalancer")
-	return status(service), err == nil, err
+	exists := true
+	status, err := c.balancer(ctx, "GetLoadBalancer", service, func(state *State, name string) (balancer Balancer, err error) {
+		balancer, exists = state.Balancers[name]
+		return balancer, nil
+	})
+	return status, exists && err == nil, err
 }
 
-func (c *cloud) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
-	return status(service), c.call(ctx, "EnsureLoadBalancer")
+func (c *cloud) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	return c.balancer(ctx, "EnsureLoadBalancer", service, func(state *State, name string) (Balancer, error) {
+		spec, err := specOf(service)
+		if err != nil {
+			return Balancer{}, err
+		}
+		return state.ensure(name, Balancer{Service: service.Namespace + "/" + service.Name, Nodes: namesOf(nodes), Spec: spec}), nil
+	})
 }
 
-func (c *cloud) UpdateLoadBalancer(ctx context.Context, _ string, _ *corev1.Service, _ []*corev1.Node) error {
-	return c.call(ctx, "UpdateLoadBalancer")
+func (c *cloud) UpdateLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) error {
+	_, err := c.balancer(ctx, "UpdateLoadBalancer", service, func(state *State, name string) (Balancer, error) {
+		if _, exists := state.Balancers[name]; !exists {
+			return Balancer{}, fmt.Errorf("there is no load balancer %s", name)
+		}
+		state.retarget(name, namesOf(nodes))
+		return Balancer{}, nil
+	})
+	return err
 }
 
-func (c *cloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, _ *corev1.Service) error {
-	return c.call(ctx, "EnsureLoadBalancerDeleted")
+func (c *cloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, service *corev1.Service) error {
+	_, err := c.balancer(ctx, "EnsureLoadBalancerDeleted", service, func(state *State, name string) (Balancer, error) {
+		return Balancer{}, state.delete(name)
+	})
+	return err
 }
 
-func status(service *corev1.Service) *corev1.LoadBalancerStatus {
-	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: address(172, service.Name)}}}
+// specOf is what a load balancer is made from, nodes apart.
+func specOf(service *corev1.Service) (string, error) {
+	text, err := json.Marshal(map[string]any{
+		"ports": service.Spec.Ports, "sources": service.Spec.LoadBalancerSourceRanges,
+		"policy": service.Spec.ExternalTrafficPolicy, "affinity": service.Spec.SessionAffinity,
+		"healthCheck": service.Spec.HealthCheckNodePort, "tier": service.Annotations[Annotation],
+	})
+	return string(text), err
+}
+
+func namesOf(nodes []*corev1.Node) []string {
+	names := make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		names = append(names, node.Name)
+	}
+	return names
 }
 
 // address follows from the name, so that each process gives the same one.

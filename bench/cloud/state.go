@@ -1,4 +1,4 @@
-// This file has that state, in a file that several processes share.
+// This file has the state of a durable cloud, in a file that several processes share.
 
 package cloud
 

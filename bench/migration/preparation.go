@@ -23,24 +23,18 @@ func (m *mover) prepare(ctx context.Context) error {
 		return err
 	}
 	m.isElected = true
-	for number := range m.report.Nodes {
-		if err := m.join(ctx, worker(number)); err != nil {
-			return err
-		}
-	}
-	for number := range m.report.Services {
-		if err := m.create(ctx, standing(number)); err != nil {
-			return err
-		}
-	}
-	for number := range m.report.Nodes {
-		if err := m.initialized(ctx, worker(number)); err != nil {
-			return err
-		}
-	}
-	for number := range m.report.Services {
-		if err := m.addressed(ctx, standing(number)); err != nil {
-			return err
+	for _, step := range []struct {
+		count int
+		name  func(int) string
+		take  func(context.Context, string) error
+	}{
+		{m.report.Nodes, worker, m.join}, {m.report.Services, standing, m.create},
+		{m.report.Nodes, worker, m.initialized}, {m.report.Services, standing, m.addressed},
+	} {
+		for number := range step.count {
+			if err := step.take(ctx, step.name(number)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := m.powerOff(ctx, worker(0)); err != nil {
