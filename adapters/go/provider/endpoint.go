@@ -4,7 +4,6 @@ package provider
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -43,18 +42,10 @@ func ParseEndpoint(text string) (Endpoint, error) {
 	return Endpoint{}, fmt.Errorf("endpoint %q %s", text, problem)
 }
 
-// EndpointFromEnv is what EndpointEnv names, else the default.
-func EndpointFromEnv() (Endpoint, error) {
-	if text, ok := os.LookupEnv(EndpointEnv); ok {
-		return ParseEndpoint(text)
-	}
-	return ParseEndpoint(DefaultEndpoint)
-}
-
-// Path of the socket.
+// Path returns the path of the socket.
 func (e Endpoint) Path() string { return e.path }
 
-// String is the endpoint as it is written.
+// String returns the endpoint as it is written.
 func (e Endpoint) String() string { return "unix://" + e.path }
 
 func (e Endpoint) directory() string { return filepath.Dir(e.path) }

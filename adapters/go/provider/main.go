@@ -3,6 +3,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -34,11 +35,7 @@ func execute(args []string, out, errs io.Writer, register func(*flag.FlagSet), b
 	flags := flag.NewFlagSet("provider "+action, flag.ContinueOnError)
 	flags.SetOutput(errs)
 	flags.Usage = func() { usage(flags, action) }
-	endpointText := os.Getenv(EndpointEnv)
-	if endpointText == "" {
-		endpointText = DefaultEndpoint
-	}
-	flags.StringVar(&endpointText, "endpoint", endpointText,
+	endpointText := flags.String("endpoint", cmp.Or(os.Getenv(EndpointEnv), DefaultEndpoint),
 		"socket of the provider, as `unix:///absolute/path`; also $"+EndpointEnv)
 	var ready bool
 	var timeout uint
@@ -60,7 +57,7 @@ func execute(args []string, out, errs io.Writer, register func(*flag.FlagSet), b
 		_, _ = fmt.Fprintf(errs, "--timeout is %d; use 1 to 60 seconds\n", timeout)
 		return 2
 	}
-	endpoint, err := ParseEndpoint(endpointText)
+	endpoint, err := ParseEndpoint(*endpointText)
 	if err != nil {
 		_, _ = fmt.Fprintln(errs, err)
 		return 2
@@ -75,7 +72,7 @@ func execute(args []string, out, errs io.Writer, register func(*flag.FlagSet), b
 		return 0
 	}
 	InitLogging()
-	if err := makeAndServe(endpoint, build); err != nil {
+	if err := serveUntilSignal(endpoint, build); err != nil {
 		logger().Error("provider ended", "error", err.Error())
 		return 1
 	}
@@ -93,42 +90,53 @@ func usage(flags *flag.FlagSet, action string) {
 	flags.PrintDefaults()
 }
 
-// makeAndServe catches signals from the start: as process 1 of a container a provider would not even
-// die of one that it does not catch.
-func makeAndServe(endpoint Endpoint, build func(context.Context) (*Provider, error)) error {
-	signals := newSignals()
+// serveUntilSignal catches signals before build runs: as process 1 of a container a provider would not even
+// die of a signal that it does not catch.
+func serveUntilSignal(endpoint Endpoint, build func(context.Context) (*Provider, error)) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	made := madeBy(ctx, build)
-	select {
-	case result := <-made:
-		if result.err != nil {
-			return result.err
+	built, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		provider, err := build(ctx)
+		close(built)
+		switch {
+		case err != nil:
+		case provider == nil:
+			err = errors.New("the provider's constructor returned neither a provider nor an error")
+		default:
+			err = provider.ServeUntil(ctx, endpoint)
 		}
-		return result.value.serveSignalled(endpoint, signals)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
 	case caught := <-signals:
-		logger().Info("stopped before serving", "signal", signalName(caught))
-		return nil
+		select {
+		case <-built:
+			logger().Info("stopping", "signal", signalName(caught))
+			cancel()
+		default:
+			logger().Info("stopped before serving", "signal", signalName(caught))
+			return nil
+		}
+	}
+	select {
+	case err := <-ended:
+		return err
+	case caught := <-signals:
+		return fmt.Errorf("ended by a second %s before all calls had ended", signalName(caught))
 	}
 }
 
-func newSignals() chan os.Signal {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	return signals
-}
-
-func madeBy(ctx context.Context, build func(context.Context) (*Provider, error)) <-chan outcome[*Provider] {
-	made := make(chan outcome[*Provider], 1)
-	go func() {
-		provider, err := build(ctx)
-		if err == nil && provider == nil {
-			err = errors.New("the provider's constructor returned neither a provider nor an error")
-		}
-		made <- outcome[*Provider]{provider, err}
-	}()
-	return made
+func signalName(caught os.Signal) string {
+	if caught == syscall.SIGTERM {
+		return "SIGTERM"
+	}
+	return "SIGINT"
 }
 
 func noFlags(*flag.FlagSet) {}

@@ -6,11 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -37,36 +34,7 @@ const (
 // SHUTTING_DOWN, running ones have 20 s to end by themselves and 5 s more once their callers count as gone, then the
 // socket file is removed. A second signal ends it immediately, with an error.
 func (p *Provider) Serve(endpoint Endpoint) error {
-	signals := newSignals()
-	defer signal.Stop(signals)
-	return p.serveSignalled(endpoint, signals)
-}
-
-func (p *Provider) serveSignalled(endpoint Endpoint, signals <-chan os.Signal) error {
-	stop, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- p.ServeUntil(stop, endpoint) }()
-	select {
-	case err := <-ended:
-		return err
-	case caught := <-signals:
-		logger().Info("stopping", "signal", signalName(caught))
-		cancel()
-	}
-	select {
-	case err := <-ended:
-		return err
-	case caught := <-signals:
-		return fmt.Errorf("ended by a second %s before all calls had ended", signalName(caught))
-	}
-}
-
-func signalName(caught os.Signal) string {
-	if caught == syscall.SIGTERM {
-		return "SIGTERM"
-	}
-	return "SIGINT"
+	return serveUntilSignal(endpoint, func(context.Context) (*Provider, error) { return p, nil })
 }
 
 // ServeUntil is Serve until ctx ends instead of a signal.
