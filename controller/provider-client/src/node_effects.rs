@@ -12,9 +12,7 @@ use super::{Provider, Session};
 
 impl Provider {
     /// The effects in `raw`, of an answer about `node`, that the provider may have. The others are counted, and logged
-    /// once a minute. [`NodeWriter::write_effects`] writes them.
-    ///
-    /// [`NodeWriter::write_effects`]: outrigger_kubernetes::nodes::NodeWriter::write_effects
+    /// once a minute.
     pub fn node_effects(&self, node: &NodeView, raw: RawEffects) -> Effects {
         let Some(session) = self.session() else {
             return Effects::default();
