@@ -12,7 +12,7 @@ mod list;
 mod map;
 
 pub(crate) use list::one_of_each_family;
-pub use list::{CidrListError, ClusterCidrError, cidr_list, cluster_cidrs};
+pub use list::{CidrListError, cidr_list};
 pub(crate) use map::CidrMap;
 
 /// Bits of an IPv6 address in front of the IPv4 address that is mapped into it.

@@ -36,5 +36,5 @@ pub use nodes::RouteNodes;
 pub use observed::{ObservedRoute, RawRoute, RouteFault, RouteField, WantedRoute};
 pub use plan::{RoutePlan, RouteStep, dispute, plan};
 pub use refusal::{RefusedRoute, RouteRefusal};
-pub use settings::{NodePrefixes, RouteRange, WITHOUT_CLUSTER_CIDR, route_ranges};
+pub use settings::{RouteRange, WITHOUT_CLUSTER_CIDR, route_ranges};
 pub use table::{ListStart, RouteTable};

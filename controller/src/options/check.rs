@@ -13,7 +13,7 @@ mod webhooks;
 
 use std::{fmt::Display, path::PathBuf, time::Duration};
 
-use outrigger_core::go_duration::GoDuration;
+use outrigger_core::{cidr::Cidr, go_duration::GoDuration};
 use outrigger_kubernetes::client::{Budget, Source};
 use outrigger_provider_client::Cluster;
 use outrigger_server::settings::PageSettings;
@@ -110,12 +110,9 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
     });
     let logging = logging::logging(flags, f);
     let election = election::election(flags, f);
-    let cluster = Cluster {
-        name: flags.cluster_name.value.clone(),
-        pod_cidrs: network::cidrs(&flags.cluster_cidr, f),
-        service_cidrs: network::cidrs(&flags.service_cluster_ip_range, f),
-    };
-    let ipam = network::allocator(flags, f);
+    let cluster_cidrs = network::cidrs(&flags.cluster_cidr, f);
+    let service_cidrs = network::cidrs(&flags.service_cluster_ip_range, f);
+    let ipam = network::allocator(flags, &cluster_cidrs, &service_cidrs, f);
     f.warnings
         .extend(network::absent_loops(&controllers, ipam.is_some()));
     let selector = nodes::selector(flags, f);
@@ -138,7 +135,14 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
         service: service::service(flags, f),
         plan: service::plan(flags, f),
         configure_cloud_routes: flags.configure_cloud_routes.value,
-        route: network::route(flags, ipam.as_ref(), &controllers, selector, f),
+        route: network::route(
+            flags,
+            &cluster_cidrs,
+            ipam.as_ref(),
+            &controllers,
+            selector,
+            f,
+        ),
         serving: serving::serving(flags, f),
         webhook: webhooks::webhooks(flags, f),
         authentication: access::authentication(flags, f),
@@ -149,7 +153,11 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
             statusz: gates.enabled(features::STATUSZ),
             profiling: flags.profiling.value,
         },
-        cluster,
+        cluster: Cluster {
+            name: flags.cluster_name.value.clone(),
+            pod_cidrs: cluster_cidrs.iter().map(Cidr::to_string).collect(),
+            service_cidrs: service_cidrs.iter().map(Cidr::to_string).collect(),
+        },
         controllers,
         election,
         ipam,

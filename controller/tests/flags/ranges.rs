@@ -182,13 +182,18 @@ fn values_out_of_range_are_refused() {
         ),
         (
             "--cluster-cidr=10.0.0.0",
-            "--cluster-cidr: invalid CIDR address: \"10.0.0.0\"; write it as 10.244.0.0/16, two \
-             with a comma between them",
+            "--cluster-cidr: \"10.0.0.0\" is no CIDR; name one, such as 10.244.0.0/16, or one for each IP \
+             family with a comma between them",
         ),
         (
             "--cluster-cidr=10.0.0.0/16,10.1.0.0/16",
-            "--cluster-cidr: 10.0.0.0/16 and 10.1.0.0/16 are of the same IP family; there can be \
-             one for each",
+            "--cluster-cidr: 10.0.0.0/16 and 10.1.0.0/16 are both IPv4; name one, such as 10.244.0.0/16, or \
+             one for each IP family with a comma between them",
+        ),
+        (
+            "--service-cluster-ip-range=10.0.0.0/16,fd00::/112,fd01::/112",
+            "--service-cluster-ip-range: 3 CIDRs are more than one for each IP family; name one, such as \
+             10.244.0.0/16, or one for each IP family with a comma between them",
         ),
         (
             "--kube-api-burst=-1",

@@ -2,7 +2,7 @@
 
 use super::{Allocator, pool::Pool};
 use crate::{
-    cidr::{Cidr, CidrListError, ClusterCidrError, IpFamily, cidr_list, cluster_cidrs},
+    cidr::{Cidr, IpFamily},
     text,
 };
 
@@ -14,16 +14,23 @@ const MAX_IPV6_BITS: u8 = 16;
 pub struct IpamOptions<'a> {
     /// `--cidr-allocator-type`.
     pub allocator_type: &'a str,
-    /// `--cluster-cidr`.
-    pub cluster_cidr: &'a str,
-    /// `--service-cluster-ip-range`.
-    pub service_cidrs: &'a str,
-    /// `--node-cidr-mask-size`; 0 is not set, as for the other two.
-    pub mask_size: i32,
-    /// `--node-cidr-mask-size-ipv4`.
-    pub mask_size_ipv4: i32,
-    /// `--node-cidr-mask-size-ipv6`.
-    pub mask_size_ipv6: i32,
+    /// `--cluster-cidr`: none, one, or one of each family, in the order given, which counts (I-8).
+    pub cluster_cidrs: &'a [Cidr],
+    /// `--service-cluster-ip-range`: none, one, or one of each family.
+    pub service_cidrs: &'a [Cidr],
+    /// The length of a Node's CIDR.
+    pub mask_sizes: MaskSizes,
+}
+
+/// `--node-cidr-mask-size`, `--node-cidr-mask-size-ipv4` and `--node-cidr-mask-size-ipv6`; 0 is not set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MaskSizes {
+    /// In a single-stack cluster.
+    pub any: i32,
+    /// IPv4.
+    pub ipv4: i32,
+    /// IPv6.
+    pub ipv6: i32,
 }
 
 /// Flags with which no Node can get a Pod CIDR. Upstream's texts, and what to do.
@@ -36,29 +43,11 @@ pub enum IpamSettingsError {
     )]
     AllocatorType(Box<str>),
     /// I-3.
-    #[error(transparent)]
-    ClusterCidr(#[from] ClusterCidrError),
-    /// I-4; upstream goes on without it.
     #[error(
-        "--service-cluster-ip-range: {item:?} is no CIDR; it takes one, such as 10.96.0.0/12, or \
-         two with a comma between them"
+        "invalid CIDR[0]: <nil> (invalid CIDR address: ): --cluster-cidr is empty; name the range \
+         of the Pods, such as 10.244.0.0/16"
     )]
-    ServiceCidr {
-        /// The item, cut and escaped.
-        item: Box<str>,
-    },
-    /// I-4.
-    #[error(
-        "serviceCIDR and secondaryServiceCIDR are not dualstack (from different IPfamiles): \
-         --service-cluster-ip-range has {0} and {1}; name one CIDR for each IP family"
-    )]
-    ServiceCidrsOfOneFamily(Cidr, Cidr),
-    /// I-2.
-    #[error(
-        "NodeIPAM controller values are not properly set. --service-cluster-ip-range has {0} \
-         CIDRs; name one for each IP family"
-    )]
-    TooManyServiceCidrs(usize),
+    NoClusterCidr,
     /// No length of a prefix.
     #[error("{flag} must be between 0 and {most}, but got {size}")]
     MaskSize {
@@ -133,16 +122,6 @@ pub enum IpamSettingsError {
     },
 }
 
-impl From<CidrListError> for IpamSettingsError {
-    fn from(error: CidrListError) -> Self {
-        match error {
-            CidrListError::Malformed { item, .. } => Self::ServiceCidr { item },
-            CidrListError::OneFamily(first, second) => Self::ServiceCidrsOfOneFamily(first, second),
-            CidrListError::TooMany(count) => Self::TooManyServiceCidrs(count),
-        }
-    }
-}
-
 /// A flag for the length of a prefix, and its value if it is set.
 type MaskSize = (&'static str, Option<i32>);
 
@@ -159,13 +138,15 @@ impl IpamOptions<'_> {
     }
 
     fn pools(&self) -> Result<Vec<Pool>, IpamSettingsError> {
-        let ranges = cluster_cidrs(self.cluster_cidr)?;
-        let services = cidr_list(self.service_cidrs)?;
+        let (ranges, services) = (self.cluster_cidrs, self.service_cidrs);
+        if ranges.is_empty() {
+            return Err(IpamSettingsError::NoClusterCidr);
+        }
         let families: Vec<_> = ranges.iter().map(|range| range.family()).collect();
         let (ipv4, ipv6) = self.mask_sizes(&families)?;
-        let pools = ranges.into_iter().map(|range| match range.family() {
-            IpFamily::V4 => pool(range, prefix_len(range, ipv4, 24)?, ipv4.0, &services),
-            IpFamily::V6 => pool(range, prefix_len(range, ipv6, 64)?, ipv6.0, &services),
+        let pools = ranges.iter().map(|&range| match range.family() {
+            IpFamily::V4 => pool(range, prefix_len(range, ipv4, 24)?, ipv4.0, services),
+            IpFamily::V6 => pool(range, prefix_len(range, ipv6, 64)?, ipv6.0, services),
         });
         pools.collect()
     }
@@ -173,9 +154,9 @@ impl IpamOptions<'_> {
     /// The flag that counts for each family.
     fn mask_sizes(&self, families: &[IpFamily]) -> Result<(MaskSize, MaskSize), IpamSettingsError> {
         let set = |size: i32| Some(size).filter(|size| *size != 0);
-        let any = ("--node-cidr-mask-size", set(self.mask_size));
-        let ipv4 = ("--node-cidr-mask-size-ipv4", set(self.mask_size_ipv4));
-        let ipv6 = ("--node-cidr-mask-size-ipv6", set(self.mask_size_ipv6));
+        let any = ("--node-cidr-mask-size", set(self.mask_sizes.any));
+        let ipv4 = ("--node-cidr-mask-size-ipv4", set(self.mask_sizes.ipv4));
+        let ipv6 = ("--node-cidr-mask-size-ipv6", set(self.mask_sizes.ipv6));
         let other_family = |(flag, _): MaskSize, cluster| {
             Err(IpamSettingsError::MaskSizeOfOtherFamily { flag, cluster })
         };

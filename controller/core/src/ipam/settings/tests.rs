@@ -1,40 +1,39 @@
-use super::IpamOptions;
+use super::{IpamOptions, IpamSettingsError, MaskSizes};
+use crate::{cidr::cidr_list, ipam::Allocator};
 
-const DEFAULT: IpamOptions<'_> = IpamOptions {
-    allocator_type: "RangeAllocator",
-    cluster_cidr: "10.244.0.0/16",
-    service_cidrs: "",
-    mask_size: 0,
-    mask_size_ipv4: 0,
-    mask_size_ipv6: 0,
-};
+type Checked = Result<Allocator, IpamSettingsError>;
+
+const SINGLE: &str = "10.244.0.0/16";
 
 const DUAL: &str = "fd00::/48,10.244.0.0/16";
 
 /// The flags with these mask sizes: any family, IPv4, IPv6.
-fn sizes(
+fn check(
+    allocator_type: &str,
     cluster_cidr: &str,
-    [mask_size, mask_size_ipv4, mask_size_ipv6]: [i32; 3],
-) -> IpamOptions<'_> {
-    IpamOptions {
-        cluster_cidr,
-        mask_size,
-        mask_size_ipv4,
-        mask_size_ipv6,
-        ..DEFAULT
-    }
+    service_cidrs: &str,
+    [any, ipv4, ipv6]: [i32; 3],
+) -> Checked {
+    let options = IpamOptions {
+        allocator_type,
+        cluster_cidrs: &cidr_list(cluster_cidr).unwrap(),
+        service_cidrs: &cidr_list(service_cidrs).unwrap(),
+        mask_sizes: MaskSizes { any, ipv4, ipv6 },
+    };
+    options.check()
 }
 
-fn services(service_cidrs: &str) -> IpamOptions<'_> {
-    IpamOptions {
-        service_cidrs,
-        ..DEFAULT
-    }
+fn sizes(cluster_cidr: &str, mask_sizes: [i32; 3]) -> Checked {
+    check("RangeAllocator", cluster_cidr, "", mask_sizes)
+}
+
+fn services(service_cidrs: &str) -> Checked {
+    check("RangeAllocator", SINGLE, service_cidrs, [0; 3])
 }
 
 /// Each cluster CIDR and how many CIDRs it has for Nodes.
-fn pools(options: IpamOptions<'_>) -> Vec<(String, u64)> {
-    let allocator = options.check().unwrap();
+fn pools(checked: Checked) -> Vec<(String, u64)> {
+    let allocator = checked.unwrap();
     let sizes = allocator.sizes();
     sizes
         .map(|(range, size)| (range.to_string(), size.total))
@@ -45,7 +44,7 @@ fn pools(options: IpamOptions<'_>) -> Vec<(String, u64)> {
 #[test]
 fn pools_are_those_of_the_flags() {
     let pool = |range: &str, total| (range.to_owned(), total);
-    assert_eq!(pools(DEFAULT), [pool("10.244.0.0/16", 256)]);
+    assert_eq!(pools(services("")), [pool("10.244.0.0/16", 256)]);
     for (mask_sizes, ipv6, ipv4) in [
         ([0, 0, 0], 1 << 16, 256),
         ([0, 26, 0], 1 << 16, 1024),
@@ -80,25 +79,15 @@ fn pools_are_those_of_the_flags() {
 /// I-20 is not copied.
 #[test]
 fn the_provider_needs_no_ranges() {
-    let options = IpamOptions {
-        allocator_type: "CloudAllocator",
-        cluster_cidr: "",
-        service_cidrs: "junk",
-        ..DEFAULT
-    };
-    assert!(pools(options).is_empty());
+    assert!(pools(check("CloudAllocator", "", "", [0; 3])).is_empty());
 }
 
-/// I-2 to I-6: the words of upstream first.
+/// I-3 to I-6: the words of upstream first.
 #[test]
 fn flags_that_cannot_work_are_refused_with_a_sentence() {
-    let allocator_type = |allocator_type| IpamOptions {
-        allocator_type,
-        ..DEFAULT
-    };
-    for (options, text) in [
+    for (checked, text) in [
         (
-            allocator_type("IPAMFromCloud"),
+            check("IPAMFromCloud", SINGLE, "", [0; 3]),
             "invalid CIDR allocator type: IPAMFromCloud: --cidr-allocator-type is RangeAllocator \
              or CloudAllocator",
         ),
@@ -106,22 +95,6 @@ fn flags_that_cannot_work_are_refused_with_a_sentence() {
             sizes("", [0, 0, 0]),
             "invalid CIDR[0]: <nil> (invalid CIDR address: ): --cluster-cidr is empty; name the \
              range of the Pods, such as 10.244.0.0/16",
-        ),
-        (
-            services("10.96.0.0"),
-            "--service-cluster-ip-range: \"10.96.0.0\" is no CIDR; it takes one, such as \
-             10.96.0.0/12, or two with a comma between them",
-        ),
-        (
-            services("10.96.0.0/12,10.97.0.0/16"),
-            "serviceCIDR and secondaryServiceCIDR are not dualstack (from different IPfamiles): \
-             --service-cluster-ip-range has 10.96.0.0/12 and 10.97.0.0/16; name one CIDR for each \
-             IP family",
-        ),
-        (
-            services("10.96.0.0/12,fd00::/112,fd01::/112"),
-            "NodeIPAM controller values are not properly set. --service-cluster-ip-range has 3 \
-             CIDRs; name one for each IP family",
         ),
         (
             services("10.0.0.0/8"),
@@ -174,6 +147,6 @@ fn flags_that_cannot_work_are_refused_with_a_sentence() {
             "--node-cidr-mask-size must be between 0 and 128, but got -1",
         ),
     ] {
-        assert_eq!(options.check().unwrap_err().to_string(), text);
+        assert_eq!(checked.unwrap_err().to_string(), text);
     }
 }
