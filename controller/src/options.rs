@@ -28,38 +28,19 @@ pub use config::Config;
 
 /// The process is to end before it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exit {
-    /// 0 after `--help` and `--version`, else 1.
-    pub code: u8,
-    /// For standard output.
-    pub stdout: String,
-    /// For standard error.
-    pub stderr: String,
+pub enum Exit {
+    /// With exit code 0, after this on standard output.
+    Content(String),
+    /// With exit code 1, after this on standard error.
+    Refusal(String),
 }
 
 impl Exit {
-    fn content(stdout: String) -> Self {
-        Self {
-            code: 0,
-            stdout,
-            stderr: String::new(),
-        }
-    }
-
     /// A command line that cannot be read.
     fn misuse(error: &str) -> Self {
-        let stderr = format!(
+        Self::Refusal(format!(
             "Error: {error}\nRun 'cloud-controller-manager --help' for a list of all flags.\n"
-        );
-        Self::refused(stderr)
-    }
-
-    fn refused(stderr: String) -> Self {
-        Self {
-            code: 1,
-            stdout: String::new(),
-            stderr,
-        }
+        ))
     }
 }
 
@@ -86,10 +67,13 @@ pub fn parse_from_env() -> Result<Config, ExitCode> {
             }
             Ok(config)
         }
-        Err(exit) => {
-            let _ = std::io::stdout().write_all(exit.stdout.as_bytes());
-            let _ = stderr.write_all(exit.stderr.as_bytes());
-            Err(ExitCode::from(exit.code))
+        Err(Exit::Content(text)) => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            Err(ExitCode::SUCCESS)
+        }
+        Err(Exit::Refusal(text)) => {
+            let _ = stderr.write_all(text.as_bytes());
+            Err(ExitCode::FAILURE)
         }
     }
 }
@@ -98,13 +82,13 @@ pub fn parse_from_env() -> Result<Config, ExitCode> {
 /// no file but that of `--leader-migration-config`.
 ///
 /// # Errors
-/// What to print and the exit code to end with.
+/// The text to print and the exit code to end with.
 pub fn parse_from(args: &[String], env: &BTreeMap<String, String>) -> Result<Config, Exit> {
     let misuse = |error: String| Exit::misuse(&error);
     let line = CommandLine::read(args, env).map_err(misuse)?;
     let flags = Flags::read(&line).map_err(misuse)?;
     if flags.help.value {
-        return Err(Exit::content(help::text()));
+        return Err(Exit::Content(help::text()));
     }
     let words = line.positional.iter().filter(|word| !word.is_empty());
     let words: Vec<&String> = words.collect();
@@ -115,7 +99,7 @@ pub fn parse_from(args: &[String], env: &BTreeMap<String, String>) -> Result<Con
         )));
     }
     if let Some(version) = version(flags.version.value) {
-        return Err(Exit::content(version));
+        return Err(Exit::Content(version));
     }
     check::check(&flags, &line).map_err(|errors| {
         let errors = match &errors[..] {
@@ -124,7 +108,7 @@ pub fn parse_from(args: &[String], env: &BTreeMap<String, String>) -> Result<Con
         };
         let mut lines = check::notices(&line);
         lines.push(errors);
-        Exit::refused(lines.join("\n") + "\n")
+        Exit::Refusal(lines.join("\n") + "\n")
     })
 }
 

@@ -45,7 +45,7 @@ pub struct Config {
     pub configure_cloud_routes: bool,
     /// The node-route loop; absent if `--cluster-cidr` is empty.
     pub route: Option<RouteSettings>,
-    /// Of the node-ipam loop, before it has observed a Node; absent without `--allocate-node-cidrs`.
+    /// The allocator of the node-ipam loop, before it has observed a Node; absent without `--allocate-node-cidrs`.
     pub ipam: Option<Allocator>,
     /// Leader election; absent with `--leader-elect=false`.
     pub election: Option<Election>,
@@ -72,7 +72,7 @@ pub struct Config {
 /// How the API server may be used.
 #[derive(Clone, Debug)]
 pub struct ApiSettings {
-    /// Of each client.
+    /// The rate of requests of each client.
     pub budget: Budget,
     /// A service account for each controller instead of one for all.
     pub service_account_credentials: bool,

@@ -30,26 +30,33 @@ impl Controller {
 
     /// The canonical name: in flags, logs and health checks.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::CloudNode => "cloud-node-controller",
-            Self::CloudNodeLifecycle => "cloud-node-lifecycle-controller",
-            Self::ServiceLb => "service-lb-controller",
-            Self::NodeRoute => "node-route-controller",
-            Self::NodeIpam => "node-ipam-controller",
-            Self::VolumeLabels => "persistentvolume-labels-controller",
-        }
+        self.names().0
     }
 
     /// The name before the canonical ones; flags accept it, and metrics still use it.
     pub const fn alias(self) -> &'static str {
+        self.names().1
+    }
+
+    /// Canonical name and alias.
+    const fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::CloudNode => "cloud-node",
-            Self::CloudNodeLifecycle => "cloud-node-lifecycle",
-            Self::ServiceLb => "service",
-            Self::NodeRoute => "route",
-            Self::NodeIpam => "nodeipam",
-            Self::VolumeLabels => "persistentvolume-labels",
+            Self::CloudNode => ("cloud-node-controller", "cloud-node"),
+            Self::CloudNodeLifecycle => ("cloud-node-lifecycle-controller", "cloud-node-lifecycle"),
+            Self::ServiceLb => ("service-lb-controller", "service"),
+            Self::NodeRoute => ("node-route-controller", "route"),
+            Self::NodeIpam => ("node-ipam-controller", "nodeipam"),
+            Self::VolumeLabels => (
+                "persistentvolume-labels-controller",
+                "persistentvolume-labels",
+            ),
         }
+    }
+
+    /// The controller with this canonical name or alias.
+    pub(super) fn of_name(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|controller| name == controller.name() || name == controller.alias())
     }
 }
 
@@ -66,32 +73,33 @@ impl Controllers {
     /// # Errors
     /// One sentence for each item that names no controller.
     pub fn evaluate(items: &[String]) -> Result<Self, Vec<String>> {
-        let known = Controller::ALL.map(|controller| (controller.name(), controller.alias()));
-        let on = evaluate(items, &known, "controllers")?;
-        let is_named = |controller: &Controller| {
-            let mut items = items.iter();
-            items.any(|item| item == controller.name() || item == controller.alias())
-        };
+        let on = evaluate(
+            items,
+            &Controller::ALL.map(Controller::names),
+            "controllers",
+        )?;
+        let named: Vec<_> = items
+            .iter()
+            .filter_map(|item| Controller::of_name(item))
+            .collect();
         // `*` does not turn on what upstream has no more.
         let is_meant = |controller: &Controller| {
-            *controller != Controller::VolumeLabels || is_named(controller)
+            *controller != Controller::VolumeLabels || named.contains(controller)
         };
-        let enabled = Controller::ALL
-            .into_iter()
-            .zip(on)
-            .filter_map(|(controller, on)| on.then_some(controller))
-            .filter(is_meant)
-            .collect();
-        let named = Controller::ALL.into_iter().filter(is_named).collect();
-        Ok(Self { enabled, named })
+        let all = Controller::ALL.into_iter().zip(on);
+        let enabled = all.filter_map(|(controller, on)| on.then_some(controller));
+        Ok(Self {
+            enabled: enabled.filter(is_meant).collect(),
+            named,
+        })
     }
 
-    /// Whether the flag names it, rather than turning on everything.
+    /// The flag names it, rather than turning on everything.
     pub fn names(&self, controller: Controller) -> bool {
         self.named.contains(&controller)
     }
 
-    /// Whether it is to run.
+    /// The controller is to run.
     pub fn enabled(&self, controller: Controller) -> bool {
         self.enabled.contains(&controller)
     }
@@ -100,32 +108,32 @@ impl Controllers {
 /// Upstream's rules, for controllers and webhooks: `name` is on, `-name` is off, the first item
 /// that names one decides, `*` turns on what no item names, wherever it stands.
 ///
-/// Returns one answer for each of `known`, which are pairs of canonical name and alias.
+/// Returns one answer for each of `names`, which are pairs of canonical name and alias.
 pub(super) fn evaluate(
     items: &[String],
-    known: &[(&str, &str)],
+    names: &[(&str, &str)],
     what: &str,
 ) -> Result<Vec<bool>, Vec<String>> {
+    let item_name = |item: &str| item.strip_prefix('-').unwrap_or(item).to_owned();
     let unknown: Vec<String> = items
         .iter()
         .filter(|item| *item != "*")
-        .map(|item| item.strip_prefix('-').unwrap_or(item))
-        .filter(|name| known.iter().all(|(a, b)| name != a && name != b))
-        .map(|name| format!("{name:?} is not in the list of known {what}"))
+        .map(|item| item_name(item))
+        .filter(|item| {
+            names
+                .iter()
+                .all(|(name, alias)| item != name && item != alias)
+        })
+        .map(|item| format!("{item:?} is not in the list of known {what}"))
         .collect();
     if !unknown.is_empty() {
         return Err(unknown);
     }
     let everything = items.iter().any(|item| item == "*");
-    let on = known.iter().map(|(name, alias)| {
-        let verdict = items.iter().find_map(|item| {
-            let (named, on) = match item.strip_prefix('-') {
-                Some(named) => (named, false),
-                None => (item.as_str(), true),
-            };
-            (named == *name || named == *alias).then_some(on)
-        });
-        verdict.unwrap_or(everything)
+    let on = names.iter().map(|(name, alias)| {
+        let mut items = items.iter();
+        let first = items.find(|item| [*name, *alias].contains(&&*item_name(item)));
+        first.map_or(everything, |item| !item.starts_with('-'))
     });
     Ok(on.collect())
 }

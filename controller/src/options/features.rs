@@ -27,7 +27,7 @@ const GATES: [&str; 5] = [ALL_BETA, WEBHOOK, FLAGZ, STATUSZ, UID_HEADERS];
 pub(super) struct FeatureGates(Vec<(String, bool)>);
 
 impl FeatureGates {
-    /// Whether the gate is open. The last mention of a gate counts, and before `AllBeta`. That of webhooks is
+    /// The gate is open. The last mention of a gate counts, and before `AllBeta`. That of webhooks is
     /// alpha upstream, and closed; here `--webhooks` alone is enough to open it.
     pub(super) fn enabled(&self, gate: &str) -> bool {
         let last = |name: &str| self.0.iter().rfind(|(named, _)| named == name);

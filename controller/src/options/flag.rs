@@ -19,7 +19,7 @@ pub struct Flag {
     pub help: &'static str,
     /// The type as Go's flag library calls it.
     pub kind: &'static str,
-    /// As it would be written on the command line.
+    /// The default in the form of the command line.
     pub(super) default: &'static str,
     /// How it stands to upstream's.
     pub parity: Parity,
@@ -27,7 +27,7 @@ pub struct Flag {
     pub deprecated: Option<&'static str>,
     /// Its field in upstream's configuration object, such as `Generic.Port`; empty: none.
     pub(super) configz: &'static str,
-    /// Whether the flag may stand without a value, and means `true` then.
+    /// The flag may stand without a value, and means `true` then.
     pub(super) stands_alone: bool,
     /// Between the values of a flag that is repeated; absent: the last value counts.
     pub(super) separator: Option<char>,
@@ -83,7 +83,7 @@ impl Flag {
     }
 }
 
-/// As Go's flag library prints it.
+/// The value in the form in which Go's flag library prints it.
 pub(super) fn print(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -102,7 +102,7 @@ pub(super) struct Setting<T> {
 }
 
 impl<T> Setting<T> {
-    /// Of the flag, without dashes before it.
+    /// The name of the flag, without dashes before it.
     pub(super) fn name(&self) -> String {
         self.field.replace('_', "-")
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(super) trait FlagType: Sized {
     /// In Go's flag library.
     const NAME: &str;
-    /// Whether a flag may stand without a value, and means `true` then.
+    /// A flag may stand without a value, and means `true` then.
     const STANDS_ALONE: bool = false;
     /// Between the values of a flag that is repeated; absent: the last value counts.
     const SEPARATOR: Option<char> = None;

@@ -53,7 +53,7 @@ pub(super) fn text() -> String {
     text + "\n" + &wrapped(ENVIRONMENT, 0)
 }
 
-/// As lines of at most [`WIDTH`] columns, each with an indent.
+/// The text in lines of at most [`WIDTH`] columns, each with an indent.
 fn wrapped(text: &str, indent: usize) -> String {
     let mut lines = String::new();
     let mut column = WIDTH;

@@ -11,7 +11,7 @@ const DEFAULT_LEASE: &str = "cloud-provider-extraction-migration";
 /// The name of this program as a `component`.
 const COMPONENT: &str = "cloud-controller-manager";
 
-/// Under which Lease a controller runs.
+/// The Lease under which a controller runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
     /// The controller manager's own.
@@ -82,8 +82,8 @@ impl Migration {
         Ok((migration, warnings))
     }
 
-    /// Under which Lease the controller runs. Of two entries for one controller the last counts,
-    /// as upstream.
+    /// The Lease under which the controller runs. The last entry for a controller counts, as
+    /// upstream.
     pub fn lock(&self, controller: Controller) -> Lock {
         self.locks
             .iter()
@@ -98,9 +98,7 @@ fn named(name: &str) -> Option<Controller> {
     match name {
         "service-controller" => Some(Controller::ServiceLb),
         "route-controller" => Some(Controller::NodeRoute),
-        _ => Controller::ALL
-            .into_iter()
-            .find(|controller| name == controller.name() || name == controller.alias()),
+        _ => Controller::of_name(name),
     }
 }
 

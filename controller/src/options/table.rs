@@ -289,15 +289,15 @@ flags! {
         webhook_secure_port: i64 = "10260";
         /// File with the certificate for webhooks, followed by its chain; reloaded when it changes.
         webhook_tls_cert_file: String = "";
-        /// As --tls-cipher-suites, for webhooks.
+        /// The same as --tls-cipher-suites, for webhooks.
         webhook_tls_cipher_suites: Vec<String> = "";
-        /// As --tls-curve-preferences, for webhooks.
+        /// The same as --tls-curve-preferences, for webhooks.
         webhook_tls_curve_preferences: Vec<i32> = "";
-        /// As --tls-min-version, for webhooks.
+        /// The same as --tls-min-version, for webhooks.
         webhook_tls_min_version: String = "";
         /// File with the private key of --webhook-tls-cert-file.
         webhook_tls_private_key_file: String = "";
-        /// As --tls-sni-cert-key, for webhooks.
+        /// The same as --tls-sni-cert-key, for webhooks.
         webhook_tls_sni_cert_key: Vec<SniCertificate> = "";
     }
     "Secure serving" {

@@ -20,7 +20,7 @@ its type and meaning. The tables say how each one differs from upstream's:
 
 ## How they are read
 
-As by Go's flag library: `--flag=value` or `--flag value`; switches `--flag` or `--flag=false`; underscores
+Flags are read as by Go's flag library: `--flag=value` or `--flag value`; switches `--flag` or `--flag=false`; underscores
 may stand for hyphens; lists are split at commas, the first mention replaces the default, later ones
 add to it; durations are written `10s`, `1m30s` or `1.5h`; whole numbers may have a prefix of their base and
 underscores (`0x10`, `1_000`), and a leading 0 means octal (`010` is 8).
@@ -61,7 +61,7 @@ password, or a credential plugin (`exec`). Legacy `auth-provider` entries are re
   its credential expires, or after a 401. After 30 s it is killed with all that it started. It gets no
   terminal, so that `interactiveMode: Always` is refused.
 
-`proxy-url` of the kubeconfig (`http`, `https`, `socks5`) goes before the environment. Of that `HTTPS_PROXY` counts,
+`proxy-url` of the kubeconfig (`http`, `https`, `socks5`) goes before the environment. There `HTTPS_PROXY` counts,
 or `HTTP_PROXY` for an API server without TLS, in the cluster too, unless `NO_PROXY` names the API server: by
 address, range or domain (`example.com` with all below it, `.example.com` only what is below it), with or without a
 port, or `*`. `localhost` and loopback addresses need no entry. A log line at the start tells the proxy.
@@ -126,7 +126,7 @@ pub(crate) fn flags() -> String {
     text
 }
 
-/// Whether the next flag is of another group.
+/// The next flag is of another group.
 fn is_last(flag: &Flag) -> bool {
     let last = FLAGS.iter().rfind(|other| other.group == flag.group);
     last.is_some_and(|last| last.name() == flag.name())

@@ -2,7 +2,7 @@
 
 use outrigger_controller::options::controllers::Controller;
 
-use super::{config, misuse, parse_with, value};
+use super::{Exit, config, misuse, parse_with, value};
 
 #[test]
 fn cli_2_underscores_stand_for_hyphens() {
@@ -168,10 +168,12 @@ fn the_environment_stands_behind_the_command_line() {
 #[test]
 fn mistakes_in_the_environment_name_the_variable() {
     let exit = parse_with(&[], &[("OUTRIGGER_NODE_MONITOR_PERIOD", "5")]).unwrap_err();
-    assert_eq!(exit.code, 1);
     let expected = "Error: invalid argument \"5\" for variable OUTRIGGER_NODE_MONITOR_PERIOD of \
                     the environment: time: missing unit";
-    assert!(exit.stderr.starts_with(expected), "{}", exit.stderr);
+    let Exit::Refusal(text) = exit else {
+        panic!("{exit:?}");
+    };
+    assert!(text.starts_with(expected), "{text}");
     let misspelt = [
         ("OUTRIGGER_CLUSTERNAME", "x"),
         // As Kubernetes adds them for a Service of this name.

@@ -86,7 +86,7 @@ fn cipher_suites(flag: &Setting<Vec<String>>, f: &mut Findings) -> Option<Vec<St
     (!flag.is_empty()).then_some(chosen)
 }
 
-/// Whether Go has such a suite of TLS 1.2, but none that is offered here.
+/// Go has such suites of TLS 1.2, and we do not offer them.
 fn is_weak(name: &str) -> bool {
     name.starts_with("TLS_RSA_WITH_")
         || (name.starts_with("TLS_ECDHE_")

@@ -19,30 +19,22 @@ pub(super) fn int(text: &str) -> Result<i64, String> {
 
 /// pflag's `float32`.
 pub(super) fn float32(text: &str) -> Result<f32, String> {
-    let digits = decimal_digits(text)?;
-    let value: f32 = match digits.parse() {
-        Ok(value) => value,
-        Err(_) => hexadecimal(&digits).ok_or(FLOAT)? as f32,
-    };
-    in_range(&digits, value.is_infinite()).map(|()| value)
+    let value = float64(text)? as f32;
+    in_range(text, value.is_infinite()).map(|()| value)
 }
 
 /// pflag's `float64`.
 pub(super) fn float64(text: &str) -> Result<f64, String> {
-    let digits = decimal_digits(text)?;
-    let value: f64 = match digits.parse() {
-        Ok(value) => value,
-        Err(_) => hexadecimal(&digits).ok_or(FLOAT)?,
-    };
-    in_range(&digits, value.is_infinite()).map(|()| value)
+    let digits = without_underscores(text).ok_or(FLOAT)?;
+    let value = digits.parse().ok().or_else(|| hexadecimal(&digits));
+    let value: f64 = value.ok_or(FLOAT)?;
+    in_range(text, value.is_infinite()).map(|()| value)
 }
 
 fn integer(text: &str) -> Result<i128, String> {
-    let (negative, number) = unsigned(text);
-    if number.contains('_') && !underscores_separate(number) {
-        return Err(INTEGER.into());
-    }
-    let lower = number.to_ascii_lowercase().replace('_', "");
+    let text = without_underscores(text).ok_or(INTEGER)?;
+    let (sign, number) = split_sign(&text);
+    let lower = number.to_ascii_lowercase();
     let (base, digits) = match lower.as_bytes() {
         [b'0', b'x', ..] => (16, &lower[2..]),
         [b'0', b'o', ..] => (8, &lower[2..]),
@@ -54,81 +46,57 @@ fn integer(text: &str) -> Result<i128, String> {
     if !digits.bytes().all(|digit| digit.is_ascii_alphanumeric()) {
         return Err(INTEGER.into());
     }
-    let value = i128::from_str_radix(digits, base).map_err(|error| {
-        use std::num::IntErrorKind::PosOverflow;
-
-        match error.kind() {
-            PosOverflow => RANGE,
-            _ => INTEGER,
-        }
+    let value = i128::from_str_radix(digits, base).map_err(|error| match error.kind() {
+        std::num::IntErrorKind::PosOverflow => RANGE,
+        _ => INTEGER,
     })?;
-    Ok(if negative { -value } else { value })
+    Ok(sign * value)
 }
 
-/// Whether there is a minus, and what follows the sign.
-fn unsigned(text: &str) -> (bool, &str) {
-    match text.as_bytes().first() {
-        Some(b'-') => (true, &text[1..]),
-        Some(b'+') => (false, &text[1..]),
-        _ => (false, text),
-    }
+/// The sign as a factor, and what follows it.
+fn split_sign(text: &str) -> (i128, &str) {
+    let negative = text.strip_prefix('-').map(|number| (-1, number));
+    negative.unwrap_or((1, text.strip_prefix('+').unwrap_or(text)))
 }
 
-/// As Go's `underscoreOK`: each is between two digits, or between the prefix of a base and a digit.
-fn underscores_separate(number: &str) -> bool {
-    let lower = number.to_ascii_lowercase();
-    let prefix = ["0x", "0o", "0b"]
+/// Absent if an underscore is not between two digits. The prefix of a base counts as a digit, like in Go's
+/// `underscoreOK`.
+fn without_underscores(text: &str) -> Option<String> {
+    let number = split_sign(text).1.to_ascii_lowercase();
+    let is_hexadecimal = number.starts_with("0x");
+    let is_prefix = ["0x_", "0o_", "0b_"]
         .iter()
-        .any(|prefix| lower.starts_with(prefix));
-    let digits = if prefix { &lower[2..] } else { &lower[..] };
-    let hexadecimal = lower.starts_with("0x");
-    // FlagType of the former letter: a digit (or a prefix, which counts as one), an underscore, another.
-    let mut before = if prefix { '0' } else { '!' };
-    for letter in digits.chars() {
-        let digit = letter.is_ascii_digit() || (hexadecimal && letter.is_ascii_hexdigit());
-        let kind = match letter {
-            '_' => '_',
-            _ if digit => '0',
-            _ => '!',
-        };
-        if (kind == '_' && before != '0') || (before == '_' && kind != '0') {
-            return false;
-        }
-        before = kind;
-    }
-    before != '_'
-}
-
-/// Without underscores, if they may be there.
-fn decimal_digits(text: &str) -> Result<String, String> {
-    let (_, number) = unsigned(text);
-    if number.contains('_') && !underscores_separate(number) {
-        return Err(FLOAT.into());
-    }
-    Ok(text.replace('_', ""))
+        .any(|prefix| number.starts_with(prefix));
+    let is_digit = |letter: Option<char>| {
+        letter.is_some_and(|c| c.is_ascii_digit() || (is_hexadecimal && c.is_ascii_hexdigit()))
+    };
+    let parts: Vec<&str> = number.split('_').collect();
+    let are_separated = parts.windows(2).enumerate().all(|(index, pair)| {
+        let follows_digit = is_digit(pair[0].chars().next_back()) || (index == 0 && is_prefix);
+        follows_digit && is_digit(pair[1].chars().next())
+    });
+    are_separated.then(|| text.replace('_', ""))
 }
 
 /// `0x1.8p3`: digits to the base of 16, an exponent of two in decimal, which must be there.
 fn hexadecimal(text: &str) -> Option<f64> {
-    let (negative, number) = unsigned(text);
+    let (sign, number) = split_sign(text);
     let lower = number.to_ascii_lowercase();
     let (mantissa, exponent) = lower.strip_prefix("0x")?.split_once('p')?;
     let exponent: i32 = exponent.parse().ok()?;
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = format!("{whole}{fraction}");
-    if digits.is_empty() || digits.len() > 16 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+    if digits.len() > 16 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
     let value = u64::from_str_radix(&digits, 16).ok()? as f64;
-    let exponent = exponent.checked_sub(4 * i32::try_from(fraction.len()).ok()?)?;
-    let value = value * 2_f64.powi(exponent);
-    Some(if negative { -value } else { value })
+    let exponent = exponent.checked_sub(4 * fraction.len() as i32)?;
+    Some(sign as f64 * value * 2_f64.powi(exponent))
 }
 
 /// Infinity is in range where it is written out.
-fn in_range(digits: &str, infinite: bool) -> Result<(), String> {
-    let written = digits.to_ascii_lowercase().contains("inf");
-    if infinite && !written {
+fn in_range(text: &str, is_infinite: bool) -> Result<(), String> {
+    if is_infinite && !text.to_ascii_lowercase().contains("inf") {
         return Err(RANGE.into());
     }
     Ok(())
