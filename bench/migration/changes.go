@@ -13,6 +13,7 @@ import (
 // Touched is the number of changes in the cloud by their action.
 type Touched map[cloud.Action]int
 
+// String lists the actions that happened.
 func (t Touched) String() string {
 	var parts []string
 	for _, action := range []cloud.Action{cloud.Created, cloud.Deleted, cloud.Retargeted, cloud.Respecified} {

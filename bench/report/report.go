@@ -28,6 +28,7 @@ type Conditions struct {
 	Upstream   string `json:"upstream"`
 }
 
+// String is the beginning of a section of the docs.
 func (c Conditions) String() string {
 	return fmt.Sprintf("%s, Kubernetes %s, upstream's library %s", c.Date, c.Kubernetes, c.Upstream)
 }

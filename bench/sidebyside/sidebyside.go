@@ -117,15 +117,15 @@ func choose(only string) ([]contestant, error) {
 	if only == "" {
 		return contestants, nil
 	}
-	var chosen []contestant
+	var subset []contestant
 	for id := range strings.SplitSeq(only, ",") {
 		index := slices.IndexFunc(contestants, func(contestant contestant) bool { return contestant.id == id })
 		if index < 0 {
 			return nil, fmt.Errorf("--contestants: there is no %q, only %s", id, ids(contestants))
 		}
-		chosen = append(chosen, contestants[index])
+		subset = append(subset, contestants[index])
 	}
-	return chosen, nil
+	return subset, nil
 }
 
 func ids(all []contestant) string {

@@ -24,13 +24,13 @@ import (
 type cloud struct{ *aws.Cloud }
 
 func newCloud() (cloudprovider.Interface, error) {
-	made, err := serve.Registered(aws.ProviderName)()
+	registered, err := serve.Registered(aws.ProviderName)()
 	if err != nil {
 		return nil, err
 	}
-	published, ok := made.(*aws.Cloud)
+	published, ok := registered.(*aws.Cloud)
 	if !ok {
-		return nil, fmt.Errorf("%q is registered as a %T", aws.ProviderName, made)
+		return nil, fmt.Errorf("%q is registered as a %T", aws.ProviderName, registered)
 	}
 	return &cloud{published}, nil
 }

@@ -70,8 +70,8 @@ func NotManaged(reason string) Lookup { return Lookup{NotManaged: &v1.NotManaged
 func Failed(err error) Lookup { return Lookup{Err: err} }
 
 // declareInstances declares the optional methods that there are.
-func declareInstances(offered *v1.InstancesCapability, served Instances) {
-	_, offered.List = served.(InstanceLister)
+func declareInstances(capability *v1.InstancesCapability, instances Instances) {
+	_, capability.List = instances.(InstanceLister)
 }
 
 type instancesRPC struct {

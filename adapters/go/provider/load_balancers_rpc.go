@@ -21,9 +21,9 @@ import (
 const keyPatience = 10 * time.Second
 
 // declareLoadBalancers declares the optional methods that there are.
-func declareLoadBalancers(offered *v1.LoadBalancersCapability, served LoadBalancers) {
-	_, offered.List = served.(LoadBalancerLister)
-	_, offered.Plan = served.(LoadBalancerPlanner)
+func declareLoadBalancers(capability *v1.LoadBalancersCapability, balancers LoadBalancers) {
+	_, capability.List = balancers.(LoadBalancerLister)
+	_, capability.Plan = balancers.(LoadBalancerPlanner)
 }
 
 // loadBalancersRPC resolves targets and serialises changes before a vendor's handler, and checks its answers.
@@ -61,7 +61,7 @@ func (s *loadBalancersRPC) EnsureLoadBalancer(ctx context.Context, request *v1.E
 		}
 		return s.loadBalancers.EnsureLoadBalancer(WithCall(ctx, call), service, targets)
 	}
-	answer, err := s.call(ctx, request, required(request.Targets), s.served(ensure))
+	answer, err := s.call(ctx, request, required(request.Targets), s.inClass(ensure))
 	return &v1.EnsureLoadBalancerResponse{Answer: answer}, err
 }
 
@@ -71,7 +71,7 @@ func (s *loadBalancersRPC) UpdateLoadBalancerNodes(request *v1.UpdateLoadBalance
 		if err != nil {
 			return err
 		}
-		update := s.served(s.loadBalancers.UpdateLoadBalancerNodes)
+		update := s.inClass(s.loadBalancers.UpdateLoadBalancerNodes)
 		return each(ctx, s.concurrency, request.Items, func(ctx context.Context, service *v1.Service) (Result[*v1.LoadBalancerAnswer], error) {
 			answer, err := s.answer(ctx, service, targets, update)
 			return Found(answer), err
@@ -173,8 +173,8 @@ func named(service *v1.Service) error {
 	return nil
 }
 
-// served leaves Services of other classes alone.
-func (s *loadBalancersRPC) served(handler handler) handler {
+// inClass leaves Services of other classes alone.
+func (s *loadBalancersRPC) inClass(handler handler) handler {
 	return func(ctx context.Context, service *v1.Service, targets *Targets) (*v1.LoadBalancerAnswer, error) {
 		if !s.serves(service) {
 			return LoadBalancerNotManaged(), nil

@@ -77,27 +77,27 @@ type Provider struct {
 
 // capabilities are those that are offered, with the defaults of the contract filled in.
 func (p *Provider) capabilities() *v1.Capabilities {
-	offered := &v1.Capabilities{Effects: p.Effects}
+	capabilities := &v1.Capabilities{Effects: p.Effects}
 	if p.Instances != nil {
-		offered.Instances = copied(p.InstancesCapability)
-		declareInstances(offered.Instances, p.Instances)
-		offered.Instances.MaxBatchSize = cmp.Or(offered.Instances.MaxBatchSize, 100)
+		capabilities.Instances = copied(p.InstancesCapability)
+		declareInstances(capabilities.Instances, p.Instances)
+		capabilities.Instances.MaxBatchSize = cmp.Or(capabilities.Instances.MaxBatchSize, 100)
 	}
 	if p.LoadBalancers != nil {
-		offered.NodeSets = &v1.NodeSetsCapability{Deltas: true}
-		offered.LoadBalancers = copied(p.LoadBalancersCapability)
-		declareLoadBalancers(offered.LoadBalancers, p.LoadBalancers)
-		offered.LoadBalancers.MaxServicesPerUpdate = cmp.Or(offered.LoadBalancers.MaxServicesPerUpdate, 100)
+		capabilities.NodeSets = &v1.NodeSetsCapability{Deltas: true}
+		capabilities.LoadBalancers = copied(p.LoadBalancersCapability)
+		declareLoadBalancers(capabilities.LoadBalancers, p.LoadBalancers)
+		capabilities.LoadBalancers.MaxServicesPerUpdate = cmp.Or(capabilities.LoadBalancers.MaxServicesPerUpdate, 100)
 	}
 	if p.Routes != nil {
-		offered.Routes = copied(p.RoutesCapability)
-		offered.Routes.MaxBatchSize = cmp.Or(offered.Routes.MaxBatchSize, 100)
+		capabilities.Routes = copied(p.RoutesCapability)
+		capabilities.Routes.MaxBatchSize = cmp.Or(capabilities.Routes.MaxBatchSize, 100)
 	}
 	if p.Volumes != nil {
-		offered.Volumes = copied(p.VolumesCapability)
-		offered.Volumes.MaxBatchSize = cmp.Or(offered.Volumes.MaxBatchSize, 100)
+		capabilities.Volumes = copied(p.VolumesCapability)
+		capabilities.Volumes.MaxBatchSize = cmp.Or(capabilities.Volumes.MaxBatchSize, 100)
 	}
-	return offered
+	return capabilities
 }
 
 func copied[M interface {
@@ -114,7 +114,7 @@ func copied[M interface {
 var legalName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 
 // check refuses at the start, where the author sees it, a declaration that the controller would refuse at handshake.
-func (p *Provider) check(offered *v1.Capabilities) error {
+func (p *Provider) check(capabilities *v1.Capabilities) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("this provider cannot be served: "+format, args...)
 	}
@@ -125,23 +125,23 @@ func (p *Provider) check(offered *v1.Capabilities) error {
 		field       string
 		value, most uint32
 	}{
-		{"InstancesCapability.max_batch_size", offered.GetInstances().GetMaxBatchSize(), 500},
-		{"LoadBalancersCapability.max_services_per_update", offered.GetLoadBalancers().GetMaxServicesPerUpdate(), 200},
-		{"LoadBalancersCapability.max_in_flight", offered.GetLoadBalancers().GetMaxInFlight(), 256},
-		{"RoutesCapability.max_batch_size", offered.GetRoutes().GetMaxBatchSize(), 500},
-		{"RoutesCapability.max_in_flight", offered.GetRoutes().GetMaxInFlight(), 64},
-		{"VolumesCapability.max_batch_size", offered.GetVolumes().GetMaxBatchSize(), 500},
-		{"VolumesCapability.max_in_flight", offered.GetVolumes().GetMaxInFlight(), 64},
+		{"InstancesCapability.max_batch_size", capabilities.GetInstances().GetMaxBatchSize(), 500},
+		{"LoadBalancersCapability.max_services_per_update", capabilities.GetLoadBalancers().GetMaxServicesPerUpdate(), 200},
+		{"LoadBalancersCapability.max_in_flight", capabilities.GetLoadBalancers().GetMaxInFlight(), 256},
+		{"RoutesCapability.max_batch_size", capabilities.GetRoutes().GetMaxBatchSize(), 500},
+		{"RoutesCapability.max_in_flight", capabilities.GetRoutes().GetMaxInFlight(), 64},
+		{"VolumesCapability.max_batch_size", capabilities.GetVolumes().GetMaxBatchSize(), 500},
+		{"VolumesCapability.max_in_flight", capabilities.GetVolumes().GetMaxInFlight(), 64},
 	} {
 		if size.value > size.most {
 			return wrong("%s is %d: use at most %d", size.field, size.value, size.most)
 		}
 	}
-	if slices.Contains(offered.GetInstances().GetProviderIdPrefixes(), "") {
+	if slices.Contains(capabilities.GetInstances().GetProviderIdPrefixes(), "") {
 		return wrong("InstancesCapability.provider_id_prefixes has an empty prefix, which would claim every Node " +
 			"of the cluster: remove it")
 	}
-	balancers := offered.GetLoadBalancers()
+	balancers := capabilities.GetLoadBalancers()
 	if balancers.GetWithoutDefaultClass() && len(balancers.GetClasses()) == 0 {
 		return wrong("LoadBalancersCapability.without_default_class without classes serves no Service at all")
 	}
@@ -152,10 +152,10 @@ func (p *Provider) check(offered *v1.Capabilities) error {
 		field   string
 		entries []string
 	}{
-		{"InstancesCapability.provider_id_prefixes", offered.GetInstances().GetProviderIdPrefixes()},
-		{"InstancesCapability.managed_label_keys", offered.GetInstances().GetManagedLabelKeys()},
+		{"InstancesCapability.provider_id_prefixes", capabilities.GetInstances().GetProviderIdPrefixes()},
+		{"InstancesCapability.managed_label_keys", capabilities.GetInstances().GetManagedLabelKeys()},
 		{"LoadBalancersCapability.classes", balancers.GetClasses()},
-		{"VolumesCapability.csi_drivers", offered.GetVolumes().GetCsiDrivers()},
+		{"VolumesCapability.csi_drivers", capabilities.GetVolumes().GetCsiDrivers()},
 		{"ServiceAnnotationPrefixes", p.ServiceAnnotationPrefixes},
 		{"NodeAnnotationPrefixes", p.NodeAnnotationPrefixes},
 	} {
@@ -181,8 +181,8 @@ func isVisible(text string) bool {
 }
 
 func (p *Provider) core() (*core, error) {
-	offered := p.capabilities()
-	if err := p.check(offered); err != nil {
+	capabilities := p.capabilities()
+	if err := p.check(capabilities); err != nil {
 		return nil, err
 	}
 	maxMessageBytes := DefaultMaxMessageBytes
@@ -190,7 +190,7 @@ func (p *Provider) core() (*core, error) {
 		maxMessageBytes = max(p.MaxMessageBytes, 1<<20) // what every provider must accept
 	}
 	return &core{
-		provider: p, capabilities: offered, bootID: rand.Text(), maxMessageBytes: maxMessageBytes,
+		provider: p, capabilities: capabilities, bootID: rand.Text(), maxMessageBytes: maxMessageBytes,
 		running: newRunning(), log: logger(),
 	}, nil
 }

@@ -97,24 +97,24 @@ func (c *core) server() *grpc.Server {
 	if c.capabilities.Instances != nil {
 		v1.RegisterInstancesServiceServer(server, &instancesRPC{core: c, instances: p.Instances})
 	}
-	if offered := c.capabilities.LoadBalancers; offered != nil {
+	if capability := c.capabilities.LoadBalancers; capability != nil {
 		concurrency := p.UpdateConcurrency
 		if concurrency < 1 {
 			concurrency = 8
 		}
-		if most := int(offered.MaxInFlight); most > 0 {
+		if most := int(capability.MaxInFlight); most > 0 {
 			concurrency = min(concurrency, most)
 		}
 		sets := &nodeSets{}
 		v1.RegisterNodeSetsServiceServer(server, &nodeSetsRPC{core: c, nodeSets: sets})
 		v1.RegisterLoadBalancersServiceServer(server, &loadBalancersRPC{
-			core: c, loadBalancers: p.LoadBalancers, capability: offered, concurrency: concurrency,
-			nodeSets: sets, keys: newKeys(keyPatience, 0), services: newRoom(offered.MaxInFlight),
+			core: c, loadBalancers: p.LoadBalancers, capability: capability, concurrency: concurrency,
+			nodeSets: sets, keys: newKeys(keyPatience, 0), services: newRoom(capability.MaxInFlight),
 		})
 	}
-	if offered := c.capabilities.Routes; offered != nil {
+	if capability := c.capabilities.Routes; capability != nil {
 		v1.RegisterRoutesServiceServer(server, &routesRPC{
-			core: c, routes: p.Routes, keys: newKeys(0, busyRetry), batches: newRoom(offered.MaxInFlight),
+			core: c, routes: p.Routes, keys: newKeys(0, busyRetry), batches: newRoom(capability.MaxInFlight),
 		})
 	}
 	if c.capabilities.Volumes != nil {

@@ -51,12 +51,12 @@ func listen(endpoint Endpoint) (*socket, error) {
 	if err := os.RemoveAll(private); err != nil {
 		return nil, fmt.Errorf("cannot remove what a crash left: %w", err)
 	}
-	made, err := makeSocket(private, endpoint.path)
+	s, err := makeSocket(private, endpoint.path)
 	_ = os.RemoveAll(private)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the socket %s: %w", endpoint.path, err)
 	}
-	return made, nil
+	return s, nil
 }
 
 // makeSocket makes the socket in a private directory and moves it to its path once it has its mode: at no moment can a process

@@ -53,11 +53,11 @@ type stillRunning struct {
 func (e *stillRunning) Error() string { return e.text }
 
 func newBridge(process context.Context, wait, limit time.Duration, most int, outcomes *outcomes) *bridge {
-	made := &bridge{process: process, wait: wait, limit: limit, outcomes: outcomes, running: map[string]*bridged{}}
+	b := &bridge{process: process, wait: wait, limit: limit, outcomes: outcomes, running: map[string]*bridged{}}
 	if most > 0 {
-		made.slots = make(chan struct{}, most)
+		b.slots = make(chan struct{}, most)
 	}
-	return made
+	return b
 }
 
 // through calls work for key and waits for its result, at most as long as a caller waits: the error is

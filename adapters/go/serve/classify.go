@@ -114,7 +114,7 @@ func codeReason(err error) (provider.Reason, bool) {
 	code := ""
 	if errors.As(err, &coded) {
 		code = coded.ErrorCode()
-	} else if code = stringField(err, "Code", "ErrorCode"); code == "" {
+	} else if code = field[string](err, "Code", "ErrorCode"); code == "" {
 		if match := smithyCode.FindStringSubmatch(err.Error()); match != nil {
 			code = match[1]
 		}
@@ -157,29 +157,17 @@ func httpStatus(err error) int {
 	return 0
 }
 
-// field is the exported field of the first error in the chain that is a struct with one of that name
-// and type.
-func field[T any](err error, name string) T {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if value := structField(err, name); value.IsValid() {
-			if typed, ok := value.Interface().(T); ok {
-				return typed
-			}
-		}
-	}
-	var none T
-	return none
-}
-
-func stringField(err error, names ...string) string {
+// field is the exported field of the first error in the chain that is a struct with one of these names and this kind.
+func field[T any](err error, names ...string) (none T) {
+	kind := reflect.TypeFor[T]()
 	for ; err != nil; err = errors.Unwrap(err) {
 		for _, name := range names {
-			if value := structField(err, name); value.IsValid() && value.Kind() == reflect.String {
-				return value.String()
+			if value := structField(err, name); value.IsValid() && value.Kind() == kind.Kind() && value.CanConvert(kind) {
+				return value.Convert(kind).Interface().(T)
 			}
 		}
 	}
-	return ""
+	return none
 }
 
 func structField(err error, name string) reflect.Value {

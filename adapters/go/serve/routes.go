@@ -24,11 +24,11 @@ type routes struct {
 }
 
 func (r *routes) ListRoutes(ctx context.Context, send func(*v1.Route) error) error {
-	listed, err := r.cloud.ListRoutes(ctx, clusterName(ctx))
+	list, err := r.cloud.ListRoutes(ctx, clusterName(ctx))
 	if err := r.outcomes.saw(err); err != nil {
 		return err
 	}
-	for _, route := range listed {
+	for _, route := range list {
 		if route == nil {
 			return errNothing
 		}
@@ -47,16 +47,16 @@ func (r *routes) CreateRoutes(ctx context.Context, desired []*v1.Route) (provide
 		return nil, err
 	}
 	return provider.Each(ctx, r.concurrency, desired, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
-		for _, listed := range table[provider.RouteKey(route.DestinationCidr)] {
-			if listed.Blackhole {
+		for _, existing := range table[provider.RouteKey(route.DestinationCidr)] {
+			if existing.Blackhole {
 				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
-					"route %q to %s leads nowhere: it has to be deleted first", listed.Name, listed.DestinationCIDR)
+					"route %q to %s leads nowhere: it has to be deleted first", existing.Name, existing.DestinationCIDR)
 			}
-			if !r.leadsTo(listed, route) {
+			if !r.leadsTo(existing, route) {
 				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
-					"route %q to %s leads to %q", listed.Name, listed.DestinationCIDR, listed.TargetNode)
+					"route %q to %s leads to %q", existing.Name, existing.DestinationCIDR, existing.TargetNode)
 			}
-			return provider.RouteChange{Found: r.sent(listed)}, nil
+			return provider.RouteChange{Found: r.sent(existing)}, nil
 		}
 		return r.change(ctx, "CreateRoute", route, func(ctx context.Context) error {
 			return r.cloud.CreateRoute(ctx, clusterName(ctx), nameHint(route), routeOf(route))
@@ -72,13 +72,13 @@ func (r *routes) DeleteRoutes(ctx context.Context, unwanted []*v1.Route) (provid
 		return nil, err
 	}
 	return provider.Each(ctx, r.concurrency, unwanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
-		for _, listed := range table[provider.RouteKey(route.DestinationCidr)] {
-			isNamed := route.Name == "" || route.Name == listed.Name
-			if !isNamed || !r.leadsTo(listed, route) {
+		for _, existing := range table[provider.RouteKey(route.DestinationCidr)] {
+			isNamed := route.Name == "" || route.Name == existing.Name
+			if !isNamed || !r.leadsTo(existing, route) {
 				continue
 			}
 			return r.change(ctx, "DeleteRoute", route, func(ctx context.Context) error {
-				return r.cloud.DeleteRoute(ctx, clusterName(ctx), listed)
+				return r.cloud.DeleteRoute(ctx, clusterName(ctx), existing)
 			})
 		}
 		return provider.RouteChange{}, nil
@@ -89,12 +89,12 @@ func (r *routes) DeleteRoutes(ctx context.Context, unwanted []*v1.Route) (provid
 func (r *routes) table(ctx context.Context) (map[string][]*cloudprovider.Route, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.bridge.wait)
 	defer cancel()
-	listed, err := r.cloud.ListRoutes(ctx, clusterName(ctx))
+	list, err := r.cloud.ListRoutes(ctx, clusterName(ctx))
 	if err := r.outcomes.saw(err); err != nil {
 		return nil, err
 	}
-	table := make(map[string][]*cloudprovider.Route, len(listed))
-	for _, route := range listed {
+	table := make(map[string][]*cloudprovider.Route, len(list))
+	for _, route := range list {
 		if route != nil {
 			key := provider.RouteKey(route.DestinationCIDR)
 			table[key] = append(table[key], route)
@@ -133,14 +133,14 @@ func (r *routes) isProviderID(target types.NodeName) bool {
 
 // leadsTo tells whether a route of the table is the one that is named. A cloud may not know the target of one that
 // leads nowhere any more (AWS): its destination alone names it, and it serves no other Node.
-func (r *routes) leadsTo(listed *cloudprovider.Route, route *v1.Route) bool {
-	if listed.Blackhole && listed.TargetNode == "" {
+func (r *routes) leadsTo(existing *cloudprovider.Route, route *v1.Route) bool {
+	if existing.Blackhole && existing.TargetNode == "" {
 		return true
 	}
-	if r.isProviderID(listed.TargetNode) {
-		return string(listed.TargetNode) == route.ProviderId
+	if r.isProviderID(existing.TargetNode) {
+		return string(existing.TargetNode) == route.ProviderId
 	}
-	return string(listed.TargetNode) == route.NodeName
+	return string(existing.TargetNode) == route.NodeName
 }
 
 func (r *routes) sent(route *cloudprovider.Route) *v1.Route {

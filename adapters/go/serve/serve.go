@@ -224,50 +224,50 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	bridged := func(most int) *bridge {
 		return newBridge(ctx, options.AnswerWithin, options.CallLimit, most, outcomes)
 	}
-	made := &provider.Provider{
+	p := &provider.Provider{
 		Name: options.Name, Version: options.Version, WithoutClusterID: !cloud.HasClusterID(),
 		Status:                    outcomes.shown.Status,
 		ServiceAnnotationPrefixes: options.ServiceAnnotationPrefixes,
 		NodeAnnotationPrefixes:    options.NodeAnnotationPrefixes,
 	}
 	if machines := instancesOf(cloud); machines != nil {
-		made.Instances = &instances{
+		p.Instances = &instances{
 			cloud: machines, outcomes: outcomes, prefixes: options.ProviderIDPrefixes,
 			withoutProviderID: options.WithoutProviderID, memory: memory,
 			room: make(chan struct{}, options.InstanceConcurrency), running: map[string]bool{},
 		}
-		made.InstancesCapability = &v1.InstancesCapability{
+		p.InstancesCapability = &v1.InstancesCapability{
 			LookupPreference:   v1.LookupPreference_LOOKUP_PREFERENCE_EACH,
 			ProviderIdPrefixes: options.ProviderIDPrefixes, WithoutProviderId: options.WithoutProviderID,
 			ManagedLabelKeys: options.ManagedLabelKeys,
 		}
 		if options.VisibilityDelay > 0 {
-			made.InstancesCapability.VisibilityDelay = durationpb.New(options.VisibilityDelay)
+			p.InstancesCapability.VisibilityDelay = durationpb.New(options.VisibilityDelay)
 		}
 	}
 	if balancers, ok := cloud.LoadBalancer(); ok && balancers != nil {
-		made.LoadBalancers = &loadBalancers{
+		p.LoadBalancers = &loadBalancers{
 			cloud: balancers, classify: outcomes.classify, memory: memory,
 			bridge: bridged(options.LoadBalancersInFlight),
 		}
-		made.LoadBalancersCapability = &v1.LoadBalancersCapability{
+		p.LoadBalancersCapability = &v1.LoadBalancersCapability{
 			Classes: options.LoadBalancerClasses, WithoutDefaultClass: options.WithoutDefaultClass,
 			MaxInFlight: uint32(options.LoadBalancersInFlight), ConfigurationRevision: options.ConfigurationRevision,
 			Volatile: options.Volatile,
 		}
 	}
 	if table, ok := cloud.Routes(); ok && table != nil {
-		made.Routes = &routes{
+		p.Routes = &routes{
 			cloud: table, outcomes: outcomes, concurrency: options.RouteConcurrency, prefixes: options.ProviderIDPrefixes,
 			bridge: bridged(options.RouteConcurrency),
 		}
-		made.RoutesCapability = &v1.RoutesCapability{MaxInFlight: 1}
+		p.RoutesCapability = &v1.RoutesCapability{MaxInFlight: 1}
 	}
 	if labeler, ok := cloud.(cloudprovider.PVLabeler); ok && options.Volumes != nil {
-		made.Volumes = &volumes{cloud: labeler, outcomes: outcomes, concurrency: options.InstanceConcurrency}
-		made.VolumesCapability = options.Volumes
+		p.Volumes = &volumes{cloud: labeler, outcomes: outcomes, concurrency: options.InstanceConcurrency}
+		p.VolumesCapability = options.Volumes
 	}
-	return made
+	return p
 }
 
 // instancesOf prefers InstancesV2, as upstream does; nil: the cloud has no instances.

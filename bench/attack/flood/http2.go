@@ -126,10 +126,10 @@ func (s *session) take(frame http2.Frame) error {
 		if frame.IsAck() {
 			return nil
 		}
-		if most, given := frame.Value(http2.SettingMaxConcurrentStreams); given {
+		if most, ok := frame.Value(http2.SettingMaxConcurrentStreams); ok {
 			s.most = min(s.most, most)
 		}
-		if window, given := frame.Value(http2.SettingInitialWindowSize); given {
+		if window, ok := frame.Value(http2.SettingInitialWindowSize); ok {
 			s.streamWindow += int(window) - s.initialWindow
 			s.initialWindow = int(window)
 		}

@@ -29,9 +29,9 @@ func main() {
 }
 
 func initialize(*config.CompletedConfig) cloudprovider.Interface {
-	made, err := cloud.FromEnvironment()
+	instance, err := cloud.FromEnvironment()
 	if err != nil {
 		klog.Fatalf("cannot make the cloud: %v", err)
 	}
-	return made
+	return instance
 }

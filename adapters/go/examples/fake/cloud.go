@@ -48,12 +48,12 @@ func (c cloud) GetLoadBalancer(ctx context.Context, cluster string, service *cor
 
 // statusOf a load balancer; nil where there is none.
 func (c cloud) statusOf(name string) *corev1.LoadBalancerStatus {
-	made, exists := c.Balancers[name]
+	balancer, exists := c.Balancers[name]
 	if !exists {
 		return nil
 	}
 	status := &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: c.ExternalIP.String()}}}
-	for _, port := range made.Ports {
+	for _, port := range balancer.Ports {
 		status.Ingress[0].Ports = append(status.Ingress[0].Ports, corev1.PortStatus{Port: port.Port, Protocol: port.Protocol})
 	}
 	return status

@@ -47,7 +47,7 @@ func newCloud() (cloudprovider.Interface, error) {
 	if text := os.Getenv("FAKE_LIMIT"); text != "" && err != nil {
 		return nil, fmt.Errorf("FAKE_LIMIT is %q, which is no number", text)
 	}
-	made := cloud{
+	c := cloud{
 		Cloud: &fake.Cloud{
 			ExternalIP: net.IPv4(203, 0, 113, 10),
 			Balancers:  map[string]fake.Balancer{}, RouteMap: map[string]*fake.Route{},
@@ -60,8 +60,8 @@ func newCloud() (cloudprovider.Interface, error) {
 	}
 	for name := range strings.SplitSeq(os.Getenv("FAKE_MACHINES"), ",") {
 		name, isStopped := strings.CutSuffix(strings.TrimSpace(name), "=off")
-		made.Machines = append(made.Machines, types.NodeName(name))
-		made.stopped[types.NodeName(name)] = isStopped
+		c.Machines = append(c.Machines, types.NodeName(name))
+		c.stopped[types.NodeName(name)] = isStopped
 	}
-	return made, nil
+	return c, nil
 }

@@ -56,22 +56,22 @@ func (s *Instances) GetInstances(ctx context.Context, nodes []*v1.Node, _ provid
 			return s.lookup(ctx, node, nil)
 		})
 	}
-	listed, err := s.list(ctx)
+	inventory, err := s.list(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return provider.Each(ctx, parallel, nodes, func(ctx context.Context, node *v1.Node) (provider.Lookup, error) {
-		return s.lookup(ctx, node, listed)
+		return s.lookup(ctx, node, inventory)
 	})
 }
 
 // ListInstances hands every droplet of the team to send, in the state of when its page was read.
 func (s *Instances) ListInstances(ctx context.Context, _ provider.Query, send func(*v1.Instance) error) error {
-	listed, err := s.list(ctx)
+	inventory, err := s.list(ctx)
 	if err != nil {
 		return err
 	}
-	for _, droplet := range listed.byID {
+	for _, droplet := range inventory.byID {
 		if err := send(s.instance(droplet)); err != nil {
 			return err
 		}
@@ -86,26 +86,26 @@ type inventory struct {
 }
 
 func (s *Instances) list(ctx context.Context) (*inventory, error) {
-	listed := &inventory{byID: map[int]*godo.Droplet{}, byName: map[string][]*godo.Droplet{}}
+	inventory := &inventory{byID: map[int]*godo.Droplet{}, byName: map[string][]*godo.Droplet{}}
 	total, err := api.All(ctx, s.API.Droplets.List, func(droplet godo.Droplet) error {
-		if _, twice := listed.byID[droplet.ID]; !twice {
+		if _, twice := inventory.byID[droplet.ID]; !twice {
 			name := strings.ToLower(droplet.Name)
-			listed.byName[name] = append(listed.byName[name], &droplet)
+			inventory.byName[name] = append(inventory.byName[name], &droplet)
 		}
-		listed.byID[droplet.ID] = &droplet
+		inventory.byID[droplet.ID] = &droplet
 		return nil
 	})
 	if err != nil {
 		return nil, api.Explain(ctx, listDroplet, readScope, err)
 	}
 	s.total.Store(int64(total))
-	return listed, nil
+	return inventory, nil
 }
 
 // lookup answers about one Node, from listed where that has it.
-func (s *Instances) lookup(ctx context.Context, node *v1.Node, listed *inventory) (provider.Lookup, error) {
+func (s *Instances) lookup(ctx context.Context, node *v1.Node, inventory *inventory) (provider.Lookup, error) {
 	if node.ProviderId == "" {
-		return s.lookupName(ctx, node.Name, listed)
+		return s.lookupName(ctx, node.Name, inventory)
 	}
 	if !strings.HasPrefix(node.ProviderId, ProviderIDPrefix) {
 		return provider.NotManaged("its provider ID is another cloud's"), nil
@@ -114,8 +114,8 @@ func (s *Instances) lookup(ctx context.Context, node *v1.Node, listed *inventory
 	if err != nil {
 		return provider.Lookup{}, err
 	}
-	if listed != nil && listed.byID[id] != nil {
-		return provider.Found(s.instance(listed.byID[id])), nil
+	if inventory != nil && inventory.byID[id] != nil {
+		return provider.Found(s.instance(inventory.byID[id])), nil
 	}
 	droplet, _, err := s.API.Droplets.Get(ctx, id)
 	switch {
@@ -132,25 +132,25 @@ func (s *Instances) lookup(ctx context.Context, node *v1.Node, listed *inventory
 
 // lookupName finds the droplet of a Node that has no provider ID yet. Names of droplets are not unique
 // and may have capitals, which names of Nodes have not.
-func (s *Instances) lookupName(ctx context.Context, name string, listed *inventory) (provider.Lookup, error) {
+func (s *Instances) lookupName(ctx context.Context, name string, inventory *inventory) (provider.Lookup, error) {
 	named := map[int]*godo.Droplet{}
-	if listed == nil {
+	if inventory == nil {
 		if err := s.listNamed(ctx, name, named); err != nil {
 			return provider.Lookup{}, err
 		}
 		if len(named) == 0 {
 			var err error
-			if listed, err = s.list(ctx); err != nil {
+			if inventory, err = s.list(ctx); err != nil {
 				return provider.Lookup{}, err
 			}
 		}
-	} else if len(listed.byName[name]) == 0 {
+	} else if len(inventory.byName[name]) == 0 {
 		if err := s.listNamed(ctx, name, named); err != nil {
 			return provider.Lookup{}, err
 		}
 	}
-	if listed != nil {
-		for _, droplet := range listed.byName[name] {
+	if inventory != nil {
+		for _, droplet := range inventory.byName[name] {
 			named[droplet.ID] = droplet
 		}
 	}

@@ -294,16 +294,16 @@ func (s *LoadBalancers) ListLoadBalancers(ctx context.Context, send func(*v1.Own
 		return err
 	}
 	for _, balancer := range owned {
-		listed := &v1.OwnedLoadBalancer{
+		item := &v1.OwnedLoadBalancer{
 			Identity: &v1.LoadBalancerIdentity{Id: balancer.ID, Name: balancer.Name},
 			Status:   &v1.LoadBalancerStatus{Ingress: ingress(&spec{}, &balancer)},
 		}
 		for _, tag := range balancer.Tags {
 			if uid, ours := strings.CutPrefix(strings.ToLower(tag), strings.ToLower(cluster)+":"); ours {
-				listed.Service = &v1.ServiceRef{Uid: uid}
+				item.Service = &v1.ServiceRef{Uid: uid}
 			}
 		}
-		if err := send(listed); err != nil {
+		if err := send(item); err != nil {
 			return err
 		}
 	}
