@@ -8,11 +8,11 @@ import (
 )
 
 func measured(rounds ...map[string]float64) *Report {
-	one := &Contestant{ID: "one", Title: "One"}
+	contestant := &Contestant{ID: "one", Title: "One"}
 	for _, round := range rounds {
-		one.Add(round)
+		contestant.Add(round)
 	}
-	return &Report{Nodes: 10, Services: 5, Rounds: len(rounds), Latency: "20ms", Contestants: []*Contestant{one}}
+	return &Report{Nodes: 10, Services: 5, Rounds: len(rounds), Latency: "20ms", Contestants: []*Contestant{contestant}}
 }
 
 func rowOf(t *testing.T, table [][]string, title string) []string {

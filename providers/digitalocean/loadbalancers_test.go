@@ -164,7 +164,7 @@ func TestClusterWithoutUIDChangesNothing(t *testing.T) {
 }
 
 func TestRefusalsOfTheCloud(t *testing.T) {
-	for _, of := range []struct {
+	for _, test := range []struct {
 		fault fakecloud.Fault
 		want  provider.Reason
 	}{
@@ -178,10 +178,10 @@ func TestRefusalsOfTheCloud(t *testing.T) {
 		{fakecloud.Fault{Status: 503}, provider.CloudUnavailable},
 	} {
 		r := newRig(t)
-		of.fault.Method, of.fault.Path, of.fault.Times = "POST", "load_balancers", 1
-		r.cloud.Break(of.fault)
+		test.fault.Method, test.fault.Path, test.fault.Times = "POST", "load_balancers", 1
+		r.cloud.Break(test.fault)
 		_, err := r.ensure(service(nil))
-		r.wantReason(err, of.want)
+		r.wantReason(err, test.want)
 		r.want(ready)(r.ensure(service(nil)))
 	}
 	r := newRig(t)
@@ -194,7 +194,7 @@ func TestRefusalsOfTheCloud(t *testing.T) {
 
 func TestAnnotations(t *testing.T) {
 	const certificate = "892071a0-bb95-49bc-8021-3afd67a210bf"
-	for name, of := range map[string]struct {
+	for name, test := range map[string]struct {
 		annotations map[string]string
 		service     func(*v1.Service)
 		field       string
@@ -242,18 +242,18 @@ func TestAnnotations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			web := service(of.annotations)
-			if of.service != nil {
-				of.service(web)
+			web := service(test.annotations)
+			if test.service != nil {
+				test.service(web)
 			}
 			r.want(ready)(r.ensure(web))
-			if made := fmt.Sprint(r.only()[of.field]); made != of.want {
-				t.Errorf("%s is %s, want %s", of.field, made, of.want)
+			if made := fmt.Sprint(r.only()[test.field]); made != test.want {
+				t.Errorf("%s is %s, want %s", test.field, made, test.want)
 			}
 			r.cloud.TakeCalls()
 			r.want(ready)(r.get(web)) // a second look shows no difference
 			// Taking the annotations back changes it back, but not what is fixed.
-			if of.annotations["type"] == "" && of.field != "network" && of.field != "network_stack" {
+			if test.annotations["type"] == "" && test.field != "network" && test.field != "network_stack" {
 				r.want(ready)(r.ensure(service(nil)))
 				r.want(ready)(r.get(service(nil)))
 			}
@@ -268,7 +268,7 @@ func TestWrongServicesAreRefused(t *testing.T) {
 		change(made)
 		return made
 	}
-	for name, of := range map[string]struct {
+	for name, test := range map[string]struct {
 		service *v1.Service
 		want    provider.Reason
 	}{
@@ -290,9 +290,9 @@ func TestWrongServicesAreRefused(t *testing.T) {
 			provider.DependencyNotReady},
 	} {
 		t.Run(name, func(t *testing.T) {
-			of.service.Uid = serviceUID
-			_, err := r.ensure(of.service)
-			r.wantReason(err, of.want)
+			test.service.Uid = serviceUID
+			_, err := r.ensure(test.service)
+			r.wantReason(err, test.want)
 			if left := r.cloud.LoadBalancers(); len(left) != 0 {
 				t.Errorf("made all the same: %v", left)
 			}
@@ -355,20 +355,20 @@ func TestListAndPlan(t *testing.T) {
 		}
 		return response.Changes
 	}
-	one := func(changes []*v1.PlannedChange, want v1.ChangeAction) {
+	onlyChange := func(changes []*v1.PlannedChange, want v1.ChangeAction) {
 		t.Helper()
 		if len(changes) != 1 || changes[0].Action != want {
 			t.Errorf("the plan is %v, want %v", changes, want)
 		}
 	}
-	one(plan(v1.PlanOperation_PLAN_OPERATION_ENSURE, service(nil)), v1.ChangeAction_CHANGE_ACTION_CREATE)
+	onlyChange(plan(v1.PlanOperation_PLAN_OPERATION_ENSURE, service(nil)), v1.ChangeAction_CHANGE_ACTION_CREATE)
 	r.want(ready)(r.ensure(service(nil)))
 	if changes := plan(v1.PlanOperation_PLAN_OPERATION_ENSURE, service(nil)); len(changes) != 0 {
 		t.Errorf("the plan is %v", changes)
 	}
-	one(plan(v1.PlanOperation_PLAN_OPERATION_ENSURE, service(map[string]string{"size-unit": "2"})),
+	onlyChange(plan(v1.PlanOperation_PLAN_OPERATION_ENSURE, service(map[string]string{"size-unit": "2"})),
 		v1.ChangeAction_CHANGE_ACTION_UPDATE)
-	one(plan(v1.PlanOperation_PLAN_OPERATION_DELETE, service(nil)), v1.ChangeAction_CHANGE_ACTION_DELETE)
+	onlyChange(plan(v1.PlanOperation_PLAN_OPERATION_DELETE, service(nil)), v1.ChangeAction_CHANGE_ACTION_DELETE)
 	stream, err := r.balancers.ListLoadBalancers(r.ctx, &v1.ListLoadBalancersRequest{Context: r.call})
 	if err != nil {
 		t.Fatal(err)

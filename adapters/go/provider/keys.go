@@ -15,60 +15,51 @@ type keys struct {
 	// retryAfter is when the controller repeats a call that did not get its key; 0: not named.
 	retryAfter time.Duration
 
-	mu    sync.Mutex
-	locks map[string]*keyLock
-}
-
-type keyLock struct {
-	turn    chan struct{}
-	claimed int
+	mu sync.Mutex
+	// released of a key that is held is closed when it is released.
+	released map[string]chan struct{}
 }
 
 func newKeys(patience, retryAfter time.Duration) *keys {
-	return &keys{patience: patience, retryAfter: retryAfter, locks: map[string]*keyLock{}}
+	return &keys{patience: patience, retryAfter: retryAfter, released: map[string]chan struct{}{}}
 }
 
-func (k *keys) claim(key string) *keyLock {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	lock := k.locks[key]
-	if lock == nil {
-		lock = &keyLock{turn: make(chan struct{}, 1)}
-		k.locks[key] = lock
-	}
-	lock.claimed++
-	return lock
-}
-
-func (k *keys) unclaim(key string, lock *keyLock) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if lock.claimed--; lock.claimed == 0 {
-		delete(k.locks, key)
-	}
-}
-
-// hold waits for its turn, in the order of arrival.
+// hold waits until no other call has the key.
 func (k *keys) hold(ctx context.Context, key string) (release func(), err error) {
-	lock := k.claim(key)
-	release = func() { <-lock.turn; k.unclaim(key, lock) }
-	select {
-	case lock.turn <- struct{}{}:
-		return release, nil
-	default:
+	patience := time.NewTimer(k.patience)
+	defer patience.Stop()
+	for {
+		release, released := k.tryHold(key)
+		if release != nil {
+			return release, nil
+		}
+		select {
+		case <-released:
+		case <-CallOf(ctx).callerGone:
+			return nil, errCallerGone
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-patience.C:
+			return nil, Errorf(OperationInProgress, "another call about %s is running", key).WithRetryAfter(k.retryAfter)
+		}
 	}
-	select {
-	case lock.turn <- struct{}{}:
-		return release, nil
-	case <-CallOf(ctx).callerGone:
-		err = errCallerGone
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-time.After(k.patience):
-		err = Errorf(OperationInProgress, "another call about %s is running", key).WithRetryAfter(k.retryAfter)
+}
+
+// tryHold returns the function that releases the key, or what is closed once another call has released it.
+func (k *keys) tryHold(key string) (release func(), released chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if released, isHeld := k.released[key]; isHeld {
+		return nil, released
 	}
-	k.unclaim(key, lock)
-	return nil, err
+	ended := make(chan struct{})
+	k.released[key] = ended
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.released, key)
+		close(ended)
+	}, nil
 }
 
 // room is for so many calls, or keys, as may be worked on at a time; nil: any number. The controller keeps to that

@@ -23,9 +23,9 @@ type addresses struct {
 	leftOut map[string]string
 }
 
-func (a *addresses) sent(ctx context.Context, node string, of []corev1.NodeAddress) []*v1.NodeAddress {
-	sent, leftOut := make([]*v1.NodeAddress, 0, len(of)), []string(nil)
-	for _, address := range of {
+func (a *addresses) sent(ctx context.Context, node string, addresses []corev1.NodeAddress) []*v1.NodeAddress {
+	sent, leftOut := make([]*v1.NodeAddress, 0, len(addresses)), []string(nil)
+	for _, address := range addresses {
 		if isAddress(address) {
 			sent = append(sent, &v1.NodeAddress{Type: string(address.Type), Address: address.Address})
 		} else {

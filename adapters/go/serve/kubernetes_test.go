@@ -171,15 +171,15 @@ func TestEventsOfTheCloudAreLogLines(t *testing.T) {
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: made.client.CoreV1().Events("")})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "test"})
-	of := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "1"}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "1"}}
 	for range 2 {
-		recorder.Event(of, corev1.EventTypeWarning, "Oh", "no")
+		recorder.Event(service, corev1.EventTypeWarning, "Oh", "no")
 	}
 	until(t, "two lines", func() bool { return strings.Count(lines(), `"reason":"Oh"`) == 2 })
 	if text := lines(); !strings.Contains(text, `"object":"Service n/s"`) || strings.Contains(text, "cannot") {
 		t.Error(text)
 	}
-	recorder.Event(of, corev1.EventTypeNormal, "Last", "")
+	recorder.Event(service, corev1.EventTypeNormal, "Last", "")
 	until(t, "the last", func() bool { return strings.Contains(lines(), `"reason":"Last"`) })
 	if strings.Contains(lines(), "Unable to write event") {
 		t.Error(lines())

@@ -14,7 +14,7 @@ import (
 // carries: add it to the adapter, or to the list of what is lost in README.md.
 func TestUpstreamHasNoMethodThatTheAdapterDoesNotKnow(t *testing.T) {
 	for _, test := range []struct {
-		of    reflect.Type
+		kind  reflect.Type
 		names []string
 	}{
 		{reflect.TypeFor[cloudprovider.Interface](), []string{
@@ -49,18 +49,18 @@ func TestUpstreamHasNoMethodThatTheAdapterDoesNotKnow(t *testing.T) {
 		{reflect.TypeFor[cloudprovider.Zone](), []string{"FailureDomain", "Region"}},
 	} {
 		var names []string
-		if test.of.Kind() == reflect.Interface {
-			for method := range test.of.Methods() {
+		if test.kind.Kind() == reflect.Interface {
+			for method := range test.kind.Methods() {
 				names = append(names, method.Name)
 			}
 		} else {
-			for field := range test.of.Fields() {
+			for field := range test.kind.Fields() {
 				names = append(names, field.Name)
 			}
 		}
 		slices.Sort(names)
 		if !slices.Equal(names, test.names) {
-			t.Errorf("%v has %v, the adapter knows %v", test.of, names, test.names)
+			t.Errorf("%v has %v, the adapter knows %v", test.kind, names, test.names)
 		}
 	}
 }

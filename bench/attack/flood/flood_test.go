@@ -14,7 +14,7 @@ import (
 )
 
 // seen is what a server of Go sees of a flood.
-type seen struct {
+type observed struct {
 	mutex             sync.Mutex
 	peers, paths      map[string]bool
 	atOnce, mostOnce  int
@@ -22,7 +22,7 @@ type seen struct {
 	protocol, payload string
 }
 
-func (s *seen) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+func (s *observed) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	s.mutex.Lock()
 	peer, _, _ := strings.Cut(in.RemoteAddr, ":")
 	s.peers[peer], s.paths[in.URL.Path], s.protocol = true, true, in.Proto
@@ -39,7 +39,7 @@ func (s *seen) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 }
 
 func TestFloodIsOfManyPeersAndKeepsItsStreamsBusy(t *testing.T) {
-	for name, one := range map[string]struct {
+	for name, test := range map[string]struct {
 		send     Traffic
 		protocol string
 		atOnce   int
@@ -53,12 +53,12 @@ func TestFloodIsOfManyPeersAndKeepsItsStreamsBusy(t *testing.T) {
 		"reviews": {send: Reviews(), protocol: "HTTP/1.1", atOnce: 3, contains: "volumeHandle"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := &seen{peers: map[string]bool{}, paths: map[string]bool{}}
+			all := &observed{peers: map[string]bool{}, paths: map[string]bool{}}
 			server := httptest.NewUnstartedServer(all)
 			server.EnableHTTP2 = true
 			server.StartTLS()
 			defer server.Close()
-			flood := &Flood{Server: server.Listener.Addr().String(), Peers: 3, Connections: 1, Send: one.send}
+			flood := &Flood{Server: server.Listener.Addr().String(), Peers: 3, Connections: 1, Send: test.send}
 			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 			defer stop()
 			go func() {
@@ -73,10 +73,10 @@ func TestFloodIsOfManyPeersAndKeepsItsStreamsBusy(t *testing.T) {
 			if flood.Answers.Load() < 200 || flood.Refused.Load() != flood.Answers.Load() {
 				t.Error(flood.Answers.Load(), flood.Refused.Load())
 			}
-			if len(all.peers) != 3 || all.protocol != one.protocol || all.mostOnce > one.atOnce || all.mostOnce < one.atOnce/2 {
+			if len(all.peers) != 3 || all.protocol != test.protocol || all.mostOnce > test.atOnce || all.mostOnce < test.atOnce/2 {
 				t.Error(all.peers, all.protocol, all.mostOnce)
 			}
-			if all.bytes < one.bytes || !strings.Contains(all.payload, one.contains) {
+			if all.bytes < test.bytes || !strings.Contains(all.payload, test.contains) {
 				t.Error(all.bytes, all.payload)
 			}
 		})

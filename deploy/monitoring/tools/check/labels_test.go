@@ -49,7 +49,7 @@ func TestQueriesThatReturnNothing(t *testing.T) {
 		if test.problem == "" && len(check.problems) > 0 {
 			t.Errorf("%s: %v", test.query, check.problems)
 		}
-		if test.problem != "" && !slices.ContainsFunc(check.problems, func(one string) bool { return strings.Contains(one, test.problem) }) {
+		if test.problem != "" && !slices.ContainsFunc(check.problems, func(problem string) bool { return strings.Contains(problem, test.problem) }) {
 			t.Errorf("%s with %q: %v", test.query, test.shown, check.problems)
 		}
 	}

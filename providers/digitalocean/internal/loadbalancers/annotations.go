@@ -114,7 +114,7 @@ func (a *annotations) ports(key string, service *v1.Service) []int32 {
 	var ports []int32
 	for _, entry := range a.list(key) {
 		port, err := strconv.ParseInt(entry, 10, 32)
-		if err != nil || !slices.ContainsFunc(service.Ports, func(of *v1.ServicePort) bool { return of.Port == int32(port) }) {
+		if err != nil || !slices.ContainsFunc(service.Ports, func(candidate *v1.ServicePort) bool { return candidate.Port == int32(port) }) {
 			a.refuse(key, "%q is no port of the Service", entry)
 			continue
 		}
