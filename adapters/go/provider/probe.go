@@ -51,7 +51,7 @@ func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string,
 		}
 		return is("starting"), nil
 	case v1.Readiness_READINESS_BROKEN:
-		return "", errors.New(is("broken and needs a restart"))
+		return "", errors.New(is("broken and wants a restart"))
 	default:
 		return is("degraded"), nil
 	}
