@@ -109,14 +109,11 @@ func (c *idCache) drop(tag string) {
 // among all of the team.
 func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, tags tags) (*godo.LoadBalancer, error) {
 	for _, id := range []string{s.ids.get(tags.service), service.Annotations[IDAnnotation]} {
-		if !isTag(id) {
-			continue
-		}
-		balancer, err := s.get(ctx, id)
+		balancer, err := s.tagged(ctx, id, tags.service)
 		if err != nil {
 			return nil, err
 		}
-		if balancer != nil && hasTag(balancer, tags.service) {
+		if balancer != nil {
 			s.ids.set(tags.service, balancer.ID)
 			return balancer, nil
 		}
@@ -184,6 +181,18 @@ func (s *LoadBalancers) tag(ctx context.Context, id string, tags tags) error {
 		}
 	}
 	return nil
+}
+
+// tagged returns the load balancer with this id if it has the tag.
+func (s *LoadBalancers) tagged(ctx context.Context, id, tag string) (*godo.LoadBalancer, error) {
+	if !isTag(id) { // nor can it be an id
+		return nil, nil
+	}
+	balancer, err := s.get(ctx, id)
+	if err != nil || balancer == nil || !hasTag(balancer, tag) {
+		return nil, err
+	}
+	return balancer, nil
 }
 
 // get is nil where there is none of this id.

@@ -94,10 +94,14 @@ func (s *LoadBalancers) EnsureLoadBalancer(ctx context.Context, service *v1.Serv
 	if err != nil {
 		return nil, err
 	}
+	desired, err := s.request(ctx, spec, tags, targets, current)
+	if err != nil {
+		return nil, err
+	}
 	if current == nil {
-		current, err = s.create(ctx, service, spec, tags, targets)
+		current, err = s.create(ctx, service, desired, tags)
 	} else {
-		current, err = s.change(ctx, spec, tags, targets, current)
+		current, err = s.change(ctx, current, desired)
 	}
 	if err != nil {
 		return nil, err
@@ -118,21 +122,17 @@ func ensured(spec *spec, current *godo.LoadBalancer) (*v1.LoadBalancerAnswer, er
 	}
 }
 
-func (s *LoadBalancers) create(ctx context.Context, service *v1.Service, spec *spec, tags tags, targets *provider.Targets) (*godo.LoadBalancer, error) {
-	desired, err := s.request(ctx, spec, tags, targets, nil)
-	if err != nil {
-		return nil, err
-	}
+func (s *LoadBalancers) create(ctx context.Context, service *v1.Service, desired *godo.LoadBalancerRequest, tags tags) (*godo.LoadBalancer, error) {
 	desired.Tags = []string{tags.cluster, tags.service}
 	if err := provider.Check(ctx); err != nil {
 		return nil, err
 	}
 	created, _, err := s.API.LoadBalancers.Create(ctx, desired)
 	if api.IsNameTaken(err) {
-		return s.nameTaken(ctx, spec, tags)
+		return s.nameTaken(ctx, desired.Name, tags)
 	}
 	if err != nil {
-		return nil, api.Explain(ctx, "create load balancer "+spec.name, createScope, err)
+		return nil, api.Explain(ctx, "create load balancer "+desired.Name, createScope, err)
 	}
 	s.ids.set(tags.service, created.ID)
 	provider.CallOf(ctx).Log.Info("load balancer created", "service", service.Namespace+"/"+service.Name,
@@ -142,41 +142,34 @@ func (s *LoadBalancers) create(ctx context.Context, service *v1.Service, spec *s
 
 // nameTaken tells our own load balancer, made by a request of which the answer was lost or by another
 // process of this provider, from a foreign one.
-func (s *LoadBalancers) nameTaken(ctx context.Context, spec *spec, tags tags) (*godo.LoadBalancer, error) {
+func (s *LoadBalancers) nameTaken(ctx context.Context, name string, tags tags) (*godo.LoadBalancer, error) {
 	owned, err := s.listOwned(ctx, tags.service)
 	if err != nil {
 		return nil, err
 	}
 	if len(owned) == 0 {
 		return nil, provider.Errorf(provider.ConflictingResource, "a load balancer named %q is there already, without the "+
-			"tag %s: rename or remove it, or choose another name with %sname", spec.name, tags.service, AnnotationPrefix)
+			"tag %s: rename or remove it, or choose another name with %sname", name, tags.service, AnnotationPrefix)
 	}
 	s.ids.set(tags.service, owned[0].ID)
 	return nil, provider.Errorf(provider.OperationInProgress, "load balancer %s was just made by another request",
 		owned[0].ID).WithRetryAfter(deletedAfter)
 }
 
-func (s *LoadBalancers) change(ctx context.Context, spec *spec, tags tags, targets *provider.Targets, current *godo.LoadBalancer) (*godo.LoadBalancer, error) {
-	desired, err := s.request(ctx, spec, tags, targets, current)
-	if err != nil {
-		return nil, err
-	}
+// change makes the load balancer as desired, where it differs.
+func (s *LoadBalancers) change(ctx context.Context, current *godo.LoadBalancer, desired *godo.LoadBalancerRequest) (*godo.LoadBalancer, error) {
 	changes := differences(current, desired)
 	if len(changes) == 0 {
 		return current, nil
 	}
-	return s.put(ctx, current.ID, desired, changes)
-}
-
-func (s *LoadBalancers) put(ctx context.Context, id string, desired *godo.LoadBalancerRequest, changes []string) (*godo.LoadBalancer, error) {
 	if err := provider.Check(ctx); err != nil {
 		return nil, err
 	}
-	changed, _, err := s.API.LoadBalancers.Update(ctx, id, desired)
+	changed, _, err := s.API.LoadBalancers.Update(ctx, current.ID, desired)
 	if err != nil {
-		return nil, api.Explain(ctx, "update load balancer "+id, updateScope, err)
+		return nil, api.Explain(ctx, "update load balancer "+current.ID, updateScope, err)
 	}
-	provider.CallOf(ctx).Log.Info("load balancer changed", "load_balancer", id, "changed", strings.Join(changes, ", "))
+	provider.CallOf(ctx).Log.Info("load balancer changed", "load_balancer", current.ID, "changed", strings.Join(changes, ", "))
 	return changed, nil
 }
 
@@ -197,10 +190,8 @@ func (s *LoadBalancers) UpdateLoadBalancerNodes(ctx context.Context, service *v1
 		desired.SizeSlug = "" // the API returns both and takes one
 	}
 	setDroplets(desired, droplets(ctx, targets), tags)
-	if changes := differences(current, desired); len(changes) > 0 {
-		if current, err = s.put(ctx, current.ID, desired, changes); err != nil {
-			return nil, err
-		}
+	if current, err = s.change(ctx, current, desired); err != nil {
+		return nil, err
 	}
 	return identified(provider.LoadBalancerUpdated(), current), nil
 }
@@ -247,20 +238,17 @@ func (s *LoadBalancers) ownedWithYoung(ctx context.Context, service *v1.Service,
 	if id == "" && !s.Options.Adopt {
 		id = service.Annotations[IDAnnotation]
 	}
-	if isTag(id) {
-		balancer, err := s.get(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		if balancer != nil && hasTag(balancer, tags.service) {
-			return []godo.LoadBalancer{*balancer}, nil
-		}
+	balancer, err := s.tagged(ctx, id, tags.service)
+	if err != nil {
+		return nil, err
+	}
+	if balancer != nil {
+		return []godo.LoadBalancer{*balancer}, nil
 	}
 	if !s.Options.Adopt {
 		return nil, nil
 	}
-	balancer, err := s.find(ctx, service, tags)
-	if err != nil || balancer == nil {
+	if balancer, err = s.find(ctx, service, tags); err != nil || balancer == nil {
 		return nil, err
 	}
 	return []godo.LoadBalancer{*balancer}, nil
