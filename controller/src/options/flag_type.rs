@@ -6,6 +6,7 @@ use std::{net::IpAddr, str::FromStr};
 
 use outrigger_core::{go_duration::GoDuration, text::without_login};
 use outrigger_provider_client::Endpoint;
+use outrigger_runtime::telemetry::ModuleVerbosity;
 use outrigger_server::settings::SniCertificate;
 use serde_json::Value;
 
@@ -64,6 +65,7 @@ macro_rules! number {
 }
 number!(i32, "int32", number::int32);
 number!(i64, "int", number::int);
+number!(u32, "Level", number::level);
 number!(f32, "float32", number::float32);
 number!(f64, "float64", number::float64);
 
@@ -242,24 +244,6 @@ impl FlagType for Quantity {
     }
 }
 
-/// The verbosity of the log.
-pub(super) struct Level(pub(super) u32);
-
-impl FlagType for Level {
-    const NAME: &str = "Level";
-
-    fn read(text: &str) -> Result<Self, String> {
-        let level = text.parse();
-        level
-            .map(Self)
-            .map_err(|error| format!("{error}; it must be a whole number"))
-    }
-
-    fn show(&self) -> Value {
-        self.0.into()
-    }
-}
-
 /// Which version text is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
@@ -290,20 +274,36 @@ impl FlagType for Version {
     }
 }
 
-/// Verbosities of modules, not read yet.
-pub(super) struct ModuleLevels(pub(super) String);
-
-impl FlagType for ModuleLevels {
+/// `PATTERN=N`, several joined by commas.
+impl FlagType for Vec<ModuleVerbosity> {
     const NAME: &str = "pattern=N,...";
     const SEPARATOR: Option<char> = Some(',');
 
     fn read(text: &str) -> Result<Self, String> {
-        Ok(Self(text.to_owned()))
+        let items = text.split(',').filter(|item| !item.is_empty());
+        items.map(module_verbosity).collect()
     }
 
     fn show(&self) -> Value {
-        self.0.clone().into()
+        let items = self
+            .iter()
+            .map(|item| format!("{}={}", item.pattern, item.verbosity));
+        items.collect::<Vec<_>>().join(",").into()
     }
+}
+
+fn module_verbosity(item: &str) -> Result<ModuleVerbosity, String> {
+    let (pattern, verbosity) = item
+        .split_once('=')
+        .filter(|(pattern, _)| !pattern.is_empty())
+        .ok_or_else(|| format!("{item:?} does not have the pattern=N format"))?;
+    let verbosity = verbosity
+        .parse()
+        .map_err(|_| format!("in {item:?}, {verbosity:?} is not a level such as 4"))?;
+    Ok(ModuleVerbosity {
+        pattern: pattern.to_owned(),
+        verbosity,
+    })
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 
 use outrigger_core::go_duration::GoDuration;
 use outrigger_provider_client::Endpoint;
+use outrigger_runtime::telemetry::ModuleVerbosity;
 use outrigger_server::settings::SniCertificate;
 
 use super::{
@@ -21,7 +22,7 @@ use super::{
         Parity::{Better, NoEffect, Ours},
         Setting, flags,
     },
-    flag_type::{Level, ModuleLevels, Quantity, Version},
+    flag_type::{Quantity, Version},
 };
 
 flags! {
@@ -394,11 +395,11 @@ flags! {
         logging_format: String = "text" { parity: Better("json works too") };
         /// Verbosity of the log: 4 adds debug lines, 6 trace lines, 8 requests to the API server, 10 trace
         /// lines of libraries.
-        v: Level = "0" { short: Some('v') };
+        v: u32 = "0" { short: Some('v') };
         /// Print the version and exit; raw: print contract, parity and platform too.
         version: Version = "false";
         /// Higher verbosity for some modules: pattern=N, separated by commas. A pattern, with * and ?,
         /// matches a part of a module's path, or the whole path if it has / or ::.
-        vmodule: ModuleLevels = "";
+        vmodule: Vec<ModuleVerbosity> = "";
     }
 }

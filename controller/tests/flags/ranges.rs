@@ -45,6 +45,10 @@ fn values_of_another_type_are_refused() {
              amount of bytes such as 512, 1K or 2Ki",
         ),
         (
+            "--vmodule=x",
+            "invalid argument \"x\" for \"--vmodule\" flag: \"x\" does not have the pattern=N format",
+        ),
+        (
             "--provider-endpoint=tcp://1.2.3.4:5",
             "invalid argument \"tcp://1.2.3.4:5\" for \"--provider-endpoint\" flag: provider endpoint \
              \"tcp://1.2.3.4:5\" is a network address; only Unix sockets are supported, since TCP \
@@ -158,10 +162,6 @@ fn values_out_of_range_are_refused() {
             "--logging-format=xml",
             "format: Invalid value: \"xml\": Unsupported log format; --logging-format must be \
              text or json",
-        ),
-        (
-            "--vmodule=x",
-            "--vmodule: \"x\" does not have the pattern=N format",
         ),
         // CLI-70
         (

@@ -131,8 +131,8 @@ fn verbosity_has_a_short_form() {
     }
     assert_eq!(
         misuse(&["-v=x"]),
-        "invalid argument \"x\" for \"-v, --v\" flag: invalid digit found in string; it must be \
-         a whole number"
+        "invalid argument \"x\" for \"-v, --v\" flag: it is not a whole number such as \
+         16, 1_000 or 0x10"
     );
 }
 

@@ -1,6 +1,6 @@
 //! The log: how much of it and in which format.
 
-use outrigger_runtime::telemetry::{Format, Logging, ModuleVerbosity};
+use outrigger_runtime::telemetry::{Format, Logging};
 
 use super::Findings;
 use crate::options::table::Flags;
@@ -16,26 +16,10 @@ pub(super) fn logging(flags: &Flags, f: &mut Findings) -> Logging {
             Format::Text
         }
     };
-    let levels = flags.vmodule.0.split(',').filter(|item| !item.is_empty());
-    let modules: Result<_, String> = levels.map(module).collect();
     Logging {
-        verbosity: flags.v.0,
-        modules: f.valid(modules.map_err(|error| format!("--vmodule: {error}"))),
+        verbosity: flags.v.value,
+        modules: flags.vmodule.to_vec(),
         format,
         split_stream: flags.log_text_split_stream.value && format == Format::Text,
     }
-}
-
-fn module(item: &str) -> Result<ModuleVerbosity, String> {
-    let (pattern, verbosity) = item
-        .split_once('=')
-        .filter(|(pattern, _)| !pattern.is_empty())
-        .ok_or_else(|| format!("{item:?} does not have the pattern=N format"))?;
-    let verbosity = verbosity
-        .parse()
-        .map_err(|_| format!("in {item:?}, {verbosity:?} is not a level such as 4"))?;
-    Ok(ModuleVerbosity {
-        pattern: pattern.to_owned(),
-        verbosity,
-    })
 }

@@ -17,6 +17,11 @@ pub(super) fn int(text: &str) -> Result<i64, String> {
     i64::try_from(integer(text)?).map_err(|_| RANGE.into())
 }
 
+/// klog's `Level`.
+pub(super) fn level(text: &str) -> Result<u32, String> {
+    u32::try_from(integer(text)?).map_err(|_| RANGE.into())
+}
+
 /// pflag's `float32`.
 pub(super) fn float32(text: &str) -> Result<f32, String> {
     let value = float64(text)? as f32;
