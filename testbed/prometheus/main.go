@@ -1,5 +1,5 @@
-// Reads a scrape from standard input with the parser that Prometheus scrapes with, and prints
-// what is wrong with it, one line each. The argument is the scrape's Content-Type. Ends with 1
+// Command prometheus reads a scrape from standard input with the parser that Prometheus scrapes with, and
+// prints what is wrong with it, one line each. The argument is the scrape's Content-Type. Ends with 1
 // if Prometheus would refuse the whole scrape.
 package main
 
@@ -49,13 +49,13 @@ func run() error {
 	return nil
 }
 
-// What Prometheus itself lets pass or only logs: samples twice, and samples without a type.
+// parse reports what Prometheus itself lets pass or only logs: samples twice, and samples without a type.
 func parse(body []byte, contentType string) error {
 	parser, err := textparse.New(body, contentType, labels.NewSymbolTable(), textparse.ParserOptions{})
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{}
+	samples := map[string]bool{}
 	family, kind := "", model.MetricTypeUnknown
 	for {
 		entry, err := parser.Next()
@@ -67,22 +67,22 @@ func parse(body []byte, contentType string) error {
 		}
 		switch entry {
 		case textparse.EntryType:
-			name, of := parser.Type()
-			family, kind = string(name), of
+			name, metricType := parser.Type()
+			family, kind = string(name), metricType
 		case textparse.EntrySeries:
 			var series labels.Labels
 			parser.Labels(&series)
 			name := series.Get(model.MetricNameLabel)
-			if seen[series.String()] {
+			if samples[series.String()] {
 				fmt.Printf("%s: %s is there twice\n", name, series)
 			}
-			seen[series.String()] = true
+			samples[series.String()] = true
 			if kind == model.MetricTypeUnknown || !strings.HasPrefix(name, family) {
 				fmt.Printf("%s: no type is given\n", name)
 			}
 		}
 	}
-	if len(seen) == 0 {
+	if len(samples) == 0 {
 		return errors.New("there is no sample in it")
 	}
 	return nil

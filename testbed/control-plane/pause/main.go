@@ -1,4 +1,4 @@
-// The first process of each Pod: it waits until the Pod ends.
+// Command pause is the first process of each Pod: it waits until the Pod ends.
 package main
 
 import (
