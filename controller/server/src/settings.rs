@@ -139,8 +139,8 @@ pub struct PageSettings {
     pub configz: Value,
     /// Names and values of all flags for `/flagz`; absent: there is no such page.
     pub flagz: Option<Vec<(String, String)>>,
-    /// Whether there is `/statusz`.
+    /// There is `/statusz`.
     pub statusz: bool,
-    /// `--profiling`: whether there is anything below `/debug/`.
+    /// `--profiling`: there are pages below `/debug/`.
     pub profiling: bool,
 }

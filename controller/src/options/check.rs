@@ -2,7 +2,6 @@
 
 mod access;
 mod election;
-mod logging;
 mod network;
 mod nodes;
 mod provider;
@@ -16,6 +15,7 @@ use std::{fmt::Display, path::PathBuf, time::Duration};
 use outrigger_core::{cidr::Cidr, go_duration::GoDuration};
 use outrigger_kubernetes::client::{Budget, Source};
 use outrigger_provider_client::Cluster;
+use outrigger_runtime::telemetry::{Format, Logging};
 use outrigger_server::settings::PageSettings;
 
 use super::{
@@ -108,7 +108,7 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
         f.errors.extend(unknown);
         Controllers::default()
     });
-    let logging = logging::logging(flags, f);
+    let logging = logging(flags, f);
     let election = election::election(flags, f);
     let cluster_cidrs = network::cidrs(&flags.cluster_cidr, f);
     let service_cidrs = network::cidrs(&flags.service_cluster_ip_range, f);
@@ -240,5 +240,24 @@ fn budget(flags: &Flags, f: &mut Findings) -> Budget {
     Budget {
         qps,
         burst: burst.max(1),
+    }
+}
+
+fn logging(flags: &Flags, f: &mut Findings) -> Logging {
+    let format = match flags.logging_format.as_str() {
+        "text" => Format::Text,
+        "json" => Format::Json,
+        other => {
+            f.errors.push(format!(
+                "format: Invalid value: {other:?}: Unsupported log format; --logging-format must be text or json"
+            ));
+            Format::Text
+        }
+    };
+    Logging {
+        verbosity: flags.v.value,
+        modules: flags.vmodule.to_vec(),
+        format,
+        split_stream: flags.log_text_split_stream.value && format == Format::Text,
     }
 }

@@ -102,26 +102,20 @@ fn named(name: &str) -> Option<Controller> {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct File {
-    #[serde(default)]
     api_version: String,
-    #[serde(default)]
     kind: String,
-    #[serde(default)]
     leader_name: String,
     resource_lock: Option<String>,
-    #[serde(default)]
     controller_leaders: Vec<Leader>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct Leader {
-    #[serde(default)]
     name: String,
-    #[serde(default)]
     component: String,
 }
 

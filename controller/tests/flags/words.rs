@@ -176,7 +176,7 @@ fn mistakes_in_the_environment_name_the_variable() {
     assert!(text.starts_with(expected), "{text}");
     let misspelt = [
         ("OUTRIGGER_CLUSTERNAME", "x"),
-        // As Kubernetes adds them for a Service of this name.
+        // Kubernetes adds such variables for a Service of this name.
         ("OUTRIGGER_MASTER_SERVICE_HOST", "10.0.0.1"),
         ("OUTRIGGER_PORT", "tcp://10.0.0.1:80"),
     ];

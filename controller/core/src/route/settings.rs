@@ -15,7 +15,7 @@ pub const WITHOUT_CLUSTER_CIDR: &str = "node-route-controller is skipped, and no
 pub struct RouteRange {
     /// The range.
     pub cidr: Cidr,
-    /// Length of a Node's prefix: a shorter one is refused. None where it is not known.
+    /// Length of a Node's prefix: a shorter one is refused. Absent where it is not known.
     pub node_prefix: Option<u8>,
 }
 

@@ -14,26 +14,25 @@ pub(super) fn authentication(flags: &Flags, f: &mut Findings) -> Authentication 
         (&flags.requestheader_uid_headers, "X-Remote-Uid"),
     ];
     for (flag, header) in lists {
-        let is_uid = header == "X-Remote-Uid";
         if flag.iter().any(|item| item.trim().is_empty()) {
             f.errors.push(format!("empty value in {:?}", flag.name()));
         }
-        if flag.is_empty() || header.is_empty() {
-        } else if is_uid && !flags.feature_gates.enabled(features::UID_HEADERS) {
+        let is_uid = header == "X-Remote-Uid";
+        let lacks_header = !flag.is_empty()
+            && !header.is_empty()
+            && !flag.iter().any(|item| item.eq_ignore_ascii_case(header));
+        let error = format!(
+            "{flag} is set without specifying the standard {header} header - API aggregation will not work"
+        );
+        if is_uid && !flag.is_empty() && !flags.feature_gates.enabled(features::UID_HEADERS) {
+            let gate = features::UID_HEADERS;
             f.errors.push(format!(
-                "{flag} requires the \"{}\" feature to be enabled",
-                features::UID_HEADERS
+                "{flag} requires the \"{gate}\" feature to be enabled"
             ));
-        } else if !flag.iter().any(|item| item.eq_ignore_ascii_case(header)) {
-            let sentence = format!(
-                "{flag} is set without specifying the standard {header} header - API aggregation will not work"
-            );
-            let sentences = if is_uid {
-                &mut f.errors
-            } else {
-                &mut f.warnings
-            };
-            sentences.push(sentence);
+        } else if lacks_header && is_uid {
+            f.errors.push(error);
+        } else if lacks_header {
+            f.warnings.push(error);
         }
     }
     Authentication {
