@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
@@ -60,9 +61,7 @@ func (d *Dependencies) Status() *v1.GetStatusResponse {
 		if dependency.Readiness != v1.Readiness_READINESS_READY {
 			status.Readiness = v1.Readiness_READINESS_DEGRADED
 		}
-		status.Dependencies = append(status.Dependencies, &v1.DependencyStatus{
-			Name: dependency.Name, Readiness: dependency.Readiness, Message: dependency.Message, LastSuccess: dependency.LastSuccess,
-		})
+		status.Dependencies = append(status.Dependencies, proto.CloneOf(dependency))
 	}
 	return status
 }

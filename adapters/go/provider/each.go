@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,10 +36,8 @@ func Each[I item, T proto.Message](ctx context.Context, concurrency int, items [
 ) (Results[T], error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	order := make([]I, len(items))
-	for to, from := range rand.Perm(len(items)) {
-		order[to] = items[from]
-	}
+	order := slices.Clone(items)
+	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	var mu sync.Mutex
 	results := make(Results[T], len(items))
 	note := func(item I, result Result[T]) {

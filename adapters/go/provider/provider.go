@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -79,36 +80,31 @@ type Provider struct {
 func (p *Provider) capabilities() *v1.Capabilities {
 	capabilities := &v1.Capabilities{Effects: p.Effects}
 	if p.Instances != nil {
-		capabilities.Instances = copied(p.InstancesCapability)
+		capabilities.Instances = copied(&v1.InstancesCapability{}, p.InstancesCapability)
 		declareInstances(capabilities.Instances, p.Instances)
 		capabilities.Instances.MaxBatchSize = cmp.Or(capabilities.Instances.MaxBatchSize, 100)
 	}
 	if p.LoadBalancers != nil {
 		capabilities.NodeSets = &v1.NodeSetsCapability{Deltas: true}
-		capabilities.LoadBalancers = copied(p.LoadBalancersCapability)
+		capabilities.LoadBalancers = copied(&v1.LoadBalancersCapability{}, p.LoadBalancersCapability)
 		declareLoadBalancers(capabilities.LoadBalancers, p.LoadBalancers)
 		capabilities.LoadBalancers.MaxServicesPerUpdate = cmp.Or(capabilities.LoadBalancers.MaxServicesPerUpdate, 100)
 	}
 	if p.Routes != nil {
-		capabilities.Routes = copied(p.RoutesCapability)
+		capabilities.Routes = copied(&v1.RoutesCapability{}, p.RoutesCapability)
 		capabilities.Routes.MaxBatchSize = cmp.Or(capabilities.Routes.MaxBatchSize, 100)
 	}
 	if p.Volumes != nil {
-		capabilities.Volumes = copied(p.VolumesCapability)
+		capabilities.Volumes = copied(&v1.VolumesCapability{}, p.VolumesCapability)
 		capabilities.Volumes.MaxBatchSize = cmp.Or(capabilities.Volumes.MaxBatchSize, 100)
 	}
 	return capabilities
 }
 
-func copied[M interface {
-	comparable
-	proto.Message
-}](message M) M {
-	var none M
-	if message == none {
-		return message.ProtoReflect().Type().New().Interface().(M)
-	}
-	return proto.CloneOf(message)
+// copied merges a message, which may be nil, into an empty one.
+func copied[M proto.Message](empty, message M) M {
+	proto.Merge(empty, message)
+	return empty
 }
 
 var legalName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
@@ -172,12 +168,7 @@ func (p *Provider) check(capabilities *v1.Capabilities) error {
 }
 
 func isVisible(text string) bool {
-	for _, char := range []byte(text) {
-		if char <= ' ' || char > '~' {
-			return false
-		}
-	}
-	return len(text) >= 1 && len(text) <= 253
+	return len(text) >= 1 && len(text) <= 253 && !strings.ContainsFunc(text, func(char rune) bool { return char <= ' ' || char > '~' })
 }
 
 func (p *Provider) core() (*core, error) {
