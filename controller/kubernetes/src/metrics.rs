@@ -6,10 +6,10 @@ use http::{Method, Uri};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::Registry,
 };
 
 use super::authenticator::metrics::ExecMetrics;
+use outrigger_runtime::metric_families;
 
 /// Upstream's buckets of the request and rate limiter latencies, in seconds.
 const LATENCY: [f64; 12] = [
@@ -53,58 +53,33 @@ struct LatencyLabels {
 type Sizes = Family<LatencyLabels, Histogram, fn() -> Histogram>;
 type Latency = Family<LatencyLabels, Histogram, fn() -> Histogram>;
 
-/// Requests to the API server: `rest_client_*`.
-#[derive(Clone, Debug)]
-pub struct ClientMetrics {
-    requests: Family<RequestLabels, Counter>,
-    duration: Latency,
-    waited: Latency,
-    request_size: Sizes,
-    response_size: Sizes,
-    pub(super) exec: ExecMetrics,
+fn sizes() -> Sizes {
+    Family::new_with_constructor(|| Histogram::new(SIZES))
+}
+
+fn latency() -> Latency {
+    Family::new_with_constructor(|| Histogram::new(LATENCY))
+}
+
+metric_families! {
+    /// Requests to the API server: `rest_client_*`.
+    pub struct ClientMetrics {
+        request_size: Sizes = sizes(),
+            "rest_client_request_size_bytes", "Request size in bytes. Broken down by verb and host";
+        response_size: Sizes = sizes(),
+            "rest_client_response_size_bytes", "Response size in bytes. Broken down by verb and host";
+        requests: Family<RequestLabels, Counter>,
+            "rest_client_requests", "Number of HTTP requests, partitioned by status code, method, and host";
+        duration: Latency = latency(),
+            "rest_client_request_duration_seconds", "Request latency in seconds. Broken down by verb, and host";
+        waited: Latency = latency(),
+            "rest_client_rate_limiter_duration_seconds",
+            "Client side rate limiter latency in seconds. Broken down by verb, and host";
+        + pub(super) exec: ExecMetrics;
+    }
 }
 
 impl ClientMetrics {
-    /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
-        let latency = || Latency::new_with_constructor(|| Histogram::new(LATENCY));
-        let sizes = || Sizes::new_with_constructor(|| Histogram::new(SIZES));
-        let this = Self {
-            requests: Family::default(),
-            duration: latency(),
-            waited: latency(),
-            request_size: sizes(),
-            response_size: sizes(),
-            exec: ExecMetrics::register(registry),
-        };
-        registry.register(
-            "rest_client_request_size_bytes",
-            "Request size in bytes. Broken down by verb and host",
-            this.request_size.clone(),
-        );
-        registry.register(
-            "rest_client_response_size_bytes",
-            "Response size in bytes. Broken down by verb and host",
-            this.response_size.clone(),
-        );
-        registry.register(
-            "rest_client_requests",
-            "Number of HTTP requests, partitioned by status code, method, and host",
-            this.requests.clone(),
-        );
-        registry.register(
-            "rest_client_request_duration_seconds",
-            "Request latency in seconds. Broken down by verb, and host",
-            this.duration.clone(),
-        );
-        registry.register(
-            "rest_client_rate_limiter_duration_seconds",
-            "Client side rate limiter latency in seconds. Broken down by verb, and host",
-            this.waited.clone(),
-        );
-        this
-    }
-
     /// One series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {
@@ -183,55 +158,28 @@ pub(super) struct RestartLabels {
     pub(super) reason: &'static str,
 }
 
-/// Watches and the stores they fill: `outrigger_watch_*`, `outrigger_store_*`.
-#[derive(Clone, Debug, Default)]
-pub struct WatchMetrics {
-    pub(super) objects: Family<ResourceLabels, Gauge>,
-    pub(super) lists: Family<ResourceLabels, Counter>,
-    pub(super) restarts: Family<RestartLabels, Counter>,
-    pub(super) events: Family<ResourceLabels, Counter>,
-    pub(super) undecodable: Family<ResourceLabels, Gauge>,
-    pub(super) not_decoded: Family<ResourceLabels, Counter>,
+metric_families! {
+    /// Watches and the stores they fill: `outrigger_watch_*`, `outrigger_store_*`.
+    pub struct WatchMetrics {
+        pub(super) objects: Family<ResourceLabels, Gauge>,
+            "outrigger_store_objects", "Objects held in memory, by resource";
+        pub(super) lists: Family<ResourceLabels, Counter>,
+            "outrigger_watch_lists",
+            "Full lists made, by resource; more than one each means a watch had to start over";
+        pub(super) restarts: Family<RestartLabels, Counter>,
+            "outrigger_watch_restarts", "Watches that ended and were started again, by resource and reason";
+        pub(super) events: Family<ResourceLabels, Counter>,
+            "outrigger_watch_events", "Watch events received, by resource";
+        pub(super) undecodable: Family<ResourceLabels, Gauge>,
+            "outrigger_store_undecodable_objects",
+            "Objects that the API server shows and that cannot be decoded, by resource; the last view of each is kept";
+        pub(super) not_decoded: Family<ResourceLabels, Counter>,
+            "outrigger_watch_decode_errors",
+            "Objects in lists and watch events that could not be decoded, by resource";
+    }
 }
 
 impl WatchMetrics {
-    /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
-        let this = Self::default();
-        registry.register(
-            "outrigger_store_objects",
-            "Objects held in memory, by resource",
-            this.objects.clone(),
-        );
-        registry.register(
-            "outrigger_watch_lists",
-            "Full lists made, by resource; more than one each means a watch had to start over",
-            this.lists.clone(),
-        );
-        registry.register(
-            "outrigger_watch_restarts",
-            "Watches that ended and were started again, by resource and reason",
-            this.restarts.clone(),
-        );
-        registry.register(
-            "outrigger_watch_events",
-            "Watch events received, by resource",
-            this.events.clone(),
-        );
-        registry.register(
-            "outrigger_store_undecodable_objects",
-            "Objects that the API server shows and that cannot be decoded, by resource; the last view \
-             of each is kept",
-            this.undecodable.clone(),
-        );
-        registry.register(
-            "outrigger_watch_decode_errors",
-            "Objects in lists and watch events that could not be decoded, by resource",
-            this.not_decoded.clone(),
-        );
-        this
-    }
-
     /// One series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {

@@ -146,7 +146,7 @@ impl Fixture {
             provider,
             nodes,
             services: Arc::default(),
-            queues: QueueMetrics::unregistered(),
+            queues: QueueMetrics::default(),
             registry,
             events,
             lease,

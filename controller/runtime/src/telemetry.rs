@@ -3,6 +3,7 @@
 mod build;
 mod controllers;
 mod logs;
+mod metric_families;
 mod process;
 mod repeats;
 mod settings;

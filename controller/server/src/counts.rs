@@ -1,6 +1,7 @@
 //! Counts of the HTTPS server: `outrigger_https_*`.
 
 use http::StatusCode;
+use outrigger_runtime::metric_families;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -71,31 +72,28 @@ struct OfCode {
 #[derive(Clone, Debug, Default)]
 pub struct ServingMetrics {
     server: ServerName,
-    connections: Family<OfServer, Gauge>,
-    closed: Family<OfReason, Counter>,
-    answers: Family<OfCode, Counter>,
+    families: ServingFamilies,
+}
+
+metric_families! {
+    struct ServingFamilies {
+        connections: Family<OfServer, Gauge>,
+            "outrigger_https_connections", "Open connections of an HTTPS server";
+        closed: Family<OfReason, Counter>,
+            "outrigger_https_connections_closed",
+            "Connections that an HTTPS server closed: idle for long, no TLS handshake in time, or to make room at the limit per peer address or of all";
+        answers: Family<OfCode, Counter>,
+            "outrigger_https_requests", "Requests to an HTTPS server, by code of the answer";
+    }
 }
 
 impl ServingMetrics {
     /// Registers the families.
     pub fn register(registry: &mut Registry) -> Self {
-        let this = Self::default();
-        registry.register(
-            "outrigger_https_connections",
-            "Open connections of an HTTPS server",
-            this.connections.clone(),
-        );
-        registry.register(
-            "outrigger_https_connections_closed",
-            "Connections that an HTTPS server closed: idle for long, no TLS handshake in time, or to make room at the limit per peer address or of all",
-            this.closed.clone(),
-        );
-        registry.register(
-            "outrigger_https_requests",
-            "Requests to an HTTPS server, by code of the answer",
-            this.answers.clone(),
-        );
-        this
+        Self {
+            server: ServerName::default(),
+            families: ServingFamilies::register(registry),
+        }
     }
 
     /// The same families for another server.
@@ -117,12 +115,16 @@ impl ServingMetrics {
 
     pub(super) fn open(&self, connections: usize) {
         let server = self.server.name();
-        let of_server = self.connections.get_or_create(&OfServer { server });
+        let of_server = self
+            .families
+            .connections
+            .get_or_create(&OfServer { server });
         of_server.set(connections as i64);
     }
 
     pub(super) fn answered(&self, code: StatusCode) {
-        self.answers
+        self.families
+            .answers
             .get_or_create(&OfCode {
                 server: self.server.name(),
                 code: code.as_u16(),
@@ -131,7 +133,8 @@ impl ServingMetrics {
     }
 
     pub(super) fn closed(&self, reason: Closed) {
-        self.closed
+        self.families
+            .closed
             .get_or_create(&OfReason {
                 server: self.server.name(),
                 reason: reason.name(),

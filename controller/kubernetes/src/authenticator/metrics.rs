@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
+use outrigger_runtime::metric_families;
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
@@ -45,41 +46,20 @@ const AGES: [f64; 11] = [
     124_416_000.0,
 ];
 
-/// Runs of credential plugins, and how long their certificates live.
-#[derive(Clone, Debug)]
-pub(crate) struct ExecMetrics {
-    calls: Family<CallLabels, Counter>,
-    end: Arc<Mutex<Option<Timestamp>>>,
-    age: Histogram,
-}
-
-impl Default for ExecMetrics {
-    fn default() -> Self {
-        Self {
-            calls: Family::default(),
-            end: Arc::default(),
-            age: Histogram::new(AGES),
-        }
+metric_families! {
+    /// Runs of credential plugins, and how long their certificates live.
+    pub(crate) struct ExecMetrics {
+        calls: Family<CallLabels, Counter>,
+            "rest_client_exec_plugin_call",
+            "Number of calls to an exec plugin, partitioned by the type of event encountered (no_error, plugin_execution_error, plugin_not_found_error, client_internal_error) and an optional exit code. The exit code will be set to 0 if and only if the plugin call was successful";
+        age: Histogram = Histogram::new(AGES),
+            "rest_client_exec_plugin_certificate_rotation_age",
+            "Histogram of the number of seconds the last auth exec plugin client certificate lived before being rotated. If auth exec plugin client certificates are unused, histogram will contain no data";
+        + ttl: Ttl;
     }
 }
 
 impl ExecMetrics {
-    pub(crate) fn register(registry: &mut Registry) -> Self {
-        let this = Self::default();
-        registry.register(
-            "rest_client_exec_plugin_call",
-            "Number of calls to an exec plugin, partitioned by the type of event encountered (no_error, plugin_execution_error, plugin_not_found_error, client_internal_error) and an optional exit code. The exit code will be set to 0 if and only if the plugin call was successful",
-            this.calls.clone(),
-        );
-        registry.register(
-            "rest_client_exec_plugin_certificate_rotation_age",
-            "Histogram of the number of seconds the last auth exec plugin client certificate lived before being rotated. If auth exec plugin client certificates are unused, histogram will contain no data",
-            this.age.clone(),
-        );
-        registry.register_collector(Box::new(Ttl(Arc::clone(&this.end))));
-        this
-    }
-
     #[cfg(any(test, feature = "fixture"))]
     pub(crate) fn sample(&self) {
         self.called(Call::Good);
@@ -101,7 +81,7 @@ impl ExecMetrics {
 
     /// A plugin's certificate ends then.
     pub(super) fn certificate(&self, end: Option<Timestamp>) {
-        *self.end.lock() = end;
+        *self.ttl.0.lock() = end;
     }
 
     /// A plugin's certificate that began then is replaced.
@@ -121,8 +101,14 @@ impl ExecMetrics {
 }
 
 /// The time that a certificate is still good for.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 struct Ttl(Arc<Mutex<Option<Timestamp>>>);
+
+impl Ttl {
+    fn register_in(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.clone()));
+    }
+}
 
 impl Collector for Ttl {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {

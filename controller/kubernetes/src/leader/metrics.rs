@@ -1,49 +1,26 @@
 //! Upstream's metrics of elections (M-60).
 
-use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::Registry,
-};
+use outrigger_runtime::metric_families;
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 
 type Labels = [(&'static str, String); 1];
 
-/// `leader_election_*`, by the name of the lease.
-#[derive(Clone, Debug, Default)]
-pub struct LeaderMetrics {
-    leading: Family<Labels, Gauge>,
-    slow: Family<Labels, Counter>,
-    undone: Family<Labels, Gauge>,
+metric_families! {
+    /// `leader_election_*`, by the name of the lease; a lock's series appear with its elector.
+    pub struct LeaderMetrics {
+        leading: Family<Labels, Gauge>,
+            "leader_election_master_status",
+            "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name";
+        slow: Family<Labels, Counter>,
+            "leader_election_slowpath",
+            "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the lease. Please make sure to group by name";
+        undone: Family<Labels, Gauge>,
+            "outrigger_lease_annotations_undone",
+            "Annotations of the Lease that an admission policy or webhook changes in each write";
+    }
 }
 
 impl LeaderMetrics {
-    /// Registers the families; a lock's series appear with its elector.
-    pub fn register(registry: &mut Registry) -> Self {
-        let this = Self::default();
-        this.register_in(registry);
-        this
-    }
-
-    pub(super) fn register_in(&self, registry: &mut Registry) {
-        registry.register(
-            "leader_election_master_status",
-            "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, \
-             1 indicates master. 'name' is the string used to identify the lease. Please make sure \
-             to group by name",
-            self.leading.clone(),
-        );
-        registry.register(
-            "leader_election_slowpath",
-            "Total number of slow path exercised in renewing leader leases. 'name' is the string \
-             used to identify the lease. Please make sure to group by name",
-            self.slow.clone(),
-        );
-        registry.register(
-            "outrigger_lease_annotations_undone",
-            "Annotations of the Lease that an admission policy or webhook changes in each write",
-            self.undone.clone(),
-        );
-    }
-
     /// One series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {

@@ -3,29 +3,35 @@
 use std::sync::atomic::AtomicU64;
 
 use outrigger_core::{cidr::Cidr, ipam::pool::PoolSize};
-use prometheus_client::{
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
-    registry::Registry,
+use outrigger_runtime::metric_families;
+use prometheus_client::metrics::{
+    counter::Counter,
+    family::Family,
+    gauge::Gauge,
+    histogram::{Histogram, exponential_buckets},
 };
 
 type OfPool = [(&'static str, String); 1];
 type OfReason = [(&'static str, &'static str); 1];
 
-/// `node_ipam_controller_*` and what we count besides.
-#[derive(Clone, Debug)]
-pub struct IpamMetrics {
-    allocations: Family<OfPool, Counter>,
-    releases: Family<OfPool, Counter>,
-    max: Family<OfPool, Gauge>,
-    usage: Family<OfPool, Gauge<f64, AtomicU64>>,
-    free: Family<OfPool, Gauge>,
-    tries: Family<OfPool, Histogram, fn() -> Histogram>,
-    problems: Family<OfReason, Counter>,
+metric_families! {
+    /// `node_ipam_controller_*` and what we count besides.
+    pub struct IpamMetrics {
+        allocations: Family<OfPool, Counter>,
+            "node_ipam_controller_cidrset_cidrs_allocations", "Pod CIDRs that were allocated and written";
+        releases: Family<OfPool, Counter>,
+            "node_ipam_controller_cidrset_cidrs_releases", "Pod CIDRs that became free";
+        max: Family<OfPool, Gauge>,
+            "node_ipam_controller_cirdset_max_cidrs", "Pod CIDRs that Nodes can have at most";
+        usage: Family<OfPool, Gauge<f64, AtomicU64>>,
+            "node_ipam_controller_cidrset_usage_cidrs", "Fraction of the Pod CIDRs that are in use";
+        free: Family<OfPool, Gauge>,
+            "outrigger_node_ipam_free_cidrs", "Pod CIDRs that are left";
+        tries: Family<OfPool, Histogram, fn() -> Histogram> = Family::new_with_constructor(tries),
+            "node_ipam_controller_cidrset_allocation_tries_per_request", "Pod CIDRs looked at for one allocation";
+        problems: Family<OfReason, Counter>,
+            "outrigger_node_ipam_problems", "Pod CIDRs of Nodes that are reported, by reason of the event";
+    }
 }
 
 fn tries() -> Histogram {
@@ -41,55 +47,6 @@ fn gauge(value: u64) -> i64 {
 }
 
 impl IpamMetrics {
-    /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
-        let this = Self {
-            allocations: Family::default(),
-            releases: Family::default(),
-            max: Family::default(),
-            usage: Family::default(),
-            free: Family::default(),
-            tries: Family::new_with_constructor(tries),
-            problems: Family::default(),
-        };
-        registry.register(
-            "node_ipam_controller_cidrset_cidrs_allocations",
-            "Pod CIDRs that were allocated and written",
-            this.allocations.clone(),
-        );
-        registry.register(
-            "node_ipam_controller_cidrset_cidrs_releases",
-            "Pod CIDRs that became free",
-            this.releases.clone(),
-        );
-        registry.register(
-            "node_ipam_controller_cirdset_max_cidrs",
-            "Pod CIDRs that Nodes can have at most",
-            this.max.clone(),
-        );
-        registry.register(
-            "node_ipam_controller_cidrset_usage_cidrs",
-            "Fraction of the Pod CIDRs that are in use",
-            this.usage.clone(),
-        );
-        registry.register(
-            "outrigger_node_ipam_free_cidrs",
-            "Pod CIDRs that are left",
-            this.free.clone(),
-        );
-        registry.register(
-            "node_ipam_controller_cidrset_allocation_tries_per_request",
-            "Pod CIDRs looked at for one allocation",
-            this.tries.clone(),
-        );
-        registry.register(
-            "outrigger_node_ipam_problems",
-            "Pod CIDRs of Nodes that are reported, by reason of the event",
-            this.problems.clone(),
-        );
-        this
-    }
-
     /// One series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {

@@ -3,89 +3,44 @@
 use std::time::Duration;
 
 use outrigger_core::node::{brake::Counts, instance::Lookup};
-use prometheus_client::{
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
-    registry::Registry,
+use prometheus_client::metrics::{
+    counter::Counter,
+    family::Family,
+    gauge::Gauge,
+    histogram::{Histogram, exponential_buckets},
 };
 
 use outrigger_provider_client::Error;
+use outrigger_runtime::metric_families;
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-/// `cloud_node_lifecycle_controller_*` and what we count besides.
-#[derive(Clone, Debug)]
-pub struct LifecycleMetrics {
-    durations: Histogram,
-    calls: Family<Labels<2>, Counter>,
-    deletions: Family<Labels<1>, Counter>,
-    withheld: Family<Labels<1>, Counter>,
-    doubts: Family<Labels<1>, Counter>,
-    counts: Family<Labels<1>, Gauge>,
-    limit: Gauge<f64, std::sync::atomic::AtomicU64>,
-    braked: Gauge,
+metric_families! {
+    /// `cloud_node_lifecycle_controller_*` and what we count besides.
+    pub struct LifecycleMetrics {
+        durations: Histogram = Histogram::new(exponential_buckets(0.001, 2.0, 15)),
+            "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds",
+            "Duration of one check of a node that is not ready, what was done about it included";
+        calls: Family<Labels<2>, Counter>,
+            "cloud_node_lifecycle_controller_cloud_provider_calls",
+            "Number of questions to the cloud provider by operation and result";
+        deletions: Family<Labels<1>, Counter>,
+            "outrigger_node_deletions",
+            "Nodes that were deleted since their instance does not exist, by what released them";
+        withheld: Family<Labels<1>, Counter>,
+            "outrigger_node_deletions_withheld", "How often a node without an instance came to be kept, by reason";
+        doubts: Family<Labels<1>, Counter>,
+            "outrigger_node_checks_doubted", "Answers about nodes that are not ready that prove nothing, by reason";
+        counts: Family<Labels<1>, Gauge>,
+            "outrigger_node_deletion_brake_nodes", "Nodes that the brake on deletion counts, by what they are";
+        limit: Gauge<f64, std::sync::atomic::AtomicU64>,
+            "outrigger_node_deletion_brake_limit", "Absent and deleted nodes above which deletion stops";
+        braked: Gauge,
+            "outrigger_node_deletion_braked", "1 while more nodes are absent or deleted than the limit";
+    }
 }
 
 impl LifecycleMetrics {
-    /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
-        let this = Self {
-            durations: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
-            calls: Family::default(),
-            deletions: Family::default(),
-            withheld: Family::default(),
-            doubts: Family::default(),
-            counts: Family::default(),
-            limit: Gauge::default(),
-            braked: Gauge::default(),
-        };
-        registry.register(
-            "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds",
-            "Duration of one check of a node that is not ready, what was done about it included",
-            this.durations.clone(),
-        );
-        registry.register(
-            "cloud_node_lifecycle_controller_cloud_provider_calls",
-            "Number of questions to the cloud provider by operation and result",
-            this.calls.clone(),
-        );
-        registry.register(
-            "outrigger_node_deletions",
-            "Nodes that were deleted since their instance does not exist, by what released them",
-            this.deletions.clone(),
-        );
-        registry.register(
-            "outrigger_node_deletions_withheld",
-            "How often a node without an instance came to be kept, by reason",
-            this.withheld.clone(),
-        );
-        registry.register(
-            "outrigger_node_checks_doubted",
-            "Answers about nodes that are not ready that prove nothing, by reason",
-            this.doubts.clone(),
-        );
-        registry.register(
-            "outrigger_node_deletion_brake_nodes",
-            "Nodes that the brake on deletion counts, by what they are",
-            this.counts.clone(),
-        );
-        registry.register(
-            "outrigger_node_deletion_brake_limit",
-            "Absent and deleted nodes above which deletion stops",
-            this.limit.clone(),
-        );
-        registry.register(
-            "outrigger_node_deletion_braked",
-            "1 while more nodes are absent or deleted than the limit",
-            this.braked.clone(),
-        );
-        this
-    }
-
     /// One series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {

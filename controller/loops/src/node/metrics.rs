@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outrigger_runtime::metric_families;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{
@@ -9,7 +10,6 @@ use prometheus_client::{
         family::Family,
         histogram::{Histogram, exponential_buckets},
     },
-    registry::Registry,
 };
 
 /// Upstream's buckets, in seconds since the node was created.
@@ -20,74 +20,38 @@ struct FailureLabels {
     class: &'static str,
 }
 
-/// `node_controller_*` and what we count besides.
-#[derive(Clone, Debug)]
-pub struct NodeMetrics {
-    /// From a node's creation to the end of its taint.
-    pub(super) taint_removed: Histogram,
-    /// From a node's creation to the end of its initialisation.
-    pub(super) initialized: Histogram,
-    /// Nodes whose kubelet is alive and whose instance the provider does not know.
-    pub(super) absent_while_ready: Counter,
-    /// Addresses of instances that are none.
-    pub(super) faulty_addresses: Counter,
-    /// Nodes with an annotation that would be a switch if it were a label.
-    pub(super) mistaken_switches: Counter,
-    failures: Family<FailureLabels, Counter>,
-    sweeps: Histogram,
+metric_families! {
+    /// `node_controller_*` and what we count besides.
+    pub struct NodeMetrics {
+        // From a node's creation to the end of its taint.
+        pub(super) taint_removed: Histogram = Histogram::new(DELAY),
+            "node_controller_cloud_provider_taint_removal_delay_seconds",
+            "Number of seconds after node creation when NodeController removed the cloud-provider taint of a single node";
+        // From a node's creation to the end of its initialisation.
+        pub(super) initialized: Histogram = Histogram::new(DELAY),
+            "node_controller_initial_node_sync_delay_seconds",
+            "Number of seconds after node creation when NodeController finished the initial synchronization of a single node";
+        failures: Family<FailureLabels, Counter>,
+            "outrigger_node_sync_failures", "Tries to initialise or refresh a node that failed, by class of error";
+        // Nodes whose kubelet is alive and whose instance the provider does not know.
+        pub(super) absent_while_ready: Counter,
+            "outrigger_node_absent_while_ready", "Answers that a node has no instance although its kubelet is alive";
+        // Addresses of instances that are none.
+        pub(super) faulty_addresses: Counter,
+            "outrigger_node_addresses_dropped",
+            "Addresses of instances that are left out, since a Node may not have them";
+        // Nodes with an annotation that would be a switch if it were a label.
+        pub(super) mistaken_switches: Counter,
+            "outrigger_node_annotations_without_effect",
+            "Nodes with an annotation that would be a switch if it were a label";
+        // 100 ms to 55 min.
+        sweeps: Histogram = Histogram::new(exponential_buckets(0.1, 2.0, 16)),
+            "outrigger_node_refresh_duration_seconds",
+            "How long it took to look at all initialised nodes once, pauses included";
+    }
 }
 
 impl NodeMetrics {
-    /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
-        let this = Self {
-            taint_removed: Histogram::new(DELAY),
-            initialized: Histogram::new(DELAY),
-            absent_while_ready: Counter::default(),
-            faulty_addresses: Counter::default(),
-            mistaken_switches: Counter::default(),
-            failures: Family::default(),
-            // 100 ms to 55 min.
-            sweeps: Histogram::new(exponential_buckets(0.1, 2.0, 16)),
-        };
-        registry.register(
-            "node_controller_cloud_provider_taint_removal_delay_seconds",
-            "Number of seconds after node creation when NodeController removed the cloud-provider taint of a single node",
-            this.taint_removed.clone(),
-        );
-        registry.register(
-            "node_controller_initial_node_sync_delay_seconds",
-            "Number of seconds after node creation when NodeController finished the initial synchronization of a single node",
-            this.initialized.clone(),
-        );
-        registry.register(
-            "outrigger_node_sync_failures",
-            "Tries to initialise or refresh a node that failed, by class of error",
-            this.failures.clone(),
-        );
-        registry.register(
-            "outrigger_node_absent_while_ready",
-            "Answers that a node has no instance although its kubelet is alive",
-            this.absent_while_ready.clone(),
-        );
-        registry.register(
-            "outrigger_node_addresses_dropped",
-            "Addresses of instances that are left out, since a Node may not have them",
-            this.faulty_addresses.clone(),
-        );
-        registry.register(
-            "outrigger_node_annotations_without_effect",
-            "Nodes with an annotation that would be a switch if it were a label",
-            this.mistaken_switches.clone(),
-        );
-        registry.register(
-            "outrigger_node_refresh_duration_seconds",
-            "How long it took to look at all initialised nodes once, pauses included",
-            this.sweeps.clone(),
-        );
-        this
-    }
-
     /// One series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {

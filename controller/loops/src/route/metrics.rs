@@ -4,13 +4,11 @@ use std::{sync::atomic::AtomicU64, time::Duration};
 
 use jiff::Timestamp;
 use outrigger_core::error_class::ErrorClass;
-use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::Registry,
-};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 use tokio::time::sleep;
 
 use super::NodeRoute;
+use outrigger_runtime::metric_families;
 
 /// How often the gauge of the routes is set.
 const GAUGES: Duration = Duration::from_secs(5);
@@ -18,14 +16,21 @@ const GAUGES: Duration = Duration::from_secs(5);
 type OfSync = [(&'static str, &'static str); 2];
 type OfReason = [(&'static str, &'static str); 1];
 
-/// `route_controller_*` and what we count besides.
-#[derive(Clone, Debug, Default)]
-pub struct RouteMetrics {
-    syncs: Family<OfSync, Counter>,
-    failures: Family<OfSync, Counter>,
-    problems: Family<OfReason, Counter>,
-    routes: Gauge,
-    last_list: Gauge<f64, AtomicU64>,
+metric_families! {
+    /// `route_controller_*` and what we count besides.
+    pub struct RouteMetrics {
+        syncs: Family<OfSync, Counter>,
+            "route_controller_route_sync",
+            "Lists of all routes (trigger periodic) and destinations that were reconciled (trigger node_change), by outcome";
+        failures: Family<OfSync, Counter>,
+            "outrigger_node_route_failures", "Calls about routes that failed, by operation and class of the error";
+        problems: Family<OfReason, Counter>,
+            "outrigger_node_route_problems", "Pod CIDRs of Nodes that are reported, by reason of the event";
+        routes: Gauge,
+            "outrigger_node_route_routes", "Routes of the cluster in the cloud, as far as they are known";
+        last_list: Gauge<f64, AtomicU64>,
+            "outrigger_node_route_last_list_timestamp_seconds", "Time of the last complete list of routes";
+    }
 }
 
 /// The outcome of a list or of one destination (R-43).
@@ -47,38 +52,6 @@ impl SyncOutcome {
 }
 
 impl RouteMetrics {
-    /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
-        let this = Self::default();
-        registry.register(
-            "route_controller_route_sync",
-            "Lists of all routes (trigger periodic) and destinations that were reconciled (trigger \
-             node_change), by outcome",
-            this.syncs.clone(),
-        );
-        registry.register(
-            "outrigger_node_route_failures",
-            "Calls about routes that failed, by operation and class of the error",
-            this.failures.clone(),
-        );
-        registry.register(
-            "outrigger_node_route_problems",
-            "Pod CIDRs of Nodes that are reported, by reason of the event",
-            this.problems.clone(),
-        );
-        registry.register(
-            "outrigger_node_route_routes",
-            "Routes of the cluster in the cloud, as far as they are known",
-            this.routes.clone(),
-        );
-        registry.register(
-            "outrigger_node_route_last_list_timestamp_seconds",
-            "Time of the last complete list of routes",
-            this.last_list.clone(),
-        );
-        this
-    }
-
     /// One series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {

@@ -6,36 +6,66 @@ use outrigger_core::{
     error_class::ErrorClass,
     service::{answer::Disposition, plan::EnsureCause},
 };
-use prometheus_client::{
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
-    registry::Registry,
+use outrigger_runtime::metric_families;
+use prometheus_client::metrics::{
+    counter::Counter,
+    family::Family,
+    gauge::Gauge,
+    histogram::{Histogram, exponential_buckets},
 };
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-/// `service_controller_*` and what we count besides.
-#[derive(Clone, Debug)]
-pub struct ServiceMetrics {
-    updates: Counter,
-    failed_updates: Counter,
-    rounds: Histogram,
-    update_durations: Histogram,
-    ensures: Family<Labels<2>, Counter>,
-    deletes: Family<Labels<1>, Counter>,
-    load_balancers: Family<Labels<1>, Gauge>,
-    time_to_ready: Histogram,
-    targets: Gauge,
-    targets_held: Gauge,
-    rollouts: Histogram,
-    drifts: Counter,
-    orphans: Gauge,
-    effects_dropped: Counter,
-    held_assigned: Counter,
+// Upstream's, 1 s to 4 h 33 min.
+fn upstream() -> Histogram {
+    Histogram::new(exponential_buckets(1.0, 2.0, 15))
+}
+
+metric_families! {
+    /// `service_controller_*` and what we count besides.
+    pub struct ServiceMetrics {
+        updates: Counter,
+            "service_controller_loadbalancer_sync",
+            "Number of times that the targets of a load balancer were to be changed";
+        failed_updates: Counter,
+            "service_controller_nodesync_error", "Number of times that this failed";
+        rounds: Histogram = upstream(),
+            "service_controller_nodesync_latency_seconds",
+            "How long it took to give all load balancers the nodes of one moment";
+        update_durations: Histogram = upstream(),
+            "service_controller_update_loadbalancer_host_latency_seconds",
+            "How long it took to give one load balancer its nodes";
+        ensures: Family<Labels<2>, Counter>,
+            "outrigger_service_load_balancer_ensures", "Calls to make or change a load balancer, by cause and result";
+        deletes: Family<Labels<1>, Counter>,
+            "outrigger_service_load_balancer_deletes", "Calls to delete a load balancer, by result";
+        load_balancers: Family<Labels<1>, Gauge>,
+            "outrigger_service_load_balancers", "Services that want a load balancer, by how it stands";
+        // 50 ms to 27 min.
+        time_to_ready: Histogram = Histogram::new(exponential_buckets(0.05, 2.0, 16)),
+            "outrigger_service_time_to_ready_seconds",
+            "From the first sight of a Service that wants a load balancer until it is ready";
+        targets: Gauge,
+            "outrigger_service_targets", "Nodes that load balancers send to";
+        targets_held: Gauge,
+            "outrigger_service_targets_held",
+            "Whether nodes are kept as targets since too many went at once without being deleted";
+        // 100 ms to 55 min.
+        rollouts: Histogram = Histogram::new(exponential_buckets(0.1, 2.0, 16)),
+            "outrigger_service_target_rollout_seconds",
+            "From a change of the targets until every load balancer has them";
+        drifts: Counter,
+            "outrigger_service_drift", "Load balancers that were found to be others than was left";
+        orphans: Gauge,
+            "outrigger_service_orphaned_load_balancers",
+            "Load balancers of this cluster without a Service, when they were last listed";
+        effects_dropped: Counter,
+            "outrigger_service_effects_dropped",
+            "Events, annotations and conditions of the provider that were not written";
+        held_assigned: Counter,
+            "outrigger_service_held_addresses_assigned",
+            "Addresses that the provider gave to a load balancer though another Service holds them";
+    }
 }
 
 /// States in the gauge of Services that want a load balancer.
@@ -50,115 +80,6 @@ const STATES: [&str; 7] = [
 ];
 
 impl ServiceMetrics {
-    /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
-        // Upstream's, 1 s to 4 h 33 min.
-        let upstream = || Histogram::new(exponential_buckets(1.0, 2.0, 15));
-        let this = Self {
-            updates: Counter::default(),
-            failed_updates: Counter::default(),
-            rounds: upstream(),
-            update_durations: upstream(),
-            ensures: Family::default(),
-            deletes: Family::default(),
-            load_balancers: Family::default(),
-            // 50 ms to 27 min.
-            time_to_ready: Histogram::new(exponential_buckets(0.05, 2.0, 16)),
-            targets: Gauge::default(),
-            targets_held: Gauge::default(),
-            // 100 ms to 55 min.
-            rollouts: Histogram::new(exponential_buckets(0.1, 2.0, 16)),
-            drifts: Counter::default(),
-            orphans: Gauge::default(),
-            effects_dropped: Counter::default(),
-            held_assigned: Counter::default(),
-        };
-        this.register_upstreams(registry);
-        this.register_ours(registry);
-        this
-    }
-
-    fn register_upstreams(&self, registry: &mut Registry) {
-        registry.register(
-            "service_controller_loadbalancer_sync",
-            "Number of times that the targets of a load balancer were to be changed",
-            self.updates.clone(),
-        );
-        registry.register(
-            "service_controller_nodesync_error",
-            "Number of times that this failed",
-            self.failed_updates.clone(),
-        );
-        registry.register(
-            "service_controller_nodesync_latency_seconds",
-            "How long it took to give all load balancers the nodes of one moment",
-            self.rounds.clone(),
-        );
-        registry.register(
-            "service_controller_update_loadbalancer_host_latency_seconds",
-            "How long it took to give one load balancer its nodes",
-            self.update_durations.clone(),
-        );
-    }
-
-    fn register_ours(&self, registry: &mut Registry) {
-        registry.register(
-            "outrigger_service_load_balancer_ensures",
-            "Calls to make or change a load balancer, by cause and result",
-            self.ensures.clone(),
-        );
-        registry.register(
-            "outrigger_service_load_balancer_deletes",
-            "Calls to delete a load balancer, by result",
-            self.deletes.clone(),
-        );
-        registry.register(
-            "outrigger_service_load_balancers",
-            "Services that want a load balancer, by how it stands",
-            self.load_balancers.clone(),
-        );
-        registry.register(
-            "outrigger_service_time_to_ready_seconds",
-            "From the first sight of a Service that wants a load balancer until it is ready",
-            self.time_to_ready.clone(),
-        );
-        registry.register(
-            "outrigger_service_targets",
-            "Nodes that load balancers send to",
-            self.targets.clone(),
-        );
-        registry.register(
-            "outrigger_service_targets_held",
-            "Whether nodes are kept as targets since too many went at once without being deleted",
-            self.targets_held.clone(),
-        );
-        registry.register(
-            "outrigger_service_target_rollout_seconds",
-            "From a change of the targets until every load balancer has them",
-            self.rollouts.clone(),
-        );
-        registry.register(
-            "outrigger_service_drift",
-            "Load balancers that were found to be others than was left",
-            self.drifts.clone(),
-        );
-        registry.register(
-            "outrigger_service_orphaned_load_balancers",
-            "Load balancers of this cluster without a Service, when they were last listed",
-            self.orphans.clone(),
-        );
-        registry.register(
-            "outrigger_service_effects_dropped",
-            "Events, annotations and conditions of the provider that were not written",
-            self.effects_dropped.clone(),
-        );
-        registry.register(
-            "outrigger_service_held_addresses_assigned",
-            "Addresses that the provider gave to a load balancer though another Service holds them",
-            self.held_assigned.clone(),
-        );
-    }
-
     /// One series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use crate::metric_families;
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
@@ -21,65 +22,30 @@ use prometheus_client::{
 type Labels = [(&'static str, &'static str); 1];
 type HistogramFamily = Family<Labels, Histogram, fn() -> Histogram>;
 
-/// The metrics of all queues; registered once, handed to each queue.
-#[derive(Clone, Debug)]
-pub struct QueueMetrics {
-    adds: Family<Labels, Counter>,
-    retries: Family<Labels, Counter>,
-    panics: Family<Labels, Counter>,
-    waited: HistogramFamily,
-    worked: HistogramFamily,
-    queues: Queues,
+// Multiplied one by one as Go does: powers would give bounds that differ in the last digit.
+fn histogram() -> Histogram {
+    Histogram::new(successors(Some(1e-8), |bound| Some(bound * 10.0)).take(10))
+}
+
+metric_families! {
+    /// The metrics of all queues; registered once, handed to each queue. Series appear with the first queue of a name.
+    pub struct QueueMetrics {
+        adds: Family<Labels, Counter>,
+            "workqueue_adds", "Total number of adds handled by workqueue";
+        retries: Family<Labels, Counter>,
+            "workqueue_retries", "Total number of retries handled by workqueue";
+        waited: HistogramFamily = Family::new_with_constructor(histogram),
+            "workqueue_queue_duration_seconds",
+            "How long in seconds an item stays in workqueue before being requested";
+        worked: HistogramFamily = Family::new_with_constructor(histogram),
+            "workqueue_work_duration_seconds", "How long in seconds processing an item from workqueue takes";
+        panics: Family<Labels, Counter>,
+            "outrigger_workqueue_panics", "Handlers that panicked; their keys were retried";
+        + queues: Queues;
+    }
 }
 
 impl QueueMetrics {
-    /// Registers the families; their series appear with the first queue of a name.
-    pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::unregistered();
-        registry.register(
-            "workqueue_adds",
-            "Total number of adds handled by workqueue",
-            metrics.adds.clone(),
-        );
-        registry.register(
-            "workqueue_retries",
-            "Total number of retries handled by workqueue",
-            metrics.retries.clone(),
-        );
-        registry.register(
-            "workqueue_queue_duration_seconds",
-            "How long in seconds an item stays in workqueue before being requested",
-            metrics.waited.clone(),
-        );
-        registry.register(
-            "workqueue_work_duration_seconds",
-            "How long in seconds processing an item from workqueue takes",
-            metrics.worked.clone(),
-        );
-        registry.register(
-            "outrigger_workqueue_panics",
-            "Handlers that panicked; their keys were retried",
-            metrics.panics.clone(),
-        );
-        registry.register_collector(Box::new(metrics.queues.clone()));
-        metrics
-    }
-
-    /// Metrics of no registry, for tests of other things.
-    pub fn unregistered() -> Self {
-        // Multiplied one by one as Go does: powers would give bounds that differ in the last digit.
-        let histogram: fn() -> Histogram =
-            || Histogram::new(successors(Some(1e-8), |bound| Some(bound * 10.0)).take(10));
-        Self {
-            adds: Family::default(),
-            retries: Family::default(),
-            panics: Family::default(),
-            waited: Family::new_with_constructor(histogram),
-            worked: Family::new_with_constructor(histogram),
-            queues: Queues::default(),
-        }
-    }
-
     /// The keys of all queues with their ages, delays and failures, for people.
     pub fn dump(&self) -> String {
         let queues = self.queues.alive();
@@ -149,6 +115,10 @@ pub(super) struct Snapshot {
 struct Queues(Arc<Mutex<BTreeMap<&'static str, Weak<dyn Observed>>>>);
 
 impl Queues {
+    fn register_in(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.clone()));
+    }
+
     fn alive(&self) -> Vec<(&'static str, Arc<dyn Observed>)> {
         let mut queues = self.0.lock();
         queues.retain(|_, queue| queue.strong_count() > 0);

@@ -24,7 +24,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn queue() -> Queue<&'static str> {
-    Queue::new("test", Backoff::default(), &QueueMetrics::unregistered())
+    Queue::new("test", Backoff::default(), &QueueMetrics::default())
 }
 
 /// Two calls in the background, any number of others.

@@ -1,16 +1,16 @@
 //! Which loops run in this process: `running_managed_controllers` (M-50).
 
-use prometheus_client::{
-    metrics::{family::Family, gauge::Gauge},
-    registry::Registry,
-};
+use crate::metric_families;
+use prometheus_client::metrics::{family::Family, gauge::Gauge};
 
 type Labels = [(&'static str, &'static str); 2];
 
-/// The loops of this process. A loop that was never started has no series.
-#[derive(Clone, Debug, Default)]
-pub struct RunningControllers {
-    running: Family<Labels, Gauge>,
+metric_families! {
+    /// The loops of this process. A loop that was never started has no series.
+    pub struct RunningControllers {
+        running: Family<Labels, Gauge>,
+            "running_managed_controllers", "Indicates where instances of a controller are currently running";
+    }
 }
 
 /// One loop that runs. Dropped, it runs no more.
@@ -19,17 +19,6 @@ pub struct RunningControllers {
 pub struct Running(Gauge);
 
 impl RunningControllers {
-    /// Registers the family.
-    pub fn register(registry: &mut Registry) -> Self {
-        let this = Self::default();
-        registry.register(
-            "running_managed_controllers",
-            "Indicates where instances of a controller are currently running",
-            this.running.clone(),
-        );
-        this
-    }
-
     /// Shows that `name` runs for as long as the answer lives. Names are the short ones of before
     /// the canonical ones, as upstream's.
     pub fn started(&self, name: &'static str) -> Running {
@@ -48,7 +37,7 @@ impl Drop for Running {
 
 #[cfg(test)]
 mod tests {
-    use prometheus_client::encoding::text::encode;
+    use prometheus_client::{encoding::text::encode, registry::Registry};
 
     use super::*;
 

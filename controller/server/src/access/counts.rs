@@ -83,17 +83,17 @@ pub struct AccessMetrics {
 impl AccessMetrics {
     /// Registers the families.
     pub fn register(registry: &mut Registry) -> Self {
-        let this = Self {
-            token: Reviews::register(registry, "authn"),
-            subject: Reviews::register(registry, "authz"),
-            left: Histogram::new(LEFT),
-        };
+        let left = Histogram::new(LEFT);
         registry.register(
             "apiserver_client_certificate_expiration_seconds",
             "Distribution of the remaining lifetime on the certificate used to authenticate a request",
-            this.left.clone(),
+            left.clone(),
         );
-        this
+        Self {
+            token: Reviews::register(registry, "authn"),
+            subject: Reviews::register(registry, "authz"),
+            left,
+        }
     }
 
     /// One series of each family, for tests of a whole scrape.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use outrigger_runtime::metric_families;
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -22,11 +23,19 @@ struct Outcome {
     status: &'static str,
 }
 
+metric_families! {
+    struct CheckMetrics {
+        latest: Family<Check, Gauge>,
+            "kubernetes_healthcheck", "[STABLE] This metric records the result of a single healthcheck";
+        total: Family<Outcome, Counter>,
+            "kubernetes_healthchecks", "[STABLE] This metric records the results of all healthcheck";
+    }
+}
+
 /// The two families and a registry of their own.
 pub(crate) struct Slis {
     registry: Registry,
-    latest: Family<Check, Gauge>,
-    total: Family<Outcome, Counter>,
+    metrics: CheckMetrics,
     // A reset between the two families of one observation would show half of it.
     order: Mutex<()>,
 }
@@ -34,21 +43,9 @@ pub(crate) struct Slis {
 impl Default for Slis {
     fn default() -> Self {
         let mut registry = Registry::default();
-        let (latest, total) = (Family::default(), Family::default());
-        registry.register(
-            "kubernetes_healthcheck",
-            "[STABLE] This metric records the result of a single healthcheck",
-            Family::clone(&latest),
-        );
-        registry.register(
-            "kubernetes_healthchecks",
-            "[STABLE] This metric records the results of all healthcheck",
-            Family::clone(&total),
-        );
         Self {
+            metrics: CheckMetrics::register(&mut registry),
             registry,
-            latest,
-            total,
             order: Mutex::default(),
         }
     }
@@ -61,20 +58,20 @@ impl Slis {
             name: Arc::clone(name),
             r#type,
         };
-        self.latest.get_or_create(&check).set(i64::from(ok));
+        self.metrics.latest.get_or_create(&check).set(i64::from(ok));
         let outcome = Outcome {
             name: Arc::clone(name),
             r#type,
             status: if ok { "success" } else { "error" },
         };
-        self.total.get_or_create(&outcome).inc();
+        self.metrics.total.get_or_create(&outcome).inc();
     }
 
     /// `DELETE /metrics/slis` (HTTP-11).
     pub(crate) fn reset(&self) {
         let _order = self.order.lock();
-        self.latest.clear();
-        self.total.clear();
+        self.metrics.latest.clear();
+        self.metrics.total.clear();
     }
 
     pub(crate) fn registry(&self) -> &Registry {

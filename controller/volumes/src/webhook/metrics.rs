@@ -6,10 +6,10 @@ use http::StatusCode;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
-    registry::Registry,
 };
 
 use super::Webhook;
+use outrigger_runtime::metric_families;
 
 /// Upstream's.
 const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
@@ -20,40 +20,20 @@ struct Labels {
     webhook: &'static str,
 }
 
-/// `cloud_provider_webhook_*`, where successes count too (not Q-26), and lookups beyond their limits.
-#[derive(Clone, Debug)]
-pub struct WebhookMetrics {
-    requests: Family<Labels, Counter>,
-    durations: Family<Labels, Histogram, fn() -> Histogram>,
-    overloaded: Counter,
+metric_families! {
+    /// `cloud_provider_webhook_*`, where successes count too (not Q-26), and lookups beyond their limits.
+    pub struct WebhookMetrics {
+        requests: Family<Labels, Counter>,
+            "cloud_provider_webhook_request", "Requests to admission webhooks, by code of the answer";
+        durations: Family<Labels, Histogram, fn() -> Histogram> = Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            "cloud_provider_webhook_request_duration_seconds", "Duration of requests to admission webhooks";
+        overloaded: Counter,
+            "outrigger_webhook_lookups_refused",
+            "Lookups for admission webhooks that were not made, for too many were in flight";
+    }
 }
 
 impl WebhookMetrics {
-    /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
-        let this = Self {
-            requests: Family::default(),
-            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            overloaded: Counter::default(),
-        };
-        registry.register(
-            "cloud_provider_webhook_request",
-            "Requests to admission webhooks, by code of the answer",
-            this.requests.clone(),
-        );
-        registry.register(
-            "cloud_provider_webhook_request_duration_seconds",
-            "Duration of requests to admission webhooks",
-            this.durations.clone(),
-        );
-        registry.register(
-            "outrigger_webhook_lookups_refused",
-            "Lookups for admission webhooks that were not made, for too many were in flight",
-            this.overloaded.clone(),
-        );
-        this
-    }
-
     /// One series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {

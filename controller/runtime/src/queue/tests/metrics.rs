@@ -130,7 +130,7 @@ async fn a_later_queue_of_the_same_name_takes_over_the_gauges() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dump_shows_each_key_and_what_it_waits_for() {
-    let metrics = QueueMetrics::unregistered();
+    let metrics = QueueMetrics::default();
     let queue = Queue::new("Nodes", Backoff::default(), &metrics);
     let _idle: Queue<u8> = Queue::new("service", Backoff::default(), &metrics);
     let rig = Rig::start(queue, 1, Gate::always_open(), |key, _| match key {

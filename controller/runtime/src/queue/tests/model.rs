@@ -223,7 +223,7 @@ proptest! {
     #[test]
     fn the_state_does_what_the_model_does(steps in vec(step(), 0..200)) {
         let backoff = Backoff::new(5 * MS, 40 * MS);
-        let counters = QueueMetrics::unregistered().counters("test");
+        let counters = QueueMetrics::default().counters("test");
         let mut state = State::new(backoff, counters);
         let mut model = Model::default();
         let start = Instant::now();
@@ -280,7 +280,7 @@ proptest! {
     ) {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(async {
-            let queue = Queue::new("test", Backoff::new(MS, 8 * MS), &QueueMetrics::unregistered());
+            let queue = Queue::new("test", Backoff::new(MS, 8 * MS), &QueueMetrics::default());
             let world = Arc::<Mutex<World>>::default();
             let shutdown = CancellationToken::new();
             let mut tasks = JoinSet::new();

@@ -51,7 +51,7 @@ async fn keys_that_fail_together_do_not_meet_again() {
         (Outcome::RetrySlowly(300 * SECOND), 1..=1),
     ] {
         let backoff = Backoff::new(SECOND, 300 * SECOND).with_jitter();
-        let mut state = State::new(backoff, QueueMetrics::unregistered().counters("test"));
+        let mut state = State::new(backoff, QueueMetrics::default().counters("test"));
         let now = Instant::now();
         for key in 0..100 {
             state.add(now, key, Priority::Fresh);
@@ -184,7 +184,7 @@ async fn retry_after_takes_the_place_of_a_backoff() {
         Queue::new(
             "test",
             Backoff::new(5 * SECOND, 300 * SECOND),
-            &QueueMetrics::unregistered(),
+            &QueueMetrics::default(),
         ),
         1,
         Gate::always_open(),
