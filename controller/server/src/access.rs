@@ -10,33 +10,39 @@
 //! ```
 
 mod anchors;
-mod cache;
-mod caller;
-mod client_ca;
 mod counts;
-mod from_flags;
-mod headers;
-mod look_up;
-mod paths;
 mod review;
 mod rights;
 mod tokens;
 
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
 use http::{StatusCode, header, request};
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-pub use self::client_ca::ClientCa;
+pub use self::anchors::ClientCa;
 pub use self::counts::AccessMetrics;
 use self::{
-    anchors::Anchors, caller::Caller, look_up::CaState, review::ReviewError, rights::Rights,
+    anchors::{Anchors, Sources},
+    review::{ReviewClient, ReviewError},
+    rights::{Paths, Rights},
     tokens::Tokens,
 };
 use super::{
     answer::{self, Answer},
+    fairness::FairQueue,
     server::Peer,
+    settings::{Authentication, Authorization},
 };
-use outrigger_kubernetes::certificate::validity;
+use outrigger_kubernetes::{
+    api::Api,
+    authenticator::Authenticators,
+    certificate::validity,
+    client::{Budget, Clients, Source, SourceError},
+    metrics::ClientMetrics,
+    refusals::Refusals,
+};
 use outrigger_runtime::telemetry::Repeats;
 
 /// The server cannot find out who may ask.
@@ -48,7 +54,7 @@ pub enum AccessError {
         /// Which.
         flag: &'static str,
         /// The defect.
-        source: outrigger_kubernetes::client::SourceError,
+        source: SourceError,
     },
     /// A file with CAs, or a kubeconfig.
     #[error("{flag} {}: {reason}", path.display())]
@@ -56,7 +62,7 @@ pub enum AccessError {
         /// The flag with the path as its value.
         flag: &'static str,
         /// The file.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// The defect.
         reason: String,
     },
@@ -82,18 +88,124 @@ pub struct Access {
     anchors: Anchors,
     tokens: Option<Tokens>,
     rights: Rights,
-    /// `--authentication-tolerate-lookup-failure`.
-    tolerant: bool,
     metrics: AccessMetrics,
     repeats: Repeats,
-    cas: watch::Sender<CaState>,
 }
 
 impl Access {
+    /// Reads the files that the flags name. Sends no request: [`Self::look_up`] does.
+    ///
+    /// # Errors
+    /// A kubeconfig or a file that cannot be used.
+    pub async fn new(
+        authentication: &Authentication,
+        authorization: &Authorization,
+        authenticators: &Authenticators,
+        metrics: &ClientMetrics,
+        counts: AccessMetrics,
+    ) -> Result<Self, AccessError> {
+        let reviewer = client(
+            "--authentication-kubeconfig",
+            authentication.kubeconfig.as_ref(),
+            authenticators,
+            metrics,
+        );
+        let reviewer = reviewer.await?;
+        if reviewer.is_none() && !authentication.skip_lookup {
+            for (what, given, consequence) in [
+                (
+                    "client-ca-file",
+                    &authentication.client_ca_file,
+                    "client certificate authentication won't work",
+                ),
+                (
+                    "requestheader-client-ca-file",
+                    &authentication.request_header.client_ca_file,
+                    "request-header client certificate authentication won't work",
+                ),
+            ] {
+                if given.is_none() {
+                    warn!(
+                        "No authentication-kubeconfig provided in order to lookup {what} in \
+                         configmap/extension-apiserver-authentication in kube-system, so \
+                         {consequence}."
+                    );
+                }
+            }
+        }
+        let judge = client(
+            "--authorization-kubeconfig",
+            authorization.kubeconfig.as_ref(),
+            authenticators,
+            metrics,
+        );
+        let judge = judge.await?;
+        if judge.is_none() {
+            warn!(
+                "No authorization-kubeconfig provided, so SubjectAccessReview of authorization \
+                 tokens won't work."
+            );
+        }
+        Self::with(authentication, authorization, reviewer, judge, counts)
+    }
+
+    /// With these clients for `TokenReview` and the `ConfigMap`, and for `SubjectAccessReview`.
+    pub(crate) fn with(
+        authentication: &Authentication,
+        authorization: &Authorization,
+        reviewer: Option<Api>,
+        judge: Option<Api>,
+        counts: AccessMetrics,
+    ) -> Result<Self, AccessError> {
+        let anchors = Anchors::new(Sources {
+            client_ca_file: authentication.client_ca_file.clone(),
+            request_header: authentication.request_header.clone(),
+            lookup: reviewer.clone().filter(|_| !authentication.skip_lookup),
+            tolerates_failure: authentication.tolerate_lookup_failure,
+        })?;
+        let free = Paths::parse(&authorization.always_allow_paths)?;
+        let (yes, no) = (authorization.authorized_ttl, authorization.unauthorized_ttl);
+        let queue = Arc::new(FairQueue::new(review::LIMITS));
+        let reviewer = reviewer.map(|api| ReviewClient {
+            api,
+            path: tokens::PATH,
+            metrics: counts.token.clone(),
+            queue: Arc::clone(&queue),
+        });
+        let judge = judge.map(|api| ReviewClient {
+            api,
+            path: rights::PATH,
+            metrics: counts.subject.clone(),
+            queue,
+        });
+        let tokens = reviewer.map(|one| Tokens::new(one, authentication.token_cache_ttl));
+        Ok(Self {
+            anchors,
+            tokens: tokens.transpose().map_err(|_| AccessError::Random)?,
+            rights: Rights::new(judge, free, yes, no),
+            repeats: Repeats::default(),
+            metrics: counts,
+        })
+    }
+
+    /// Reads the CAs from the cluster for the first time; from then on requests are decided about.
+    /// Waits for an API server that is not there yet, unless a failure is tolerated.
+    ///
+    /// # Errors
+    /// CAs that cannot be read from the cluster, unless `--authentication-tolerate-lookup-failure`.
+    pub async fn look_up(&self) -> Result<(), AccessError> {
+        self.anchors.look_up().await
+    }
+
+    /// Reads the CAs again, from the first time on until `stop`. Runs beside the server.
+    pub(crate) async fn keep_fresh(&self, stop: CancellationToken) {
+        self.anchors.keep_fresh(stop).await;
+    }
+
     /// `None` if the request may go on, else what to answer.
     pub(super) async fn refuse(&self, request: &request::Parts, peer: &Peer) -> Option<Answer> {
         let path = request.uri.path();
-        if *self.cas.borrow() == CaState::Pending {
+        if self.anchors.is_pending() {
             // A probe must not fail for want of the API server, whoever sends it.
             return (!self.rights.is_free(path)).then(too_early);
         }
@@ -222,6 +334,69 @@ fn too_early() -> Answer {
         StatusCode::SERVICE_UNAVAILABLE,
         "The API server, which knows who may see this, has not been reached yet; see /readyz.",
     )
+}
+
+/// Of the file, or of the Pod; none outside of a cluster.
+async fn client(
+    flag: &'static str,
+    kubeconfig: Option<&PathBuf>,
+    authenticators: &Authenticators,
+    metrics: &ClientMetrics,
+) -> Result<Option<Api>, AccessError> {
+    let refuse = |error| match error {
+        SourceError::Kubeconfig { path, reason } => AccessError::File { flag, path, reason },
+        source => AccessError::Client { flag, source },
+    };
+    let source = Source {
+        kubeconfig: kubeconfig.cloned(),
+        master: None,
+    };
+    let server = match source.load().await {
+        Err(SourceError::NotInCluster(_)) => return Ok(None),
+        server => server.map_err(refuse)?,
+    };
+    let clients = Clients::new(server, authenticators, metrics.clone()).map_err(refuse)?;
+    let client = clients.build("delegated-access", Budget::UNLIMITED);
+    Ok(Some(
+        Api::new(client.map_err(refuse)?).reporting(Refusals::default()),
+    ))
+}
+
+/// A caller, as Kubernetes knows users.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Caller {
+    name: String,
+    uid: String,
+    groups: Vec<String>,
+    extra: BTreeMap<String, Vec<String>>,
+}
+
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+const ANONYMOUS: &str = "system:anonymous";
+
+impl Caller {
+    fn anonymous() -> Self {
+        Self {
+            name: ANONYMOUS.into(),
+            groups: vec![UNAUTHENTICATED.into()],
+            ..Self::default()
+        }
+    }
+
+    /// In the group of authenticated users; a proxy may speak for an anonymous user.
+    fn authenticated(mut self) -> Self {
+        let known = [AUTHENTICATED, UNAUTHENTICATED];
+        let has = |group: &String| known.contains(&group.as_str());
+        if self.name != ANONYMOUS && !self.groups.iter().any(has) {
+            self.groups.push(AUTHENTICATED.into());
+        }
+        self
+    }
+
+    fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == "system:masters")
+    }
 }
 
 /// The token of `Authorization: Bearer TOKEN`, if there is one.

@@ -1,25 +1,43 @@
-//! CAs of client certificates and of proxies: from files and from the cluster (AUTH-2).
+//! CAs of client certificates and of proxies, from files and from the cluster (AUTH-2), and who a certificate names.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
 
 use http::HeaderMap;
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::RwLock;
+use percent_encoding::percent_decode_str;
 use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, UnixTime, pem::PemObject},
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
 use x509_parser::prelude::FromDer;
 
-use super::{AccessError, caller::Caller, headers::Names, review};
-use crate::settings::RequestHeader;
+use super::{AccessError, Caller, review};
+use crate::{server::Peer, settings::RequestHeader};
 use outrigger_kubernetes::{api::Api, certificate::pem_fault, error::ApiError};
 
 const CONFIG_MAP: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 
-pub(super) type Verifier = Arc<dyn ClientCertVerifier>;
+/// Grants the right to read it.
+const GRANT: &str = "kubectl create rolebinding -n kube-system ROLEBINDING_NAME \
+                     --role=extension-apiserver-authentication-reader";
+
+/// CAs are read again after so long; upstream watches those of the cluster, which a rotation of CAs, where old and new
+/// overlap for days, does not need.
+const REREAD: Duration = Duration::from_mins(1);
+
+/// The same, as long as those of the cluster were never read.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// How often a failure to reach the API server is logged: once a minute.
+const REMIND: u32 = 12;
+
+type Verifier = Arc<dyn ClientCertVerifier>;
 
 /// Where CAs come from.
 pub(super) struct Sources {
@@ -27,12 +45,26 @@ pub(super) struct Sources {
     pub(super) request_header: RequestHeader,
     /// Reads CAs that no file has from the API server; absent: no read.
     pub(super) lookup: Option<Api>,
+    /// `--authentication-tolerate-lookup-failure`.
+    pub(super) tolerates_failure: bool,
+}
+
+/// Whether the CAs of the cluster are loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CaState {
+    /// Not read yet.
+    Pending,
+    /// They could not be read, and requests are answered without them.
+    Missing,
+    /// They were read, or the flags name them all.
+    Loaded,
 }
 
 /// The trusted certificates, and their sources.
 pub(super) struct Anchors {
     sources: Sources,
     current: RwLock<Arc<Authorities>>,
+    state: watch::Sender<CaState>,
 }
 
 /// CAs, ready to verify.
@@ -44,7 +76,7 @@ pub(super) struct Authorities {
 
 /// The CAs could not be read again.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RereadError {
+enum RereadError {
     /// The API server is not there, or not itself: another try may help.
     #[error("{0}")]
     Away(ApiError),
@@ -57,16 +89,17 @@ struct Proxies {
     verifier: Verifier,
     /// Common names; empty: any.
     allowed: Vec<String>,
-    headers: Names,
+    headers: HeaderNames,
 }
 
 impl Anchors {
-    /// Reads the files; the cluster is asked by [`Self::reread`].
+    /// Reads the files; the cluster is asked by [`Self::look_up`].
     pub(super) fn new(sources: Sources) -> Result<Self, AccessError> {
         let authorities = sources.read(None)?;
         Ok(Self {
             sources,
             current: RwLock::new(Arc::new(authorities)),
+            state: watch::Sender::new(CaState::Pending),
         })
     }
 
@@ -74,8 +107,73 @@ impl Anchors {
         Arc::clone(&self.current.read())
     }
 
+    /// Whether the cluster was not asked yet.
+    pub(super) fn is_pending(&self) -> bool {
+        *self.state.borrow() == CaState::Pending
+    }
+
+    /// Reads the CAs from the cluster for the first time; from then on requests are decided about.
+    /// Waits for an API server that is not there yet, unless a failure is tolerated.
+    ///
+    /// # Errors
+    /// CAs that cannot be read from the cluster, unless `--authentication-tolerate-lookup-failure`.
+    pub(super) async fn look_up(&self) -> Result<(), AccessError> {
+        let mut tries = 0_u32;
+        let state = loop {
+            match self.reread().await {
+                Ok(()) => break CaState::Loaded,
+                Err(error) if self.sources.tolerates_failure => {
+                    warn!(%error, "Error looking up in-cluster authentication configuration");
+                    warn!(
+                        "Continuing without authentication configuration. This may treat all \
+                         requests as anonymous."
+                    );
+                    break CaState::Missing;
+                }
+                Err(RereadError::Useless(error)) => return Err(error),
+                Err(RereadError::Away(error)) => {
+                    if tries.is_multiple_of(REMIND) {
+                        warn!(
+                            %error,
+                            "CAs of clients cannot be read; trying again until the API server answers (check \
+                             --authentication-kubeconfig)"
+                        );
+                    }
+                    tries += 1;
+                }
+            }
+            sleep(RETRY).await;
+        };
+        self.state.send_replace(state);
+        Ok(())
+    }
+
+    /// Reads the CAs again, from the first time on until `stop`. Runs beside the server.
+    pub(super) async fn keep_fresh(&self, stop: CancellationToken) {
+        stop.run_until_cancelled(async {
+            let mut state = self.state.subscribe();
+            // The sender lives in self.
+            let _ = state.wait_for(|now| *now != CaState::Pending).await;
+            loop {
+                let loaded = *self.state.borrow() == CaState::Loaded;
+                sleep(if loaded { REREAD } else { RETRY }).await;
+                match self.reread().await {
+                    Ok(()) => {
+                        self.state.send_replace(CaState::Loaded);
+                    }
+                    Err(error) if loaded => {
+                        warn!(%error, "CAs of clients cannot be read again and stay as they are");
+                    }
+                    // Said once, when it was tolerated.
+                    Err(_) => {}
+                }
+            }
+        })
+        .await;
+    }
+
     /// Reads everything again; after an error all is as it was.
-    pub(super) async fn reread(&self) -> Result<(), RereadError> {
+    async fn reread(&self) -> Result<(), RereadError> {
         let data = match &self.sources.lookup {
             Some(api) if self.sources.incomplete() => {
                 match api.get::<ConfigMap>(CONFIG_MAP).await {
@@ -83,7 +181,9 @@ impl Anchors {
                     // A cluster without aggregation has none.
                     Err(error) if error.is_not_found() => None,
                     Err(error) if review::passes(&error) => return Err(RereadError::Away(error)),
-                    Err(error) => return Err(AccessError::Lookup(with_hint(&error)).into()),
+                    Err(error) => {
+                        return Err(AccessError::Lookup(review::with_hint(&error, GRANT)).into());
+                    }
                 }
             }
             _ => None,
@@ -92,17 +192,6 @@ impl Anchors {
         *self.current.write() = Arc::new(authorities);
         Ok(())
     }
-}
-
-/// A right that is missing is usually granted by a Role that every cluster has.
-fn with_hint(error: &ApiError) -> String {
-    let Some(subject) = error.subject() else {
-        return error.to_string();
-    };
-    format!(
-        "{error}; usually fixed by: kubectl create rolebinding -n kube-system ROLEBINDING_NAME \
-         --role=extension-apiserver-authentication-reader {subject}"
-    )
 }
 
 impl Sources {
@@ -122,7 +211,7 @@ impl Sources {
             Some(path) => Some(Proxies {
                 verifier: file("--requestheader-client-ca-file", path)?,
                 allowed: self.request_header.allowed_names.clone(),
-                headers: Names {
+                headers: HeaderNames {
                     user: self.request_header.username_headers.clone(),
                     uid: self.request_header.uid_headers.clone(),
                     groups: self.request_header.group_headers.clone(),
@@ -152,7 +241,7 @@ fn proxies<'a>(
     Ok(Proxies {
         verifier: from_cluster(pem)?,
         allowed: list("requestheader-allowed-names")?,
-        headers: Names {
+        headers: HeaderNames {
             user: list("requestheader-username-headers")?,
             uid: list("requestheader-uid-headers")?,
             groups: list("requestheader-group-headers")?,
@@ -161,7 +250,7 @@ fn proxies<'a>(
     })
 }
 
-pub(super) fn file(flag: &'static str, path: &PathBuf) -> Result<Verifier, AccessError> {
+fn file(flag: &'static str, path: &PathBuf) -> Result<Verifier, AccessError> {
     let refuse = |reason: String| AccessError::File {
         flag,
         path: path.clone(),
@@ -223,10 +312,7 @@ impl Authorities {
     }
 }
 
-pub(super) fn verified(
-    verifier: &Verifier,
-    chain: &[CertificateDer<'static>],
-) -> Result<Caller, String> {
+fn verified(verifier: &Verifier, chain: &[CertificateDer<'static>]) -> Result<Caller, String> {
     let (own, others) = chain.split_first().ok_or("no certificate")?;
     let verdict = verifier.verify_client_cert(own, others, UnixTime::now());
     verdict.map_err(|error| format!("verifying the client's certificate: {error}"))?;
@@ -246,4 +332,93 @@ pub(super) fn verified(
         groups: subject.iter_organization().map(text).collect(),
         ..Caller::default()
     })
+}
+
+/// Names of the headers in which a proxy names the user that it speaks for (AUTH-1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct HeaderNames {
+    user: Vec<String>,
+    uid: Vec<String>,
+    groups: Vec<String>,
+    extra_prefixes: Vec<String>,
+}
+
+impl HeaderNames {
+    /// None if no header names a user.
+    fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
+        let first = |names: &[String]| {
+            let mut values = names.iter().flat_map(|name| values(headers, name));
+            values.find(|value| !value.is_empty())
+        };
+        let groups = self.groups.iter().flat_map(|name| values(headers, name));
+        Some(Caller {
+            name: first(&self.user)?,
+            uid: first(&self.uid).unwrap_or_default(),
+            groups: groups.collect(),
+            extra: self.extra(headers),
+        })
+    }
+
+    fn extra(&self, headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+        let mut extra = BTreeMap::<_, Vec<_>>::new();
+        for (name, value) in headers {
+            let prefixes = self.extra_prefixes.iter();
+            // Names of headers are lower-case here; a key's odd characters are escaped in them.
+            let mut keys = prefixes.filter_map(|prefix| {
+                let key = name.as_str().strip_prefix(&prefix.to_ascii_lowercase())?;
+                Some(percent_decode_str(key).decode_utf8_lossy().into_owned())
+            });
+            if let (Some(key), Ok(value)) = (keys.next(), value.to_str()) {
+                extra.entry(key).or_default().push(value.to_owned());
+            }
+        }
+        extra
+    }
+}
+
+fn values(headers: &HeaderMap, name: &str) -> Vec<String> {
+    let values = headers.get_all(name).iter();
+    let values = values.filter_map(|value| value.to_str().ok());
+    values.map(ToOwned::to_owned).collect()
+}
+
+/// The CAs of a flag's file, for a server that only their clients may use.
+pub struct ClientCa {
+    flag: &'static str,
+    path: PathBuf,
+    verifier: RwLock<Verifier>,
+}
+
+impl ClientCa {
+    /// Reads the file.
+    pub fn read(flag: &'static str, path: PathBuf) -> Result<Self, AccessError> {
+        let verifier = RwLock::new(file(flag, &path)?);
+        Ok(Self {
+            flag,
+            path,
+            verifier,
+        })
+    }
+
+    /// Ok if a CA of the file has signed the certificate of `peer`.
+    ///
+    /// # Errors
+    /// A sentence for the client.
+    pub fn check(&self, peer: &Peer) -> Result<(), String> {
+        if peer.certificates.is_empty() {
+            return Err(format!("a client certificate is required: {}", self.flag));
+        }
+        let verifier = self.verifier.read().clone();
+        verified(&verifier, &peer.certificates).map(drop)
+    }
+
+    /// Follows the file until `stop`; one that cannot be read leaves the former CAs in use.
+    pub async fn keep_fresh(&self, stop: CancellationToken) {
+        while stop.run_until_cancelled(sleep(REREAD)).await.is_some() {
+            match file(self.flag, &self.path) {
+                Ok(verifier) => *self.verifier.write() = verifier,
+                Err(error) => warn!(%error, "CAs of clients stay the former"),
+            }
+        }
+    }
 }

@@ -1,8 +1,9 @@
-//! One review, asked of the API server.
+//! Reviews, asked of the API server, and answers that are believed for a while.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::HashMap, hash::Hash, net::IpAddr, sync::Arc, time::Duration};
 
 use outrigger_core::error_class::ErrorClass;
+use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::{Instant, sleep};
 
@@ -25,6 +26,10 @@ pub(super) const LIMITS: FairLimits = FairLimits {
     total: 64,
     period: Duration::from_millis(5),
 };
+
+/// Grants the right to ask for reviews.
+const GRANT: &str = "kubectl create clusterrolebinding CLUSTERROLEBINDING_NAME \
+                     --clusterrole=system:auth-delegator";
 
 /// There is no answer to a review.
 #[derive(Debug)]
@@ -76,7 +81,9 @@ impl ReviewClient {
                 self.metrics.answered(code, asked.elapsed());
                 match answer {
                     Ok(answer) => return Ok(answer),
-                    Err(error) if left == 0 || !passes(&error) => return Err(with_hint(&error)),
+                    Err(error) if left == 0 || !passes(&error) => {
+                        return Err(with_hint(&error, GRANT));
+                    }
                     Err(_) => {}
                 }
                 sleep(pause.mul_f64(1.0 + 0.2 * fastrand::f64())).await;
@@ -93,15 +100,12 @@ impl ReviewClient {
     }
 }
 
-/// A right that is missing is usually granted by a `ClusterRole` that every cluster has.
-fn with_hint(error: &ApiError) -> String {
-    let Some(subject) = error.subject() else {
-        return error.to_string();
-    };
-    format!(
-        "{error}; usually fixed by: kubectl create clusterrolebinding CLUSTERROLEBINDING_NAME \
-         --clusterrole=system:auth-delegator {subject}"
-    )
+/// The error, and the command that usually grants a missing right: each cluster has the roles.
+pub(super) fn with_hint(error: &ApiError, command: &str) -> String {
+    match error.subject() {
+        Some(subject) => format!("{error}; usually fixed by: {command} {subject}"),
+        None => error.to_string(),
+    }
 }
 
 /// Whether another try may help.
@@ -110,4 +114,63 @@ pub(super) fn passes(error: &ApiError) -> bool {
         error.class(),
         ErrorClass::Transient | ErrorClass::RateLimited { .. }
     ) && !error.is_not_found()
+}
+
+/// Answers that are kept at once: more than honest callers need.
+const ROOM: usize = 1024;
+
+/// Answers that are believed for a while.
+pub(super) struct Cache<K, V> {
+    kept: Mutex<HashMap<K, (V, Instant)>>,
+}
+
+impl<K: Eq + Hash, V: Clone> Cache<K, V> {
+    pub(super) fn new() -> Self {
+        Self {
+            kept: Mutex::new(HashMap::new()),
+        }
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<V> {
+        let kept = self.kept.lock();
+        let (value, until) = kept.get(key)?;
+        (Instant::now() < *until).then(|| value.clone())
+    }
+
+    pub(super) fn put(&self, key: K, value: V, ttl: Duration) {
+        if ttl.is_zero() {
+            return;
+        }
+        let now = Instant::now();
+        let mut kept = self.kept.lock();
+        if kept.len() >= ROOM {
+            kept.retain(|_, (_, until)| now < *until);
+        }
+        // A client is making keys up: forgetting all costs one review each of the others.
+        if kept.len() >= ROOM {
+            kept.clear();
+        }
+        kept.insert(key, (value, now + ttl));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn forgets_in_time_and_holds_a_bounded_number() {
+        let cache = Cache::new();
+        let ttl = Duration::from_secs(10);
+        cache.put(0, 'a', ttl);
+        assert_eq!(cache.get(&0), Some('a'));
+        tokio::time::advance(ttl).await;
+        assert_eq!(cache.get(&0), None);
+        for key in 0..ROOM * 3 {
+            cache.put(key, 'b', ttl);
+            assert!(cache.kept.lock().len() <= ROOM);
+        }
+        cache.put(0, 'c', Duration::ZERO);
+        assert_eq!(cache.get(&0), None);
+    }
 }

@@ -7,9 +7,8 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use ring::{hmac, rand::SystemRandom};
 
 use super::{
-    cache::Cache,
-    caller::Caller,
-    review::{ReviewClient, ReviewError},
+    Caller,
+    review::{Cache, ReviewClient, ReviewError},
 };
 
 pub(super) const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
