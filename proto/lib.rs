@@ -55,8 +55,6 @@ pub struct Method {
     pub class: v1::CallClass,
     /// Of a batch: the field of an item that is its key.
     pub item_key: Option<&'static str>,
-    /// Whether a provider that declares the service may leave it out.
-    pub is_optional: bool,
     /// The field of the handshake that declares it: `Capabilities.instances`, `InstancesCapability.list`. Empty: each
     /// provider serves it.
     pub declared_by: &'static str,
@@ -64,6 +62,24 @@ pub struct Method {
     pub is_declared: fn(&v1::Capabilities) -> bool,
     /// Which side sends more than one message.
     pub streams: Streams,
+}
+
+impl Method {
+    /// The deadline of a call about so many items.
+    pub fn deadline_of(&self, items: usize) -> Duration {
+        let times = if self.is_deadline_per_item {
+            items.max(1)
+        } else {
+            1
+        };
+        self.deadline
+            .saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
+    }
+
+    /// Whether a provider that declares the service may leave it out.
+    pub fn is_optional(&self) -> bool {
+        !self.declared_by.is_empty() && !self.declared_by.starts_with("Capabilities.")
+    }
 }
 
 /// Which side of a call sends more than one message.

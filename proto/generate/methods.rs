@@ -101,12 +101,11 @@ fn row(table: &mut String, method: &MethodDescriptor, rules: &DynamicMessage) ->
         "Method {{ service: {service:?}, name: {name:?}, path: \"/{PACKAGE}.{service}/{name}\", \
          response: {:?}, deadline: Duration::from_secs({deadline}), is_deadline_per_item: {}, \
          max_silence: {silence}, changes_cloud: {}, class: v1::CallClass::{class}, \
-         item_key: {key:?}, is_optional: {}, declared_by: {declared_by:?}, \
+         item_key: {key:?}, declared_by: {declared_by:?}, \
          is_declared: {is_declared}, streams: Streams::{streams} }},",
         method.output().name(),
         flag(rules, "deadline_per_item")?,
         flag(rules, "changes_cloud")?,
-        !text(rules, "declared_by")?.is_empty(),
         silence = silence.map_or("None".to_owned(), |silence| format!("Some({silence})")),
     )?;
     Ok(())

@@ -16,10 +16,8 @@ impl Client {
         &self,
         request: R,
     ) -> Result<Vec<R::ItemResult>, CallError> {
-        let (method, mut deadline) = (R::METHOD, R::METHOD.deadline);
-        if method.is_deadline_per_item {
-            deadline *= request.items().len().max(1) as u32;
-        }
+        let method = R::METHOD;
+        let deadline = method.deadline_of(request.items().len());
         let request = stream::iter([self.in_cluster(request)]);
         let answers = self.exchange(method, deadline, request).await?;
         let mut results: Vec<_> = answers.into_iter().flat_map(R::results).collect();

@@ -118,7 +118,7 @@ pub(super) fn without(method: &Method) -> &'static str {
         "BatchCreateRoutes" => "no route is made",
         "BatchDeleteRoutes" => "no route is deleted, nor made where one is in the way",
         "BatchGetVolumes" => "no volume is labelled; each is tried again with back-off",
-        _ if method.is_optional => "the controller does without its answers",
+        _ if method.is_optional() => "the controller does without its answers",
         _ => "calls of it are repeated with back-off",
     }
 }

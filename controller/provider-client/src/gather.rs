@@ -1,11 +1,8 @@
 //! Lists that come in parts: whole, or an error. Each entry is handed on as it is decoded, so that of a long list
 //! only that part is in memory that is kept.
 
-use std::time::Duration;
-
 use outrigger_api::{FieldKind, ListPage, MESSAGE_SHAPES, Method, MethodRequest, v1::CallContext};
 use prost::Message;
-use tokio::time::timeout;
 use tonic::{Request, Status};
 
 use super::{
@@ -15,7 +12,7 @@ use super::{
     details::Checked,
     footprint::{self, Value},
     preconditions::Preconditions,
-    raw::{self, MessageLimits},
+    raw::{self, MessageLimits, StreamEnd},
 };
 
 /// More than any cluster has of anything: a list that does not end.
@@ -101,24 +98,12 @@ impl<M: MethodRequest<Response: ListPage<Item = C::Entry>>, C: Collector> Provid
             sums: Sums::default(),
             is_complete: false,
         };
-        let silence = silence(M::METHOD);
-        let opening = raw::server_streaming(channel, limits, request);
-        let fault = match timeout(silence, opening).await {
-            Err(_) => Some(Fault::Silent),
-            Ok(stream) => {
-                let mut stream = stream?;
-                loop {
-                    let Ok(message) = timeout(silence, stream.message()).await else {
-                        break Some(Fault::Silent);
-                    };
-                    let Some(message) = message? else {
-                        break (!reading.is_complete).then_some(Fault::Incomplete);
-                    };
-                    if let Some(fault) = reading.read::<M>(&message)? {
-                        break Some(fault);
-                    }
-                }
-            }
+        let read = |message: &[u8]| reading.read::<M>(message);
+        let ended = raw::server_streaming(channel, limits, request, read).await?;
+        let fault = match ended {
+            StreamEnd::Complete => (!reading.is_complete).then_some(Fault::Incomplete),
+            StreamEnd::Silent => Some(Fault::Silent),
+            StreamEnd::Refused(fault) => Some(fault),
         };
         let collector = reading.collector;
         Ok(Gathered { collector, fault })
@@ -141,11 +126,6 @@ impl Shared {
         let call = self.call(permit, preconditions, session, |_| list());
         call.await?.whole(M::METHOD)
     }
-}
-
-/// The longest time until the first message of a stream, and between two.
-pub(super) fn silence(method: &Method) -> Duration {
-    method.max_silence.unwrap_or(method.deadline)
 }
 
 impl<C: Collector> Reading<C> {
@@ -216,7 +196,7 @@ impl<C> Gathered<C> {
             None => return Ok(self.collector),
             Some(Fault::Silent) => Error::Timeout {
                 rpc,
-                after: silence(method),
+                after: raw::silence(method),
             },
             Some(Fault::Incomplete) => malformed("a list that ends without `complete`"),
             Some(Fault::GoesOn) => malformed("a list that goes on after `complete`"),

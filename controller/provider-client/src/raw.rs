@@ -1,15 +1,16 @@
 //! Calls whose answers are decoded only once it is known that they take little memory: a provider is not trusted
 //! with the memory of this process.
 
-use std::{error, fmt, marker::PhantomData, sync::Arc};
+use std::{error, fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 use bytes::{Buf, Bytes};
 use futures::Stream;
 use http::uri::PathAndQuery;
-use outrigger_api::{MessageShape, MethodRequest};
+use outrigger_api::{MessageShape, Method, MethodRequest};
 use prost::Message;
+use tokio::time::timeout;
 use tonic::{
-    Request, Status, Streaming,
+    Request, Status,
     client::Grpc,
     codec::{Codec, DecodeBuf, Decoder},
 };
@@ -97,17 +98,51 @@ pub(super) async fn client_streaming<M: MethodRequest>(
     decode::<M>(&response.into_inner(), limits.receive)
 }
 
-/// Makes a call with a stream of answers, none of which is decoded.
-pub(super) async fn server_streaming<M: MethodRequest>(
+/// How a stream of answers ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamEnd<E> {
+    /// By the provider.
+    Complete,
+    /// Nothing came for as long as the contract allows.
+    Silent,
+    /// By its reader, which refuses the rest.
+    Refused(E),
+}
+
+/// The longest time until the first message of a stream, and between two.
+pub(super) fn silence(method: &Method) -> Duration {
+    method.max_silence.unwrap_or(method.deadline)
+}
+
+/// Makes a call with a stream of answers. `read` takes each of them, not decoded, and returns why it refuses the rest.
+pub(super) async fn server_streaming<M: MethodRequest, E>(
     channel: Checked,
     limits: MessageLimits,
     request: Request<M>,
-) -> Result<Streaming<Bytes>, Status> {
-    let mut client = client(channel, limits).await?;
-    let path = PathAndQuery::from_static(M::METHOD.path);
-    let codec = RawCodec(PhantomData);
-    let response = client.server_streaming(request, path, codec).await?;
-    Ok(response.into_inner())
+    mut read: impl FnMut(&[u8]) -> Result<Option<E>, Status> + Send,
+) -> Result<StreamEnd<E>, Status> {
+    let silence = silence(M::METHOD);
+    let opening = async {
+        let mut client = client(channel, limits).await?;
+        let path = PathAndQuery::from_static(M::METHOD.path);
+        let codec = RawCodec(PhantomData);
+        client.server_streaming(request, path, codec).await
+    };
+    let Ok(stream) = timeout(silence, opening).await else {
+        return Ok(StreamEnd::Silent);
+    };
+    let mut stream = stream?.into_inner();
+    loop {
+        let Ok(message) = timeout(silence, stream.message()).await else {
+            return Ok(StreamEnd::Silent);
+        };
+        let Some(message) = message? else {
+            return Ok(StreamEnd::Complete);
+        };
+        if let Some(refusal) = read(&message)? {
+            return Ok(StreamEnd::Refused(refusal));
+        }
+    }
 }
 
 async fn client(channel: Checked, limits: MessageLimits) -> Result<Grpc<Checked>, Status> {

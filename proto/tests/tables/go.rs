@@ -102,7 +102,7 @@ fn row(text: &mut String, method: &Method) {
     if let Some(key) = method.item_key {
         let _ = write!(text, ", ItemKey: {key:?}");
     }
-    if method.is_optional {
+    if method.is_optional() {
         text.push_str(", IsOptional: true");
     }
     text.push_str("},\n");

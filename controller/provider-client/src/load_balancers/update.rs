@@ -9,7 +9,7 @@ use std::{
 
 use outrigger_api::{
     Method, MethodRequest,
-    v1::{self, load_balancer_result::Outcome},
+    v1::{self, CallContext, load_balancer_result::Outcome},
 };
 use outrigger_core::{
     service::{
@@ -21,24 +21,20 @@ use outrigger_core::{
 };
 use parking_lot::Mutex;
 use prost::Message;
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::Instant,
-};
+use tokio::{sync::oneshot, time::Instant};
+use tonic::{Request, Status};
 use tracing::warn;
 
 use super::{EnsureInput, Slot, answer, ranges, service_of};
 use crate::{
     BatchAnswer, Error, Provider, Session, Shared,
     batch::{AnsweredCall, Asked, BatchObject, read_outcome, take_batch},
-    gather::silence,
+    call::ProviderCall,
+    details::Checked,
     node_sets::wire_targets,
     preconditions::Preconditions,
+    raw::{self, MessageLimits, StreamEnd},
 };
-
-mod results;
-
-use results::{Ending, Feed};
 
 const METHOD: &Method = v1::UpdateLoadBalancerNodesRequest::METHOD;
 const RPC: &str = METHOD.name;
@@ -146,78 +142,78 @@ impl Provider {
         targets: &Arc<Targets>,
     ) -> Option<UpdateResults> {
         let Slot { permit, session } = slot;
-        let open = Arc::new(Mutex::new(Open::new(batch)));
-        let asked = Arc::clone(&open);
-        let preconditions = self.preconditions.only_while(move || asked.lock().begin());
-        let hand_out = |result| {
-            let general = open.lock().take(result, &self.shared, &session);
-            if let Some(error) = general {
-                permit.failed(&error);
-            }
-        };
-        let ended = {
-            let (results, mut arriving) = mpsc::channel(1);
-            let message = |targets| Feed {
-                message: v1::UpdateLoadBalancerNodesRequest {
-                    context: None,
-                    items: open.lock().services(&session),
-                    targets: Some(targets),
-                },
-                results: results.clone(),
-            };
-            let shared = &self.shared;
-            let call = shared.call_with_targets(&permit, &preconditions, targets, message);
-            tokio::pin!(call);
-            let ended = loop {
-                tokio::select! {
-                    // A Service that has its result is not in the request that `call` repeats.
-                    biased;
-                    Some(result) = arriving.recv() => hand_out(result),
-                    ended = &mut call => break ended,
+        let permit = Arc::new(permit);
+        let open = Arc::new(Mutex::new(OpenUpdates {
+            waiting: batch,
+            answered: HashSet::new(),
+            strays: 0,
+            began: Instant::now(),
+            times: None,
+            has_success: false,
+            general: None,
+        }));
+        let begun = Arc::clone(&open);
+        let preconditions = self.preconditions.only_while(move || begun.lock().begin());
+        let take: TakeResult = {
+            let (open, permit) = (Arc::clone(&open), Arc::clone(&permit));
+            let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&session));
+            Arc::new(move |result| {
+                let general = open.lock().take(result, &shared, &session);
+                if let Some(error) = general {
+                    permit.failed(&error);
                 }
-            };
-            // Results that came together with the end.
-            while let Ok(result) = arriving.try_recv() {
-                hand_out(result);
-            }
-            ended
+            })
         };
-        let mut open = mem::take(&mut *open.lock());
+        let request = |targets| UpdateCall {
+            message: v1::UpdateLoadBalancerNodesRequest {
+                context: None,
+                // A Service that has its result is not in a request that is repeated.
+                items: open.lock().services(&session),
+                targets: Some(targets),
+            },
+            take: Arc::clone(&take),
+        };
+        let call = self
+            .shared
+            .call_with_targets(&permit, &preconditions, targets, request);
+        let ended = call.await;
+        let mut open = open.lock();
+        let waiting = mem::take(&mut open.waiting);
         self.shared.metrics.strays(open.strays);
-        let results = open.results();
+        let results = open.results(waiting.len());
         // One without a result may have worked.
-        let is_general = !open.has_answered && open.waiting.is_empty();
+        let is_general = !open.has_success && waiting.is_empty();
         if let Some(error) = open.general.take().filter(|_| is_general) {
             permit.failed(&error);
         }
-        drop(permit);
+        drop((take, permit));
         let error = match ended {
-            Ok(Ending::TooMany) => Error::malformed(RPC, "more results than Services"),
-            Ok(Ending::Whole | Ending::Silent) | Err(Error::Timeout { .. })
-                if results.asked > 1 && !open.waiting.is_empty() =>
+            Ok(StreamEnd::Refused(())) => Error::malformed(RPC, "more results than Services"),
+            Ok(StreamEnd::Complete | StreamEnd::Silent) | Err(Error::Timeout { .. })
+                if results.asked > 1 && !waiting.is_empty() =>
             {
                 warn!(
                     services = results.asked,
-                    unanswered = open.waiting.len(),
+                    unanswered = waiting.len(),
                     "the provider gave no result for some Services of an update of targets; they are \
                      asked about again in smaller updates"
                 );
                 return Some(results);
             }
-            Ok(Ending::Whole) => Error::malformed(RPC, "no result for the Service"),
-            Ok(Ending::Silent) => Error::Timeout {
+            Ok(StreamEnd::Complete) => Error::malformed(RPC, "no result for the Service"),
+            Ok(StreamEnd::Silent) => Error::Timeout {
                 rpc: RPC,
-                after: silence(METHOD),
+                after: raw::silence(METHOD),
             },
             // Not sent: from now on the session has no updates.
             Err(Error::NotServed { .. }) => Error::Outdated { rpc: RPC },
             Err(error) => error,
         };
-        let is_whole = open.waiting.is_empty();
-        for asked in open.waiting {
+        let is_complete = waiting.is_empty();
+        for asked in waiting {
             asked.fail(error.clone());
         }
-        is_whole.then_some(results)
+        is_complete.then_some(results)
     }
 
     async fn ensure_instead(
@@ -238,9 +234,59 @@ impl Provider {
     }
 }
 
+/// Takes a result as soon as it is there.
+type TakeResult = Arc<dyn Fn(v1::LoadBalancerResult) + Send + Sync>;
+
+/// `UpdateLoadBalancerNodes`: one request, and results as they come.
+struct UpdateCall {
+    message: v1::UpdateLoadBalancerNodesRequest,
+    take: TakeResult,
+}
+
+impl ProviderCall for UpdateCall {
+    type Message = v1::UpdateLoadBalancerNodesRequest;
+    /// Refused: more results than Services.
+    type Reply = StreamEnd<()>;
+
+    fn context_mut(&mut self) -> Option<&mut Option<CallContext>> {
+        MethodRequest::context_mut(&mut self.message)
+    }
+
+    fn bytes(&self) -> usize {
+        self.message.encoded_len()
+    }
+
+    fn deadline(&self) -> Duration {
+        METHOD.deadline_of(self.message.items.len())
+    }
+
+    fn is_whole(ended: &StreamEnd<()>) -> bool {
+        *ended == StreamEnd::Complete
+    }
+
+    async fn send(
+        call: Request<Self>,
+        channel: Checked,
+        limits: MessageLimits,
+    ) -> Result<StreamEnd<()>, Status> {
+        let (metadata, extensions, Self { message, take }) = call.into_parts();
+        let mut room = 2 * message.items.len();
+        let request = Request::from_parts(metadata, extensions, message);
+        let read = |message: &[u8]| {
+            let message = raw::decode::<Self::Message>(message, limits.receive)?;
+            let count = message.results.len().max(1);
+            message.results.into_iter().for_each(&*take);
+            let is_over = count > room;
+            room = room.saturating_sub(count);
+            Ok(is_over.then_some(()))
+        };
+        raw::server_streaming(channel, limits, request, read).await
+    }
+}
+
 /// Services that a call is made for.
-struct Open {
-    /// Those without an answer.
+struct OpenUpdates {
+    /// Those without a result.
     waiting: Vec<Asked<UpdatedService>>,
     /// Those with one, by UID.
     answered: HashSet<String>,
@@ -249,30 +295,13 @@ struct Open {
     began: Instant,
     /// From the call to the first and to the last result.
     times: Option<(Duration, Duration)>,
-    has_answered: bool,
+    /// Whether a result is no error.
+    has_success: bool,
     /// The first error that would speak for all, if no Service was spared it.
     general: Option<Error>,
 }
 
-impl Default for Open {
-    fn default() -> Self {
-        Self::new(Vec::new())
-    }
-}
-
-impl Open {
-    fn new(waiting: Vec<Asked<UpdatedService>>) -> Self {
-        Self {
-            waiting,
-            answered: HashSet::new(),
-            strays: 0,
-            began: Instant::now(),
-            times: None,
-            has_answered: false,
-            general: None,
-        }
-    }
-
+impl OpenUpdates {
     /// Leaves out Services that have changed while the call waited. Whether any are left.
     fn begin(&mut self) -> bool {
         let waiting = mem::take(&mut self.waiting).into_iter();
@@ -323,7 +352,7 @@ impl Open {
         let error = result.as_ref().err().cloned();
         asked.answer(&result.into());
         let Some(error) = error else {
-            self.has_answered = true;
+            self.has_success = true;
             return None;
         };
         if error.speaks_for_all(false) {
@@ -335,10 +364,10 @@ impl Open {
         None
     }
 
-    fn results(&self) -> UpdateResults {
+    fn results(&self, unanswered: usize) -> UpdateResults {
         let (first, last) = self.times.unwrap_or_default();
         UpdateResults {
-            asked: self.waiting.len() + self.answered.len(),
+            asked: unanswered + self.answered.len(),
             answered: self.answered.len(),
             first,
             last,
