@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{super::provider_options, *};
+use super::{super::process::provider_options, *};
 use crate::options;
 use outrigger_kubernetes::{
     cluster::{CLUSTER_UID_ANNOTATION, Facts},

@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, sync::OnceLock};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio_util::sync::CancellationToken;
 
-use super::{super::provider_options, *};
+use super::{super::process::provider_options, *};
 use crate::options;
 use outrigger_provider_client::{
     ProviderMetrics,

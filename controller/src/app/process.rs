@@ -1,0 +1,285 @@
+//! The parts of the process that are there before its loops and after them.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{
+    COMPONENT, END_TIMEOUT, Fatal,
+    access::ApiAccess,
+    election::{Building, LeaseTasks},
+    identity::ClusterIdentity,
+    lease_events,
+    loops::Loops,
+    metrics::Metrics,
+    supervise::Supervisor,
+    webhooks,
+    wiring::ControllerContext,
+};
+use crate::options::{Config, config::Election};
+use outrigger_kubernetes::{
+    api::Api,
+    authenticator::Authenticators,
+    client::Clients,
+    cluster::{self, Facts},
+    events::{EventType, Events},
+    leader,
+    watch::Sight,
+};
+use outrigger_provider_client::{self as provider, Provider, ProviderSocket};
+use outrigger_runtime::telemetry::Telemetry;
+use outrigger_server::{Access, Checks, Pages, Scope, Server, ServerParts};
+use outrigger_volumes::webhook::{VolumeReviewer, Webhook, WebhookServer};
+
+/// Clients, servers and metrics of the process.
+pub(super) struct Process<'a> {
+    config: &'a Config,
+    metrics: Metrics,
+    checks: Checks,
+    pages: Pages,
+    pub(super) access: ApiAccess,
+    /// For watches.
+    informers: Api,
+    /// The address of the API server.
+    api_server: String,
+    /// Who may ask the HTTPS server; none without one.
+    https_access: Option<Arc<Access>>,
+    webhooks: Option<Arc<WebhookServer>>,
+    /// Ends everything that the loops stand on, after them.
+    pub(super) end: CancellationToken,
+}
+
+impl<'a> Process<'a> {
+    /// Takes the ports, reads the files that the flags name and starts the servers: probes want an answer before the
+    /// API server gives one.
+    pub(super) async fn start(
+        config: &'a Config,
+        telemetry: Telemetry,
+        tasks: &mut Supervisor,
+    ) -> Result<Self, Fatal> {
+        // Before anything is asked for, so that a flag that cannot be followed ends the process immediately.
+        // A plan is made beside a controller that works.
+        let serves = config.plan.is_none();
+        let https = config.serving.as_ref().filter(|_| serves);
+        let https = https.map(Server::bind).transpose();
+        let https = https.map_err(|error| Fatal::setup(&error))?;
+        let webhooks = config.webhook.as_ref().filter(|_| serves);
+        let webhooks = webhooks.map(webhooks::bind).transpose()?;
+        let pages = Pages::new(config.pages.clone(), move |verbosity| {
+            telemetry.set_verbosity(verbosity);
+        });
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let kube = config.kube.load().await;
+        let kube = kube.map_err(|error| Fatal::setup(&error))?;
+        let authenticators = Authenticators::new(&metrics.client);
+        let clients = Clients::new(kube, &authenticators, metrics.client.clone());
+        let clients = clients.map_err(|error| Fatal::setup(&error))?;
+        let api_server = clients.server();
+        let access = ApiAccess::new(config, clients, metrics.events.clone());
+        let mut process = Self {
+            config,
+            informers: access.root("shared-informers")?,
+            checks: Checks::default(),
+            pages,
+            access,
+            api_server,
+            https_access: None,
+            webhooks: None,
+            end: CancellationToken::new(),
+            metrics,
+        };
+        let silent = format!("{} has not answered yet", process.api_server);
+        let is_reached = move || Err(silent.clone());
+        process
+            .checks
+            .add("apiserver", Scope::Readiness, is_reached);
+        if let Some(https) = https {
+            process
+                .serve(https, registry, &authenticators, tasks)
+                .await?;
+        }
+        if let Some(bound) = webhooks {
+            let (access, metrics) = (&process.access, &process.metrics);
+            let started = bound.start(access, metrics, &process.checks, tasks, &process.end);
+            process.webhooks = Some(started?);
+        }
+        Ok(process)
+    }
+
+    async fn serve(
+        &mut self,
+        https: Server,
+        registry: Registry,
+        authenticators: &Authenticators,
+        tasks: &mut Supervisor,
+    ) -> Result<(), Fatal> {
+        let access = Access::new(
+            &self.config.authentication,
+            &self.config.authorization,
+            authenticators,
+            &self.metrics.client,
+            self.metrics.access.clone(),
+        );
+        let access = access.await.map_err(|error| Fatal::setup(&error))?;
+        let access = Arc::new(access);
+        self.https_access = Some(Arc::clone(&access));
+        let parts = ServerParts {
+            checks: self.checks.clone(),
+            registry: Arc::new(registry),
+            access,
+            pages: self.pages.clone(),
+            metrics: self.metrics.serving.clone(),
+        };
+        tasks.spawn("HTTPS server", https.run(parts, self.end.clone()));
+        Ok(())
+    }
+
+    /// Waits for the API server, and asks which cluster this is.
+    pub(super) async fn reach_api_server(&self) -> Result<Facts, Fatal> {
+        let lease = self.config.election.as_ref().map(Election::path);
+        let facts = cluster::discover(&self.informers, &self.api_server, lease.as_deref()).await;
+        if let Some(access) = &self.https_access {
+            let looked_up = access.look_up().await;
+            looked_up.map_err(|error| Fatal::setup(&error))?;
+        }
+        self.checks.add("apiserver", Scope::Readiness, || Ok(()));
+        let refusals = self.access.refusals();
+        let is_allowed = move || refusals.check();
+        self.checks.add("writes", Scope::Readiness, is_allowed);
+        if self.config.plan.is_some() && facts.uid.is_none() && facts.remembered_uid.is_none() {
+            return Err(Fatal::Setup(
+                "cannot plan: may not read the namespace kube-system, and without the cluster's UID the \
+                 provider could take this for another cluster; grant `get` on it"
+                    .to_owned(),
+            ));
+        }
+        Ok(facts)
+    }
+
+    /// Starts the connection to the provider.
+    pub(super) fn connect_provider(&self, facts: &Facts, tasks: &mut Supervisor) -> Provider {
+        let settings = &self.config.provider;
+        let options = provider_options(self.config, facts);
+        let socket = ProviderSocket::new(settings.endpoint.clone(), &*settings.users);
+        let metrics = self.metrics.provider.clone();
+        let (provider, connection) = Provider::new(options, socket, metrics, self.end.clone());
+        tasks.spawn("provider connection", connection);
+        if let Some(webhooks) = &self.webhooks {
+            let reviewer = VolumeReviewer::new(provider.clone(), self.metrics.webhook.clone());
+            webhooks.decide_by(Webhook::PersistentVolumeLabels, Arc::new(reviewer));
+        }
+        let (queues, shown) = (self.metrics.queues.clone(), provider.clone());
+        self.pages.dump("queues", move || queues.dump());
+        self.pages.dump("provider", move || shown.dump());
+        provider
+    }
+
+    /// The common inputs of all loops.
+    pub(super) fn context<'b>(
+        &'b self,
+        provider: &'b Provider,
+        sight: &'b Sight,
+    ) -> ControllerContext<'b> {
+        ControllerContext {
+            config: self.config,
+            informers: self.informers.clone(),
+            provider,
+            metrics: &self.metrics,
+            pages: &self.pages,
+            checks: &self.checks,
+            sight,
+        }
+    }
+
+    /// Starts to contend for the Leases, to run `loops` under them until `stop`, and to say on the Lease, by `events`,
+    /// what concerns the whole cluster.
+    pub(super) fn contend(
+        &self,
+        loops: Loops,
+        (provider, facts): (&Provider, &Facts),
+        sight: &Sight,
+        events: &Events,
+        tasks: &mut Supervisor,
+        stop: &CancellationToken,
+    ) -> Result<LeaseTasks, Fatal> {
+        let election = self.config.election.as_ref();
+        let on_lease = lease_events::recorder(election, events.recorder(COMPONENT));
+        let on_warning = {
+            let on_lease = on_lease.clone();
+            move |message| on_lease(EventType::Warning, "ClusterUnidentified", message)
+        };
+        let allow_untagged = self.config.provider.allow_untagged_cloud;
+        let on_warning = Box::new(on_warning);
+        let identity = ClusterIdentity::new(provider.clone(), facts, allow_untagged, on_warning);
+        let compared = Arc::clone(&identity);
+        self.checks.add("clusterUID", Scope::Readiness, move || {
+            compared.contradiction().map_or(Ok(()), Err)
+        });
+        let building = Building {
+            identity: Arc::clone(&identity),
+            api: self.access.unlimited("leader-election")?,
+            metrics: self.metrics.leader.clone(),
+            events: leader::record(events.recorder(COMPONENT)),
+            loops: Arc::new(loops),
+            provider: provider.clone(),
+            sight: sight.clone(),
+            checks: self.checks.clone(),
+        };
+        let lease_tasks = building.open(self.config, stop);
+        let identified = identity.run(self.informers.clone(), lease_tasks.main_lock());
+        let end = self.end.clone();
+        tasks.spawn("cluster identity", async move {
+            let _ = end.run_until_cancelled(identified).await;
+        });
+        let (reported, end) = (provider.clone(), self.end.clone());
+        tasks.spawn("events about the provider", async move {
+            let host = leader::host();
+            let reports = async {
+                tokio::join!(
+                    lease_events::report(reported.state(), &host, &on_lease),
+                    lease_events::report_grants(&reported, &on_lease)
+                )
+            };
+            let _ = end.run_until_cancelled(reports).await;
+        });
+        let state = provider.state();
+        self.checks.add("provider", Scope::Readiness, move || {
+            let state = state.borrow();
+            let serves = state.serves().then_some(());
+            serves.ok_or_else(|| state.to_string())
+        });
+        Ok(lease_tasks)
+    }
+
+    /// Writes what is left to write, then ends all tasks.
+    pub(super) async fn end(&self, events: &[Events], tasks: &mut Supervisor) {
+        let flushed = join_all(events.iter().map(|events| events.flush(END_TIMEOUT))).await;
+        if flushed.contains(&false) {
+            warn!("some events were not written");
+        }
+        self.end.cancel();
+        tasks.drain().await;
+    }
+}
+
+/// Facts for the provider about this process and its cluster.
+pub(super) fn provider_options(config: &Config, facts: &Facts) -> provider::Options {
+    let settings = &config.provider;
+    let uid = facts.uid.as_deref().or(facts.remembered_uid.as_deref());
+    provider::Options {
+        expected_name: settings.name.clone(),
+        allow_untagged: settings.allow_untagged_cloud,
+        effect_prefixes: settings.effect_prefixes.clone(),
+        controller_name: COMPONENT.to_owned(),
+        controller_version: env!("CARGO_PKG_VERSION").to_owned(),
+        kubernetes_version: facts.version.clone(),
+        cluster: config.cluster.clone(),
+        cluster_uid: uid.unwrap_or_default().to_owned(),
+        max_receive_bytes: outrigger_api::DEFAULT_MAX_MESSAGE_BYTES,
+        standby: config.election.is_some(),
+    }
+}
