@@ -41,7 +41,7 @@ impl Capability {
         all.find(is_of).unwrap_or(Self::Core)
     }
 
-    /// Whether a run of this capability alone has the cases of `other`.
+    /// True if a run of this capability alone has the cases of `other`.
     pub const fn includes(self, other: Self) -> bool {
         let of_load_balancers = matches!(
             other,
@@ -72,7 +72,7 @@ impl Capability {
         }
     }
 
-    /// Whether a handshake declares it.
+    /// True if a handshake declares it.
     pub fn is_declared(self, handshake: &HandshakeResponse) -> bool {
         let declared = handshake.capabilities.clone().unwrap_or_default();
         match self {

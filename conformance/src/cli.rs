@@ -62,7 +62,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct List {
-    /// As a table of text, of Markdown, or as JSON
+    /// Format: a table of text or of Markdown, or JSON
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }

@@ -32,11 +32,11 @@ pub struct Client {
     channel: Channel,
     wire: Arc<Wire>,
     ledger: Arc<Ledger>,
-    /// Of the calls that name no other.
+    /// The cluster of the calls that name no other.
     cluster: Cluster,
     /// Takes the place of every deadline of the contract.
     deadline: Option<Duration>,
-    /// Of every call.
+    /// Metadata of every call.
     metadata: MetadataMap,
     /// True: streams of answers are read.
     reads: Option<watch::Receiver<bool>>,

@@ -30,7 +30,7 @@ pub(crate) struct Manner<'a> {
 }
 
 impl Default for Manner<'_> {
-    /// As the controller does.
+    /// The manner of the controller.
     fn default() -> Self {
         Self {
             authority: "localhost",
@@ -49,7 +49,7 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn cut(&self) {
-        // One that has ended already needs no cut.
+        // A connection that has ended already needs no cut.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }

@@ -80,7 +80,7 @@ pub fn markdown(cases: &[Case]) -> String {
 ///
 /// # Errors
 ///
-/// None in practice: the cases are plain texts.
+/// No error in practice: the cases are plain texts.
 pub fn json(cases: &[Case]) -> serde_json::Result<String> {
     let entry = |case: &Case| {
         let mut entry = entry(case);

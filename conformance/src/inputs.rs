@@ -86,7 +86,7 @@ impl Default for Cluster {
 pub struct Instances {
     /// Running ones.
     pub existing: Vec<Machine>,
-    /// One that is stopped and can be started.
+    /// A machine that is stopped and can be started.
     pub stopped: Option<Machine>,
     /// The name and ID of one that does not exist, and that the cloud could have.
     pub absent: Option<Machine>,
@@ -158,13 +158,13 @@ pub struct Routes {
 pub struct Volumes {
     /// Ones that exist.
     pub existing: Vec<Volume>,
-    /// One that does not, and that the cloud could have.
+    /// A volume that does not exist, and that the cloud could have.
     pub absent: Option<Volume>,
-    /// One whose handle no volume of this cloud can have.
+    /// A volume whose handle no volume of this cloud can have.
     pub malformed: Option<Volume>,
     /// One of another account or project.
     pub foreign: Option<Volume>,
-    /// One that was made a moment ago, and that the cloud may not show yet.
+    /// A volume that was made a moment ago, and that the cloud may not show yet.
     pub young: Option<Volume>,
 }
 

@@ -23,14 +23,14 @@ pub(crate) fn is_label_key(text: &str) -> bool {
     }
 }
 
-/// Whether a key is of a domain or one of its subdomains.
+/// True if a key is of a domain or one of its subdomains.
 pub(crate) fn is_of_domain(key: &str, domain: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     let parent = prefix.strip_suffix(domain);
     parent.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Whether a key is of Kubernetes' own domains.
+/// True if a key is of Kubernetes' own domains.
 pub(crate) fn is_kubernetes(key: &str) -> bool {
     is_of_domain(key, "kubernetes.io") || is_of_domain(key, "k8s.io")
 }

@@ -29,7 +29,7 @@ pub(crate) struct Ledger {
 /// All that was seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// Of calls and of items.
+    /// Errors of calls and of items.
     pub(crate) errors: Vec<CallError>,
     /// Load balancer answers with the method that gave them.
     pub(crate) answers: Vec<(&'static str, LoadBalancerAnswer)>,

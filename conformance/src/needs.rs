@@ -9,7 +9,7 @@ use crate::inputs::Inputs;
 pub struct Input {
     /// The keys of the inputs file that give it.
     pub keys: &'static str,
-    /// Whether the inputs have it.
+    /// True if the inputs have it.
     pub is_given: fn(&Inputs) -> bool,
 }
 

@@ -19,7 +19,7 @@ pub use text::{line, summary};
 /// A whole run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Of this suite.
+    /// The version of this suite.
     pub version: &'static str,
     /// Names the run in everything that it made.
     pub run_id: String,

@@ -113,7 +113,7 @@ pub fn markdown(columns: &[Column], cases: &[Case]) -> String {
             count.or_insert_with(|| vec![0; columns.len()])[number] += 1;
         }
     }
-    // Those that passed first, the others as often as they occur.
+    // Runs that passed come first, the others as often as they occur.
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(words, count)| (*words != "passed", Reverse(count.iter().sum::<usize>())));
     for (words, count) in counts {

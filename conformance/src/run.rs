@@ -49,7 +49,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether `only` and `profiles` leave a case in.
+    /// True if `only` and `profiles` leave a case in.
     pub fn selects(&self, case: &Case) -> bool {
         let named = |id: &String| case.id == id || case.id.split('-').next() == Some(id);
         let includes = |profile: &Capability| profile.includes(case.capability);
@@ -57,7 +57,7 @@ impl Settings {
             && (self.profiles.is_empty() || self.profiles.iter().any(includes))
     }
 
-    /// Of a command that runs no cases.
+    /// The settings of a command that runs no cases.
     pub fn plain(endpoint: Endpoint, inputs: Inputs, run_id: String) -> Self {
         Self {
             endpoint,

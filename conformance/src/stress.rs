@@ -212,7 +212,7 @@ fn breaches(subject: &Subject) -> Vec<Breach> {
 async fn repeat(subject: &Subject, load: Load, latencies: &mut Latencies) -> Result<(), Stop> {
     let started = Instant::now();
     loop {
-        // Of its own, as after each restart of a controller.
+        // Each round has its own connection, as after a restart of a controller.
         let subject = &subject.connect().await?;
         once(subject, load, latencies).await?;
         if started.elapsed() >= load.duration {
@@ -283,6 +283,6 @@ async fn balance(subject: &Subject, load: Load, latencies: &mut Latencies) -> Re
         [timed(DeleteLoadBalancerRequest::METHOD, delete).await]
     });
     latencies.measure(load.parallel, deleted).await;
-    // Those that were IN_PROGRESS.
+    // Some deletions may have been IN_PROGRESS.
     subject.clean_up().await
 }

@@ -55,7 +55,7 @@ pub(crate) struct Suite {
     /// Connected at the start, and not used before the case about idle connections.
     pub(crate) idle: Client,
     pub(crate) provider: Mutex<Option<Provider>>,
-    /// Of each process of the provider that the suite has started.
+    /// The output of each process of the provider that the suite has started.
     pub(crate) log: Arc<Log>,
 }
 
@@ -136,7 +136,7 @@ impl Subject {
         self.capabilities().load_balancers.unwrap_or_default()
     }
 
-    /// Whether the handshake declares a part of the contract.
+    /// True if the handshake declares a part of the contract.
     pub fn declares(&self, capability: Capability) -> bool {
         capability.is_declared(self.handshake())
     }
@@ -231,7 +231,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Whether [`Subject::name`] of this run made the name.
+    /// True if [`Subject::name`] of this run made the name.
     pub fn is_of_this_run(&self, name: &str) -> bool {
         name.starts_with(&format!("conformance-{}-", self.suite.run_id))
     }

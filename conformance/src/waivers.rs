@@ -24,7 +24,7 @@ pub struct Waiver {
     pub case: String,
     /// Why it fails, and why that is accepted.
     pub reason: String,
-    /// The person or team that will end it.
+    /// The operator or team that will end it.
     pub owner: String,
     /// The last day on which it counts.
     pub expires: Date,

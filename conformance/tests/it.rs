@@ -334,7 +334,7 @@ fn the_table_of_the_documents_is_that_of_list() {
     } else {
         assert!(
             page == wanted,
-            "write the table anew: UPDATE_CASES=1 cargo test -p outrigger-conformance"
+            "write the table again: UPDATE_CASES=1 cargo test -p outrigger-conformance"
         );
     }
 }

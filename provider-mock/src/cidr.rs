@@ -19,7 +19,7 @@ impl Cidr {
         Self(self.0.trunc())
     }
 
-    /// Whether it is of the IP family of an address.
+    /// True if it is of the IP family of an address.
     pub fn is_like(self, ip: IpAddr) -> bool {
         self.0.addr().is_ipv4() == ip.is_ipv4()
     }

@@ -111,7 +111,7 @@ pub enum Preference {
     Each,
     /// One call to the cloud per page of nodes
     Batch,
-    /// As batch, and listing everything is cheaper still
+    /// Like batch, and listing everything is cheaper still
     List,
 }
 
@@ -120,7 +120,7 @@ pub enum Preference {
 pub struct Page {
     /// By id.
     pub instances: Vec<Arc<Instance>>,
-    /// Whether there are more after the last.
+    /// True if there are more after the last.
     pub more: bool,
     /// When that was so.
     pub observed_at: jiff::Timestamp,
@@ -233,7 +233,7 @@ impl Cloud {
         })
     }
 
-    /// Whether the cloud shows an instance of a page yet.
+    /// True if the cloud shows an instance of a page yet.
     pub fn shows(&self, instance: &Instance, now: jiff::Timestamp) -> bool {
         is_visible(instance, self.rules(now))
     }

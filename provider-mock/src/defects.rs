@@ -131,7 +131,7 @@ impl Defect {
         })
     }
 
-    /// Whether a case that is none of [`cases`](Self::cases) may fail by it.
+    /// True if a case that is none of [`cases`](Self::cases) may fail by it.
     pub fn may_fail(&self, case: &str) -> bool {
         // A call behind a defect begins once its request is whole, after the SIGTERM of RES-21.
         let upload = Method::SyncNodeSet.path;

@@ -156,7 +156,7 @@ impl Answer {
         }
     }
 
-    /// Whether there is no message, as in an error.
+    /// True if there is no message, as in an error.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

@@ -42,8 +42,8 @@ pub struct Fault {
     /// its item alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
-    /// The Service that it happens to, by `namespace/name` or UID; absent: to each. Of a call about
-    /// one Service the whole call, of an update its result.
+    /// The Service that it happens to, by `namespace/name` or UID; absent: to each. A call
+    /// about one Service fails as a whole, an update in its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// The destination of the route whose result it happens to, in any spelling; absent: to each.
@@ -90,7 +90,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Two effects of a kind replace each other where a person sets them.
+    /// Two effects of a kind replace each other where an operator sets them.
     fn same_kind(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -224,7 +224,7 @@ impl Fault {
             if let Some(method) = self.method.filter(|one| is_named && !one.is_of(class)) {
                 return Err(format!("{method} is not about {what}"));
             }
-            // Of these calls only those about load balancers may be about one object.
+            // Only calls about load balancers may be about one object.
             let of_one = class == CallClass::LoadBalancers;
             let of_batch = !of_one || self.method.is_some_and(Method::is_batch);
             if is_named && of_batch && !self.effect.is_about_items() {

@@ -40,7 +40,7 @@ pub struct Instance {
     /// How many instances of this name were deleted before this one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u32,
-    /// Whether it runs.
+    /// Its power state.
     pub power: Power,
     /// Machine type.
     #[serde(rename = "type")]
@@ -69,7 +69,7 @@ fn is_zero(generation: &u32) -> bool {
     *generation == 0
 }
 
-/// Whether an instance runs.
+/// The power state of an instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Power {

@@ -94,7 +94,7 @@ pub enum RouteEvent {
     RouteChangeBegan {
         /// Number of the change.
         change: u64,
-        /// Whether it makes or removes the route.
+        /// Make or remove.
         kind: RouteChangeKind,
         /// Tag of the cluster that asked for it.
         cluster: String,

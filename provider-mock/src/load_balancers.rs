@@ -143,7 +143,7 @@ pub struct ServiceTag {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Port {
-    /// As Kubernetes spells it.
+    /// The protocol in the spelling of Kubernetes.
     pub protocol: String,
     /// Port of the load balancer.
     pub port: i32,

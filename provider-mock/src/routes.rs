@@ -25,7 +25,7 @@ pub struct Route {
     /// Tag: UID of the cluster, or its name where that has none; absent: the route is of no cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// As it was written.
+    /// The destination as it was written.
     pub destination: Cidr,
     /// Where it leads.
     pub target: RouteTarget,
@@ -64,14 +64,14 @@ pub struct RouteTarget {
 }
 
 impl RouteTarget {
-    /// Whether both lead to one place: the addresses besides the next hop do not count.
+    /// True if both lead to one place: the addresses besides the next hop do not count.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.node == other.node
             && self.provider_id == other.provider_id
             && self.next_hop == other.next_hop
     }
 
-    /// Whether nothing that is known of this place differs from another one.
+    /// True if nothing that is known of this place differs from another one.
     pub(crate) fn may_be(&self, other: &Self) -> bool {
         let same = |known: &str, other: &str| known.is_empty() || known == other;
         same(&self.node, &other.node)

@@ -149,7 +149,7 @@ impl StateFile {
             .truncate(true)
             .mode(OWNER_ONLY)
             .open(&temporary)?;
-        // Also of one that was left behind by a version that did not ask.
+        // A stale file of a version that did not ask has other permissions.
         file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
         let mut file = BufWriter::new(file);
         serde_json::to_writer_pretty(&mut file, state)?;

@@ -49,7 +49,7 @@ impl fmt::Display for VolumeState {
     }
 }
 
-/// Whether no volume can have this handle.
+/// True if no volume can have this handle.
 pub(crate) fn is_malformed(handle: &str) -> bool {
     handle.is_empty() || handle.contains(char::is_whitespace)
 }

@@ -1,6 +1,6 @@
 //! How errors look. The last cases of a run: they judge every error that was seen in it.
 //!
-//! Those with a rule of errors judge them in each run, also in one that leaves them out.
+//! The cases with a rule of errors judge them in each run, also in one that leaves the cases out.
 
 use outrigger_api::{
     MethodRequest as _, code_name, code_of,

@@ -43,7 +43,7 @@ struct Query {
 }
 
 impl Query {
-    /// As the controller asks before it deletes a Node.
+    /// The question of the controller before it deletes a Node.
     fn now(nodes: Vec<Node>) -> Self {
         Self {
             nodes,

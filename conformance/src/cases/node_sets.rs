@@ -100,7 +100,7 @@ impl Subject {
         sync(&self.client, upload).await
     }
 
-    /// Whether a revision is held with so many nodes.
+    /// True if a revision is held with so many nodes.
     async fn is_held(&self, set: &str, revision: &str, count: usize) -> Verdict<bool> {
         let (answered, unknown) = if self.declares(NodeSetsDeltas) {
             let upload = self.upload(set, revision, revision, count, &[], &[]);

@@ -1,4 +1,4 @@
-//! Broken connections, deadlines, restarts, and nothing left behind.
+//! Broken connections, deadlines, restarts, and no stale resources.
 
 mod hanging;
 mod load_balancers;

@@ -166,7 +166,7 @@ async fn too_large_message(subject: &Subject) -> Verdict {
 
 async fn unknown_field(subject: &Subject) -> Verdict {
     let client = subject.dial().await?;
-    // Of a controller of a later minor, from its first call on.
+    // The calls of a controller of a later minor, from its first call on.
     let mut calls = vec![
         (
             HandshakeRequest::METHOD,

@@ -12,7 +12,7 @@ use crate::call_error::CallError;
 pub struct Listed<T> {
     /// All entries, in their order.
     pub entries: Vec<T>,
-    /// Whether each message had `complete`.
+    /// The `complete` of each message.
     pub completes: Vec<bool>,
     /// Bytes of the largest message.
     pub largest_message: usize,

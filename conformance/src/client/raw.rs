@@ -11,7 +11,7 @@ use prost::{
 use super::Client;
 use crate::call_error::CallError;
 
-/// A message that is sent as these bytes. Of one that comes nothing is kept.
+/// A message that is sent as these bytes. A received one is dropped.
 #[derive(Debug, Default)]
 struct Raw(Vec<u8>);
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Judged, Outcome, Report, Skip};
 use crate::{case::Level, verdict::Failure};
 
-/// One case. None for one that was not selected: the summary counts those.
+/// The line of a case that was selected. The summary counts the others.
 pub fn line(judged: &Judged, colour: bool) -> Option<String> {
     let Judged {
         case,
@@ -76,7 +76,7 @@ fn common_cause(report: &Report) -> Option<(&Failure, usize)> {
             None => counts.push((failure, 1)),
         }
     }
-    // Of equally many, the first that was run.
+    // Ties go to the first that was run.
     let most = counts.into_iter().rev().max_by_key(|(_, count)| *count)?;
     (most.1 >= MANY).then_some(most)
 }

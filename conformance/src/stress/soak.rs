@@ -1,4 +1,4 @@
-//! Whether the provider's process stays as large as it is, in memory and open files, under load.
+//! The growth of the provider's process under load, in memory and open files.
 
 use std::{fmt, fs, time::Duration};
 
@@ -72,7 +72,7 @@ impl Course {
         Some((early, late))
     }
 
-    /// Whether memory or open files have grown.
+    /// True if memory or open files have grown.
     pub fn grew(&self) -> bool {
         self.ends().is_some_and(|(early, late)| {
             late.memory > early.memory + early.memory / 10 + MEMORY
@@ -110,7 +110,7 @@ impl fmt::Display for Course {
     }
 }
 
-/// Of a process and all below it; none when it has ended.
+/// The size of a process and all below it; none when it has ended.
 fn size_of(id: u32) -> Option<Size> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

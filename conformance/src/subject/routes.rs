@@ -254,7 +254,7 @@ pub(crate) fn routes_to<'a>(listed: &'a [Route], wanted: &Route) -> Vec<&'a Rout
     listed.iter().filter(same).collect()
 }
 
-/// Whether a listed route leads to the Node, by any of the fields that may name it.
+/// True if a listed route leads to the Node, by any of the fields that may name it.
 pub(crate) fn leads_to(route: &Route, node: &Node) -> bool {
     let hop = &route.next_hop_ip;
     let is_hop = |text: &str| !hop.is_empty() && text == hop;

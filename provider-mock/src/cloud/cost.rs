@@ -83,7 +83,7 @@ impl Quota {
         }
     }
 
-    /// As an operator wrote it; without a burst a second's worth.
+    /// A limit that an operator wrote; without a burst a second's worth.
     pub fn checked(qps: f64, burst: Option<u32>) -> Result<Self, String> {
         if !(qps > 0.0 && qps.is_finite()) {
             return Err(format!(

@@ -58,7 +58,7 @@ impl Description {
 
     /// Reads a text; the error names the mistake and its place.
     pub fn parse(text: &str) -> Result<Self, String> {
-        // As many instances as the file has: it is the caller's own.
+        // No limit on the size: the file is the caller's own.
         let options = serde_saphyr::options! { budget: None };
         let file: File = serde_saphyr::from_str_with_options(text, options)
             .map_err(|error| error.without_snippet().to_string())?;

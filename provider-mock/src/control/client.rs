@@ -60,7 +60,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Of the mock that is controlled through this socket.
+    /// A client of the mock that is controlled through this socket.
     pub fn new(path: PathBuf) -> Self {
         Self { path }
     }

@@ -24,7 +24,7 @@ pub struct Status {
     /// Where the state is kept, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_file: Option<String>,
-    /// Whether an instance is made for each node that is asked about.
+    /// True if an instance is made for each node that is asked about.
     pub synthesizes: bool,
     /// Instances by power state.
     pub instances: BTreeMap<String, usize>,
@@ -82,7 +82,7 @@ pub struct Targets {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed {
-    /// As they are now; deleted ones as they were.
+    /// The instances as they are now; deleted ones as they were.
     pub changed: Vec<Instance>,
 }
 

@@ -64,7 +64,7 @@ pub struct EditRoutes {
     #[arg(long, value_name = "IP")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_hop: Option<IpAddr>,
-    /// Whether they lead nowhere
+    /// True if they lead nowhere
     #[arg(long, value_name = "BOOL")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blackhole: Option<bool>,
@@ -145,7 +145,7 @@ fn free_name(table: &RouteTable) -> String {
     free.unwrap_or_default()
 }
 
-/// Those with these names or destinations.
+/// The routes with these names or destinations.
 fn resolve(table: &RouteTable, targets: &Targets) -> Result<Vec<Arc<Route>>, Refusal> {
     let named = |target: &str| {
         let to = target.parse::<Cidr>().ok();

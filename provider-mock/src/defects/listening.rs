@@ -128,7 +128,7 @@ impl<C: AsyncRead + Unpin> AsyncRead for Guarded<C> {
             idle.as_mut().reset(Instant::now() + *limit);
             return read;
         }
-        // As a connection that its other end has closed.
+        // An expired connection looks like one that its other end has closed.
         idle.as_mut().poll(cx).map(|()| Ok(()))
     }
 }

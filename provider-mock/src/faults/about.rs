@@ -105,7 +105,7 @@ impl Fault {
             && (self.volume.is_none() || about.volume == self.volume)
     }
 
-    /// Whether it is about a whole call. A batch as a whole is not about one Service.
+    /// True if it is about a whole call. A batch as a whole is not about one Service.
     pub(super) fn is_about_call(&self, method: Method, asked: &Asked) -> bool {
         if asked.is_empty() {
             return self.is_about(&About::default());

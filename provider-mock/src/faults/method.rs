@@ -42,7 +42,7 @@ impl Method {
         Self(Q::METHOD)
     }
 
-    /// As in the contract.
+    /// The name in the contract.
     pub fn as_str(self) -> &'static str {
         self.0.name
     }
@@ -52,7 +52,7 @@ impl Method {
         METHODS.iter().find(|one| one.path == path).map(Self)
     }
 
-    /// Whether its requests have items, whose results can be errors.
+    /// True if its requests have items, whose results can be errors.
     pub(crate) fn is_batch(self) -> bool {
         self.item_key.is_some()
     }

@@ -57,12 +57,12 @@ impl Faults {
         removed
     }
 
-    /// Those that are set, with what is left of their budget.
+    /// The faults that are set, with what is left of their budget.
     pub(crate) fn list(&self) -> Vec<Fault> {
         self.set.lock().faults.clone()
     }
 
-    /// Whether calls fail since the cloud refuses the credentials.
+    /// True if calls fail since the cloud refuses the credentials.
     pub(crate) fn refuse_credentials(&self) -> bool {
         let set = self.set.lock();
         set.faults.iter().any(|fault| match &fault.effect {
@@ -102,7 +102,7 @@ impl Faults {
         error.map_or(Ok(()), Err)
     }
 
-    /// Whether the answer is lost after the call was served.
+    /// True if the answer is lost after the call was served.
     pub(crate) fn loses_reply(&self, method: Method, asked: &Asked) -> bool {
         let lost = self.take(method, asked, |effect| {
             matches!(effect, Effect::LoseReply).then_some(())
@@ -142,7 +142,7 @@ impl Faults {
         }
     }
 
-    /// Whether one is set for calls of this method.
+    /// True if one is set for calls of this method.
     pub(crate) fn concern(&self, method: Method) -> bool {
         self.set
             .lock()
@@ -151,14 +151,14 @@ impl Faults {
             .any(|fault| fault.concerns(method))
     }
 
-    /// Whether an answer of this method may have to be changed.
+    /// True if an answer of this method may have to be changed.
     pub(crate) fn may_spoil(&self, method: Method) -> bool {
         let set = self.set.lock();
         let mut faults = set.faults.iter();
         faults.any(|fault| fault.concerns(method) && fault.effect.is_about_items())
     }
 
-    /// Of a whole call.
+    /// Takes a fault of a whole call.
     fn take<T>(
         &self,
         method: Method,

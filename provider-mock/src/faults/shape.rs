@@ -17,7 +17,7 @@ use super::spoil::{Outcome, Spoil};
 use super::{About, BadAnswer as Bad, Method};
 use crate::exchange::Answer;
 
-/// Of an answer about instances.
+/// Mistakes of an answer about instances.
 const INSTANCES: &[Bad] = &[
     Bad::MalformedAddress,
     Bad::OversizedStrings,
@@ -32,10 +32,10 @@ const INSTANCES: &[Bad] = &[
     Bad::UncertainAbsence,
 ];
 
-/// Of an answer about many objects.
+/// Mistakes of an answer about many objects.
 const OF_MANY: &[Bad] = &[Bad::MissingResult, Bad::DuplicateResult, Bad::Empty];
 
-/// Of results about routes.
+/// Mistakes of results about routes.
 const ROUTES: &[Bad] = &[
     Bad::OversizedStrings,
     Bad::MalformedCidr,
@@ -137,7 +137,7 @@ type Meant<'a> = &'a dyn Fn(&About) -> bool;
 pub(crate) trait Shape: Sync {
     fn method(&self) -> Method;
 
-    /// Whether answers can be so.
+    /// True if answers can be so.
     fn fits(&self, bad: Bad) -> bool;
 
     /// The objects that a request is about.
@@ -156,13 +156,13 @@ pub(crate) trait Shape: Sync {
 }
 
 impl Method {
-    /// None: its messages have no objects.
+    /// The shape of its answers, if its messages have objects.
     pub(crate) fn shape(self) -> Option<&'static dyn Shape> {
         let mut shapes = SHAPES.iter().copied();
         shapes.find(|shape| shape.method() == self)
     }
 
-    /// Whether answers can be so.
+    /// True if answers can be so.
     pub(crate) fn can_be(self, bad: Bad) -> bool {
         self.shape()
             .is_some_and(|shape| bad == Bad::OversizedReply || shape.fits(bad))
@@ -304,7 +304,7 @@ where
                     entries.clear();
                     complete = false;
                 }
-                // Of an entry of a list.
+                // Mistakes of an entry of a list.
                 Bad::StaleAbsence | Bad::UncertainAbsence | Bad::NotManaged => {
                     entries.retain(|one| !is_meant(one));
                 }

@@ -137,7 +137,7 @@ impl Inventory {
         self.by_name.get(name).and_then(|id| self.by_id.get(id))
     }
 
-    /// Whether the last instance of this name was deleted.
+    /// True if the last instance of this name was deleted.
     pub fn was_deleted(&self, name: &NodeName) -> bool {
         self.deleted.contains_key(name)
     }
@@ -172,7 +172,7 @@ impl Inventory {
         self.by_id.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }

@@ -88,7 +88,7 @@ impl Inventory {
     }
 }
 
-/// Whether the cloud shows the instance to lookups and lists.
+/// True if the cloud shows the instance to lookups and lists.
 pub(crate) fn is_visible(instance: &Instance, rules: Rules<'_>) -> bool {
     let age = rules.now.duration_since(instance.created_at);
     rules.visibility_delay.is_zero()

@@ -208,7 +208,7 @@ pub(crate) fn mixed(bytes: impl IntoIterator<Item = u8>) -> u64 {
     hash ^ (hash >> 31)
 }
 
-/// Of a name.
+/// The hash of a name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hash(pub(super) u64);
 

@@ -9,8 +9,8 @@ use super::Family;
 /// Addresses of one pool that are tried: more than any test makes, fewer than an IPv6 pool has.
 const MOST: u128 = 1 << 20;
 
-/// A free address of a family. It follows from the hash as long as that one is free, so that a mock
-/// that lost its memory allocates the same again. None: there is no pool, or nothing is left.
+/// A free address of a family, if a pool has one. It follows from the hash as long as that one is free, so that a mock
+/// that lost its memory allocates the same again.
 pub(super) fn allocate(
     pools: &[IpNet],
     family: Family,

@@ -43,7 +43,7 @@ pub struct LoadBalancerInventory {
     /// By cluster and Service UID.
     by_key: HashMap<(String, String), String>,
     by_address: HashMap<IpAddr, String>,
-    /// Those that go, by when they are gone.
+    /// Load balancers in deletion, by when they are gone.
     going: BTreeSet<(Timestamp, String)>,
     /// Lists of targets that are in use, so that equal ones are kept once.
     shared: Vec<Weak<[Target]>>,
@@ -191,7 +191,7 @@ impl LoadBalancerInventory {
         self.insert(load_balancer)
     }
 
-    /// Changes one to the wish of its Service, except the targets.
+    /// Changes one to the desired state of its Service, except the targets.
     pub(crate) fn change(
         &mut self,
         id: &str,
@@ -300,7 +300,7 @@ impl LoadBalancerInventory {
         self.by_id.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }

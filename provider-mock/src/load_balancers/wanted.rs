@@ -1,4 +1,4 @@
-//! The wish of a Service, and the limits of this cloud.
+//! The desired state of a Service, and the limits of this cloud.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Family {
     }
 }
 
-/// The wish of a Service for its load balancer, except the targets.
+/// The desired state of the load balancer of a Service, except the targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// Its Service.
@@ -101,7 +101,7 @@ impl Wanted {
         self.avoided.sort_unstable();
     }
 
-    /// The differences from the wish, one line each; targets aside.
+    /// The differences from the desired state, one line each; targets aside.
     pub(crate) fn differences(&self, load_balancer: &LoadBalancer) -> Vec<String> {
         let mut found = Vec::new();
         for port in &self.ports {

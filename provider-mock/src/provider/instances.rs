@@ -183,7 +183,7 @@ pub(super) fn to_sdk(address: &Address) -> sdk::Address {
     }
 }
 
-/// None: of a type that the mock does not know, or no address of its type.
+/// An address of a type that the mock knows, if it is one of its type.
 pub(super) fn from_sdk(address: &sdk::Address) -> Option<Address> {
     match address {
         sdk::Address::InternalIp(ip) => Some(Address::internal(*ip)),

@@ -254,7 +254,7 @@ impl MockProvider {
         served.is_some_and(|served| served.volatile)
     }
 
-    /// Whether answers carry effects.
+    /// True if answers carry effects.
     fn has_effects(&self) -> bool {
         let served = self.options().load_balancers.as_ref();
         served.is_some_and(|served| served.effects)

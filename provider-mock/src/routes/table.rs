@@ -37,7 +37,7 @@ pub enum RouteRefused {
 
 /// The routes by name and by destination. They are shared, not copied.
 ///
-/// A person may put several with one destination into it; a provider makes only the first.
+/// An operator may put several with one destination into it; a provider makes only the first.
 #[derive(Debug, Default, Clone)]
 pub struct RouteTable {
     by_name: BTreeMap<String, Arc<Route>>,
@@ -154,7 +154,7 @@ impl RouteTable {
         Ok(self.remove(&known.name))
     }
 
-    /// Those with a destination, in any spelling.
+    /// The routes with a destination, in any spelling.
     pub fn to(&self, destination: Cidr) -> impl Iterator<Item = &Arc<Route>> {
         let names = self.by_destination.get(&destination.network());
         let names = names.into_iter().flatten();
@@ -186,7 +186,7 @@ impl RouteTable {
         self.by_name.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }

@@ -11,7 +11,7 @@ use crate::cloud::Cloud;
 /// How long a failed write waits before the next.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Keeps a state file in step with a cloud.
+/// Keeps a state file in sync with a cloud.
 ///
 /// Changes are gathered: the file is written at most once per interval, however many there are, so
 /// a kill loses at most the changes of the last interval.
@@ -25,7 +25,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps `file` in step with `cloud`.
+    /// Keeps `file` in sync with `cloud`.
     pub fn new(file: StateFile, cloud: Cloud, interval: Duration) -> Self {
         let changes = cloud.changes();
         Self {

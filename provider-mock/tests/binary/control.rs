@@ -286,7 +286,7 @@ async fn connections_are_closed_and_the_process_lives_on() {
     assert_eq!(closed, "1 connection closed\n");
     let mut old = ProviderServiceClient::new(before);
     let lost = old.get_status(GetStatusRequest {}).await;
-    // The channel connects anew, and is answered once the time is over.
+    // The channel connects again, and is answered once the time is over.
     assert!(
         lost.is_err() || begin.elapsed().as_millis() > 200,
         "{lost:?}"

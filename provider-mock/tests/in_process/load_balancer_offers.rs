@@ -101,7 +101,7 @@ async fn addresses_come_in_the_wanted_families_and_modes() {
     );
     let wish = Service {
         load_balancer_ip: "198.18.7.7".into(),
-        ..service("wish")
+        ..service("requested")
     };
     let made = lb.ensure(wish.clone(), inline(&[])).await.unwrap();
     assert_eq!(ips(made.status.as_ref()), ["198.18.7.7"]);
@@ -279,7 +279,7 @@ async fn a_mock_may_offer_no_load_balancers_or_no_node_sets() {
     );
 }
 
-/// As a pool without a store: only Kubernetes knows the addresses of before its start.
+/// A pool without a store: only Kubernetes knows the addresses of before its start.
 #[tokio::test(start_paused = true)]
 async fn a_volatile_mock_gives_addresses_back_and_none_of_those_that_others_hold() {
     let lb = Balanced::serving(

@@ -70,7 +70,7 @@ async fn routes_are_made_listed_and_removed() {
             assert!(one.name.starts_with("r-") && !one.blackhole);
             assert!(!one.compare_node_addresses && one.node_addresses.is_empty());
         }
-        // As listed, and as asked for.
+        // The route as listed, and as requested.
         for unwanted in [vec![made[0].clone()], vec![wanted[1].clone()]] {
             for _ in 0..2 {
                 let gone = routed.delete(unwanted.clone()).await.unwrap();

@@ -146,7 +146,7 @@ async fn updates(subject: &Subject) -> Verdict {
     Ok(())
 }
 
-/// As many Services as one update may name, up to eight.
+/// Services for one update: as many as it may name, up to eight.
 fn services(subject: &Subject) -> Vec<Service> {
     let most = subject.load_balancers().max_services_per_update.clamp(1, 8);
     (0..most).map(|_| subject.service()).collect()

@@ -104,7 +104,7 @@ async fn wrong_change_count(subject: &Subject) -> Verdict {
     let (nodes, set) = (nodes(3), subject.name());
     subject.sync_as(&set, "a", &nodes).await?;
     let mut upload = subject.upload(&set, "", NEVER, 3, &[&nodes], &[]);
-    // As where a chunk of changed nodes was lost.
+    // A chunk of changed nodes is lost.
     upload.pop();
     upload.push(commit(4));
     let described = "an upload of 3 changes with a change_count of 4";

@@ -151,7 +151,7 @@ async fn blackhole(subject: &Subject) -> Verdict {
         format!("{seen:?}"),
     )?;
     listed(subject, kept, &node).await?;
-    // As the controller does: away, and made again.
+    // The controller repairs a route so: it deletes it and creates it again.
     subject.delete_routes(lost).await?;
     subject.create_routes(lost).await?;
     listed(subject, &routes, &node).await?;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use clap::{Args, ValueEnum};
 use outrigger_provider_mock::{ListedTarget, Respelled, ServedRoutes};
 
-/// Of no machine: an address for documentation.
+/// The address of no machine: it is reserved for documentation.
 const OTHER_HOP: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
 
 #[derive(Debug, Args)]
