@@ -232,8 +232,8 @@ impl List {
 
 fn explain(id: &str) -> anyhow::Result<ExitCode> {
     let cases = cases::all();
-    let found = cases.iter().find(|case| case.id.eq_ignore_ascii_case(id));
-    let Some(case) = found else {
+    let mut all = cases.iter();
+    let Some(case) = all.find(|case| case.id.eq_ignore_ascii_case(id)) else {
         bail!("{id:?} is no case; `provider-conformance list` shows all");
     };
     print(&describe::explain(case))
@@ -360,8 +360,8 @@ impl ReportFile {
 
 fn check_selection(only: &[String], cases: &[Case]) -> anyhow::Result<()> {
     for id in only {
-        let known = |case: &&Case| case.id == id || case.id.split('-').next() == Some(id);
-        if !cases.iter().any(|case| known(&case)) {
+        let is_named = |case: &&Case| case.id == id || case.id.split('-').next() == Some(id);
+        if !cases.iter().any(|case| is_named(&case)) {
             bail!("--only {id}: no such case; `provider-conformance list` shows all");
         }
     }

@@ -23,12 +23,12 @@ const MOST: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     secrets: Vec<String>,
-    seen: Mutex<Seen>,
+    observations: Mutex<Observations>,
 }
 
-/// All that was seen.
+/// The observations of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Observations {
     /// Errors of calls and of items.
     pub(crate) errors: Vec<CallError>,
     /// Load balancer answers with the method that gave them.
@@ -40,7 +40,7 @@ pub(crate) struct Seen {
     pub(crate) with_secrets: BTreeSet<&'static str>,
 }
 
-impl Seen {
+impl Observations {
     /// The errors that break a rule.
     pub(crate) fn breaches(&self, rule: ErrorRule) -> impl Iterator<Item = Failure> {
         self.errors
@@ -66,15 +66,15 @@ impl Ledger {
         let secrets = secrets.iter().filter(|secret| !secret.is_empty());
         Self {
             secrets: secrets.cloned().collect(),
-            seen: Mutex::default(),
+            observations: Mutex::default(),
         }
     }
 
     pub(crate) fn record(&self, error: CallError) {
         self.search(error.rpc, || error.message.clone().into_bytes());
-        let mut seen = self.seen.lock();
-        if seen.errors.len() < MOST {
-            seen.errors.push(error);
+        let mut observations = self.observations.lock();
+        if observations.errors.len() < MOST {
+            observations.errors.push(error);
         }
     }
 
@@ -89,7 +89,7 @@ impl Ledger {
             parts.any(|part| part == secret.as_bytes())
         };
         if self.secrets.iter().any(holds) {
-            self.seen.lock().with_secrets.insert(rpc);
+            self.observations.lock().with_secrets.insert(rpc);
         }
     }
 
@@ -99,31 +99,31 @@ impl Ledger {
             self.record(CallError::of_item(rpc, status));
         }
         let effects = result.effects_mut().and_then(|effects| effects.clone());
-        self.seen.lock().node_effects.extend(effects);
+        self.observations.lock().node_effects.extend(effects);
         self.see(rpc, result);
     }
 
     /// Keeps the parts of an answer that are judged later.
     pub(crate) fn see(&self, rpc: &'static str, answer: &dyn Any) {
-        let mut seen = self.seen.lock();
+        let mut observations = self.observations.lock();
         if let Some(one) = answer.downcast_ref::<GetLoadBalancerResponse>() {
-            seen.answered(rpc, one.answer.as_ref());
+            observations.answered(rpc, one.answer.as_ref());
         } else if let Some(one) = answer.downcast_ref::<EnsureLoadBalancerResponse>() {
-            seen.answered(rpc, one.answer.as_ref());
+            observations.answered(rpc, one.answer.as_ref());
         } else if let Some(one) = answer.downcast_ref::<DeleteLoadBalancerResponse>() {
-            seen.answered(rpc, one.answer.as_ref());
+            observations.answered(rpc, one.answer.as_ref());
         } else if let Some(one) = answer.downcast_ref::<LoadBalancerResult>()
             && let Some(Outcome::Found(answer)) = &one.outcome
         {
-            seen.answered(rpc, Some(answer));
+            observations.answered(rpc, Some(answer));
         }
-        seen.answers.truncate(MOST);
-        seen.node_effects.truncate(MOST);
-        seen.service_effects.truncate(MOST);
+        observations.answers.truncate(MOST);
+        observations.node_effects.truncate(MOST);
+        observations.service_effects.truncate(MOST);
     }
 
-    pub(crate) fn seen(&self) -> Seen {
-        self.seen.lock().clone()
+    pub(crate) fn observations(&self) -> Observations {
+        self.observations.lock().clone()
     }
 }
 

@@ -16,7 +16,7 @@ const MOST: usize = 10;
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     secrets: Vec<String>,
-    found: Mutex<Vec<String>>,
+    with_secrets: Mutex<Vec<String>>,
 }
 
 impl Log {
@@ -25,7 +25,7 @@ impl Log {
         let secrets = secrets.iter().filter(|secret| !secret.is_empty());
         Self {
             secrets: secrets.cloned().collect(),
-            found: Mutex::default(),
+            with_secrets: Mutex::default(),
         }
     }
 
@@ -60,16 +60,16 @@ impl Log {
 
     fn search(&self, name: &str, number: u64, line: &str) {
         let holds = |secret: &String| line.contains(secret.as_str());
-        let mut found = self.found.lock();
-        if found.len() < MOST && self.secrets.iter().any(holds) {
+        let mut lines = self.with_secrets.lock();
+        if lines.len() < MOST && self.secrets.iter().any(holds) {
             // The line is not kept: it holds the secret.
-            found.push(format!("line {number} of standard {name}"));
+            lines.push(format!("line {number} of standard {name}"));
         }
     }
 
     /// The lines with a secret, by their numbers.
-    pub(crate) fn found(&self) -> Vec<String> {
-        self.found.lock().clone()
+    pub(crate) fn with_secrets(&self) -> Vec<String> {
+        self.with_secrets.lock().clone()
     }
 }
 
@@ -82,6 +82,6 @@ mod tests {
         let log = Log::new(&["hush".to_owned(), String::new()]);
         log.read("error", &b"started\ntoken=hush\nno end"[..], |_| ())
             .await;
-        assert_eq!(log.found(), ["line 2 of standard error"]);
+        assert_eq!(log.with_secrets(), ["line 2 of standard error"]);
     }
 }

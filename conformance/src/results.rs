@@ -169,9 +169,9 @@ pub fn into_page(page: &str, table: &str) -> anyhow::Result<String> {
 }
 
 /// The lines of a page that the wanted one has not, and the other way round.
-pub fn difference(page: &str, wanted: &str) -> String {
+pub fn difference(page: &str, other: &str) -> String {
     let mut text = String::new();
-    for (sign, here, there) in [('-', page, wanted), ('+', wanted, page)] {
+    for (sign, here, there) in [('-', page, other), ('+', other, page)] {
         let there: HashSet<_> = there.lines().collect();
         for line in here.lines().filter(|line| !there.contains(line)) {
             let _ = writeln!(text, "{sign} {line}");

@@ -166,8 +166,8 @@ impl Run {
     /// The first error of the run that breaks the rule of a case.
     fn breach(&self, case: &Case) -> Option<Failure> {
         let rule = case.of_errors?;
-        let seen = self.suite.ledger.seen();
-        seen.breaches(rule).next()
+        let observations = self.suite.ledger.observations();
+        observations.breaches(rule).next()
     }
 
     fn outcome(&self, case: &Case, failure: Option<Failure>) -> Outcome {

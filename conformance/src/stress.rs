@@ -195,9 +195,9 @@ pub async fn stress(settings: Settings, load: Load) -> Result<Stressed, String> 
 
 /// The rules of errors that the run has seen broken.
 fn breaches(subject: &Subject) -> Vec<Breach> {
-    let seen = subject.seen();
+    let observations = subject.observations();
     let of_case = |case: Case| {
-        let mut failures = seen.breaches(case.of_errors?);
+        let mut failures = observations.breaches(case.of_errors?);
         let first = failures.next()?;
         let errors = 1 + failures.count();
         Some(Breach {

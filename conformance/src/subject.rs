@@ -35,7 +35,7 @@ use crate::{
     commands::{self, Provider},
     connection::Manner,
     inputs::Inputs,
-    ledger::{Ledger, Seen},
+    ledger::{Ledger, Observations},
     leftovers::Leftovers,
     log::Log,
     verdict::{Required as _, Verdict, failed, skipped},
@@ -151,8 +151,8 @@ impl Subject {
     }
 
     /// Everything that the provider has said in this run up to now.
-    pub(crate) fn seen(&self) -> Seen {
-        self.suite.ledger.seen()
+    pub(crate) fn observations(&self) -> Observations {
+        self.suite.ledger.observations()
     }
 
     /// The process id of the provider, if it is a process of the suite and runs.
@@ -162,7 +162,7 @@ impl Subject {
 
     /// Lines with a secret of the inputs in the log of the provider.
     pub(crate) fn secrets_in_log(&self) -> Vec<String> {
-        self.suite.log.found()
+        self.suite.log.with_secrets()
     }
 
     pub(crate) fn leftovers(&self) -> &Leftovers {

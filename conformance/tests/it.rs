@@ -282,8 +282,8 @@ async fn a_case_about_something_that_the_provider_does_not_offer_is_skipped() {
     };
     let outcomes = cases.map(outcome);
     // The refused protocol is left for the last two.
-    let wanted = ["skipped", "skipped", "passed", "passed"];
-    assert_eq!(outcomes, wanted, "{}", lines(&report));
+    let words = ["skipped", "skipped", "passed", "passed"];
+    assert_eq!(outcomes, words, "{}", lines(&report));
 }
 
 /// The comments of a file of the contract as one text.
@@ -304,10 +304,10 @@ fn each_case_has_an_id_of_its_own_and_a_clause_of_the_contract() {
     for case in &all {
         let id = case.id;
         assert!(ids.insert(id), "{id} twice");
-        let known = describe::AREAS
+        let has_area = describe::AREAS
             .iter()
             .any(|(area, _)| describe::area(case) == *area);
-        assert!(known, "{id} is of no area");
+        assert!(has_area, "{id} is of no area");
         let clause = &case.clause;
         let text = comments(clause.file);
         assert!(
@@ -328,12 +328,12 @@ fn the_table_of_the_documents_is_that_of_list() {
     let (before, rest) = page.split_once("<!-- cases -->\n").unwrap();
     let (_, after) = rest.split_once("<!-- end of cases -->").unwrap();
     let table = describe::markdown(&cases::all());
-    let wanted = format!("{before}<!-- cases -->\n{table}<!-- end of cases -->{after}");
+    let new_page = format!("{before}<!-- cases -->\n{table}<!-- end of cases -->{after}");
     if std::env::var_os("UPDATE_CASES").is_some() {
-        std::fs::write(&path, wanted).unwrap();
+        std::fs::write(&path, new_page).unwrap();
     } else {
         assert!(
-            page == wanted,
+            page == new_page,
             "write the table again: UPDATE_CASES=1 cargo test -p outrigger-conformance"
         );
     }

@@ -31,8 +31,8 @@ pub use routes::RouteError;
 use crate::connections::Connections;
 use crate::faults::Faults;
 use crate::instances::{
-    Asked, BadText, Found, Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement,
-    PodCidrRange, Power, ProviderName, Refused, Rules, is_visible,
+    BadText, Instance, InstanceId, InstanceSpec, Inventory, LookupRequest, LookupResult, NodeName,
+    Placement, PodCidrRange, Power, ProviderName, Refused, Rules, is_visible,
 };
 use crate::journal::Journal;
 use crate::load_balancers::{LoadBalancerInventory, LoadBalancerRules};
@@ -200,22 +200,25 @@ impl Cloud {
     // ---- calls of a provider -------------------------------------------------------------
 
     /// One call to the cloud about at most a page of instances. The answers are true together.
-    pub async fn look_up(&self, asked: &[Asked]) -> Result<Vec<Found>, RateLimited> {
+    pub async fn look_up(
+        &self,
+        requests: &[LookupRequest],
+    ) -> Result<Vec<LookupResult>, RateLimited> {
         self.pay("GetInstances").await?;
         let now = self.0.config.clock.now();
         let mut inventory = self.0.inventory.lock();
-        let known = inventory.len();
+        let count = inventory.len();
         let rules = self.rules(now);
-        let found = asked
+        let results = requests
             .iter()
             .map(|one| inventory.look_up(one, rules))
             .collect();
-        let changed = inventory.len() != known;
+        let changed = inventory.len() != count;
         drop(inventory);
         if changed {
             self.changed();
         }
-        Ok(found)
+        Ok(results)
     }
 
     /// One call to the cloud for the page after an id.
@@ -281,11 +284,11 @@ impl Cloud {
     /// Makes those that it neither has nor had: what was stopped or deleted stays so.
     pub fn describe(&self, description: Description) -> Result<(), Refused> {
         for spec in description.instances {
-            let known = {
+            let exists = {
                 let inventory = self.0.inventory.lock();
                 inventory.by_name(spec.name.as_str()).is_some() || inventory.was_deleted(&spec.name)
             };
-            if !known {
+            if !exists {
                 self.create(spec)?;
             }
         }

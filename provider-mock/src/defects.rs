@@ -86,11 +86,11 @@ pub fn all() -> Vec<Defect> {
 ///
 /// There is none: the sentence names where they are listed.
 pub fn named(name: &str) -> Result<Arc<Defect>, String> {
-    let found = all().into_iter().find(|one| one.name == name);
-    let found = found.ok_or_else(|| {
+    let defect = all().into_iter().find(|one| one.name == name);
+    let defect = defect.ok_or_else(|| {
         format!("the mock has no defect {name:?}; `provider-mock defects` lists them")
     })?;
-    Ok(Arc::new(found))
+    Ok(Arc::new(defect))
 }
 
 /// State of a defect, which lives as long as the process of a provider that has it.
@@ -368,8 +368,8 @@ impl Defect {
     fn bad_answer<Q: MethodRequest>(self, bad: BadAnswer) -> Self {
         self.answered(On::of::<Q>(), move |call, mut answer| {
             if let Some(shape) = Method::of::<Q>().shape() {
-                let asked = shape.asked(call.first());
-                shape.spoil_answer(bad, &asked, &mut answer, &|_| true);
+                let objects = shape.objects(call.first());
+                shape.spoil_answer(bad, &objects, &mut answer, &|_| true);
             }
             answer
         })

@@ -25,7 +25,7 @@ pub use code::Code;
 pub use error::InjectedError;
 pub use method::Method;
 pub(crate) use set::Faults;
-pub(crate) use shape::Asked;
+pub(crate) use shape::Objects;
 
 use crate::cidr::Cidr;
 use crate::duration;

@@ -15,7 +15,7 @@ use tonic::transport::server::UdsConnectInfo;
 
 use crate::cloud::Cloud;
 use crate::exchange::{Answer, Call};
-use crate::faults::{Asked, Method};
+use crate::faults::{Method, Objects};
 use ended::{Counted, Ended};
 
 /// Serves a call with the faults and the counters of a [`Cloud`] in front.
@@ -48,19 +48,19 @@ async fn serve(
     let caller = caller(&request);
     let faults = cloud.faults();
     let is_read = cloud.journal().is_some() || faults.concern(method);
-    let (request, asked) = match method.shape().filter(|_| is_read) {
+    let (request, objects) = match method.shape().filter(|_| is_read) {
         Some(shape) => {
             let call = Call::read(request).await;
-            let asked = shape.asked(call.first());
-            (call.into_request(), asked)
+            let objects = shape.objects(call.first());
+            (call.into_request(), objects)
         }
-        None => (request, Asked::new()),
+        None => (request, Objects::new()),
     };
-    ended.began(caller, &asked);
-    let interfered = faults.interfere(method, &asked).await;
+    ended.began(caller, &objects);
+    let interfered = faults.interfere(method, &objects).await;
     interfered.map_err(|error| error.to_status())?;
     let response = next.run(request).await;
-    if faults.loses_reply(method, &asked) {
+    if faults.loses_reply(method, &objects) {
         // Read to its end: a stream without a reader would end its handler early.
         let _ = Answer::of(response).await;
         return Err(Status::unknown("the reply was lost"));
@@ -69,7 +69,7 @@ async fn serve(
         return Ok(response);
     }
     let mut answer = Answer::of(response).await;
-    faults.spoil(method, &asked, &mut answer);
+    faults.spoil(method, &objects, &mut answer);
     Ok(answer.into_response())
 }
 

@@ -19,7 +19,7 @@ use crate::cidr::Cidr;
 
 pub use address::{Address, AddressType};
 pub use inventory::{Inventory, Refused};
-pub use lookup::{Asked, Found, Key};
+pub use lookup::{Key, LookupRequest, LookupResult};
 pub(crate) use lookup::{Rules, is_visible};
 pub use pod_cidrs::PodCidrRange;
 pub(crate) use spec::mixed;

@@ -2,7 +2,7 @@
 
 mod addresses;
 mod inventory;
-mod wanted;
+mod spec;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,8 +19,8 @@ use crate::choice;
 use crate::duration;
 
 pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
-pub(crate) use wanted::{ANNOTATION_PREFIX, targets};
-pub use wanted::{Family, Wanted};
+pub(crate) use spec::{ANNOTATION_PREFIX, targets};
+pub use spec::{Family, LoadBalancerSpec};
 
 #[cfg(test)]
 mod tests;

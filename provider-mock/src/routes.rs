@@ -73,7 +73,7 @@ impl RouteTarget {
 
     /// True if nothing that is known of this place differs from another one.
     pub(crate) fn may_be(&self, other: &Self) -> bool {
-        let same = |known: &str, other: &str| known.is_empty() || known == other;
+        let same = |own: &str, other: &str| own.is_empty() || own == other;
         same(&self.node, &other.node)
             && same(&self.provider_id, &other.provider_id)
             && self.next_hop.is_none_or(|ip| other.next_hop == Some(ip))
@@ -82,7 +82,7 @@ impl RouteTarget {
 
 /// A route of a cluster that is to be made, or removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WantedRoute {
+pub struct RouteSpec {
     /// Its name in the cloud; empty if that is not known, and before it is made.
     pub name: String,
     /// Tag: UID of the cluster, or its name where that has none.

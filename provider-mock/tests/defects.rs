@@ -99,9 +99,9 @@ fn run_suite(defect: &Defect, only: Vec<String>) -> Report {
 /// The difference between the cases that failed and those that had to.
 fn difference(defect: &Defect, report: &Report) -> Option<String> {
     let failed: BTreeSet<_> = report.failed().into_iter().collect();
-    let wanted: BTreeSet<_> = defect.cases.iter().copied().collect();
-    let missed: Vec<_> = wanted.difference(&failed).collect();
-    let others = failed.difference(&wanted);
+    let cases: BTreeSet<_> = defect.cases.iter().copied().collect();
+    let missed: Vec<_> = cases.difference(&failed).collect();
+    let others = failed.difference(&cases);
     let others: Vec<_> = others
         .filter(|id| !defect.may_fail(id) && **id != LATENCY)
         .collect();
@@ -173,8 +173,8 @@ fn each_defect_fails_its_cases_of_the_whole_suite() {
 fn each_case_has_a_defect_or_a_reason() {
     let defects = defects::all();
     let red: BTreeSet<_> = defects.iter().flat_map(|one| &one.cases).copied().collect();
-    let known: BTreeSet<_> = cases::all().into_iter().map(|case| case.id).collect();
-    let unknown: Vec<_> = red.difference(&known).collect();
+    let ids: BTreeSet<_> = cases::all().into_iter().map(|case| case.id).collect();
+    let unknown: Vec<_> = red.difference(&ids).collect();
     assert!(unknown.is_empty(), "no cases: {unknown:?}");
     let mut names = BTreeSet::new();
     for one in &defects {
@@ -182,11 +182,11 @@ fn each_case_has_a_defect_or_a_reason() {
         assert!(!one.cases.is_empty(), "{}: a case is missing", one.name);
     }
     for (id, reason) in WITHOUT_DEFECT {
-        assert!(known.contains(id) && !reason.is_empty(), "{id}");
+        assert!(ids.contains(id) && !reason.is_empty(), "{id}");
         assert!(!red.contains(id), "{id} has a defect");
     }
     let excused: BTreeSet<_> = WITHOUT_DEFECT.iter().map(|(id, _)| *id).collect();
-    let without = known.difference(&red).filter(|id| !excused.contains(*id));
+    let without = ids.difference(&red).filter(|id| !excused.contains(*id));
     let without: Vec<_> = without.collect();
     assert!(without.is_empty(), "no defect turns them red: {without:?}");
 }

@@ -77,11 +77,11 @@ async fn provoke(subject: &Subject) -> Verdict {
 
 async fn each(subject: &Subject, rule: ErrorRule) -> Verdict {
     provoke(subject).await?;
-    let seen = subject.seen();
-    if seen.errors.is_empty() {
+    let observations = subject.observations();
+    if observations.errors.is_empty() {
         return Err(skipped("no error was seen in this run"));
     }
-    seen.errors.iter().try_for_each(rule)
+    observations.errors.iter().try_for_each(rule)
 }
 
 fn reason_and_code(error: &CallError) -> Verdict {
@@ -128,12 +128,12 @@ fn sizes(error: &CallError) -> Verdict {
 }
 
 fn rate_limited(subject: &Subject) -> Verdict {
-    let seen = subject.seen();
+    let observations = subject.observations();
     let limited = |error: &CallError| error.is(ErrorReason::RateLimited);
-    if !seen.errors.iter().any(limited) {
+    if !observations.errors.iter().any(limited) {
         return Err(skipped("RATE_LIMITED was not seen in this run"));
     }
-    seen.errors.iter().try_for_each(says_how_long)
+    observations.errors.iter().try_for_each(says_how_long)
 }
 
 fn says_how_long(error: &CallError) -> Verdict {
@@ -147,22 +147,22 @@ fn says_how_long(error: &CallError) -> Verdict {
 
 async fn secrets(subject: &Subject) -> Verdict {
     provoke(subject).await?;
-    let found = subject.seen().with_secrets;
+    let methods = subject.observations().with_secrets;
     // The text is not shown: it holds the secret.
     expect(
-        found.is_empty(),
+        methods.is_empty(),
         "answers and errors without the secrets of the inputs",
-        format!("one in {found:?}"),
+        format!("one in {methods:?}"),
     )
 }
 
 async fn secrets_in_log(subject: &Subject) -> Verdict {
     provoke(subject).await?;
-    let found = subject.secrets_in_log();
+    let lines = subject.secrets_in_log();
     expect(
-        found.is_empty(),
+        lines.is_empty(),
         "a log without the secrets of the inputs",
-        format!("one in {}", found.join(", ")),
+        format!("one in {}", lines.join(", ")),
     )
 }
 
@@ -181,7 +181,7 @@ async fn long_text(subject: &Subject) -> Verdict {
     };
     // An answer, an error of the item and an error of the call are all within the contract.
     let _ = subject.client.results(request).await;
-    subject.seen().errors.iter().try_for_each(sizes)
+    subject.observations().errors.iter().try_for_each(sizes)
 }
 
 async fn no_key(subject: &Subject) -> Verdict {
@@ -205,8 +205,8 @@ async fn survives(subject: &Subject) -> Verdict {
 }
 
 fn effects(subject: &Subject) -> Verdict {
-    let seen = subject.seen();
-    if seen.node_effects.is_empty() && seen.service_effects.is_empty() {
+    let observations = subject.observations();
+    if observations.node_effects.is_empty() && observations.service_effects.is_empty() {
         return Err(skipped("no effects were seen in this run"));
     }
     let Some(declared) = subject.capabilities().effects else {
@@ -215,11 +215,17 @@ fn effects(subject: &Subject) -> Verdict {
             "effects without it",
         ));
     };
-    for (seen, prefixes) in [
-        (&seen.node_effects, &declared.node_annotation_prefixes),
-        (&seen.service_effects, &declared.service_annotation_prefixes),
+    for (list, prefixes) in [
+        (
+            &observations.node_effects,
+            &declared.node_annotation_prefixes,
+        ),
+        (
+            &observations.service_effects,
+            &declared.service_annotation_prefixes,
+        ),
     ] {
-        for effects in seen {
+        for effects in list {
             let keys = effects.set_annotations.keys();
             covered(keys.chain(&effects.remove_annotations), prefixes)?;
             let types = effects.conditions.iter().map(|condition| &condition.r#type);
@@ -240,11 +246,11 @@ fn covered<'a>(mut keys: impl Iterator<Item = &'a String>, prefixes: &[String]) 
 }
 
 fn events(subject: &Subject) -> Verdict {
-    let seen = subject.seen();
-    let all: Vec<&KubernetesEffects> = seen
+    let observations = subject.observations();
+    let all: Vec<&KubernetesEffects> = observations
         .node_effects
         .iter()
-        .chain(&seen.service_effects)
+        .chain(&observations.service_effects)
         .collect();
     if all.iter().all(|effects| effects.events.is_empty()) {
         return Err(skipped("no events were seen in this run"));

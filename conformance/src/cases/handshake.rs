@@ -160,15 +160,15 @@ async fn same_boot_id(subject: &Subject) -> Verdict {
 }
 
 async fn stable_boot_id(subject: &Subject) -> Verdict {
-    let mut seen = Vec::new();
+    let mut boot_ids = Vec::new();
     for _ in 0..3 {
         let client = subject.dial().await?;
-        seen.push(client.call(subject.handshake_request()).await?.boot_id);
+        boot_ids.push(client.call(subject.handshake_request()).await?.boot_id);
     }
     expect(
-        seen.windows(2).all(|pair| pair[0] == pair[1]),
+        boot_ids.windows(2).all(|pair| pair[0] == pair[1]),
         "three connections see one boot_id",
-        format!("{seen:?}"),
+        format!("{boot_ids:?}"),
     )
 }
 
@@ -211,7 +211,7 @@ async fn quick_status(subject: &Subject) -> Verdict {
 }
 
 async fn status_without_cloud(subject: &Subject) -> Verdict {
-    let asked = async {
+    let check = async {
         let client = subject.dial().await?;
         let shaken = client.call(subject.handshake_request()).await;
         shaken.required("Handshake is answered while the cloud fails")?;
@@ -223,16 +223,20 @@ async fn status_without_cloud(subject: &Subject) -> Verdict {
             format!("{median:?}"),
         )
     };
-    Box::pin(subject.without_cloud(asked)).await
+    Box::pin(subject.without_cloud(check)).await
 }
 
 async fn readiness(subject: &Subject) -> Verdict {
     let status = subject.client.call(GetStatusRequest {}).await?;
-    let known = Readiness::try_from(status.readiness).unwrap_or_default();
+    let readiness = Readiness::try_from(status.readiness).unwrap_or_default();
     expect(
-        ![Readiness::Unspecified, Readiness::Broken].contains(&known),
+        ![Readiness::Unspecified, Readiness::Broken].contains(&readiness),
         "STARTING, READY or DEGRADED",
-        format!("readiness {} ({})", status.readiness, known.as_str_name()),
+        format!(
+            "readiness {} ({})",
+            status.readiness,
+            readiness.as_str_name()
+        ),
     )
 }
 

@@ -60,7 +60,7 @@ fn changing(builder: Builder) -> Builder {
 /// Fails unless the list has each of these once, and it leads to the Node.
 async fn listed(subject: &Subject, routes: &[Route], node: &Node) -> Verdict<Vec<Route>> {
     let listed = subject.list_routes().await?;
-    let mut found = Vec::with_capacity(routes.len());
+    let mut matches = Vec::with_capacity(routes.len());
     for route in routes {
         let cidr = &route.destination_cidr;
         let expected = format!(
@@ -68,12 +68,12 @@ async fn listed(subject: &Subject, routes: &[Route], node: &Node) -> Verdict<Vec
             node.name
         );
         match routes_to(&listed, route).as_slice() {
-            [one] if leads_to(one, node) && !one.blackhole => found.push((*one).clone()),
+            [one] if leads_to(one, node) && !one.blackhole => matches.push((*one).clone()),
             [one] => return Err(failed(expected, format!("{one:?}"))),
             several => return Err(failed(expected, format!("{} routes", several.len()))),
         }
     }
-    Ok(found)
+    Ok(matches)
 }
 
 /// Creates the routes until they are there, and holds the list against them.
@@ -94,11 +94,11 @@ async fn routed(subject: &Subject, count: usize) -> Verdict<(Node, Vec<Route>)> 
 async fn not_listed(subject: &Subject, routes: &[Route]) -> Verdict {
     let listed = subject.list_routes().await?;
     for route in routes {
-        let seen = routes_to(&listed, route);
+        let matches = routes_to(&listed, route);
         expect(
-            seen.is_empty(),
+            matches.is_empty(),
             format!("the list has no route to {}", route.destination_cidr),
-            format!("{seen:?}"),
+            format!("{matches:?}"),
         )?;
     }
     Ok(())

@@ -77,9 +77,9 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn mode(subject: &Subject) -> Verdict {
     let path = subject.endpoint().path();
-    let found = std::fs::metadata(path)
+    let metadata = std::fs::metadata(path)
         .map_err(|error| failed(format!("{} is a socket", path.display()), error))?;
-    let mode = found.permissions().mode() & 0o777;
+    let mode = metadata.permissions().mode() & 0o777;
     expect(
         mode == 0o660,
         format!("{} has mode 0660", path.display()),

@@ -118,10 +118,10 @@ fn found(input: &inputs::Volume, answer: &Answer) -> Verdict<VolumeTopology> {
 async fn malformed(subject: &Subject) -> Verdict {
     let volumes = &subject.inputs().volumes;
     let bad = volumes.malformed.clone().unwrap_or_default();
-    let mut asked = volumes.existing.clone();
-    asked.insert(asked.len() / 2, bad.clone());
-    let outcomes = look_up(subject, &asked).await?;
-    for (input, outcome) in asked.iter().zip(&outcomes) {
+    let mut items = volumes.existing.clone();
+    items.insert(items.len() / 2, bad.clone());
+    let outcomes = look_up(subject, &items).await?;
+    for (input, outcome) in items.iter().zip(&outcomes) {
         if *input != bad {
             found(input, outcome)?;
             continue;
@@ -196,7 +196,7 @@ async fn alone(subject: &Subject, input: &inputs::Volume) -> Verdict<Answer> {
 
 async fn failing_cloud(subject: &Subject) -> Verdict {
     let input = &subject.inputs().volumes.existing[0];
-    let asked = async {
+    let check = async {
         // An error of the whole call says nothing about any volume.
         let answers = ask(&subject.client, vec![volume("0", input)]).await?;
         answers.unwrap_or_default().iter().try_for_each(|answer| {
@@ -210,7 +210,7 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
             )
         })
     };
-    subject.without_cloud(asked).await?;
+    subject.without_cloud(check).await?;
     let look = async || found(input, &alone(subject, input).await?);
     subject.recovers("lookups", look).await
 }

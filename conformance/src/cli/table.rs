@@ -58,15 +58,15 @@ impl Table {
         };
         let at = || format!("the page {}", path.display());
         let page = std::fs::read_to_string(path).with_context(at)?;
-        let wanted = into_page(&page, &table).with_context(at)?;
-        if page == wanted {
+        let new_page = into_page(&page, &table).with_context(at)?;
+        if page == new_page {
             return Ok(ExitCode::SUCCESS);
         }
         if self.write {
-            std::fs::write(path, wanted).with_context(at)?;
+            std::fs::write(path, new_page).with_context(at)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let difference = difference(&page, &wanted);
+        let difference = difference(&page, &new_page);
         eprint!(
             "{} is not the table of these reports; --write makes it so:\n{difference}",
             path.display()

@@ -10,16 +10,19 @@ use super::*;
 fn a_secret_is_found_in_any_text_of_an_answer_and_not_kept() {
     let ledger = Ledger::new(&["hush".to_owned(), String::new()]);
     let answer = |text: &str| {
-        let found = instance_result::Outcome::Found(Instance {
+        let outcome = instance_result::Outcome::Found(Instance {
             zone: text.to_owned(),
             ..Instance::default()
         });
-        InstanceResult::new("node".to_owned(), found).encode_to_vec()
+        InstanceResult::new("node".to_owned(), outcome).encode_to_vec()
     };
     ledger.search("Quiet", || answer("zone-hus-h"));
-    assert!(ledger.seen().with_secrets.is_empty());
+    assert!(ledger.observations().with_secrets.is_empty());
     ledger.search("Lookup", || answer("zone-hush-1"));
-    assert_eq!(ledger.seen().with_secrets, BTreeSet::from(["Lookup"]));
+    assert_eq!(
+        ledger.observations().with_secrets,
+        BTreeSet::from(["Lookup"])
+    );
 }
 
 #[test]
@@ -39,17 +42,20 @@ fn results_of_batches_leave_errors_effects_and_answers() {
     };
     let mut of_service = LoadBalancerResult::new("uid".to_owned(), Outcome::Found(answer));
     ledger.see_result("Update", &mut of_service);
-    let seen = ledger.seen();
-    let errors: Vec<_> = seen
+    let observations = ledger.observations();
+    let errors: Vec<_> = observations
         .errors
         .iter()
         .map(|one| (one.rpc, one.of_item))
         .collect();
     assert_eq!(errors, [("Lookup", true)]);
-    let answers: Vec<_> = seen.answers.iter().map(|(rpc, _)| *rpc).collect();
+    let answers: Vec<_> = observations.answers.iter().map(|(rpc, _)| *rpc).collect();
     assert_eq!(answers, ["Update"]);
     assert_eq!(
-        (seen.node_effects.len(), seen.service_effects.len()),
+        (
+            observations.node_effects.len(),
+            observations.service_effects.len()
+        ),
         (1, 1)
     );
 }

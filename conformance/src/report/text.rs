@@ -71,7 +71,7 @@ fn common_cause(report: &Report) -> Option<(&Failure, usize)> {
         let Outcome::Failed { failure, .. } = &judged.outcome else {
             continue;
         };
-        match counts.iter_mut().find(|(known, _)| *known == failure) {
+        match counts.iter_mut().find(|(other, _)| *other == failure) {
             Some((_, count)) => *count += 1,
             None => counts.push((failure, 1)),
         }

@@ -72,17 +72,17 @@ fn each_report_is_a_column() {
 #[test]
 fn a_page_keeps_all_but_its_table() {
     let page = "# Head\n<!-- results -->\nold\n<!-- end of results -->\ntail\n";
-    let wanted = into_page(page, "new\n").unwrap();
+    let new_page = into_page(page, "new\n").unwrap();
     assert_eq!(
-        wanted,
+        new_page,
         "# Head\n<!-- results -->\n\nnew\n\n<!-- end of results -->\ntail\n"
     );
-    assert_eq!(into_page(&wanted, "new\n").unwrap(), wanted);
+    assert_eq!(into_page(&new_page, "new\n").unwrap(), new_page);
     assert_eq!(difference(page, page), "");
     assert!(
-        difference(page, &wanted).starts_with("- old\n"),
+        difference(page, &new_page).starts_with("- old\n"),
         "{}",
-        difference(page, &wanted)
+        difference(page, &new_page)
     );
     assert!(into_page("# Head\n", "new").is_err());
 }

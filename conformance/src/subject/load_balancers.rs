@@ -32,8 +32,8 @@ impl Subject {
     /// A Service that no other case has. Its load balancer is deleted after the case.
     pub fn service(&self) -> Service {
         let name = self.name();
-        let wanted = &self.inputs().services;
-        let families = match &*wanted.ip_families {
+        let input = &self.inputs().services;
+        let families = match &*input.ip_families {
             [] => vec!["IPv4".to_owned()],
             families => families[..1].to_vec(),
         };
@@ -41,10 +41,10 @@ impl Subject {
             namespace: NAMESPACE.to_owned(),
             uid: uid_of(&name),
             name,
-            annotations: wanted.annotations.clone().into_iter().collect(),
+            annotations: input.annotations.clone().into_iter().collect(),
             r#type: "LoadBalancer".to_owned(),
             ports: vec![port("TCP", 80, 30080)],
-            load_balancer_class: wanted.load_balancer_class.clone().or_else(|| {
+            load_balancer_class: input.load_balancer_class.clone().or_else(|| {
                 let offered = self.load_balancers();
                 let first = offered.classes.first().cloned();
                 first.filter(|_| offered.without_default_class)
@@ -75,11 +75,11 @@ impl Subject {
     }
 
     /// Fails unless `GetLoadBalancer` without targets has this disposition.
-    pub async fn get_is(&self, service: &Service, wanted: Disposition) -> Verdict {
+    pub async fn get_is(&self, service: &Service, disposition: Disposition) -> Verdict {
         let answer = self.get(service, None).await?;
         expect(
-            answer.disposition() == wanted,
-            format!("GetLoadBalancer is {}", name_of(wanted)),
+            answer.disposition() == disposition,
+            format!("GetLoadBalancer is {}", name_of(disposition)),
             describe(&answer),
         )
     }

@@ -249,8 +249,8 @@ pub(crate) fn destination(route: &Route) -> Option<IpNet> {
 }
 
 /// The routes to the destination of another one.
-pub(crate) fn routes_to<'a>(listed: &'a [Route], wanted: &Route) -> Vec<&'a Route> {
-    let same = |one: &&Route| destination(one).is_some() && destination(one) == destination(wanted);
+pub(crate) fn routes_to<'a>(listed: &'a [Route], route: &Route) -> Vec<&'a Route> {
+    let same = |one: &&Route| destination(one).is_some() && destination(one) == destination(route);
     listed.iter().filter(same).collect()
 }
 

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Cloud, RateLimited};
 use crate::journal::{Event, LoadBalancerName};
 use crate::load_balancers::{
-    LoadBalancer, LoadBalancerInventory, LoadBalancerRefused, Target, Wanted,
+    LoadBalancer, LoadBalancerInventory, LoadBalancerRefused, LoadBalancerSpec, Target,
 };
 
 /// Why a call about a load balancer failed.
@@ -49,14 +49,14 @@ impl Cloud {
     pub async fn create_load_balancer(
         &self,
         cluster: &str,
-        wanted: &Wanted,
+        spec: &LoadBalancerSpec,
         targets: Arc<[Target]>,
     ) -> Result<Arc<LoadBalancer>, LoadBalancerError> {
         self.pay("CreateLoadBalancer").await?;
         let rules = &self.config().load_balancers;
         self.change_load_balancers(|inventory, now| {
-            let is_new = inventory.find(cluster, &wanted.service.uid).is_none();
-            let made = inventory.create(cluster, wanted, targets, rules, now)?;
+            let is_new = inventory.find(cluster, &spec.service.uid).is_none();
+            let made = inventory.create(cluster, spec, targets, rules, now)?;
             if is_new {
                 self.record(|| Event::LoadBalancerCreated(name_of(&made)));
             }
@@ -69,11 +69,11 @@ impl Cloud {
     pub async fn change_load_balancer(
         &self,
         id: &str,
-        wanted: &Wanted,
+        spec: &LoadBalancerSpec,
     ) -> Result<Arc<LoadBalancer>, LoadBalancerError> {
         self.pay("ModifyLoadBalancer").await?;
         let rules = &self.config().load_balancers;
-        self.change_load_balancers(|inventory, _| inventory.change(id, wanted, rules))
+        self.change_load_balancers(|inventory, _| inventory.change(id, spec, rules))
             .await
     }
 
@@ -93,25 +93,25 @@ impl Cloud {
         self.pay("DeleteLoadBalancer").await?;
         let takes = self.config().load_balancers.deprovisioning;
         self.change_load_balancers(|inventory, now| {
-            let Some(known) = inventory.by_id(id).cloned() else {
+            let Some(load_balancer) = inventory.by_id(id).cloned() else {
                 return Ok(Deletion::Gone);
             };
-            if known.protected {
+            if load_balancer.protected {
                 return Ok(Deletion::Protected);
             }
-            if known.gone_at.is_none() {
-                self.record(|| Event::LoadBalancerDeleted(name_of(&known)));
+            if load_balancer.gone_at.is_none() {
+                self.record(|| Event::LoadBalancerDeleted(name_of(&load_balancer)));
             }
             if takes.is_zero() {
                 inventory.remove(id);
                 return Ok(Deletion::Gone);
             }
             let takes = SignedDuration::try_from(takes).unwrap_or_default();
-            let gone_at = known.gone_at;
+            let gone_at = load_balancer.gone_at;
             let gone_at = gone_at.unwrap_or_else(|| now.checked_add(takes).unwrap_or(now));
             inventory.replace(LoadBalancer {
                 gone_at: Some(gone_at),
-                ..LoadBalancer::clone(&known)
+                ..LoadBalancer::clone(&load_balancer)
             })?;
             Ok(Deletion::Going(gone_at))
         })

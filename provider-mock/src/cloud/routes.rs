@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Cloud, RateLimited};
-use crate::routes::{Route, RouteRefused, RouteTable, WantedRoute};
+use crate::routes::{Route, RouteRefused, RouteSpec, RouteTable};
 
 /// Why a call about a route failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,21 +33,17 @@ impl Cloud {
     }
 
     /// One call to the cloud that makes a route with its tag, or finds it made.
-    pub async fn create_route(&self, wanted: WantedRoute) -> Result<Arc<Route>, RouteError> {
+    pub async fn create_route(&self, spec: RouteSpec) -> Result<Arc<Route>, RouteError> {
         self.pay("CreateRoute").await?;
         let (most, now) = (self.config().max_routes, self.config().clock.now());
-        let made = self.0.routes.lock().create(wanted, most, now)?;
+        let made = self.0.routes.lock().create(spec, most, now)?;
         self.changed();
         self.kept().await;
         Ok(made)
     }
 
     /// One call to the cloud that removes a route of a cluster; with `of_any`, of no cluster too.
-    pub async fn delete_route(
-        &self,
-        unwanted: &WantedRoute,
-        of_any: bool,
-    ) -> Result<(), RouteError> {
+    pub async fn delete_route(&self, unwanted: &RouteSpec, of_any: bool) -> Result<(), RouteError> {
         self.pay("DeleteRoute").await?;
         self.0.routes.lock().delete(unwanted, of_any)?;
         self.changed();

@@ -73,8 +73,8 @@ impl Client {
     ) -> Result<A, ClientError> {
         let question = serde_json::to_vec(question).map_err(|error| self.garbled(&error))?;
         let exchange = self.exchange(operation.method, operation.path, question);
-        let asked = tokio::time::timeout(TIMEOUT, exchange).await;
-        let (status, body) = asked.map_err(|_| ClientError::TimedOut {
+        let response = tokio::time::timeout(TIMEOUT, exchange).await;
+        let (status, body) = response.map_err(|_| ClientError::TimedOut {
             path: self.path.clone(),
         })??;
         if status.is_success() {

@@ -134,9 +134,10 @@ pub(super) fn create(cloud: &Cloud, new: NewLoadBalancer) -> Answer {
 }
 
 pub(super) fn edit(cloud: &Cloud, edit: EditLoadBalancer) -> Answer {
-    let known = cloud.load_balancer(&edit.target);
-    let known = known.ok_or_else(|| Refusal::unknown("load balancer", &edit.target))?;
-    let mut changed = LoadBalancer::clone(&known);
+    let load_balancer = cloud.load_balancer(&edit.target);
+    let load_balancer =
+        load_balancer.ok_or_else(|| Refusal::unknown("load balancer", &edit.target))?;
+    let mut changed = LoadBalancer::clone(&load_balancer);
     changed.addresses = edit.addresses.unwrap_or(changed.addresses);
     changed.ports = edit.ports.unwrap_or(changed.ports);
     if let Some(nodes) = edit.nodes {

@@ -107,8 +107,8 @@ pub(super) fn edit(cloud: &Cloud, edit: &EditRoutes) -> Answer {
         ..Targets::default()
     };
     let edited = cloud.edit_routes(|table| {
-        let known = resolve(table, &targets)?;
-        let edited = known.into_iter().map(|route| {
+        let routes = resolve(table, &targets)?;
+        let edited = routes.into_iter().map(|route| {
             let mut route = Route::clone(&route);
             let target = &mut route.target;
             target.node = edit.node.clone().unwrap_or_else(|| target.node.clone());
@@ -130,11 +130,11 @@ pub(super) fn edit(cloud: &Cloud, edit: &EditRoutes) -> Answer {
 
 pub(super) fn remove(cloud: &Cloud, targets: &Targets) -> Answer {
     let removed = cloud.edit_routes(|table| {
-        let known = resolve(table, targets)?;
-        for route in &known {
+        let routes = resolve(table, targets)?;
+        for route in &routes {
             table.remove(&route.name);
         }
-        Ok::<_, Refusal>(known)
+        Ok::<_, Refusal>(routes)
     });
     Ok(shown(removed?))
 }
@@ -157,10 +157,10 @@ fn resolve(table: &RouteTable, targets: &Targets) -> Result<Vec<Arc<Route>>, Ref
             .cloned()
             .collect()
     };
-    let mut found = chosen("route", targets, || table.iter().cloned().collect(), named)?;
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found.dedup_by(|a, b| a.name == b.name);
-    Ok(found)
+    let mut routes = chosen("route", targets, || table.iter().cloned().collect(), named)?;
+    routes.sort_by(|a, b| a.name.cmp(&b.name));
+    routes.dedup_by(|a, b| a.name == b.name);
+    Ok(routes)
 }
 
 fn shown(routes: impl IntoIterator<Item = Arc<Route>>) -> ShownRoutes {

@@ -242,8 +242,11 @@ fn delete(cloud: &Cloud, targets: &Targets) -> Result<Changed, Refusal> {
 /// The ids of the targets.
 fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<InstanceId>, Refusal> {
     let named = |target: &str| cloud.find(target).into_iter().collect();
-    let found = chosen("instance", targets, || cloud.instances(), named)?;
-    Ok(found.iter().map(|instance| instance.id.clone()).collect())
+    let instances = chosen("instance", targets, || cloud.instances(), named)?;
+    Ok(instances
+        .iter()
+        .map(|instance| instance.id.clone())
+        .collect())
 }
 
 fn changed(instances: impl IntoIterator<Item = Arc<Instance>>) -> Changed {

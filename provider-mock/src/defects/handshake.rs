@@ -142,19 +142,21 @@ pub(super) fn of_the_handshake(
     Defect,
     impl Fn(&mut CallContext) + Clone + Send + Sync + 'static,
 ) {
-    let (defect, known) = remembering(defect);
+    let (defect, handshake) = remembering(defect);
     let change = move |context: &mut CallContext| {
-        context.cluster_uid.clone_from(&known.lock().cluster_uid);
+        context
+            .cluster_uid
+            .clone_from(&handshake.lock().cluster_uid);
     };
     (defect, change)
 }
 
 /// A lookup as a check of the cloud.
 fn status_of_the_cloud() -> Defect {
-    let (defect, known) = remembering(Defect::new("status-of-the-cloud"));
+    let (defect, handshake) = remembering(Defect::new("status-of-the-cloud"));
     defect.call::<GetStatusRequest, _>(move |call, next| {
         let check = BatchGetInstancesRequest {
-            context: Some(known.lock().clone()),
+            context: Some(handshake.lock().clone()),
             items: vec![Node {
                 name: "status".to_owned(),
                 uid: "status".to_owned(),

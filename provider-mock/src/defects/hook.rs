@@ -45,7 +45,7 @@ impl On {
         let known_service = METHODS.iter().any(|one| service(one.path) == service(path));
         let is_health = path.starts_with("/grpc.health.v1.Health/");
         match self {
-            Self::Method(wanted) => method == Some(wanted),
+            Self::Method(own) => method == Some(own),
             Self::Every => method.is_some(),
             Self::Health => is_health,
             Self::UnknownMethod => method.is_none() && known_service,

@@ -183,17 +183,17 @@ fn remembering<T: Default + Send + 'static>(
     refuse: fn(&T, &NodeSetBegin) -> Option<Answer>,
     remember: fn(&mut T, NodeSetBegin),
 ) -> Defect {
-    let known: &Mutex<T> = kept(Mutex::default());
+    let memory: &Mutex<T> = kept(Mutex::default());
     let around = move |call: Call, next: Next| -> BoxFuture<'static, Answer> {
         Box::pin(async move {
             let begin = Upload::of(&call).begin();
-            let refused = refuse(&known.lock(), &begin);
+            let refused = refuse(&memory.lock(), &begin);
             if let Some(refused) = refused {
                 return refused;
             }
             let answer = next.serve(call).await;
             if answer.error().is_none() {
-                remember(&mut known.lock(), begin);
+                remember(&mut memory.lock(), begin);
             }
             answer
         })
@@ -220,12 +220,12 @@ fn unknown_set_is_internal() -> Defect {
     let defect = Defect::new("unknown-set-is-internal");
     remembering(
         defect,
-        |seen: &BTreeSet<String>, begin| {
-            let is_unknown = !begin.base_revision.is_empty() && !seen.contains(&begin.set_id);
+        |sets: &BTreeSet<String>, begin| {
+            let is_unknown = !begin.base_revision.is_empty() && !sets.contains(&begin.set_id);
             is_unknown.then(|| Answer::failed(Status::internal("KeyError")))
         },
-        |seen, begin| {
-            seen.insert(begin.set_id);
+        |sets, begin| {
+            sets.insert(begin.set_id);
         },
     )
 }

@@ -125,15 +125,15 @@ fn answers_the_operation() -> Defect {
     .call::<BatchDeleteRoutesRequest, _>(|call, next| async move {
         let mut request: BatchDeleteRoutesRequest = call.message();
         let is_unknown = |route: &Route| route.name.starts_with(OPERATION);
-        let (unknown, known): (Vec<_>, Vec<_>) = request.items.into_iter().partition(is_unknown);
+        let (unknown, items): (Vec<_>, Vec<_>) = request.items.into_iter().partition(is_unknown);
         let gone = unknown.into_iter().map(|route| {
             RouteResult::new(route.destination_cidr, Outcome::Absent(Absent::default()))
         });
         let gone: Vec<_> = gone.collect();
-        if known.is_empty() && !gone.is_empty() {
+        if items.is_empty() && !gone.is_empty() {
             return Answer::ok(&BatchDeleteRoutesResponse { results: gone });
         }
-        request.items = known;
+        request.items = items;
         let mut answer = next.serve(call.with(&request)).await;
         answer.results::<BatchDeleteRoutesRequest>(|results| results.extend(gone));
         answer
@@ -147,8 +147,8 @@ fn deletes_by_destination() -> Defect {
             let listed = list(&call, &next).await;
             for route in &mut request.items {
                 let same = |one: &&Route| one.destination_cidr == route.destination_cidr;
-                if let Some(known) = listed.iter().find(same) {
-                    *route = known.clone();
+                if let Some(twin) = listed.iter().find(same) {
+                    *route = twin.clone();
                 }
             }
             next.serve(call.with(&request)).await

@@ -2,7 +2,7 @@
 
 use outrigger_api::v1;
 
-use super::{Asked, Fault, Method};
+use super::{Fault, Method, Objects};
 use crate::cidr::Cidr;
 use crate::instances::NodeName;
 use crate::journal::ServiceName;
@@ -94,9 +94,9 @@ impl About {
 impl Fault {
     pub(super) fn is_about(&self, about: &About) -> bool {
         let node = self.node.as_ref().map(NodeName::as_str);
-        let service = self.service.as_ref().is_none_or(|wanted| {
+        let service = self.service.as_ref().is_none_or(|selector| {
             let service = about.service.as_ref();
-            service.is_some_and(|known| known.name == *wanted || known.uid == *wanted)
+            service.is_some_and(|tag| tag.name == *selector || tag.uid == *selector)
         });
         let route = self.route.map(Cidr::network);
         (node.is_none() || about.node.as_deref() == node)
@@ -106,11 +106,11 @@ impl Fault {
     }
 
     /// True if it is about a whole call. A batch as a whole is not about one Service.
-    pub(super) fn is_about_call(&self, method: Method, asked: &Asked) -> bool {
-        if asked.is_empty() {
+    pub(super) fn is_about_call(&self, method: Method, objects: &Objects) -> bool {
+        if objects.is_empty() {
             return self.is_about(&About::default());
         }
         let of_one = self.service.is_none() || !method.is_batch();
-        of_one && asked.iter().any(|(_, about)| self.is_about(about))
+        of_one && objects.iter().any(|(_, about)| self.is_about(about))
     }
 }

@@ -108,11 +108,11 @@ impl FromStr for Method {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = METHODS.iter().find(|one| one.name == text).map(Self);
-        found.ok_or_else(|| {
-            let known: Vec<_> = METHODS.iter().map(|one| one.name).collect();
-            let known = known.join(", ");
-            format!("{text:?} is no method of the contract; use {known}")
+        let method = METHODS.iter().find(|one| one.name == text).map(Self);
+        method.ok_or_else(|| {
+            let names: Vec<_> = METHODS.iter().map(|one| one.name).collect();
+            let names = names.join(", ");
+            format!("{text:?} is no method of the contract; use {names}")
         })
     }
 }

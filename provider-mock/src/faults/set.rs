@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{Asked, Budget, Effect, Fault, InjectedError, Method};
+use super::{Budget, Effect, Fault, InjectedError, Method, Objects};
 use crate::exchange::Answer;
 
 /// Faults that are set, and those who wait because of one.
@@ -75,13 +75,13 @@ impl Faults {
     pub(crate) async fn interfere(
         &self,
         method: Method,
-        asked: &Asked,
+        objects: &Objects,
     ) -> Result<(), InjectedError> {
         // Subscribed before the faults are read, so that no clear() is missed.
         let mut cleared = self.cleared.subscribe();
-        let hang = self.take(method, asked, |effect| match effect {
+        let hang = self.take(method, objects, |effect| match effect {
             Effect::Hang { duration } => Some(*duration),
-            Effect::OneAfterTheOther { each } => Some(Some(*each * asked.len() as u32)),
+            Effect::OneAfterTheOther { each } => Some(Some(*each * objects.len() as u32)),
             _ => None,
         });
         if let Some(duration) = hang {
@@ -95,7 +95,7 @@ impl Faults {
                 }
             }
         }
-        let error = self.take(method, asked, |effect| match effect {
+        let error = self.take(method, objects, |effect| match effect {
             Effect::Error(error) => Some(error.clone()),
             _ => None,
         });
@@ -103,21 +103,21 @@ impl Faults {
     }
 
     /// True if the answer is lost after the call was served.
-    pub(crate) fn loses_reply(&self, method: Method, asked: &Asked) -> bool {
-        let lost = self.take(method, asked, |effect| {
+    pub(crate) fn loses_reply(&self, method: Method, objects: &Objects) -> bool {
+        let lost = self.take(method, objects, |effect| {
             matches!(effect, Effect::LoseReply).then_some(())
         });
         lost.is_some()
     }
 
     /// Fails items of an answer, and spoils it, as the faults are set.
-    pub(crate) fn spoil(&self, method: Method, asked: &Asked, answer: &mut Answer) {
+    pub(crate) fn spoil(&self, method: Method, objects: &Objects, answer: &mut Answer) {
         // An error stays as it is.
         let Some(shape) = method.shape().filter(|_| !answer.is_empty()) else {
             return;
         };
-        let items = shape.answered(asked, answer);
-        shape.fail(asked, answer, &mut |about| {
+        let items = shape.answered(objects, answer);
+        shape.fail(objects, answer, &mut |about| {
             let error = self.first(|fault| match &fault.effect {
                 Effect::ItemError(error) if fault.concerns(method) && fault.is_about(about) => {
                     Some(error.clone())
@@ -138,7 +138,7 @@ impl Faults {
             _ => None,
         });
         if let Some((bad, fault)) = bad {
-            shape.spoil_answer(bad, asked, answer, &|about| fault.is_about(about));
+            shape.spoil_answer(bad, objects, answer, &|about| fault.is_about(about));
         }
     }
 
@@ -162,11 +162,11 @@ impl Faults {
     fn take<T>(
         &self,
         method: Method,
-        asked: &Asked,
+        objects: &Objects,
         pick: impl Fn(&Effect) -> Option<T>,
     ) -> Option<T> {
         self.first(|fault| {
-            let here = fault.concerns(method) && fault.is_about_call(method, asked);
+            let here = fault.concerns(method) && fault.is_about_call(method, objects);
             if here { pick(&fault.effect) } else { None }
         })
     }
@@ -178,7 +178,7 @@ impl Faults {
 
 impl Fault {
     fn concerns(&self, method: Method) -> bool {
-        self.method.is_none_or(|wanted| wanted == method)
+        self.method.is_none_or(|own| own == method)
     }
 }
 

@@ -125,7 +125,7 @@ static SHAPES: &[&dyn Shape] = &[
 ];
 
 /// The objects of a request, each with the key of its result.
-pub(crate) type Asked = Vec<(String, About)>;
+pub(crate) type Objects = Vec<(String, About)>;
 
 /// Beyond what any caller accepts that named no limit of its own (4 MiB).
 const OVERSIZED_BYTES: usize = 5 << 20;
@@ -141,18 +141,18 @@ pub(crate) trait Shape: Sync {
     fn fits(&self, bad: Bad) -> bool;
 
     /// The objects that a request is about.
-    fn asked(&self, request: &[u8]) -> Asked;
+    fn objects(&self, request: &[u8]) -> Objects;
 
     /// The objects that an answer is about.
-    fn answered(&self, asked: &Asked, _: &Answer) -> Vec<About> {
-        asked.iter().map(|(_, about)| about.clone()).collect()
+    fn answered(&self, objects: &Objects, _: &Answer) -> Vec<About> {
+        objects.iter().map(|(_, about)| about.clone()).collect()
     }
 
     /// Fails single results.
-    fn fail(&self, _: &Asked, _: &mut Answer, _: &mut dyn FnMut(&About) -> Option<RpcStatus>) {}
+    fn fail(&self, _: &Objects, _: &mut Answer, _: &mut dyn FnMut(&About) -> Option<RpcStatus>) {}
 
     /// Spoils the parts of an answer that are about some objects.
-    fn spoil(&self, bad: Bad, asked: &Asked, answer: &mut Answer, is_meant: Meant<'_>);
+    fn spoil(&self, bad: Bad, objects: &Objects, answer: &mut Answer, is_meant: Meant<'_>);
 }
 
 impl Method {
@@ -174,22 +174,22 @@ impl dyn Shape {
     pub(crate) fn spoil_answer(
         &self,
         bad: Bad,
-        asked: &Asked,
+        objects: &Objects,
         answer: &mut Answer,
         is_meant: Meant<'_>,
     ) {
         if bad == Bad::OversizedReply {
             answer.inflate(OVERSIZED_BYTES);
         } else if !answer.is_empty() {
-            self.spoil(bad, asked, answer, is_meant);
+            self.spoil(bad, objects, answer, is_meant);
         }
     }
 }
 
 /// The object of a key; none, if it was not asked about.
-fn about<'a>(asked: &'a Asked, key: &str) -> Option<&'a About> {
-    let found = asked.iter().find(|(known, _)| known == key);
-    found.map(|(_, about)| about)
+fn about<'a>(objects: &'a Objects, key: &str) -> Option<&'a About> {
+    let object = objects.iter().find(|(item, _)| item == key);
+    object.map(|(_, about)| about)
 }
 
 /// Leaves some out, or doubles them; false: `bad` is none of these.
@@ -221,7 +221,7 @@ where
         OF_MANY.contains(&bad) || self.1.contains(&bad)
     }
 
-    fn asked(&self, request: &[u8]) -> Asked {
+    fn objects(&self, request: &[u8]) -> Objects {
         let request = B::decode(request).unwrap_or_default();
         let items = request.items().iter();
         items
@@ -231,13 +231,13 @@ where
 
     fn fail(
         &self,
-        asked: &Asked,
+        objects: &Objects,
         answer: &mut Answer,
         error: &mut dyn FnMut(&About) -> Option<RpcStatus>,
     ) {
         answer.results::<B>(|results| {
             for result in results {
-                if let Some(error) = about(asked, result.key()).and_then(&mut *error) {
+                if let Some(error) = about(objects, result.key()).and_then(&mut *error) {
                     let mut failed = B::ItemResult::failed(String::new(), error);
                     *result.outcome_mut() = failed.outcome_mut().take();
                 }
@@ -245,8 +245,8 @@ where
         });
     }
 
-    fn spoil(&self, bad: Bad, asked: &Asked, answer: &mut Answer, is_about: Meant<'_>) {
-        let is_meant = |result: &B::ItemResult| about(asked, result.key()).is_some_and(is_about);
+    fn spoil(&self, bad: Bad, objects: &Objects, answer: &mut Answer, is_about: Meant<'_>) {
+        let is_meant = |result: &B::ItemResult| about(objects, result.key()).is_some_and(is_about);
         answer.results::<B>(|results| {
             if count(bad, results, is_meant) {
                 return;
@@ -285,17 +285,17 @@ where
         OF_MANY.contains(&bad) || self.1.contains(&bad)
     }
 
-    fn asked(&self, _: &[u8]) -> Asked {
-        Asked::new()
+    fn objects(&self, _: &[u8]) -> Objects {
+        Objects::new()
     }
 
-    fn answered(&self, _: &Asked, answer: &Answer) -> Vec<About> {
+    fn answered(&self, _: &Objects, answer: &Answer) -> Vec<About> {
         let pages = answer.messages::<L::Response>().into_iter();
         let entries = pages.flat_map(|page| page.into_parts().0);
         entries.map(|entry| entry.about()).collect()
     }
 
-    fn spoil(&self, bad: Bad, _: &Asked, answer: &mut Answer, is_about: Meant<'_>) {
+    fn spoil(&self, bad: Bad, _: &Objects, answer: &mut Answer, is_about: Meant<'_>) {
         let is_meant = |entry: &I| is_about(&entry.about());
         answer.each(|page: &mut L::Response| {
             let (mut entries, mut complete) = std::mem::take(page).into_parts();
@@ -335,13 +335,13 @@ impl Shape for One {
         self.fits.contains(&bad)
     }
 
-    fn asked(&self, request: &[u8]) -> Asked {
+    fn objects(&self, request: &[u8]) -> Objects {
         let service = (self.service)(request);
         let named = service.map(|service| (service.uid.clone(), service.about()));
         named.into_iter().collect()
     }
 
-    fn spoil(&self, bad: Bad, _: &Asked, answer: &mut Answer, _: Meant<'_>) {
+    fn spoil(&self, bad: Bad, _: &Objects, answer: &mut Answer, _: Meant<'_>) {
         answer.each(|message: &mut GetLoadBalancerResponse| match bad {
             Bad::Empty => message.answer = None,
             _ => message.answer.get_or_insert_default().spoil(bad),

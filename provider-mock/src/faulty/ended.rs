@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 
 use crate::cloud::Cloud;
 use crate::exchange::messages;
-use crate::faults::{self, Asked, Method};
+use crate::faults::{self, Method, Objects};
 use crate::journal::Event;
 
 /// Counts a call when dropped.
@@ -36,11 +36,11 @@ impl Ended {
     }
 
     /// Writes into the journal, if there is one, that the call has begun, and later that it has ended.
-    pub(super) fn began(&mut self, caller: Option<i32>, asked: &Asked) {
+    pub(super) fn began(&mut self, caller: Option<i32>, objects: &Objects) {
         if let Some(journal) = self.cloud.journal() {
             let call = journal.next_call();
             self.call = Some(call);
-            let named = || asked.iter().map(|(_, about)| about);
+            let named = || objects.iter().map(|(_, about)| about);
             journal.record(Event::CallBegan {
                 call,
                 method: self.method,
@@ -158,7 +158,7 @@ mod tests {
         let path = folder.path().join("journal");
         cloud.keep_journal(crate::journal::Journal::open(&path).unwrap());
         let mut ended = Ended::cancelled_unless_said(cloud, Method::BatchDeleteRoutes);
-        ended.began(None, &Asked::new());
+        ended.began(None, &Objects::new());
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", "0".parse().unwrap());
         let frames = futures::stream::iter([Ok::<_, Status>(Frame::trailers(trailers))]);

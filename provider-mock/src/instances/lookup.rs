@@ -11,7 +11,7 @@ use super::{Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement, 
 
 /// The subject of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct LookupRequest {
     /// By id where one is known, else by name.
     pub key: Key,
     /// The IP addresses of the node's kubelet; a synthesised instance gets them.
@@ -29,7 +29,7 @@ pub enum Key {
 
 /// The cloud's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum LookupResult {
     /// It exists.
     Instance(Arc<Instance>),
     /// It does not exist.
@@ -53,25 +53,25 @@ impl Inventory {
     ///
     /// An id is synthesised only if it is the one of its Node's name: such a Node was
     /// initialised by a mock that has forgotten, any other id is of an instance that never was.
-    pub(crate) fn look_up(&mut self, asked: &Asked, rules: Rules<'_>) -> Found {
-        let known = match &asked.key {
+    pub(crate) fn look_up(&mut self, request: &LookupRequest, rules: Rules<'_>) -> LookupResult {
+        let existing = match &request.key {
             Key::Id(id, _) => self.by_id(id.as_str()),
             Key::Name(name) => self.by_name(name.as_str()),
         };
-        let instance = match known {
+        let instance = match existing {
             Some(instance) => Some(Arc::clone(instance)),
-            None if rules.synthesize => self.synthesize(asked, rules),
+            None if rules.synthesize => self.synthesize(request, rules),
             None => None,
         };
         match instance {
-            None => Found::Absent,
-            Some(instance) if is_visible(&instance, rules) => Found::Instance(instance),
-            Some(_) => Found::NotVisibleYet,
+            None => LookupResult::Absent,
+            Some(instance) if is_visible(&instance, rules) => LookupResult::Instance(instance),
+            Some(_) => LookupResult::NotVisibleYet,
         }
     }
 
-    fn synthesize(&mut self, asked: &Asked, rules: Rules<'_>) -> Option<Arc<Instance>> {
-        let name = match &asked.key {
+    fn synthesize(&mut self, request: &LookupRequest, rules: Rules<'_>) -> Option<Arc<Instance>> {
+        let name = match &request.key {
             Key::Name(name) => name,
             Key::Id(id, Some(name)) if *id == derived_id(name, 0) => name,
             Key::Id(..) => return None,
@@ -80,7 +80,7 @@ impl Inventory {
             return None;
         }
         let spec = InstanceSpec {
-            addresses: synthesized_addresses(name, &asked.provided),
+            addresses: synthesized_addresses(name, &request.provided),
             ..InstanceSpec::named(name.clone())
         };
         let built = spec.build(rules.placement, 0, rules.now);

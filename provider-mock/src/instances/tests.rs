@@ -23,24 +23,24 @@ fn rules(placement: &Placement) -> Rules<'_> {
     }
 }
 
-fn by_name(name: &str) -> Asked {
-    Asked {
+fn by_name(name: &str) -> LookupRequest {
+    LookupRequest {
         key: Key::Name(name.parse().unwrap()),
         provided: Vec::new(),
     }
 }
 
-fn by_id(id: &InstanceId, name: &str) -> Asked {
-    Asked {
+fn by_id(id: &InstanceId, name: &str) -> LookupRequest {
+    LookupRequest {
         key: Key::Id(id.clone(), Some(name.parse().unwrap())),
         provided: Vec::new(),
     }
 }
 
-fn synthesized(inventory: &mut Inventory, asked: &Asked) -> std::sync::Arc<Instance> {
-    match inventory.look_up(asked, rules(&placement())) {
-        Found::Instance(instance) => instance,
-        other => panic!("{asked:?} gave {other:?}"),
+fn synthesized(inventory: &mut Inventory, request: &LookupRequest) -> std::sync::Arc<Instance> {
+    match inventory.look_up(request, rules(&placement())) {
+        LookupResult::Instance(instance) => instance,
+        other => panic!("{request:?} gave {other:?}"),
     }
 }
 
@@ -90,11 +90,11 @@ fn the_kubelets_address_is_the_instances() {
         (&["2001:db8::7", "192.0.2.7"], &["2001:db8::7", "192.0.2.7"]),
     ] {
         let provided: Vec<IpAddr> = provided.iter().map(|ip| ip.parse().unwrap()).collect();
-        let asked = Asked {
+        let request = LookupRequest {
             provided,
             ..by_name("worker-1")
         };
-        let instance = synthesized(&mut Inventory::default(), &asked);
+        let instance = synthesized(&mut Inventory::default(), &request);
         let ips = instance
             .addresses
             .iter()
@@ -191,12 +191,12 @@ proptest! {
                         _ => by_id(&id(n), &name(n)),
                     };
                     match inventory.look_up(&asked, rules(&placement)) {
-                        Found::Instance(instance) => {
+                        LookupResult::Instance(instance) => {
                             prop_assert_eq!(&instance.id, &id(n));
                             prop_assert!(!deleted.contains(&n), "{} came back", n);
                         }
-                        Found::Absent => prop_assert!(deleted.contains(&n), "{} is missing", n),
-                        Found::NotVisibleYet => prop_assert!(false, "there is no delay"),
+                        LookupResult::Absent => prop_assert!(deleted.contains(&n), "{} is missing", n),
+                        LookupResult::NotVisibleYet => prop_assert!(false, "there is no delay"),
                     }
                 }
                 Step::Delete(n) => {
@@ -220,12 +220,15 @@ fn an_id_that_is_not_its_nodes_is_never_synthesised() {
     let other = spec::derived_id(&"another".parse().unwrap(), 0);
     for asked in [
         by_id(&other, "worker-1"),
-        Asked {
+        LookupRequest {
             key: Key::Id(other, None),
             provided: Vec::new(),
         },
     ] {
-        assert_eq!(inventory.look_up(&asked, rules(&placement)), Found::Absent);
+        assert_eq!(
+            inventory.look_up(&asked, rules(&placement)),
+            LookupResult::Absent
+        );
     }
     assert!(inventory.is_empty());
 }

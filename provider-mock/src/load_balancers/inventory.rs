@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use jiff::{SignedDuration, Timestamp};
 
 use super::addresses::allocate;
-use super::{LoadBalancer, LoadBalancerRules, Target, Wanted};
+use super::{LoadBalancer, LoadBalancerRules, LoadBalancerSpec, Target};
 use crate::instances::mixed;
 
 /// Why a load balancer was not made or changed.
@@ -71,8 +71,7 @@ impl LoadBalancerInventory {
         mut load_balancer: LoadBalancer,
     ) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
         let key = key_of(&load_balancer);
-        let known = key.as_ref().and_then(|key| self.by_key.get(key));
-        if let Some(id) = known {
+        if let Some(id) = key.as_ref().and_then(|key| self.by_key.get(key)) {
             return Err(LoadBalancerRefused::Exists(id.clone()));
         }
         if self.by_id.contains_key(&load_balancer.id) {
@@ -159,31 +158,31 @@ impl LoadBalancerInventory {
     pub(crate) fn create(
         &mut self,
         cluster: &str,
-        wanted: &Wanted,
+        spec: &LoadBalancerSpec,
         targets: Arc<[Target]>,
         rules: &LoadBalancerRules,
         now: Timestamp,
     ) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
-        if let Some(known) = self.find(cluster, &wanted.service.uid) {
-            return Ok(Arc::clone(known));
+        if let Some(existing) = self.find(cluster, &spec.service.uid) {
+            return Ok(Arc::clone(existing));
         }
         if rules.quota.is_some_and(|quota| self.by_id.len() >= quota) {
             return Err(LoadBalancerRefused::Quota(self.by_id.len()));
         }
-        let hash = hash_of(cluster, &wanted.service.uid);
-        let provisioning = SignedDuration::try_from(wanted.provisioning).unwrap_or_default();
+        let hash = hash_of(cluster, &spec.service.uid);
+        let provisioning = SignedDuration::try_from(spec.provisioning).unwrap_or_default();
         let load_balancer = LoadBalancer {
             id: format!("lb-{hash:016x}"),
-            name: format!("{}-{}", wanted.service.namespace, wanted.service.name),
+            name: format!("{}-{}", spec.service.namespace, spec.service.name),
             cluster: cluster.to_owned(),
-            service: Some(wanted.service.clone()),
-            address_mode: wanted.address_mode,
-            addresses: self.addresses(wanted, hash, &wanted.kept, rules)?,
-            ports: wanted.ports.clone(),
-            source_ranges: wanted.source_ranges.clone(),
-            health_check_node_port: wanted.health_check_node_port,
+            service: Some(spec.service.clone()),
+            address_mode: spec.address_mode,
+            addresses: self.addresses(spec, hash, &spec.kept, rules)?,
+            ports: spec.ports.clone(),
+            source_ranges: spec.source_ranges.clone(),
+            health_check_node_port: spec.health_check_node_port,
             targets,
-            protected: wanted.protected,
+            protected: spec.protected,
             created_at: now,
             ready_at: now.checked_add(provisioning).unwrap_or(now),
             gone_at: None,
@@ -195,21 +194,21 @@ impl LoadBalancerInventory {
     pub(crate) fn change(
         &mut self,
         id: &str,
-        wanted: &Wanted,
+        spec: &LoadBalancerSpec,
         rules: &LoadBalancerRules,
     ) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
-        let known = self.known(id)?;
-        let hash = hash_of(&known.cluster, &wanted.service.uid);
-        let addresses = self.addresses(wanted, hash, &known.addresses, rules)?;
+        let existing = self.known(id)?;
+        let hash = hash_of(&existing.cluster, &spec.service.uid);
+        let addresses = self.addresses(spec, hash, &existing.addresses, rules)?;
         self.replace(LoadBalancer {
-            service: Some(wanted.service.clone()),
-            address_mode: wanted.address_mode,
+            service: Some(spec.service.clone()),
+            address_mode: spec.address_mode,
             addresses,
-            ports: wanted.ports.clone(),
-            source_ranges: wanted.source_ranges.clone(),
-            health_check_node_port: wanted.health_check_node_port,
-            protected: wanted.protected,
-            ..LoadBalancer::clone(&known)
+            ports: spec.ports.clone(),
+            source_ranges: spec.source_ranges.clone(),
+            health_check_node_port: spec.health_check_node_port,
+            protected: spec.protected,
+            ..LoadBalancer::clone(&existing)
         })
     }
 
@@ -219,34 +218,33 @@ impl LoadBalancerInventory {
         id: &str,
         targets: Arc<[Target]>,
     ) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
-        let known = self.known(id)?;
+        let existing = self.known(id)?;
         self.replace(LoadBalancer {
             targets,
-            ..LoadBalancer::clone(&known)
+            ..LoadBalancer::clone(&existing)
         })
     }
 
     fn known(&self, id: &str) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
-        let known = self.by_id.get(id).cloned();
-        known.ok_or_else(|| LoadBalancerRefused::Unknown(id.to_owned()))
+        let existing = self.by_id.get(id).cloned();
+        existing.ok_or_else(|| LoadBalancerRefused::Unknown(id.to_owned()))
     }
 
     /// One address of each wanted family: the one asked for, one that it has, or a free one.
     fn addresses(
         &self,
-        wanted: &Wanted,
+        spec: &LoadBalancerSpec,
         hash: u64,
         held: &[IpAddr],
         rules: &LoadBalancerRules,
     ) -> Result<Vec<IpAddr>, LoadBalancerRefused> {
         let of = |ip: &IpAddr, family| super::Family::of(*ip) == family;
         let taken =
-            |ip| self.by_address.contains_key(&ip) || wanted.avoided.binary_search(&ip).is_ok();
-        wanted
-            .families
+            |ip| self.by_address.contains_key(&ip) || spec.avoided.binary_search(&ip).is_ok();
+        spec.families
             .iter()
             .map(|family| {
-                let requested = wanted.requested.filter(|ip| of(ip, *family));
+                let requested = spec.requested.filter(|ip| of(ip, *family));
                 let held = held.iter().copied().find(|ip| of(ip, *family));
                 requested
                     .or(held)
@@ -260,8 +258,8 @@ impl LoadBalancerInventory {
     fn share(&mut self, targets: Arc<[Target]>) -> Arc<[Target]> {
         self.shared.retain(|list| list.strong_count() > 0);
         let mut lists = self.shared.iter().filter_map(Weak::upgrade);
-        if let Some(known) = lists.find(|list| Arc::ptr_eq(list, &targets) || **list == *targets) {
-            return known;
+        if let Some(twin) = lists.find(|list| Arc::ptr_eq(list, &targets) || **list == *targets) {
+            return twin;
         }
         self.shared.push(Arc::downgrade(&targets));
         targets

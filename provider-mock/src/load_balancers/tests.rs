@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn wanted(uid: u8, mode: AddressMode, families: &[&str]) -> Wanted {
+fn wanted(uid: u8, mode: AddressMode, families: &[&str]) -> LoadBalancerSpec {
     let families = families.iter().map(|family| (*family).to_owned());
     let service = Service::new("default", uid.to_string(), uid.to_string())
         .with_ip_families(families.collect::<Vec<_>>())
@@ -15,7 +15,7 @@ fn wanted(uid: u8, mode: AddressMode, families: &[&str]) -> Wanted {
         address_mode: mode,
         ..rules()
     };
-    Wanted::of(&service, &rules).unwrap()
+    LoadBalancerSpec::of(&service, &rules).unwrap()
 }
 
 /// Small pools, so that addresses run out.

@@ -2,7 +2,7 @@
 
 use outrigger_provider_sdk::{Condition, Effects, Event};
 
-use crate::instances::{Found, Power};
+use crate::instances::{LookupResult, Power};
 use crate::load_balancers::LoadBalancer;
 use crate::routes::Route;
 
@@ -21,8 +21,8 @@ fn removed(annotation: &str, condition: &str) -> Effects {
 }
 
 /// The effects of a lookup on the Node.
-pub(super) fn of_lookup(found: &Found) -> Effects {
-    let Found::Instance(instance) = found else {
+pub(super) fn of_lookup(result: &LookupResult) -> Effects {
+    let LookupResult::Instance(instance) = result else {
         return removed("instance", "Running");
     };
     let effects =

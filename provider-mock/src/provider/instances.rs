@@ -11,7 +11,7 @@ use super::{MockProvider, PROVIDED_NODE_IP, effects, rate_limited};
 use crate::choice;
 use crate::cloud::{Cloud, Preference, RateLimited};
 use crate::instances::{
-    Address, AddressType, Asked, Found, Instance, InstanceId, Key, NodeName, Power,
+    Address, AddressType, Instance, InstanceId, Key, LookupRequest, LookupResult, NodeName, Power,
 };
 
 impl Instances for MockProvider {
@@ -58,7 +58,7 @@ impl Instances for MockProvider {
             match need_of(cloud, node) {
                 Need::Cloud(key) => {
                     let provided = provided_ips(node);
-                    pending.push((node.name.clone(), Asked { key, provided }));
+                    pending.push((node.name.clone(), LookupRequest { key, provided }));
                 }
                 Need::Nothing(answer) => {
                     lookups.insert(node.name.clone(), answer);
@@ -82,7 +82,7 @@ impl Instances for MockProvider {
             };
             match answered {
                 None => return Ok(lookups),
-                Some((names, Ok(found))) => lookups.extend(names.into_iter().zip(found)),
+                Some((names, Ok(results))) => lookups.extend(names.into_iter().zip(results)),
                 // One call per instance: the others have their own answers.
                 Some((names, Err(limited))) if each => lookups.extend(
                     names
@@ -122,28 +122,28 @@ impl Instances for MockProvider {
 /// One call to the cloud. The names come back with their answers, in the same order.
 async fn look_up(
     cloud: &Cloud,
-    page: Vec<(String, Asked)>,
+    page: Vec<(String, LookupRequest)>,
     query: &Query,
     has_effects: bool,
 ) -> (Vec<String>, Result<Vec<Result<Lookup, Error>>, RateLimited>) {
-    let (names, asked): (Vec<String>, Vec<Asked>) = page.into_iter().unzip();
-    let answered = cloud.look_up(&asked).await.map(|found| {
-        let found = found.iter();
-        let lookup = |found| {
-            let effects = has_effects.then(|| effects::of_lookup(found));
-            Ok(lookup(cloud, found, query).with_effects(effects))
+    let (names, requests): (Vec<String>, Vec<LookupRequest>) = page.into_iter().unzip();
+    let answered = cloud.look_up(&requests).await.map(|results| {
+        let results = results.iter();
+        let lookup = |results| {
+            let effects = has_effects.then(|| effects::of_lookup(results));
+            Ok(lookup(cloud, results, query).with_effects(effects))
         };
-        found.map(lookup).collect()
+        results.map(lookup).collect()
     });
     (names, answered)
 }
 
-fn lookup(cloud: &Cloud, found: &Found, query: &Query) -> Lookup {
-    match found {
-        Found::Instance(instance) => Lookup::found(answer(cloud, instance)),
+fn lookup(cloud: &Cloud, result: &LookupResult, query: &Query) -> Lookup {
+    match result {
+        LookupResult::Instance(instance) => Lookup::found(answer(cloud, instance)),
         // A caller that allows an old answer does not ask in order to delete.
-        Found::Absent if query.max_staleness.is_zero() => Lookup::absent(),
-        Found::Absent | Found::NotVisibleYet => Lookup::not_visible_yet(),
+        LookupResult::Absent if query.max_staleness.is_zero() => Lookup::absent(),
+        LookupResult::Absent | LookupResult::NotVisibleYet => Lookup::not_visible_yet(),
     }
 }
 

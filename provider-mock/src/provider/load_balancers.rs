@@ -14,7 +14,7 @@ use outrigger_provider_sdk::{
 use super::{MockProvider, cluster_of, effects, rate_limited};
 use crate::cloud::{Cloud, Deletion, LoadBalancerError};
 use crate::load_balancers::{
-    ANNOTATION_PREFIX, AddressMode, LoadBalancer, LoadBalancerRefused, Target, Wanted,
+    ANNOTATION_PREFIX, AddressMode, LoadBalancer, LoadBalancerRefused, LoadBalancerSpec, Target,
     targets as kept,
 };
 
@@ -42,21 +42,21 @@ impl LoadBalancers for MockProvider {
             return Ok(Observed::NotManaged.into());
         }
         let cloud = self.cloud();
-        let Some(known) = find(cloud, ctx, service).await? else {
+        let Some(existing) = find(cloud, ctx, service).await? else {
             return Ok(Observed::Absent.into());
         };
         let now = cloud.config().clock.now();
-        let seen = described(&known);
-        let wanted = Wanted::of(service, &cloud.config().load_balancers);
-        let mut differences = wanted.map_or_else(|_| Vec::new(), |w| w.differences(&known));
-        differences.extend(targets.and_then(|wanted| other_targets(&known, &kept(wanted))));
-        Ok(match known.state(now) {
-            "ready" if differences.is_empty() => Observed::Ready(seen).into(),
+        let description = described(&existing);
+        let spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers);
+        let mut differences = spec.map_or_else(|_| Vec::new(), |w| w.differences(&existing));
+        differences.extend(targets.and_then(|spec| other_targets(&existing, &kept(spec))));
+        Ok(match existing.state(now) {
+            "ready" if differences.is_empty() => Observed::Ready(description).into(),
             "ready" => {
-                let answer = Answer::from(Observed::Differs(seen));
+                let answer = Answer::from(Observed::Differs(description));
                 answer.because("NotAsWanted", differences.join("; "))
             }
-            _ => Observed::InProgress(Some(early(cloud, seen))).into(),
+            _ => Observed::InProgress(Some(early(cloud, description))).into(),
         })
     }
 
@@ -70,9 +70,9 @@ impl LoadBalancers for MockProvider {
             return Ok(Ensured::NotManaged.into());
         }
         let cloud = self.cloud();
-        let mut wanted = Wanted::of(service, &cloud.config().load_balancers)?;
+        let mut spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers)?;
         if self.is_volatile() {
-            wanted.remember(service, ctx.held_addresses().unwrap_or_default());
+            spec.remember(service, ctx.held_addresses().unwrap_or_default());
         }
         let targets = kept(targets);
         let mut made = false;
@@ -81,40 +81,40 @@ impl LoadBalancers for MockProvider {
                 ctx.check()?;
                 made = true;
                 let cluster = cluster_of(ctx);
-                let created = cloud.create_load_balancer(&cluster, &wanted, targets).await;
+                let created = cloud.create_load_balancer(&cluster, &spec, targets).await;
                 created.map_err(failed)?
             }
-            Some(known) if known.gone_at.is_some() => {
-                let retry_after = until(known.gone_at, cloud.config().clock.now());
+            Some(existing) if existing.gone_at.is_some() => {
+                let retry_after = until(existing.gone_at, cloud.config().clock.now());
                 let answer = Ensured::in_progress(retry_after, None);
                 let text = "The load balancer that this Service had is still being deleted";
                 return Ok(Answer::from(answer).because("Deleting", text));
             }
-            Some(mut known) => {
-                if !wanted.differences(&known).is_empty() {
+            Some(mut existing) => {
+                if !spec.differences(&existing).is_empty() {
                     ctx.check()?;
-                    let changed = cloud.change_load_balancer(&known.id, &wanted).await;
-                    known = changed.map_err(failed)?;
+                    let changed = cloud.change_load_balancer(&existing.id, &spec).await;
+                    existing = changed.map_err(failed)?;
                 }
-                if known.targets != targets {
+                if existing.targets != targets {
                     ctx.check()?;
-                    let changed = cloud.set_targets(&known.id, targets).await;
-                    known = changed.map_err(failed)?;
+                    let changed = cloud.set_targets(&existing.id, targets).await;
+                    existing = changed.map_err(failed)?;
                 }
-                known
+                existing
             }
         };
         let now = cloud.config().clock.now();
-        let seen = described(&load_balancer);
+        let description = described(&load_balancer);
         if load_balancer.state(now) != "ready" {
             let retry_after = until(Some(load_balancer.ready_at), now);
-            let answer = Ensured::in_progress(retry_after, early(cloud, seen));
+            let answer = Ensured::in_progress(retry_after, early(cloud, description));
             let text = "The cloud is making the load balancer";
             return Ok(Answer::from(answer).because("Provisioning", text));
         }
         let effects = self.has_effects();
         let effects = effects.then(|| effects::of_load_balancer(&load_balancer, made));
-        Ok(Answer::from(Ensured::Ready(seen)).with_effects(effects))
+        Ok(Answer::from(Ensured::Ready(description)).with_effects(effects))
     }
 
     async fn update_load_balancer_nodes(
@@ -128,14 +128,14 @@ impl LoadBalancers for MockProvider {
         if is_foreign(service) {
             return Ok(Updated::NotManaged.into());
         }
-        let known = find(cloud, ctx, service).await?;
-        let Some(known) = known.filter(|known| known.gone_at.is_none()) else {
+        let existing = find(cloud, ctx, service).await?;
+        let Some(existing) = existing.filter(|existing| existing.gone_at.is_none()) else {
             return Ok(Updated::Absent.into());
         };
         let targets = kept(targets);
-        if known.targets != targets {
+        if existing.targets != targets {
             ctx.check()?;
-            let changed = cloud.set_targets(&known.id, targets).await;
+            let changed = cloud.set_targets(&existing.id, targets).await;
             changed.map_err(failed)?;
         }
         Ok(Updated::ready(None).into())
@@ -152,9 +152,9 @@ impl LoadBalancers for MockProvider {
         let cloud = self.cloud();
         let deleted = match find(cloud, ctx, service).await? {
             None => Deletion::Gone,
-            Some(known) => {
+            Some(existing) => {
                 ctx.check()?;
-                let deleted = cloud.delete_load_balancer(&known.id).await;
+                let deleted = cloud.delete_load_balancer(&existing.id).await;
                 deleted.map_err(failed)?
             }
         };
@@ -208,17 +208,18 @@ impl LoadBalancers for MockProvider {
             return Ok(Vec::new());
         }
         let cloud = self.cloud();
-        let known = find(cloud, ctx, service).await?;
+        let existing = find(cloud, ctx, service).await?;
         let change = |action, id: &str, summary: String| {
             PlannedChange::new(action, "load-balancer", summary).with_resource_id(id)
         };
         let targets = match operation {
             PlanOperation::Ensure(targets) => targets,
             PlanOperation::Delete => {
-                let going = known.filter(|known| !known.protected && known.gone_at.is_none());
-                let gone = |known: &LoadBalancer| format!("{} would be deleted", known.name);
+                let going =
+                    existing.filter(|existing| !existing.protected && existing.gone_at.is_none());
+                let gone = |existing: &LoadBalancer| format!("{} would be deleted", existing.name);
                 return Ok(going
-                    .map(|known| change(ChangeAction::Delete, &known.id, gone(&known)))
+                    .map(|existing| change(ChangeAction::Delete, &existing.id, gone(&existing)))
                     .into_iter()
                     .collect());
             }
@@ -228,22 +229,22 @@ impl LoadBalancers for MockProvider {
                 ));
             }
         };
-        let wanted = Wanted::of(service, &cloud.config().load_balancers)?;
-        let Some(known) = known else {
+        let spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers)?;
+        let Some(existing) = existing else {
             let summary = format!(
                 "a load balancer with {} listeners and {} targets would be made",
-                wanted.ports.len(),
+                spec.ports.len(),
                 targets.len()
             );
             return Ok(vec![change(ChangeAction::Create, "", summary)]);
         };
-        let mut changes: Vec<_> = wanted
-            .differences(&known)
+        let mut changes: Vec<_> = spec
+            .differences(&existing)
             .into_iter()
-            .map(|summary| change(ChangeAction::Update, &known.id, summary))
+            .map(|summary| change(ChangeAction::Update, &existing.id, summary))
             .collect();
-        let others = other_targets(&known, &kept(targets));
-        changes.extend(others.map(|summary| change(ChangeAction::Update, &known.id, summary)));
+        let others = other_targets(&existing, &kept(targets));
+        changes.extend(others.map(|summary| change(ChangeAction::Update, &existing.id, summary)));
         Ok(changes)
     }
 }
@@ -261,9 +262,9 @@ impl MockProvider {
     }
 }
 
-fn other_targets(known: &LoadBalancer, wanted: &[Target]) -> Option<String> {
-    let (from, to) = (known.targets.len(), wanted.len());
-    (*known.targets != *wanted).then(|| format!("the targets would be changed, {from} to {to}"))
+fn other_targets(existing: &LoadBalancer, targets: &[Target]) -> Option<String> {
+    let (from, to) = (existing.targets.len(), targets.len());
+    (*existing.targets != *targets).then(|| format!("the targets would be changed, {from} to {to}"))
 }
 
 fn is_foreign(service: &Service) -> bool {
@@ -277,8 +278,8 @@ async fn find(
     service: &Service,
 ) -> Result<Option<Arc<LoadBalancer>>, Error> {
     let cluster = cluster_of(ctx);
-    let found = cloud.find_load_balancer(&cluster, &service.uid).await;
-    found.map_err(failed)
+    let load_balancer = cloud.find_load_balancer(&cluster, &service.uid).await;
+    load_balancer.map_err(failed)
 }
 
 fn described(load_balancer: &LoadBalancer) -> sdk::LoadBalancer {
@@ -301,11 +302,11 @@ fn described(load_balancer: &LoadBalancer) -> sdk::LoadBalancer {
 }
 
 /// The answer about one that is not ready.
-fn early(cloud: &Cloud, mut seen: sdk::LoadBalancer) -> sdk::LoadBalancer {
+fn early(cloud: &Cloud, mut description: sdk::LoadBalancer) -> sdk::LoadBalancer {
     if !cloud.config().load_balancers.early_addresses {
-        seen.ingress.clear();
+        description.ingress.clear();
     }
-    seen
+    description
 }
 
 fn until(time: Option<Timestamp>, now: Timestamp) -> Duration {

@@ -9,7 +9,7 @@ use crate::cidr::Cidr;
 use crate::cloud::RouteError;
 use crate::journal::{Event, RouteChangeKind, RouteEvent};
 use crate::provider::{ListedTarget, Respelled, ServedRoutes};
-use crate::routes::{Route, RouteRefused, RouteTarget, WantedRoute};
+use crate::routes::{Route, RouteRefused, RouteSpec, RouteTarget};
 
 impl Routes for MockProvider {
     fn capability(&self) -> RoutesCapability {
@@ -43,13 +43,13 @@ impl Routes for MockProvider {
     async fn create_route(&self, ctx: &Context, route: &sdk::Route) -> Result<RouteChange, Error> {
         let (cloud, served) = (self.cloud(), self.served_routes());
         cloud.count().items_asked("BatchCreateRoutes", 1);
-        let wanted = WantedRoute {
+        let spec = RouteSpec {
             target: target_of(route),
             ..known(ctx, route)?
         };
         ctx.check()?;
-        let change = self.begin(RouteChangeKind::Create, &wanted);
-        let made = cloud.create_route(wanted).await.map_err(failed);
+        let change = self.begin(RouteChangeKind::Create, &spec);
+        let made = cloud.create_route(spec).await.map_err(failed);
         self.end(change, &made);
         match made {
             Ok(made) => {
@@ -86,7 +86,7 @@ impl MockProvider {
     }
 
     /// Writes into the journal, if there is one, that a change begins. Returns its number there.
-    fn begin(&self, kind: RouteChangeKind, route: &WantedRoute) -> Option<u64> {
+    fn begin(&self, kind: RouteChangeKind, route: &RouteSpec) -> Option<u64> {
         let journal = self.cloud().journal()?;
         let change = journal.next_change();
         journal.record(Event::Route(RouteEvent::RouteChangeBegan {
@@ -149,9 +149,9 @@ impl ServedRoutes {
 }
 
 /// The fields of a route that every request about it has.
-fn known(ctx: &Context, route: &sdk::Route) -> Result<WantedRoute, Error> {
+fn known(ctx: &Context, route: &sdk::Route) -> Result<RouteSpec, Error> {
     let destination = route.destination_cidr.parse::<Cidr>();
-    Ok(WantedRoute {
+    Ok(RouteSpec {
         name: route.name.clone(),
         cluster: cluster_of(ctx),
         destination: destination.map_err(Error::invalid_request)?,

@@ -38,18 +38,17 @@ impl Volumes for MockProvider {
         if is_malformed(handle) {
             return Err(Error::malformed_volume_handle(malformed(handle)));
         }
-        let found = tokio::select! {
+        let lookup = tokio::select! {
             () = ctx.cancelled() => return Err(Error::cancelled()),
-            found = cloud.look_up_volume(handle) => found,
+            answer = cloud.look_up_volume(handle) => answer,
         };
-        let found = found.map_err(rate_limited)?;
-        let Some(known) = found else {
+        let Some(volume) = lookup.map_err(rate_limited)? else {
             return Ok(VolumeLookup::Absent(format!("there is no volume {handle}")));
         };
-        match known.state {
+        match volume.state {
             VolumeState::Available => {
-                let zones = known.zones.iter().map(String::as_str);
-                let topology = VolumeTopology::zonal(&known.region, zones);
+                let zones = volume.zones.iter().map(String::as_str);
+                let topology = VolumeTopology::zonal(&volume.region, zones);
                 Ok(VolumeLookup::Found(topology))
             }
             VolumeState::Foreign => Ok(VolumeLookup::NotManaged(format!(

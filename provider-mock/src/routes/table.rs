@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Route, WantedRoute};
+use super::{Route, RouteSpec};
 use crate::cidr::Cidr;
 use crate::instances::mixed;
 
@@ -96,21 +96,21 @@ impl RouteTable {
     /// Makes one for a cluster, unless it is there.
     pub(crate) fn create(
         &mut self,
-        wanted: WantedRoute,
+        spec: RouteSpec,
         most: Option<usize>,
         now: Timestamp,
     ) -> Result<Arc<Route>, RouteRefused> {
         let is_wanted = |route: &&Arc<Route>| {
-            route.cluster.as_ref() == Some(&wanted.cluster)
-                && route.target.is(&wanted.target)
+            route.cluster.as_ref() == Some(&spec.cluster)
+                && route.target.is(&spec.target)
                 && !route.blackhole
         };
-        if let Some(known) = self.to(wanted.destination).find(is_wanted) {
-            return Ok(Arc::clone(known));
+        if let Some(route_in_table) = self.to(spec.destination).find(is_wanted) {
+            return Ok(Arc::clone(route_in_table));
         }
-        if let Some(other) = self.to(wanted.destination).next() {
+        if let Some(other) = self.to(spec.destination).next() {
             return Err(RouteRefused::Taken {
-                destination: wanted.destination,
+                destination: spec.destination,
                 name: other.name.clone(),
             });
         }
@@ -118,10 +118,10 @@ impl RouteTable {
             return Err(RouteRefused::Full(self.by_name.len()));
         }
         self.insert(Route {
-            name: wanted.derived_name(),
-            cluster: Some(wanted.cluster),
-            destination: wanted.destination,
-            target: wanted.target,
+            name: spec.derived_name(),
+            cluster: Some(spec.cluster),
+            destination: spec.destination,
+            target: spec.target,
             blackhole: false,
             created_at: now,
         })
@@ -131,7 +131,7 @@ impl RouteTable {
     /// `of_any`, of no cluster too.
     pub(crate) fn delete(
         &mut self,
-        unwanted: &WantedRoute,
+        unwanted: &RouteSpec,
         of_any: bool,
     ) -> Result<Option<Arc<Route>>, RouteRefused> {
         let is_ours = |route: &Route| match &route.cluster {
@@ -145,13 +145,13 @@ impl RouteTable {
                 route.name == unwanted.name
             }
         };
-        let Some(known) = self.to(unwanted.destination).find(is_meant).cloned() else {
+        let Some(route_in_table) = self.to(unwanted.destination).find(is_meant).cloned() else {
             return Ok(None);
         };
-        if !is_ours(&known) {
-            return Err(RouteRefused::Foreign(known.name.clone()));
+        if !is_ours(&route_in_table) {
+            return Err(RouteRefused::Foreign(route_in_table.name.clone()));
         }
-        Ok(self.remove(&known.name))
+        Ok(self.remove(&route_in_table.name))
     }
 
     /// The routes with a destination, in any spelling.
@@ -192,7 +192,7 @@ impl RouteTable {
     }
 }
 
-impl WantedRoute {
+impl RouteSpec {
     fn derived_name(&self) -> String {
         let key = [
             self.cluster.as_str(),

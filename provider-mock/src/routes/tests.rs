@@ -3,8 +3,8 @@ use crate::instances::Address;
 
 const CLUSTER: &str = "c-1";
 
-fn wanted(destination: &str, node: &str) -> WantedRoute {
-    WantedRoute {
+fn wanted(destination: &str, node: &str) -> RouteSpec {
+    RouteSpec {
         name: String::new(),
         cluster: CLUSTER.to_owned(),
         destination: destination.parse().unwrap(),
@@ -17,8 +17,8 @@ fn wanted(destination: &str, node: &str) -> WantedRoute {
     }
 }
 
-fn create(table: &mut RouteTable, wanted: &WantedRoute) -> Result<String, RouteRefused> {
-    let made = table.create(wanted.clone(), Some(3), Timestamp::UNIX_EPOCH)?;
+fn create(table: &mut RouteTable, spec: &RouteSpec) -> Result<String, RouteRefused> {
+    let made = table.create(spec.clone(), Some(3), Timestamp::UNIX_EPOCH)?;
     Ok(made.name.clone())
 }
 
@@ -46,7 +46,7 @@ fn a_route_is_made_once() {
 #[test]
 fn a_destination_that_leads_elsewhere_is_not_taken_over() {
     let other_node = wanted("10.1.0.0/24", "n-2");
-    let other_cluster = WantedRoute {
+    let other_cluster = RouteSpec {
         cluster: "c-2".to_owned(),
         ..wanted("10.1.0.0/24", "n-1")
     };
@@ -59,9 +59,9 @@ fn a_destination_that_leads_elsewhere_is_not_taken_over() {
         let name = create(&mut table, &wanted("10.1.0.0/24", "n-1")).unwrap();
         let taken = create(&mut table, &refused).unwrap_err();
         let destination = refused.destination;
-        let known = name.clone();
+        let kept_name = name.clone();
         assert_eq!(taken, RouteRefused::Taken { destination, name });
-        assert_eq!(names(&table), [known]);
+        assert_eq!(names(&table), [kept_name]);
     }
     // Nor one that leads nowhere: it is deleted first.
     let mut table = RouteTable::default();
@@ -123,7 +123,7 @@ fn a_route_is_removed_by_its_name_or_its_target() {
         (name.as_str(), "10.2.0.0/24", false),
         (name.as_str(), "10.1.0.7/24", true),
     ] {
-        let named = WantedRoute {
+        let named = RouteSpec {
             name: name.to_owned(),
             destination: destination.parse().unwrap(),
             ..by_destination.clone()
@@ -149,7 +149,7 @@ fn routes_of_others_stay() {
     };
     foreign("theirs", Some("c-2"));
     foreign("untagged", None);
-    let named = |name: &str| WantedRoute {
+    let named = |name: &str| RouteSpec {
         name: name.to_owned(),
         ..wanted("10.1.0.0/24", "")
     };
@@ -180,14 +180,14 @@ fn the_indexes_agree() {
             blackhole: random.bool(),
             created_at: Timestamp::UNIX_EPOCH,
         };
-        let known = plain.iter().position(|one| one.name == name);
-        match (random.u8(0..3), known) {
+        let index = plain.iter().position(|one| one.name == name);
+        match (random.u8(0..3), index) {
             (0, None) => plain.push(table.insert(route).unwrap().as_ref().clone()),
             (0, Some(_)) => drop(table.insert(route).unwrap_err()),
             (1, Some(at)) => plain[at] = table.replace(route).unwrap().as_ref().clone(),
             (1, None) => drop(table.replace(route).unwrap_err()),
-            (_, known) => {
-                let removed = known.map(|at| plain.swap_remove(at));
+            (_, index) => {
+                let removed = index.map(|at| plain.swap_remove(at));
                 assert_eq!(table.remove(&name).as_deref(), removed.as_ref());
             }
         }

@@ -24,10 +24,10 @@ pub(super) fn save(inventory: &LoadBalancerInventory) -> (Vec<Saved>, TargetList
         .iter()
         .map(|load_balancer| {
             // The inventory keeps equal lists once.
-            let known = lists
+            let position = lists
                 .iter()
                 .rposition(|list| Arc::ptr_eq(list, &load_balancer.targets));
-            let target_list = known.unwrap_or_else(|| {
+            let target_list = position.unwrap_or_else(|| {
                 lists.push(Arc::clone(&load_balancer.targets));
                 lists.len() - 1
             });

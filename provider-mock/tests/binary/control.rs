@@ -262,13 +262,13 @@ async fn a_call_that_hangs_does_not_hold_up_the_end() {
     let mock = Served::start(directory.path(), &[]).await;
     mock.ctl("hang --method BatchGetInstances --count 1").await;
     let names = ["n-1".to_owned()];
-    let asked = mock.ask(&names);
+    let lookup = mock.ask(&names);
     let ended = async {
         // A fault that is used up is not shown any more: the lookup hangs.
         while mock.ctl("status").await.contains("BatchGetInstances") {}
         mock.signal_to_end();
     };
-    let (answer, ()) = tokio::join!(asked, ended);
+    let (answer, ()) = tokio::join!(lookup, ended);
     // Ended in the last moment, it is served or refused, but never left hanging.
     if let Err(refused) = answer {
         assert_eq!(refused.code(), tonic::Code::Unavailable);

@@ -60,8 +60,8 @@ async fn volumes_are_made_moved_broken_and_deleted() {
     assert_eq!(listed, expected);
     assert!(mock.ctl("status").await.contains("volumes\t2\n"));
     let results = ask(&mock, &["vol-1", "vol-2", "vol-3"]).await;
-    let found: Vec<_> = results.iter().map(zones).collect();
-    assert_eq!(found, [Some("mock-1a__mock-1b"), Some(""), None]);
+    let zones_of_results: Vec<_> = results.iter().map(zones).collect();
+    assert_eq!(zones_of_results, [Some("mock-1a__mock-1b"), Some(""), None]);
 
     // A field that is left out is not kept.
     mock.ctl("volumes set vol-1 --zone mock-1c").await;

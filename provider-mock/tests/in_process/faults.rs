@@ -215,8 +215,8 @@ async fn a_call_hangs_until_the_faults_are_cleared() {
         mock.cloud.clear_faults();
     };
     let started = Instant::now();
-    let asked = tokio::time::timeout(Duration::from_hours(2), mock.ask_names(&NAMES));
-    let (answer, ()) = tokio::join!(asked, clear);
+    let lookup = tokio::time::timeout(Duration::from_hours(2), mock.ask_names(&NAMES));
+    let (answer, ()) = tokio::join!(lookup, clear);
     answer.expect("it still hangs").unwrap().found("n-1");
     assert!(started.elapsed() >= Duration::from_hours(1));
 }
@@ -225,13 +225,13 @@ async fn a_call_hangs_until_the_faults_are_cleared() {
 async fn a_caller_that_gives_up_is_counted_as_cancelled() {
     let mock = mock().await;
     mock.cloud.inject(hangs(None));
-    let asked = mock.ask_within(
+    let lookup = mock.ask_within(
         NAMES.iter().map(|name| node(name)).collect(),
         Duration::ZERO,
         Some(Duration::from_secs(5)),
     );
     let started = Instant::now();
-    asked.await.unwrap_err();
+    lookup.await.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(6));
     let counted = async {
         while mock

@@ -144,11 +144,11 @@ async fn results_of_an_update_are_missing_double_foreign_or_empty() {
         let fault = bad(Method::UpdateLoadBalancerNodes, what).for_service("default/b");
         lb.mock.cloud.inject(fault);
         let results = lb.update(&["a", "b"], &["n-3"]).await.unwrap();
-        let seen: Vec<_> = results
+        let outcomes: Vec<_> = results
             .iter()
             .map(|result| result.key.trim_start_matches("uid-"))
             .collect();
-        assert_eq!(seen, names, "{what}");
+        assert_eq!(outcomes, names, "{what}");
         let empty = results
             .iter()
             .filter(|result| result.outcome.is_none())

@@ -82,10 +82,10 @@ async fn addresses_come_in_the_wanted_families_and_modes() {
         ..service("dual")
     };
     let status = lb.ensure(dual, inline(&[])).await.unwrap().status;
-    let found = ips(status.as_ref());
+    let addresses = ips(status.as_ref());
     assert!(
-        found[0].starts_with("2001:db8:1b:") && found[1].starts_with("198.1"),
-        "{found:?}"
+        addresses[0].starts_with("2001:db8:1b:") && addresses[1].starts_with("198.1"),
+        "{addresses:?}"
     );
     for (mode, ip_mode) in [("ip", None), ("vip", Some("VIP")), ("proxy", Some("Proxy"))] {
         let made = lb

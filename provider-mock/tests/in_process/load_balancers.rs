@@ -30,9 +30,9 @@ async fn a_load_balancer_is_made_once_and_goes_once() {
     for _ in 0..2 {
         assert_eq!(lb.make("web").await.unwrap(), first);
     }
-    let seen = lb.get(service("web")).await.unwrap();
+    let status = lb.get(service("web")).await.unwrap();
     assert_eq!(
-        (seen.disposition(), seen.status),
+        (status.disposition(), status.status),
         (Wire::Ready, first.status)
     );
     assert_eq!(lb.mock.cloud.load_balancers().len(), 1);
@@ -71,14 +71,14 @@ async fn changes_are_planned_then_made_and_the_address_stays() {
     assert_eq!((planned.len(), planned[0].action), (1, 1));
     let before = lb.make("web").await.unwrap().status;
     assert!(lb.plan(service("web"), &["n-1", "n-2"]).await.is_empty());
-    let wanted = Service {
+    let dual_stack = Service {
         ports: vec![port("UDP", 53, 30_053), port("TCP", 443, 30_443)],
         load_balancer_source_ranges: vec!["10.0.0.0/8".into()],
         external_traffic_policy: "Local".into(),
         health_check_node_port: 30_999,
         ..service("web")
     };
-    let planned = lb.plan(wanted.clone(), &["n-2"]).await;
+    let planned = lb.plan(dual_stack.clone(), &["n-2"]).await;
     let summaries: Vec<_> = planned
         .iter()
         .map(|change| change.summary.as_str())
@@ -95,13 +95,16 @@ async fn changes_are_planned_then_made_and_the_address_stays() {
         ]
     );
     assert_eq!(lb.targets("web"), ["n-1", "n-2"], "a plan changed it");
-    let after = lb.ensure(wanted.clone(), inline(&["n-2"])).await.unwrap();
+    let after = lb
+        .ensure(dual_stack.clone(), inline(&["n-2"]))
+        .await
+        .unwrap();
     assert_eq!(after.status, before);
     let held = lb.held("web");
     assert_eq!(held.ports.len(), 2);
     assert_eq!(held.health_check_node_port, 30_999);
     assert_eq!(lb.targets("web"), ["n-2"]);
-    assert!(lb.plan(wanted, &["n-2"]).await.is_empty());
+    assert!(lb.plan(dual_stack, &["n-2"]).await.is_empty());
 }
 
 /// LBS-02, LBS-12 and LBS-20, through `IN_PROGRESS`.
@@ -244,15 +247,15 @@ async fn drift_is_seen_and_repaired() {
         ..lb.held("web")
     };
     lb.mock.cloud.edit_load_balancer(drifted).unwrap();
-    let seen = lb.get(service("web")).await.unwrap();
+    let status = lb.get(service("web")).await.unwrap();
     assert_eq!(
-        (seen.disposition(), seen.reason.as_str()),
+        (status.disposition(), status.reason.as_str()),
         (Wire::Differs, "NotAsWanted")
     );
     assert!(
-        seen.message.starts_with("listener TCP/80"),
+        status.message.starts_with("listener TCP/80"),
         "{}",
-        seen.message
+        status.message
     );
     assert_eq!(lb.make("web").await.unwrap().disposition(), Wire::Ready);
     assert_eq!(lb.held("web").ports.len(), 1);
@@ -263,8 +266,8 @@ async fn drift_is_seen_and_repaired() {
         // Nothing to compare with.
         (None, Wire::Ready),
     ] {
-        let seen = lb.compare(service("web"), targets.clone()).await.unwrap();
-        assert_eq!(seen.disposition(), standing, "{targets:?}");
+        let status = lb.compare(service("web"), targets.clone()).await.unwrap();
+        assert_eq!(status.disposition(), standing, "{targets:?}");
     }
     let id = lb.held("web").id;
     lb.mock.cloud.remove_load_balancer(&id).unwrap();

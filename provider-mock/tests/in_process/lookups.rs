@@ -68,8 +68,8 @@ async fn effects_on_nodes_come_only_where_they_were_asked_for() {
     assert_eq!(declared.condition_type_prefixes, [&**prefix]);
     for (power, status, events) in [(Power::Running, "True", 0), (Power::Shutdown, "False", 1)] {
         mock.cloud.set_power("worker-1", power).unwrap();
-        let found = mock.ask(vec![node("worker-1")]).await.unwrap();
-        let effects = found[0].effects.as_ref().unwrap();
+        let results = mock.ask(vec![node("worker-1")]).await.unwrap();
+        let effects = results[0].effects.as_ref().unwrap();
         assert!(
             effects
                 .set_annotations
@@ -140,8 +140,8 @@ async fn absence_is_certain_only_if_the_cloud_was_to_be_asked_now() {
 #[tokio::test(start_paused = true)]
 async fn a_synthesised_instance_is_remembered_and_a_deleted_one_stays_deleted() {
     let mock = Mock::start(|config| config.synthesize = true).await;
-    let found = mock.ask_names(&["n-1", "n-2"]).await.unwrap();
-    let id = found.found("n-1").provider_id.clone();
+    let results = mock.ask_names(&["n-1", "n-2"]).await.unwrap();
+    let id = results.found("n-1").provider_id.clone();
     mock.cloud.set_power("n-2", Power::Shutdown).unwrap();
     mock.cloud.delete("n-1").unwrap();
     for _ in 0..2 {
@@ -179,13 +179,13 @@ async fn a_mock_that_forgot_makes_the_same_instance_for_the_id_that_it_gave() {
         provider_id: given.provider_id.clone(),
         ..node("n-1")
     };
-    let found = Outcomes::of(second.ask(vec![initialised]).await.unwrap());
-    let found = found.found("n-1");
+    let outcomes = Outcomes::of(second.ask(vec![initialised]).await.unwrap());
+    let outcomes = outcomes.found("n-1");
     assert_eq!(
-        (&found.provider_id, &found.zone),
+        (&outcomes.provider_id, &outcomes.zone),
         (&given.provider_id, &given.zone)
     );
-    assert_eq!(found.addresses, given.addresses);
+    assert_eq!(outcomes.addresses, given.addresses);
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,8 +17,8 @@ fn bad(method: Method, what: BadAnswer) -> Fault {
 /// A mock with two routes of one node.
 async fn two_routes() -> Routed {
     let routed = Routed::start(ServedRoutes::default()).await;
-    let wanted = ["10.1.0.0/24", "10.1.1.0/24"].map(|cidr| route(cidr, "n-1"));
-    routed.made(wanted.to_vec()).await;
+    let routes = ["10.1.0.0/24", "10.1.1.0/24"].map(|cidr| route(cidr, "n-1"));
+    routed.made(routes.to_vec()).await;
     routed
 }
 
@@ -26,7 +26,7 @@ async fn two_routes() -> Routed {
 async fn calls_about_routes_fail_hang_and_lose_their_replies() {
     let routed = Routed::start(ServedRoutes::default()).await;
     let cloud = &routed.mock.cloud;
-    let wanted = || vec![route("10.1.0.0/24", "n-1")];
+    let routes = || vec![route("10.1.0.0/24", "n-1")];
     let error = InjectedError::new(Code::Unavailable);
     cloud.inject(Fault::on(Method::ListRoutes, Effect::Error(error)).times(1));
     let refused = routed.list().await.unwrap_err();
@@ -35,15 +35,15 @@ async fn calls_about_routes_fail_hang_and_lose_their_replies() {
     let duration = Some(Duration::from_secs(30));
     cloud.inject(Fault::on(Method::BatchDeleteRoutes, Effect::Hang { duration }).times(1));
     let started = tokio::time::Instant::now();
-    routed.delete(wanted()).await.unwrap();
+    routed.delete(routes()).await.unwrap();
     assert!(started.elapsed() >= Duration::from_secs(30));
 
     cloud.inject(Fault::on(Method::BatchCreateRoutes, Effect::LoseReply).times(1));
-    let lost = routed.create(wanted()).await.unwrap_err();
+    let lost = routed.create(routes()).await.unwrap_err();
     assert_eq!((lost.code(), reason(&lost)), (Code::Unknown, None));
     assert_eq!(cloud.routes().len(), 1, "it was served");
     // RTE-07.
-    routed.made(wanted()).await;
+    routed.made(routes()).await;
     assert_eq!(cloud.routes().len(), 1);
 }
 
@@ -72,14 +72,14 @@ async fn one_route_of_a_batch_fails() {
     let quota = || InjectedError::new(Code::ResourceExhausted).with_reason("QUOTA_EXCEEDED");
     let item = |method| Fault::on(method, Effect::ItemError(quota())).times(1);
     let one = || "10.1.1.9/24".parse().unwrap();
-    let wanted = || {
+    let routes = || {
         ["10.1.0.0/24", "10.1.1.0/24"]
             .map(|cidr| route(cidr, "n-1"))
             .to_vec()
     };
     let cloud = &routed.mock.cloud;
     cloud.inject(item(Method::BatchCreateRoutes).for_route(one()));
-    let results = routed.create(wanted()).await.unwrap();
+    let results = routed.create(routes()).await.unwrap();
     assert_eq!(outcomes(&results)["10.1.0.0/24"].0, Code::Ok);
     let (code, reason) = &outcomes(&results)["10.1.1.0/24"];
     assert_eq!(
@@ -90,7 +90,7 @@ async fn one_route_of_a_batch_fails() {
     // By its node the first of both fails.
     cloud.inject(item(Method::BatchDeleteRoutes).for_node("n-1".parse().unwrap()));
     cloud.inject(item(Method::BatchDeleteRoutes).for_node("n-2".parse().unwrap()));
-    let results = routed.delete(wanted()).await.unwrap();
+    let results = routed.delete(routes()).await.unwrap();
     let outcomes = outcomes(&results);
     let codes: Vec<_> = outcomes.values().map(|(code, _)| *code).collect();
     assert_eq!(codes, [Code::ResourceExhausted, Code::Ok]);
@@ -99,7 +99,7 @@ async fn one_route_of_a_batch_fails() {
 #[tokio::test]
 async fn results_about_routes_are_missing_double_foreign_misnamed_or_empty() {
     let routed = two_routes().await;
-    let wanted = || {
+    let routes = || {
         ["10.1.0.0/24", "10.1.1.0/24"]
             .map(|cidr| route(cidr, "n-1"))
             .to_vec()
@@ -121,10 +121,10 @@ async fn results_about_routes_are_missing_double_foreign_misnamed_or_empty() {
         let fault = bad(Method::BatchCreateRoutes, what);
         let one = fault.for_route("10.1.1.0/24".parse().unwrap());
         routed.mock.cloud.inject(one);
-        let results = routed.create(wanted()).await.unwrap();
-        let mut seen: Vec<_> = results.iter().map(|result| result.key.as_str()).collect();
-        seen.sort_unstable();
-        assert_eq!(seen, keys, "{what}");
+        let results = routed.create(routes()).await.unwrap();
+        let mut came: Vec<_> = results.iter().map(|result| result.key.as_str()).collect();
+        came.sort_unstable();
+        assert_eq!(came, keys, "{what}");
         let empty = results.iter().filter(|result| result.outcome.is_none());
         assert_eq!(empty.count(), usize::from(what == BadAnswer::Empty));
         let long = |result: &&outrigger_api::v1::RouteResult| matches!(&result.outcome, Some(Outcome::Found(route)) if route.name.len() > 1_024);
@@ -135,7 +135,7 @@ async fn results_about_routes_are_missing_double_foreign_misnamed_or_empty() {
         .mock
         .cloud
         .inject(bad(Method::BatchDeleteRoutes, BadAnswer::OversizedReply));
-    let refused = routed.delete(wanted()).await.unwrap_err();
+    let refused = routed.delete(routes()).await.unwrap_err();
     assert_eq!(refused.code(), Code::OutOfRange);
     assert!(routed.mock.cloud.routes().is_empty(), "it was served");
 }
@@ -168,11 +168,11 @@ async fn lists_of_routes_are_cut_off_or_wrong() {
         let one = fault.for_route("10.1.1.0/24".parse().unwrap());
         routed.mock.cloud.inject(one);
         let (listed, complete) = routed.list().await.unwrap();
-        let seen: Vec<_> = listed
+        let came: Vec<_> = listed
             .iter()
             .map(|one| one.destination_cidr.as_str())
             .collect();
-        assert_eq!((&seen[..], complete), (destinations, whole), "{what}");
+        assert_eq!((&came[..], complete), (destinations, whole), "{what}");
         let last = listed.last();
         let malformed = last.is_some_and(|one| one.next_hop_ip == "999.0.2.1/33");
         assert_eq!(malformed, what == BadAnswer::MalformedAddress);

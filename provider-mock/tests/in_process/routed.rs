@@ -50,12 +50,12 @@ pub(crate) fn outcomes(results: &[RouteResult]) -> BTreeMap<&str, (Code, Option<
             reason(&Status::with_details(code, "", details.into())),
         )
     };
-    let found: BTreeMap<_, _> = results
+    let outcomes: BTreeMap<_, _> = results
         .iter()
         .map(|result| (result.key.as_str(), outcome(result)))
         .collect();
-    assert_eq!(found.len(), results.len(), "a route has two results");
-    found
+    assert_eq!(outcomes.len(), results.len(), "a route has two results");
+    outcomes
 }
 
 impl Routed {

@@ -47,9 +47,9 @@ async fn routes_are_made_listed_and_removed() {
             ..ServedRoutes::default()
         })
         .await;
-        let wanted = vec![route(POD_CIDR, "n-1"), route("2001:db8:1::/64", "n-1")];
-        let made = routed.made(wanted.clone()).await;
-        assert_eq!(routed.made(wanted.clone()).await, made, "again");
+        let routes = vec![route(POD_CIDR, "n-1"), route("2001:db8:1::/64", "n-1")];
+        let made = routed.made(routes.clone()).await;
+        assert_eq!(routed.made(routes.clone()).await, made, "again");
         assert_eq!(routed.list().await.unwrap(), (made.clone(), true));
         let named = |one: &Route| {
             let (name, id) = (one.node_name.clone(), one.provider_id.clone());
@@ -71,7 +71,7 @@ async fn routes_are_made_listed_and_removed() {
             assert!(!one.compare_node_addresses && one.node_addresses.is_empty());
         }
         // The route as listed, and as requested.
-        for unwanted in [vec![made[0].clone()], vec![wanted[1].clone()]] {
+        for unwanted in [vec![made[0].clone()], vec![routes[1].clone()]] {
             for _ in 0..2 {
                 let gone = routed.delete(unwanted.clone()).await.unwrap();
                 assert!(outcomes(&gone).values().all(|(code, _)| *code == Code::Ok));
@@ -117,7 +117,7 @@ async fn a_list_has_the_routes_of_its_cluster() {
         added.unwrap();
 
         let (listed, _) = routed.list().await.unwrap();
-        let seen: Vec<_> = listed
+        let destinations: Vec<_> = listed
             .iter()
             .map(|one| one.destination_cidr.as_str())
             .collect();
@@ -127,10 +127,10 @@ async fn a_list_has_the_routes_of_its_cluster() {
             .find(|one| one.destination_cidr == "10.2.0.0/24");
         let theirs = theirs.unwrap();
         if whole_table {
-            assert_eq!(seen, [POD_CIDR, "10.2.0.0/24", "192.0.2.0/24"]);
+            assert_eq!(destinations, [POD_CIDR, "10.2.0.0/24", "192.0.2.0/24"]);
             assert!(listed[2].blackhole);
         } else {
-            assert_eq!(seen, [POD_CIDR]);
+            assert_eq!(destinations, [POD_CIDR]);
             assert_eq!(others.len(), 1);
         }
         // Another cluster's route stays whatever is asked.
@@ -158,8 +158,8 @@ async fn a_full_table_refuses_one_route_and_makes_the_others() {
     };
     let routed = Routed::over(few, served).await;
     routed.made(vec![route("10.1.1.0/24", "n-1")]).await;
-    let wanted = ["10.1.0.0/24", "10.1.1.0/24", "10.1.2.0/24"].map(|cidr| route(cidr, "n-1"));
-    let results = routed.create(wanted.to_vec()).await.unwrap();
+    let routes = ["10.1.0.0/24", "10.1.1.0/24", "10.1.2.0/24"].map(|cidr| route(cidr, "n-1"));
+    let results = routed.create(routes.to_vec()).await.unwrap();
     let outcomes = outcomes(&results);
     let codes: Vec<_> = outcomes.values().map(|(code, _)| *code).collect();
     assert_eq!(codes, [Code::Ok, Code::Ok, Code::ResourceExhausted]);
@@ -171,7 +171,7 @@ async fn a_full_table_refuses_one_route_and_makes_the_others() {
         assert_eq!(effects.events[0].r#type == "Normal", is_made);
         assert_eq!(effects.set_annotations.len(), usize::from(is_made));
     }
-    let gone = routed.delete(vec![wanted[0].clone()]).await.unwrap();
+    let gone = routed.delete(vec![routes[0].clone()]).await.unwrap();
     let effects = gone[0].effects.as_ref().unwrap();
     assert_eq!(effects.remove_conditions, ["status.mock.example/Routed"]);
 }
@@ -184,12 +184,12 @@ async fn results_may_leave_the_route_out_and_lists_may_have_addresses() {
         ..ServedRoutes::default()
     })
     .await;
-    let wanted = route(POD_CIDR, "n-1");
-    let made = routed.made(vec![wanted.clone()]).await;
+    let desired_route = route(POD_CIDR, "n-1");
+    let made = routed.made(vec![desired_route.clone()]).await;
     assert_eq!(made, [Route::default()]);
     let (listed, _) = routed.list().await.unwrap();
     assert!(listed[0].compare_node_addresses);
-    assert_eq!(listed[0].node_addresses, wanted.node_addresses);
+    assert_eq!(listed[0].node_addresses, desired_route.node_addresses);
     routed.delete(listed).await.unwrap();
     assert!(routed.mock.cloud.routes().is_empty());
 }
@@ -203,11 +203,11 @@ async fn each_route_costs_a_call() {
         config.parallel_calls = NonZeroUsize::new(10).unwrap();
     };
     let routed = Routed::over(slow, ServedRoutes::default()).await;
-    let wanted: Vec<_> = (0..100)
+    let routes: Vec<_> = (0..100)
         .map(|subnet| route(&format!("10.1.{subnet}.0/24"), "n-1"))
         .collect();
     let started = Instant::now();
-    let made = routed.made(wanted).await;
+    let made = routed.made(routes).await;
     assert_eq!(started.elapsed(), Duration::from_millis(200));
     routed.list().await.unwrap();
     assert_eq!(started.elapsed(), Duration::from_millis(260));
@@ -230,10 +230,10 @@ async fn a_used_up_rate_limit_ends_the_batch() {
         config.parallel_calls = NonZeroUsize::MIN;
     };
     let routed = Routed::over(few, ServedRoutes::default()).await;
-    let wanted: Vec<_> = (0..4)
+    let routes: Vec<_> = (0..4)
         .map(|subnet| route(&format!("10.1.{subnet}.0/24"), "n-1"))
         .collect();
-    let results = routed.create(wanted).await.unwrap();
+    let results = routed.create(routes).await.unwrap();
     let outcomes = outcomes(&results);
     let reasons: Vec<_> = outcomes
         .values()

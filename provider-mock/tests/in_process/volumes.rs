@@ -83,16 +83,16 @@ async fn a_volume_answers_as_it_was_set() {
         "hidden",
         "no handle",
     ];
-    let asked = || {
+    let volumes = || {
         handles
             .map(csi)
             .into_iter()
             .chain([cinder.clone()])
             .collect()
     };
-    let results = ask(&mock, asked()).await;
+    let results = ask(&mock, volumes()).await;
     assert_eq!(
-        ask(&mock, asked()).await,
+        ask(&mock, volumes()).await,
         results,
         "a lookup changes nothing"
     );
@@ -200,9 +200,9 @@ async fn answers_about_volumes_are_missing_double_foreign_wrong_or_empty() {
         let fault = Fault::on(Method::BatchGetVolumes, Effect::BadAnswer(bad)).times(1);
         mock.cloud.inject(fault.for_volume("two"));
         let results = ask(&mock, vec![csi("one"), csi("two")]).await;
-        let seen: Vec<_> = results.iter().map(|one| (&*one.key, zone(one))).collect();
-        let seen: Vec<_> = seen.iter().map(|(key, zone)| (*key, &**zone)).collect();
-        assert_eq!(seen, expected, "{bad}");
+        let zones: Vec<_> = results.iter().map(|one| (&*one.key, zone(one))).collect();
+        let zones: Vec<_> = zones.iter().map(|(key, zone)| (*key, &**zone)).collect();
+        assert_eq!(zones, expected, "{bad}");
     }
     let foreign = Effect::BadAnswer(BadAnswer::ForeignResult);
     mock.cloud

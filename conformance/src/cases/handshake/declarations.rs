@@ -154,7 +154,7 @@ fn effects(subject: &Subject) -> Verdict {
 }
 
 fn rate_limits(handshake: &HandshakeResponse) -> Verdict {
-    let mut seen = Vec::new();
+    let mut classes = Vec::new();
     for limit in &handshake.rate_limits {
         let class = limit.call_class();
         expect(
@@ -163,11 +163,11 @@ fn rate_limits(handshake: &HandshakeResponse) -> Verdict {
             format!("class {}, qps {}", limit.call_class, limit.qps),
         )?;
         expect(
-            !seen.contains(&class),
+            !classes.contains(&class),
             "one rate limit for each class",
             format!("two for {}", class.as_str_name()),
         )?;
-        seen.push(class);
+        classes.push(class);
     }
     Ok(())
 }

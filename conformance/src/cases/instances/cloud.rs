@@ -76,8 +76,8 @@ async fn cost(subject: &Subject) -> Verdict {
 async fn refusal(subject: &Subject, tries: usize) -> Verdict<Option<CallError>> {
     let node = subject.node(&subject.existing());
     for _ in 0..tries {
-        let asked = subject.ask(Query::now(vec![node.clone()])).await?;
-        match asked.and_then(|mut answers| answers.remove(0)) {
+        let answer = subject.ask(Query::now(vec![node.clone()])).await?;
+        match answer.and_then(|mut answers| answers.remove(0)) {
             Ok(Outcome::Found(_)) => {}
             Err(error) => return Ok(Some(error)),
             other => {
@@ -93,9 +93,9 @@ async fn refusal(subject: &Subject, tries: usize) -> Verdict<Option<CallError>> 
 const CALLS: usize = 20;
 
 async fn rate_limited(subject: &Subject) -> Verdict {
-    let asked = refusal(subject, CALLS);
+    let check = refusal(subject, CALLS);
     let switch = &subject.inputs().commands.cloud_limited;
-    let Some(error) = subject.switched(switch, asked).await? else {
+    let Some(error) = subject.switched(switch, check).await? else {
         return Err(skipped(format!("none of {CALLS} lookups was refused")));
     };
     let meant = error.is(ErrorReason::RateLimited);
@@ -108,13 +108,13 @@ async fn rate_limited(subject: &Subject) -> Verdict {
 
 /// The error of a lookup and the readiness after it, while the cloud refuses the credentials.
 async fn without_credentials(subject: &Subject) -> Verdict<(Option<CallError>, Readiness)> {
-    let asked = async {
+    let check = async {
         let error = refusal(subject, 1).await?;
         let status = subject.client.call(GetStatusRequest {}).await?;
         Ok((error, status.readiness()))
     };
     let switch = &subject.inputs().commands.credentials_off;
-    subject.switched(switch, asked).await
+    subject.switched(switch, check).await
 }
 
 async fn refused_credentials(subject: &Subject) -> Verdict {

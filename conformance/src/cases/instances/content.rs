@@ -55,16 +55,16 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// All machines of the inputs that exist, with a view.
 async fn all(subject: &Subject, view: InstanceView) -> Verdict<Vec<Instance>> {
-    let mut found = Vec::new();
+    let mut instances = Vec::new();
     for machine in &subject.inputs().instances.existing {
-        found.push(subject.found(subject.node(machine), view).await?);
+        instances.push(subject.found(subject.node(machine), view).await?);
     }
-    Ok(found)
+    Ok(instances)
 }
 
 async fn each(subject: &Subject, check: fn(&Instance) -> Verdict) -> Verdict {
-    let found = all(subject, InstanceView::Metadata).await?;
-    found.iter().try_for_each(check)
+    let instances = all(subject, InstanceView::Metadata).await?;
+    instances.iter().try_for_each(check)
 }
 
 fn placement(instance: &Instance) -> Verdict {
@@ -196,18 +196,18 @@ fn pod_cidrs(instance: &Instance) -> Verdict {
 async fn as_in_inputs(subject: &Subject) -> Verdict {
     let machines = subject.inputs().instances.existing.iter();
 
-    let found = all(subject, InstanceView::Metadata).await?;
+    let instances = all(subject, InstanceView::Metadata).await?;
     let mut judged = false;
-    for (machine, instance) in machines.zip(found) {
-        for (field, wanted, came) in [
+    for (machine, instance) in machines.zip(instances) {
+        for (field, input, came) in [
             ("zone", &machine.zone, &instance.zone),
             ("region", &machine.region, &instance.region),
             ("type", &machine.instance_type, &instance.instance_type),
         ] {
-            if let Some(wanted) = wanted {
+            if let Some(input) = input {
                 judged = true;
-                let expected = format!("{} has the {field} {wanted:?}", machine.node_name);
-                expect(wanted == came, expected, format!("{came:?}"))?;
+                let expected = format!("{} has the {field} {input:?}", machine.node_name);
+                expect(input == came, expected, format!("{came:?}"))?;
             }
         }
     }

@@ -67,10 +67,10 @@ async fn list(client: &Client) -> Verdict<Listed<Instance>> {
 
 async fn unique(subject: &Subject) -> Verdict {
     let listed = list(&subject.client).await?;
-    let mut seen = BTreeSet::new();
+    let mut earlier_ids = BTreeSet::new();
     let ids = listed.entries.iter().map(|instance| &instance.provider_id);
     let mut ids = ids.filter(|id| !id.is_empty());
-    let twice = ids.find(|id| !seen.insert(*id));
+    let twice = ids.find(|id| !earlier_ids.insert(*id));
     expect(
         twice.is_none(),
         "each provider ID once",

@@ -185,7 +185,7 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
     let instances = &subject.inputs().instances;
     let machines = instances.existing.iter().chain(&instances.absent);
     let nodes: Vec<_> = machines.map(|machine| subject.node(machine)).collect();
-    let asked = async {
+    let check = async {
         // An error of the whole call says nothing about any node.
         let answers = subject.ask(Query::now(nodes.clone())).await?;
         for (node, answer) in nodes.iter().zip(answers.unwrap_or_default()) {
@@ -197,7 +197,7 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
         }
         Ok(())
     };
-    Box::pin(subject.without_cloud(asked)).await?;
+    Box::pin(subject.without_cloud(check)).await?;
     let look = async || subject.look_up(Query::now(nodes.clone())).await;
     subject.recovers("lookups", look).await
 }

@@ -72,12 +72,12 @@ async fn becomes_ready(subject: &Subject) -> Verdict {
         .as_ref()
         .map_or(0, |status| status.ingress.len());
     expect(points > 0, "READY with an address", describe(&ready))?;
-    let seen = subject.get(&service, None).await?;
-    let same = seen.status.is_none() || seen.status == ready.status;
+    let answer = subject.get(&service, None).await?;
+    let same = answer.status.is_none() || answer.status == ready.status;
     expect(
-        seen.disposition() == Disposition::Ready && same,
+        answer.disposition() == Disposition::Ready && same,
         format!("GetLoadBalancer is {}", describe(&ready)),
-        describe(&seen),
+        describe(&answer),
     )
 }
 
@@ -276,11 +276,11 @@ async fn other_cluster(subject: &Subject) -> Verdict {
         service: Some(service),
         targets: None,
     };
-    let seen = subject.client.call(request).await?;
-    let seen = seen.answer.unwrap_or_default();
+    let answer = subject.client.call(request).await?;
+    let answer = answer.answer.unwrap_or_default();
     expect(
-        [Disposition::Absent, Disposition::NotManaged].contains(&seen.disposition()),
+        [Disposition::Absent, Disposition::NotManaged].contains(&answer.disposition()),
         "GetLoadBalancer with the UID of another cluster is ABSENT",
-        describe(&seen),
+        describe(&answer),
     )
 }

@@ -75,12 +75,12 @@ fn is_refused(answered: Result<LoadBalancerAnswer, CallError>, reasons: &[ErrorR
 }
 
 async fn nothing_made(subject: &Subject, service: &Service) -> Verdict {
-    let seen = subject.get(service, None).await?;
+    let answer = subject.get(service, None).await?;
     let none = [Disposition::Absent, Disposition::NotManaged];
     expect(
-        none.contains(&seen.disposition()),
+        none.contains(&answer.disposition()),
         "GetLoadBalancer after the refusal is ABSENT",
-        describe(&seen),
+        describe(&answer),
     )
 }
 
@@ -216,7 +216,7 @@ async fn without_uid(subject: &Subject) -> Verdict {
         service: Some(service.clone()),
     };
     subject.client.call(request).await?;
-    let exists = |seen: &LoadBalancerAnswer| seen.disposition() != Disposition::Absent;
+    let exists = |one: &LoadBalancerAnswer| one.disposition() != Disposition::Absent;
     expect(
         exists(&own) && !exists(&of_another),
         "INVALID_REQUEST, or a load balancer of the cluster of the handshake alone",

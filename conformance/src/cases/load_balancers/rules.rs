@@ -52,15 +52,16 @@ async fn each(
     subject: &Subject,
     check: fn(&'static str, &LoadBalancerAnswer) -> Verdict,
 ) -> Verdict {
-    let seen = subject.seen();
-    if seen.answers.is_empty() {
+    let observations = subject.observations();
+    if observations.answers.is_empty() {
         subject.get(&subject.service(), None).await?;
     }
-    let seen = subject.seen();
-    if seen.answers.is_empty() {
+    let observations = subject.observations();
+    if observations.answers.is_empty() {
         return Err(skipped("no answer was seen in this run"));
     }
-    seen.answers
+    observations
+        .answers
         .iter()
         .try_for_each(|(rpc, answer)| check(rpc, answer))
 }

@@ -66,9 +66,9 @@ async fn beside_lookups<T>(
 }
 
 async fn status(client: &Client, during: &str) -> Verdict {
-    let asked = Instant::now();
+    let start = Instant::now();
     client.call(GetStatusRequest {}).await?;
-    let took = asked.elapsed();
+    let took = start.elapsed();
     expect(
         took <= AT_ONCE,
         format!("GetStatus is answered within {AT_ONCE:?} {during}"),
@@ -78,7 +78,7 @@ async fn status(client: &Client, during: &str) -> Verdict {
 
 async fn status_beside_lookups(subject: &Subject) -> Verdict {
     let during = format!("while {LOOKUPS} lookups wait for the cloud");
-    let asked = beside_lookups(subject, async {
+    let check = beside_lookups(subject, async {
         for _ in 0..5 {
             // Also those that a provider begins late fill its threads.
             sleep(BEGUN / 2).await;
@@ -87,7 +87,7 @@ async fn status_beside_lookups(subject: &Subject) -> Verdict {
         subject.connect().await.map(drop)
     });
     let hangs = &subject.inputs().commands.cloud_hangs;
-    Box::pin(subject.switched(hangs, asked)).await
+    Box::pin(subject.switched(hangs, check)).await
 }
 
 async fn given_up_lookups(subject: &Subject) -> Verdict {

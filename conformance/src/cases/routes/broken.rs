@@ -90,9 +90,9 @@ async fn cut_off(subject: &Subject) -> Verdict {
         let create = subject.change_routes_once(Change::Create, None, &routes);
         // It may have ended before.
         let _ = timeout(Duration::from_millis(moment), create).await;
-        let seen = subject.list_routes().await?;
+        let routes_in_cloud = subject.list_routes().await?;
         for route in &routes {
-            let broken = routes_to(&seen, route).into_iter();
+            let broken = routes_to(&routes_in_cloud, route).into_iter();
             let broken: Vec<_> = broken.filter(|one| !leads_to(one, node)).collect();
             expect(
                 broken.is_empty(),

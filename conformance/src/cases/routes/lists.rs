@@ -116,20 +116,20 @@ async fn delete_of_another(subject: &Subject) -> Verdict {
 
 async fn failing_cloud(subject: &Subject) -> Verdict {
     let (node, routes) = routed(subject, 2).await?;
-    let asked = async {
-        let Ok(seen) = subject.client.list(ListRoutesRequest::default()).await else {
+    let check = async {
+        let Ok(listed) = subject.client.list(ListRoutesRequest::default()).await else {
             return Ok(());
         };
         let has_all = routes
             .iter()
-            .all(|one| !routes_to(&seen.entries, one).is_empty());
+            .all(|one| !routes_to(&listed.entries, one).is_empty());
         expect(
-            has_all || !seen.completes.contains(&true),
+            has_all || !listed.completes.contains(&true),
             "a list while the cloud fails is an error, or has every route",
-            format!("complete, with {} routes", seen.entries.len()),
+            format!("complete, with {} routes", listed.entries.len()),
         )
     };
-    subject.without_cloud(asked).await?;
+    subject.without_cloud(check).await?;
     let look = async || listed(subject, &routes, &node).await;
     subject.recovers("lists", look).await
 }
@@ -140,15 +140,15 @@ async fn blackhole(subject: &Subject) -> Verdict {
     let mut command = subject.inputs().commands.blackhole.clone();
     command.push(lost[0].destination_cidr.clone());
     subject.command(&command).await?;
-    let seen = subject.list_routes().await?;
-    let seen = routes_to(&seen, &lost[0]);
+    let routes_in_cloud = subject.list_routes().await?;
+    let routes_in_cloud = routes_to(&routes_in_cloud, &lost[0]);
     expect(
-        matches!(&*seen, [one] if one.blackhole),
+        matches!(&*routes_in_cloud, [one] if one.blackhole),
         format!(
             "the list has one route to {}, with blackhole",
             lost[0].destination_cidr
         ),
-        format!("{seen:?}"),
+        format!("{routes_in_cloud:?}"),
     )?;
     listed(subject, kept, &node).await?;
     // The controller repairs a route so: it deletes it and creates it again.

@@ -72,11 +72,11 @@ async fn each(subject: &Subject, check: fn(&VolumeTopology) -> Verdict) -> Verdi
 async fn as_in_inputs(subject: &Subject) -> Verdict {
     let existing = &subject.inputs().volumes.existing;
     for (input, topology) in existing.iter().zip(all(subject).await?) {
-        for (key, wanted) in &input.labels {
+        for (key, value) in &input.labels {
             let came = topology.labels.get(key);
             expect(
-                came == Some(wanted),
-                format!("{} has the label {key}={wanted}", input.handle),
+                came == Some(value),
+                format!("{} has the label {key}={value}", input.handle),
                 format!("{came:?}"),
             )?;
         }

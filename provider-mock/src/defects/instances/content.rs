@@ -68,13 +68,13 @@ fn found(name: &'static str, change: fn(&mut Instance)) -> Defect {
 
 /// The order changes with each lookup, as that of a hash table does.
 fn shuffled_addresses() -> Defect {
-    let asked: &Mutex<BTreeMap<String, usize>> = kept(Mutex::default());
+    let counts: &Mutex<BTreeMap<String, usize>> = kept(Mutex::default());
     let shuffle = move |request: &BatchGetInstancesRequest, node: &Node, outcome: &mut Outcome| {
         if request.view() != InstanceView::Metadata {
             return;
         }
-        let mut asked = asked.lock();
-        let count = asked.entry(node.name.clone()).or_default();
+        let mut counts = counts.lock();
+        let count = counts.entry(node.name.clone()).or_default();
         *count += 1;
         if let Outcome::Found(instance) = outcome
             && count.is_multiple_of(2)

@@ -58,10 +58,10 @@ fn identity_of_each_ensure() -> Defect {
 
 /// The first Ensure of each Service is in progress.
 fn short_wait() -> Defect {
-    let seen: &Mutex<BTreeSet<String>> = kept(Mutex::default());
+    let uids: &Mutex<BTreeSet<String>> = kept(Mutex::default());
     Defect::new("short-wait").ensure_answer(move |service, answer| {
         let is_ready = answer.disposition() == D::Ready;
-        if is_ready && seen.lock().insert(service.uid.clone()) {
+        if is_ready && uids.lock().insert(service.uid.clone()) {
             answer.set_disposition(D::InProgress);
             answer.retry_after = Some(prost_types::Duration {
                 seconds: 0,

@@ -97,8 +97,8 @@ fn protocols_are_kept() -> Defect {
     let defect = Defect::new("protocols-are-kept");
     with_first_ports(defect, |first, ports| {
         for port in ports {
-            if let Some(known) = first.iter().find(|known| known.port == port.port) {
-                port.protocol.clone_from(&known.protocol);
+            if let Some(first_port) = first.iter().find(|first_port| first_port.port == port.port) {
+                port.protocol.clone_from(&first_port.protocol);
             }
         }
     })

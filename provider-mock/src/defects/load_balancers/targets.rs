@@ -45,8 +45,8 @@ fn waits_for_a_target() -> Defect {
             let none = NodeTargets {
                 targets: Some(Targets::Inline(InlineNodes::default())),
             };
-            let seen = seen(&call, &next, service_of(&call), Some(none)).await;
-            if seen.disposition() == D::Ready {
+            let existing = seen(&call, &next, service_of(&call), Some(none)).await;
+            if existing.disposition() == D::Ready {
                 answer.each(|message: &mut EnsureLoadBalancerResponse| {
                     let answer = message.answer.get_or_insert_default();
                     answer.set_disposition(D::InProgress);
@@ -72,8 +72,8 @@ fn update_changes_nothing() -> Defect {
             let mut results = Vec::new();
             for service in request.items {
                 let uid = service.uid.clone();
-                let seen = seen(&call, &next, service, None).await;
-                let exists = seen.disposition() != D::Absent;
+                let existing = seen(&call, &next, service, None).await;
+                let exists = existing.disposition() != D::Absent;
                 let disposition = if exists { D::Ready } else { D::Absent };
                 let answer = LoadBalancerAnswer {
                     disposition: disposition.into(),

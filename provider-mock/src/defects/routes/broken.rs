@@ -63,15 +63,15 @@ fn creates_at_once() -> Defect {
     let doubled: Cidrs = kept(Mutex::default());
     let defect = Defect::new("creates-routes-at-once");
     twice(defect, doubled).call::<BatchCreateRoutesRequest, _>(move |call, next| async move {
-        let wanted = destinations(&call.message());
-        for destination in &wanted {
+        let own_destinations = destinations(&call.message());
+        for destination in &own_destinations {
             if !running.lock().insert(destination.clone()) {
                 doubled.lock().insert(destination.clone());
             }
         }
         // Dropped at the end of the call, whichever it is.
         let _ended = Cancelled::new(move || {
-            running.lock().retain(|one| !wanted.contains(one));
+            running.lock().retain(|one| !own_destinations.contains(one));
         });
         sleep(A_WHILE).await;
         next.serve(call).await
@@ -83,14 +83,14 @@ fn half_made() -> Defect {
     let broken: Cidrs = kept(Mutex::default());
     Defect::new("half-made-routes")
         .call::<BatchCreateRoutesRequest, _>(move |call, next| async move {
-            let wanted = destinations(&call.message());
-            let of_call = wanted.clone();
+            let own_destinations = destinations(&call.message());
+            let of_call = own_destinations.clone();
             let cancelled = Cancelled::new(move || broken.lock().extend(of_call));
             // Long enough that several cuts come within it.
             sleep(A_WHILE * 5).await;
             let answer = next.serve(call).await;
             cancelled.done();
-            broken.lock().retain(|one| !wanted.contains(one));
+            broken.lock().retain(|one| !own_destinations.contains(one));
             answer
         })
         .request(move |request: &mut BatchDeleteRoutesRequest| {

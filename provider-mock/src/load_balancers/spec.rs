@@ -30,7 +30,7 @@ impl Family {
 
 /// The desired state of the load balancer of a Service, except the targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct LoadBalancerSpec {
     /// Its Service.
     pub service: ServiceTag,
     /// How it is reached.
@@ -55,7 +55,7 @@ pub struct Wanted {
     pub provisioning: Duration,
 }
 
-impl Wanted {
+impl LoadBalancerSpec {
     /// Reads a Service; fails for what the cloud cannot serve.
     pub fn of(service: &Service, rules: &LoadBalancerRules) -> Result<Self, Error> {
         let (mode, protected, provisioning) = annotated(service, rules)?;
@@ -103,36 +103,36 @@ impl Wanted {
 
     /// The differences from the desired state, one line each; targets aside.
     pub(crate) fn differences(&self, load_balancer: &LoadBalancer) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut differences = Vec::new();
         for port in &self.ports {
             if !load_balancer.ports.contains(port) {
-                found.push(format!("listener {port} would be added"));
+                differences.push(format!("listener {port} would be added"));
             }
         }
         for port in &load_balancer.ports {
             if !self.ports.contains(port) {
-                found.push(format!("listener {port} would be removed"));
+                differences.push(format!("listener {port} would be removed"));
             }
         }
         let families = load_balancer.addresses.iter().map(|ip| Family::of(*ip));
         if self.address_mode != load_balancer.address_mode || !families.eq(self.families.clone()) {
-            found.push("its addresses would be changed".to_owned());
+            differences.push("its addresses would be changed".to_owned());
         } else if let Some(ip) = self.requested
             && self.families.contains(&Family::of(ip))
             && !load_balancer.addresses.contains(&ip)
         {
-            found.push(format!("its address would become {ip}"));
+            differences.push(format!("its address would become {ip}"));
         }
         if self.source_ranges != load_balancer.source_ranges {
-            found.push("its source ranges would be changed".to_owned());
+            differences.push("its source ranges would be changed".to_owned());
         }
         if self.health_check_node_port != load_balancer.health_check_node_port {
-            found.push("its health check would be changed".to_owned());
+            differences.push("its health check would be changed".to_owned());
         }
         if self.protected != load_balancer.protected {
-            found.push("its deletion protection would be changed".to_owned());
+            differences.push("its deletion protection would be changed".to_owned());
         }
-        found
+        differences
     }
 }
 
