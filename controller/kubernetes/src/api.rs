@@ -17,8 +17,9 @@ use tokio::time::timeout;
 
 use self::request::ApiRequest;
 use super::{
-    decode::{self, Item, ListMeta, ListReader, ObjectEvent},
+    decode::{self, Item, ListReader, ObjectEvent},
     error::{ApiError, chain},
+    patch::Patch,
     refusals::Refusals,
 };
 use outrigger_runtime::fence::Fence;
@@ -70,24 +71,6 @@ pub struct DeletePreconditions<'a> {
     pub resource_version: &'a str,
 }
 
-/// How a PATCH is meant.
-#[derive(Clone, Copy, Debug)]
-pub enum PatchKind {
-    /// RFC 6902, with `test` operations as preconditions.
-    Json,
-    /// Kubernetes' own, which knows the keys of lists.
-    Strategic,
-}
-
-impl PatchKind {
-    const fn content_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json-patch+json",
-            Self::Strategic => "application/strategic-merge-patch+json",
-        }
-    }
-}
-
 impl Api {
     /// Requests through `client`.
     pub fn new(client: Client) -> Self {
@@ -132,27 +115,33 @@ impl Api {
         self.object(ApiRequest::new(Method::GET, path)).await
     }
 
-    /// One page of at most `limit` objects at `path`, from `token` on: calls `each` with each object as it arrives, and
-    /// returns where the list stands. An object that cannot be decoded is no error.
+    /// All objects at `path`, in pages of at most `page`: calls `each` with each object as it arrives, and returns the
+    /// version that the list shows. An object that cannot be decoded is no error.
     pub async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
-        limit: u32,
-        token: &str,
+        page: u32,
         mut each: impl FnMut(Item<T>),
-    ) -> Result<ListMeta, ApiError> {
-        let request = ApiRequest::new(Method::GET, path)
-            .query("limit", limit.to_string())
-            .query("continue", token);
-        let read = move |response: Response<Body>| async move {
-            let mut reader = ListReader::default();
-            let mut body = response.into_body().into_data_stream();
-            while let Some(bytes) = body.try_next().await? {
-                reader.read(&bytes, |object| each(Item::of(object)));
+    ) -> Result<String, ApiError> {
+        let mut token = String::new();
+        loop {
+            let request = ApiRequest::new(Method::GET, path)
+                .query("limit", page.to_string())
+                .query("continue", token);
+            let read = async |response: Response<Body>| {
+                let mut reader = ListReader::default();
+                let mut body = response.into_body().into_data_stream();
+                while let Some(bytes) = body.try_next().await? {
+                    reader.read(&bytes, |object| each(Item::of(object)));
+                }
+                reader.end()
+            };
+            let meta = self.exchange(request, read).await?;
+            token = meta.r#continue;
+            if token.is_empty() {
+                return Ok(meta.resource_version);
             }
-            reader.end()
-        };
-        self.exchange(request, read).await
+        }
     }
 
     /// Changes at `path` after `version`, until the API server ends the watch; of the object `name` alone,
@@ -217,18 +206,13 @@ impl Api {
         self.object(request).await
     }
 
-    /// Changes the object (or sub-resource) at `path`; `patch` is the body.
-    pub async fn patch(
-        &self,
-        path: &str,
-        kind: PatchKind,
-        patch: &impl Serialize,
-    ) -> Result<Written, ApiError> {
+    /// Changes the object (or sub-resource) at `path`.
+    pub async fn patch(&self, path: &str, patch: &Patch) -> Result<Written, ApiError> {
         // Our writes are made from types; strict decoding of every object would be work for nothing.
         let request = ApiRequest::new(Method::PATCH, path)
             .query("fieldValidation", "Ignore")
             .accept(ACCEPT_METADATA)
-            .body(kind.content_type(), patch)?;
+            .body(patch.content_type(), patch)?;
         self.object(request).await
     }
 
@@ -250,7 +234,7 @@ impl Api {
     }
 
     async fn call(&self, request: ApiRequest<'_>) -> Result<Bytes, ApiError> {
-        let whole = |response: Response<Body>| async {
+        let whole = async |response: Response<Body>| {
             let body = response.into_body().collect().await?;
             Ok(body.to_bytes())
         };
@@ -258,10 +242,10 @@ impl Api {
     }
 
     /// `read` reads the answer, if it is a success.
-    async fn exchange<T, Reading: Future<Output = Result<T, ApiError>>>(
+    async fn exchange<T>(
         &self,
         mut request: ApiRequest<'_>,
-        read: impl FnOnce(Response<Body>) -> Reading,
+        read: impl AsyncFnOnce(Response<Body>) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let (method, path) = (request.method.clone(), request.path);
         let fence = self.fence.as_ref().filter(|_| method != Method::GET);

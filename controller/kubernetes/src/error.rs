@@ -101,7 +101,7 @@ impl ApiError {
 
     /// Whether a write may have failed since the object is not what the writer held: only a look at the object
     /// tells.
-    pub fn may_be_outdated(&self) -> bool {
+    pub(super) fn may_be_outdated(&self) -> bool {
         matches!(self, Self::Refused(_)) || self.class() == ErrorClass::Conflict
     }
 

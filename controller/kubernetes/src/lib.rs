@@ -9,7 +9,6 @@ pub mod decode;
 pub mod error;
 pub mod events;
 pub mod leader;
-mod merge;
 pub mod metrics;
 pub mod nodes;
 pub mod patch;
@@ -21,6 +20,7 @@ pub mod store;
 pub mod traffic;
 mod transport;
 pub mod watch;
+pub mod writer;
 
 #[cfg(any(test, feature = "fixture"))]
 #[doc(hidden)]

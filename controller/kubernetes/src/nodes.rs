@@ -1,10 +1,9 @@
-//! Writes to nodes that settle: planned on what is there, refused by what changed meanwhile,
-//! planned again.
+//! Writes to Nodes.
 //!
 //! RBAC: `get`, `patch` on `nodes`, `patch` on `nodes/status`; `delete` on `nodes` for
 //! [`NodeWriter::delete`].
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_core::{
@@ -19,11 +18,11 @@ use outrigger_core::{
 };
 
 use super::{
-    api::{Api, DeletePreconditions},
+    api::DeletePreconditions,
     error::ApiError,
     events::{ObjectRef, Recorder},
-    patch::{self, NodePatch},
-    store::Store,
+    patch::{self, Patch},
+    writer::{ObjectWrite, Writer},
 };
 
 /// One write to a node.
@@ -43,25 +42,24 @@ pub enum Write {
     Effects(EffectsWrite),
 }
 
-impl Write {
-    fn path(&self, node: &NodeView) -> String {
-        let path = path(&node.name);
+impl ObjectWrite<NodeView> for Write {
+    fn subresource(&self) -> &'static str {
         match self {
-            Self::Node(_) | Self::Taint(_) | Self::PodCidrs(_) => path,
-            Self::Addresses(_) | Self::NetworkCondition(_) | Self::Effects(_) => path + "/status",
+            Self::Node(_) | Self::Taint(_) | Self::PodCidrs(_) => "",
+            Self::Addresses(_) | Self::NetworkCondition(_) | Self::Effects(_) => "/status",
         }
     }
 
-    fn patch(&self, node: &NodeView) -> NodePatch {
+    fn patch(&self, node: &NodeView, _: &NodeView) -> Patch {
         match self {
-            Self::Node(change) => NodePatch::Json(patch::node(change)),
-            Self::Taint(addition) => NodePatch::Json(patch::taint(addition)),
+            Self::Node(change) => Patch::Json(patch::node(change)),
+            Self::Taint(addition) => Patch::Json(patch::taint(addition)),
             Self::Addresses(new) => {
-                NodePatch::Json(patch::addresses(&node.uid, node.status_addresses(), new))
+                Patch::Json(patch::addresses(&node.uid, node.status_addresses(), new))
             }
-            Self::PodCidrs(write) => NodePatch::Json(patch::pod_cidrs(write)),
-            Self::NetworkCondition(write) => NodePatch::Strategic(patch::network_condition(write)),
-            Self::Effects(write) => NodePatch::Strategic(patch::effects(write)),
+            Self::PodCidrs(write) => Patch::Json(patch::pod_cidrs(write)),
+            Self::NetworkCondition(write) => Patch::Strategic(patch::network_condition(write)),
+            Self::Effects(write) => Patch::Strategic(patch::effects(write)),
         }
     }
 
@@ -77,58 +75,10 @@ impl Write {
     }
 }
 
-/// Writes to nodes, and takes what it wrote into the store.
-#[derive(Clone)]
-pub struct NodeWriter {
-    api: Api,
-    nodes: Arc<Store<NodeView>>,
-}
+/// Writes to Nodes, and takes what it wrote into the store.
+pub type NodeWriter = Writer<NodeView>;
 
-impl NodeWriter {
-    /// Writes through `api`, which is fenced by the leader's lease term.
-    pub fn new(api: Api, nodes: Arc<Store<NodeView>>) -> Self {
-        Self { api, nodes }
-    }
-
-    /// Makes the write that `decide` wants, if it wants one: on what the store holds first, and once more on
-    /// what the API server holds where that is another (N-20). Returns the node as it is then, or none if it
-    /// is gone or has become another of the same name.
-    ///
-    /// # Errors
-    /// [`ApiError::Refused`] if validation or a policy does not take the write for the Node as it is.
-    pub async fn settle<E: From<ApiError>>(
-        &self,
-        mut node: Arc<NodeView>,
-        decide: impl Fn(&NodeView) -> Result<Option<Write>, E>,
-    ) -> Result<Option<Arc<NodeView>>, E> {
-        let mut is_live = false;
-        while let Some(write) = decide(&node)? {
-            let (path, patch) = (write.path(&node), write.patch(&node));
-            match self.api.patch(&path, patch.kind(), &patch).await {
-                Ok(written) => {
-                    let version = &*written.metadata.resource_version;
-                    let apply = |held: &NodeView| write.applied_to(held, version);
-                    let view = self.nodes.written(&node.name, &node.uid, version, apply);
-                    return Ok(Some(view.unwrap_or_else(|| Arc::new(apply(&node)))));
-                }
-                Err(error) if error.is_not_found() => return Ok(None),
-                Err(error) if error.may_be_outdated() && !is_live => {
-                    let Some(live) = self.read(&node).await? else {
-                        return Ok(None);
-                    };
-                    let is_same = live.resource_version == node.resource_version;
-                    if is_same && matches!(error, ApiError::Refused(_)) {
-                        return Err(error.into());
-                    }
-                    is_live = true;
-                    node = live;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(Some(node))
-    }
-
+impl Writer<NodeView> {
     /// Writes the annotations and conditions of `effects` that `node` has not, then records their events. Those
     /// of a Node that is gone are dropped, and to one that is paused only the events are recorded.
     ///
@@ -164,23 +114,6 @@ impl NodeWriter {
             Err(error) if error.is_not_found() => Ok(()),
             result => result,
         }
-    }
-
-    async fn read(&self, node: &NodeView) -> Result<Option<Arc<NodeView>>, ApiError> {
-        match self.api.get::<NodeView>(&path(&node.name)).await {
-            Ok(live) if live.uid == node.uid => Ok(Some(Arc::new(live))),
-            Ok(_) => Ok(None),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl fmt::Debug for NodeWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeWriter")
-            .field("nodes", &self.nodes)
-            .finish_non_exhaustive()
     }
 }
 

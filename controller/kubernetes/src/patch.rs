@@ -1,4 +1,4 @@
-//! Changes of Nodes as JSON Patches (RFC 6902) whose `test` operations are their preconditions.
+//! Changes of Nodes and volumes as JSON Patches (RFC 6902) whose `test` operations are their preconditions.
 //!
 //! A strategic merge patch of a list loses the entries that another client added meanwhile, unless
 //! it names a resourceVersion, and then every heartbeat of the kubelet refuses it. A `test` is
@@ -9,7 +9,7 @@
 
 use jiff::Timestamp;
 use outrigger_core::{
-    condition::ConditionChange,
+    condition::{Condition, ConditionChange},
     node::{
         NETWORK_UNAVAILABLE, NodeAddress,
         change::{NodeChange, PodCidrsWrite, TaintAddition},
@@ -19,26 +19,25 @@ use outrigger_core::{
     volume::{ANNOTATION_LABELLED, VolumePatch, VolumeView},
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{api::PatchKind, merge};
+use super::writer::ObjectWrite;
 
-/// A patch of a Node.
+/// The body of a PATCH.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
-pub enum NodePatch {
-    /// With preconditions.
+pub enum Patch {
+    /// RFC 6902, with `test` operations as preconditions.
     Json(Vec<Operation>),
-    /// By the keys of annotations and conditions; its `metadata.uid` is the precondition.
+    /// Kubernetes' own, which knows the keys of lists; its `metadata.uid` is the precondition.
     Strategic(Value),
 }
 
-impl NodePatch {
-    /// How it is meant.
-    pub const fn kind(&self) -> PatchKind {
+impl Patch {
+    pub(super) const fn content_type(&self) -> &'static str {
         match self {
-            Self::Json(_) => PatchKind::Json,
-            Self::Strategic(_) => PatchKind::Strategic,
+            Self::Json(_) => "application/json-patch+json",
+            Self::Strategic(_) => "application/strategic-merge-patch+json",
         }
     }
 }
@@ -178,11 +177,11 @@ pub fn network_condition(write: &NetworkConditionWrite) -> Value {
 pub fn effects(write: &EffectsWrite) -> Value {
     let mut patch = json!({"metadata": {"uid": &*write.uid}});
     if !write.annotations.is_empty() {
-        patch["metadata"]["annotations"] = merge::annotations(&write.annotations);
+        patch["metadata"]["annotations"] = annotations(&write.annotations);
     }
     if !write.conditions.is_empty() {
         let changes = write.conditions.iter().map(|change| {
-            let mut condition = merge::condition(change);
+            let mut condition = condition(change);
             if let ConditionChange::Set(_) = change {
                 condition["lastHeartbeatTime"] = time(write.heartbeat).into();
             }
@@ -191,6 +190,32 @@ pub fn effects(write: &EffectsWrite) -> Value {
         patch["status"] = json!({"conditions": changes.collect::<Value>()});
     }
     patch
+}
+
+/// `metadata.annotations` of a strategic merge patch: key and value; none removes the key.
+pub(super) fn annotations(changes: &[(Box<str>, Option<Box<str>>)]) -> Value {
+    let changes = changes.iter();
+    let changes: Map<_, _> = changes
+        .map(|(key, value)| (key.to_string(), json!(value)))
+        .collect();
+    changes.into()
+}
+
+/// One of `status.conditions` in a strategic merge patch.
+pub(super) fn condition(change: &ConditionChange) -> Value {
+    match change {
+        ConditionChange::Set(Condition {
+            kind,
+            status,
+            reason,
+            message,
+            last_transition_time,
+        }) => json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": last_transition_time.map(|at| at.to_string()),
+        }),
+        ConditionChange::Remove(kind) => json!({"type": kind, "$patch": "delete"}),
+    }
 }
 
 /// In whole seconds, as Kubernetes keeps it.
@@ -234,6 +259,20 @@ pub fn volume(volume: &VolumeView, write: &VolumePatch) -> Vec<Operation> {
         patch.push(add("/spec/nodeAffinity", selector));
     }
     patch
+}
+
+impl ObjectWrite<VolumeView> for VolumePatch {
+    fn subresource(&self) -> &'static str {
+        ""
+    }
+
+    fn patch(&self, object: &VolumeView, _: &VolumeView) -> Patch {
+        Patch::Json(volume(object, self))
+    }
+
+    fn applied_to(&self, volume: &VolumeView, version: &str) -> VolumeView {
+        self.applied_to(volume, version)
+    }
 }
 
 fn list(addresses: &[NodeAddress]) -> Value {

@@ -229,7 +229,7 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    /// A full list, page by page into the store, and the version it shows.
+    /// A full list into the store, and the version that it shows.
     async fn list(&self) -> Result<String, ApiError> {
         let resource = self.resource.name;
         self.metrics
@@ -240,27 +240,21 @@ impl<V: View> Reflector<V> {
         let mut listed: HashSet<Arc<str>> = HashSet::new();
         // Without its key, an object that cannot be decoded may be any of those that are not listed.
         let mut is_complete = true;
-        let mut token = String::new();
-        loop {
-            let each = |item| {
-                let key = self.store_object(item, Origin::List);
-                is_complete &= !key.is_empty();
-                listed.insert(key);
-            };
-            let page = self.api.list::<V>(self.resource.path, PAGE, &token, each);
-            let page = page.await?;
-            self.count();
-            token = page.r#continue;
-            if token.is_empty() {
-                let is_listed = |key: &str| !is_complete || listed.contains(key);
-                self.store.finish_list(is_listed);
-                self.undecodable.retain(|key| listed.contains(key));
-                self.health.listed();
-                self.count();
-                info!(resource, objects = listed.len(), "listed");
-                return Ok(page.resource_version);
-            }
-        }
+        let each = |item| {
+            let key = self.store_object(item, Origin::List);
+            is_complete &= !key.is_empty();
+            listed.insert(key);
+        };
+        let version = self.api.list::<V>(self.resource.path, PAGE, each).await;
+        self.count();
+        let version = version?;
+        let is_listed = |key: &str| !is_complete || listed.contains(key);
+        self.store.finish_list(is_listed);
+        self.undecodable.retain(|key| listed.contains(key));
+        self.health.listed();
+        self.count();
+        info!(resource, objects = listed.len(), "listed");
+        Ok(version)
     }
 
     /// Stores an object. Returns its key, which is empty if it is not known.

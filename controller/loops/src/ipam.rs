@@ -242,29 +242,17 @@ impl NodeIpam {
     /// Observes all Nodes as the API server has them now: the store may be older than the last write of
     /// another leader. Tried again until it succeeds.
     async fn list(&self) {
-        while let Err(error) = self.list_once().await {
+        let each = |item: Item<NodeView>| match item {
+            Item::Decoded(node) => self.state.observe_listed(&node),
+            Item::Undecodable(node) => warn!(
+                node = node.key,
+                error = node.cause,
+                "Node cannot be decoded: its Pod CIDRs are not known, and may be given to another"
+            ),
+        };
+        while let Err(error) = self.parts.api.list(nodes::COLLECTION, PAGE, each).await {
             warn!(%error, "Pod CIDRs of all Nodes cannot be listed; none is allocated until then");
             sleep(LIST_RETRY).await;
-        }
-    }
-
-    async fn list_once(&self) -> Result<(), outrigger_kubernetes::error::ApiError> {
-        let mut token = String::new();
-        loop {
-            let each = |item: Item<NodeView>| match item {
-                Item::Decoded(node) => self.state.observe_listed(&node),
-                Item::Undecodable(node) => warn!(
-                    node = node.key,
-                    error = node.cause,
-                    "Node cannot be decoded: its Pod CIDRs are not known, and may be given to another"
-                ),
-            };
-            let api = &self.parts.api;
-            let page = api.list(nodes::COLLECTION, PAGE, &token, each).await?;
-            token = page.r#continue;
-            if token.is_empty() {
-                return Ok(());
-            }
         }
     }
 

@@ -32,6 +32,7 @@ use outrigger_kubernetes::{
     api::Api,
     events::Recorder,
     store::{Change, Store},
+    writer::Writer,
 };
 use outrigger_loops::control_loop::{ControlLoop, LoopInputs, Task, Term};
 use outrigger_provider_client::Provider;
@@ -66,6 +67,7 @@ pub struct VolumeParts {
 /// The loop persistentvolume-labels.
 pub struct VolumeLabels {
     parts: VolumeParts,
+    writer: Writer<VolumeView>,
     queue: Queue<Arc<str>>,
     state: Arc<VolumeState>,
     writing: Semaphore,
@@ -116,6 +118,7 @@ impl VolumeLabels {
         parts.api = parts.api.fenced(term.fence.clone());
         parts.provider = parts.provider.fenced(term.fence.clone());
         Self {
+            writer: Writer::new(parts.api.clone(), Arc::clone(&parts.volumes)),
             parts,
             queue: inputs.queue.clone(),
             state: Arc::default(),

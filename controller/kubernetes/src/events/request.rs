@@ -7,14 +7,11 @@ use std::{
 
 use jiff::Timestamp;
 use outrigger_core::correlator::Record;
-use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::backlog::EventWrite;
-use crate::{
-    api::{Api, PatchKind},
-    error::ApiError,
-};
+use crate::{api::Api, error::ApiError, patch::Patch};
 
 /// E-5
 const TRIES: u32 = 12;
@@ -82,20 +79,20 @@ async fn attempt(
     let namespace = record.event.object.event_namespace();
     let path = format!("/api/v1/namespaces/{namespace}/events");
     if !create {
-        let repeat = Repeat {
-            count: record.count,
-            last_timestamp: seconds(record.event.at),
+        let repeat = Patch::Strategic(json!({
+            "count": record.count,
+            "lastTimestamp": seconds(record.event.at),
             // A folded event shows the last of its messages.
-            message: &record.event.message,
-        };
+            "message": record.event.message,
+        }));
         let path = format!("{path}/{}", record.name);
-        match api.patch(&path, PatchKind::Strategic, &repeat).await {
+        match api.patch(&path, &repeat).await {
             // Events live for an hour by default.
             Err(error) if error.is_not_found() => {}
             patched => return patched.map(|_| EventWritten::Repeated),
         }
     }
-    let created = api.create_unread(&path, &Body::from(record)).await;
+    let created = api.create_unread(&path, &body(record)).await;
     created.map(|()| EventWritten::Created)
 }
 
@@ -115,89 +112,40 @@ fn may_heal(error: &ApiError) -> bool {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Repeat<'a> {
-    count: u32,
-    last_timestamp: String,
-    message: &'a str,
-}
-
 /// A core/v1 Event.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: Metadata<'a>,
-    involved_object: InvolvedObject<'a>,
-    r#type: &'static str,
-    reason: &'a str,
-    message: &'a str,
-    count: u32,
-    first_timestamp: String,
-    last_timestamp: String,
-    source: Source<'a>,
-    reporting_component: &'a str,
-    /// Empty as upstream's: the host is not known.
-    reporting_instance: &'static str,
-}
-
-#[derive(Serialize)]
-struct Metadata<'a> {
-    name: &'a str,
-    namespace: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct InvolvedObject<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    namespace: &'a str,
-    name: &'a str,
-    uid: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    resource_version: &'a str,
-}
-
-#[derive(Serialize)]
-struct Source<'a> {
-    component: &'a str,
-}
-
-impl<'a> From<&'a Record> for Body<'a> {
-    fn from(record: &'a Record) -> Self {
-        let event = &record.event;
-        Self {
-            api_version: "v1",
-            kind: "Event",
-            metadata: Metadata {
-                name: &record.name,
-                namespace: event.object.event_namespace(),
-            },
-            involved_object: InvolvedObject {
-                api_version: event.object.api_version,
-                kind: event.object.kind,
-                namespace: &event.object.namespace,
-                name: &event.object.name,
-                uid: &event.object.uid,
-                resource_version: &event.object.resource_version,
-            },
-            r#type: event.kind.as_str(),
-            reason: &event.reason,
-            message: &event.message,
-            count: record.count,
-            first_timestamp: seconds(record.first),
-            last_timestamp: seconds(event.at),
-            source: Source {
-                component: event.component,
-            },
-            reporting_component: event.component,
-            reporting_instance: "",
+fn body(record: &Record) -> Value {
+    let event = &record.event;
+    let object = &event.object;
+    let mut body = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": &*record.name, "namespace": object.event_namespace()},
+        "involvedObject": {
+            "apiVersion": object.api_version,
+            "kind": object.kind,
+            "name": &*object.name,
+            "uid": &*object.uid,
+        },
+        "type": event.kind.as_str(),
+        "reason": &*event.reason,
+        "message": event.message,
+        "count": record.count,
+        "firstTimestamp": seconds(record.first),
+        "lastTimestamp": seconds(event.at),
+        "source": {"component": event.component},
+        "reportingComponent": event.component,
+        // Empty as upstream's: the host is not known.
+        "reportingInstance": "",
+    });
+    for (field, text) in [
+        ("namespace", &object.namespace),
+        ("resourceVersion", &object.resource_version),
+    ] {
+        if !text.is_empty() {
+            body["involvedObject"][field] = json!(&**text);
         }
     }
+    body
 }
 
 /// `metav1.Time` has whole seconds.

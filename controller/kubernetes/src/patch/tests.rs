@@ -130,9 +130,9 @@ fn a_condition_is_merged_by_its_type_into_the_node_of_its_uid() {
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }]},
     });
-    let patch = NodePatch::Strategic(network_condition(&write));
+    let patch = Patch::Strategic(network_condition(&write));
     assert_eq!(serde_json::to_value(&patch).unwrap(), expected);
-    let none = NodePatch::Json(Vec::new());
+    let none = Patch::Json(Vec::new());
     assert_eq!(serde_json::to_value(&none).unwrap(), json!([]));
 }
 

@@ -9,7 +9,7 @@ use outrigger_core::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::merge;
+use crate::patch;
 
 /// The body for `patch`, planned on `service`, which is `newest` by now.
 pub(super) fn of(patch: &StatusPatch, service: &ServiceView, newest: &ServiceView) -> Value {
@@ -47,7 +47,7 @@ fn metadata(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
         None => {}
     }
     if !patch.annotations.is_empty() {
-        let annotations = merge::annotations(&patch.annotations);
+        let annotations = patch::annotations(&patch.annotations);
         metadata.insert("annotations".into(), annotations);
     }
     metadata
@@ -63,7 +63,7 @@ fn status(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
             ConditionChange::Set(set) => after.iter().position(|c| c.kind == set.kind),
             ConditionChange::Remove(_) => None,
         });
-        let changes: Value = changes.into_iter().map(merge::condition).collect();
+        let changes: Value = changes.into_iter().map(patch::condition).collect();
         status.insert("conditions".into(), changes);
         let order: Value = after.iter().map(|c| json!({"type": c.kind})).collect();
         status.insert("$setElementOrder/conditions".into(), order);

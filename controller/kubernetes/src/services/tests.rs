@@ -1,11 +1,11 @@
 //! The writer and its store over a small API, on the paused clock.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
     condition::{Condition, ConditionChange},
     error_class::ErrorClass,
-    service::Ingress,
+    service::{Ingress, patch_plan::FinalizerChange},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -16,8 +16,10 @@ use tokio::{
 
 use super::*;
 use crate::{
+    api::Api,
+    error::ApiError,
     fixture::{Cluster, PATIENCE, service},
-    store::{Change, Origin},
+    store::{Change, Origin, Store},
 };
 
 const KEY: &str = "shop/web";

@@ -11,6 +11,8 @@ use serde::de::DeserializeOwned;
 pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
     /// Name, or namespace/name: unique in the store.
     fn key(&self) -> &Arc<str>;
+    /// Path of the object.
+    fn path(&self) -> String;
     /// `metadata.uid`.
     fn uid(&self) -> &str;
     /// `metadata.resourceVersion`.
@@ -46,6 +48,10 @@ impl View for NodeView {
         &self.name
     }
 
+    fn path(&self) -> String {
+        crate::nodes::path(&self.name)
+    }
+
     fn uid(&self) -> &str {
         &self.uid
     }
@@ -66,6 +72,11 @@ impl View for NodeView {
 impl View for ServiceView {
     fn key(&self) -> &Arc<str> {
         &self.key
+    }
+
+    fn path(&self) -> String {
+        let (namespace, name) = (self.namespace(), self.name());
+        format!("/api/v1/namespaces/{namespace}/services/{name}")
     }
 
     fn uid(&self) -> &str {
@@ -96,6 +107,10 @@ impl View for ServiceView {
 impl View for VolumeView {
     fn key(&self) -> &Arc<str> {
         &self.name
+    }
+
+    fn path(&self) -> String {
+        format!("/api/v1/persistentvolumes/{}", self.name)
     }
 
     fn uid(&self) -> &str {

@@ -72,28 +72,23 @@ impl NodeRoute {
 
     async fn list_nodes(&self, destination: Cidr) -> Result<(), ApiError> {
         let question = self.state.ask();
-        let mut token = String::new();
-        loop {
-            let mut undecodable = None;
-            let each = |item: Item<NodeView>| match item {
-                Item::Decoded(node) => {
-                    let due = question.shows(node);
-                    let others = due.into_iter().filter(|other| *other != destination);
-                    self.queue_destinations(others);
-                }
-                // The route may lead to it.
-                Item::Undecodable(node) => undecodable = Some(node),
-            };
-            let api = &self.parts.api;
-            let page = api.list(nodes::COLLECTION, PAGE, &token, each).await?;
-            if let Some(node) = undecodable {
-                let text = format!("Node {} cannot be decoded: {}", node.key, node.cause);
-                return Err(ApiError::Decode(text));
+        let mut undecodable = None;
+        let each = |item: Item<NodeView>| match item {
+            Item::Decoded(node) => {
+                let due = question.shows(node);
+                let others = due.into_iter().filter(|other| *other != destination);
+                self.queue_destinations(others);
             }
-            token = page.r#continue;
-            if token.is_empty() {
-                return Ok(());
-            }
+            // The route may lead to it.
+            Item::Undecodable(node) => undecodable = Some(node),
+        };
+        self.parts.api.list(nodes::COLLECTION, PAGE, each).await?;
+        match undecodable {
+            None => Ok(()),
+            Some(node) => Err(ApiError::Decode(format!(
+                "Node {} cannot be decoded: {}",
+                node.key, node.cause
+            ))),
         }
     }
 }

@@ -13,10 +13,8 @@ use tracing::{debug, info, warn};
 
 use super::VolumeLabels;
 use outrigger_kubernetes::{
-    api::PatchKind,
     error::ApiError,
     events::{EventType, ObjectRef},
-    patch,
 };
 use outrigger_provider_client::{Session, VolumeLookup, VolumePurpose};
 use outrigger_runtime::queue::Outcome;
@@ -129,19 +127,13 @@ impl VolumeLabels {
         }
     }
 
-    /// A `test` that fails, or an affinity that another client has set, refuses all of it: the volume is read,
-    /// and planned again.
+    /// A `test` that fails, or an affinity that another client has set, refuses all of it: the volume is planned
+    /// again.
     async fn write(&self, volume: &Arc<VolumeView>, write: &VolumePatch) -> Outcome {
         // Closed never.
         let _permit = self.writing.acquire().await;
-        let path = format!("/api/v1/persistentvolumes/{}", volume.name);
-        let operations = patch::volume(volume, write);
-        let (api, volumes) = (&self.parts.api, &self.parts.volumes);
-        match api.patch(&path, PatchKind::Json, &operations).await {
-            Ok(written) => {
-                let version = &*written.metadata.resource_version;
-                let apply = |held: &VolumeView| write.applied_to(held, version);
-                volumes.written(&volume.name, &volume.uid, version, apply);
+        match self.writer.write(volume, write).await {
+            Ok(Some(_)) => {
                 self.parts.metrics.written();
                 info!(
                     volume = &*volume.name,
@@ -151,22 +143,15 @@ impl VolumeLabels {
                 );
                 Outcome::Done
             }
+            Ok(None) => Outcome::Done,
             Err(ApiError::Fenced) => Outcome::Retry,
-            Err(error) if error.is_not_found() => Outcome::Done,
             Err(error) => {
                 let class = error.class();
                 if let Some(others) = self.repeats.due(&error.cause()) {
                     let class = class.as_str();
                     warn!(volume = &*volume.name, class, others, %error, "volume cannot be written");
                 }
-                let mut is_as_planned = true;
-                if error.may_be_outdated()
-                    && let Ok(live) = api.get::<VolumeView>(&path).await
-                {
-                    is_as_planned = live.resource_version == volume.resource_version;
-                    volumes.refresh(&Arc::new(live));
-                }
-                if is_as_planned && class.is_for_owner() {
+                if class.is_for_owner() {
                     self.warn(volume, FAILED, error.to_string());
                 }
                 error.retry()

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::{Webhook, WebhookAddress};
 use outrigger_kubernetes::{
-    api::{Api, PatchKind},
+    api::Api,
     error::ApiError,
-    patch::Operation,
+    patch::{Operation, Patch},
 };
 
 const COLLECTION: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
@@ -69,7 +69,7 @@ impl Registration {
             return Ok(false);
         }
         let path = format!("{COLLECTION}/{}", self.address.name);
-        api.patch(&path, PatchKind::Json, &patch).await?;
+        api.patch(&path, &Patch::Json(patch)).await?;
         Ok(true)
     }
 
