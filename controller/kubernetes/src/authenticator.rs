@@ -1,9 +1,12 @@
-//! The identity of the process at the API server: a kubeconfig's user, or the Pod's service account.
+//! The identity of a client at the API server: a kubeconfig's user, the Pod's service account, or that of a controller.
 //!
 //! One [`Authenticator`] serves all clients of a user, so that a credential plugin runs once for all of
-//! them. As in client-go, a plugin's credential is used until it expires or the API server refuses it
+//! them. As in client-go, a credential is used until it expires or the API server refuses it
 //! (401), and files with tokens, certificates and keys are read again when they change. A certificate
 //! that changed begins a new generation: connections with the former one are left.
+//!
+//! kube's own authentication does less: it reads a client certificate once, whether from a file or from a plugin, lets
+//! a plugin run for ever on a thread of the runtime, and knows no 401.
 
 mod exec;
 mod files;
@@ -22,12 +25,13 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use self::{exec::Plugin, files::Files, metrics::ExecMetrics, tls::Presented};
+use super::{certificate::validity, service_account::Account};
 use outrigger_runtime::telemetry::Repeats;
 
 /// A plugin's credential is replaced so long before it expires, or a tenth of its life before.
 const EARLY: Duration = Duration::from_secs(10);
 
-/// Shortest pause between two runs of a plugin, or between two reads after a 401.
+/// Shortest pause between two runs of a plugin, two requests for a token, or two reads after a 401.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Files are looked at once in this period.
@@ -51,11 +55,25 @@ pub(super) struct Credential {
 
 /// Header and client certificate that a source yields.
 #[derive(Clone, Default)]
-struct Material {
+pub(super) struct Material {
     header: Option<HeaderValue>,
     certificate: Option<Arc<CertifiedKey>>,
-    /// Good until then; else until it is refused.
-    expires: Option<Timestamp>,
+    /// How long it is good; none: until it is refused.
+    life: Option<Duration>,
+}
+
+impl Material {
+    /// A token that is good for `life`.
+    ///
+    /// # Errors
+    /// A text that no HTTP header can hold, as a sentence.
+    pub(super) fn of_token(token: &str, life: Duration) -> Result<Self, String> {
+        Ok(Self {
+            header: Some(bearer(token)?),
+            life: Some(life),
+            ..Self::default()
+        })
+    }
 }
 
 /// The authenticators of a process, so that clients with the same plugin share its credential. Clones
@@ -86,15 +104,11 @@ impl Authenticators {
         };
         let key = exec::key(exec, &files);
         let mut plugins = self.plugins.lock();
-        if let Some(known) = plugins.get(&key) {
-            return Ok(known.clone());
+        if let Some(authenticator) = plugins.get(&key) {
+            return Ok(authenticator.clone());
         }
         let plugin = Plugin::new(exec, self.metrics.clone())?;
-        let made = Authenticator::new(
-            Source::Plugin(Box::new(plugin), files),
-            Material::default(),
-            None,
-        );
+        let made = Authenticator::new(Source::Plugin(Box::new(plugin), files), None);
         plugins.insert(key, made.clone());
         Ok(made)
     }
@@ -102,7 +116,7 @@ impl Authenticators {
 
 /// Yields the credential of the moment. Clones share it.
 #[derive(Clone)]
-pub(super) struct Authenticator(Arc<Shared>);
+pub struct Authenticator(Arc<Shared>);
 
 struct Shared {
     source: Source,
@@ -111,16 +125,20 @@ struct Shared {
     /// Held by the one task that reads the source.
     turn: Arc<tokio::sync::Mutex<()>>,
     failures: Repeats,
+    refusals: Repeats,
 }
 
 enum Source {
     Files(Files),
     /// A plugin, and the certificate that the files hold beside it.
     Plugin(Box<Plugin>, Files),
+    /// A service account's tokens.
+    Account(Account),
 }
 
+#[derive(Default)]
 struct CredentialState {
-    /// Absent until a plugin yielded one.
+    /// Absent until the source yielded one.
     credential: Option<Credential>,
     /// To be replaced from then on; it is good all the same.
     refresh_at: Option<Instant>,
@@ -173,36 +191,27 @@ impl CredentialState {
 impl Authenticator {
     fn from_files(files: Files) -> Result<Self, String> {
         let material = files.read()?;
-        let refresh_at = files.change().then(|| Instant::now() + FILES);
-        Ok(Self::new(Source::Files(files), material, refresh_at))
+        Ok(Self::new(Source::Files(files), Some(material)))
     }
 
-    fn new(source: Source, material: Material, refresh_at: Option<Instant>) -> Self {
-        let presented = Arc::new(Presented::default());
-        presented.set(material.certificate);
-        let credential = matches!(source, Source::Files(_)).then(|| Credential {
-            header: material.header,
-            ..Credential::default()
-        });
-        Self(Arc::new(Shared {
+    /// The identity of a service account, whose first token `material` holds.
+    pub(super) fn of_account(account: Account, material: Material) -> Self {
+        Self::new(Source::Account(account), Some(material))
+    }
+
+    fn new(source: Source, material: Option<Material>) -> Self {
+        let this = Self(Arc::new(Shared {
             source,
-            state: RwLock::new(CredentialState {
-                credential,
-                refresh_at,
-                ends_at: None,
-                not_before: None,
-                refused: false,
-                failure: None,
-            }),
-            presented,
+            state: RwLock::default(),
+            presented: Arc::default(),
             turn: Arc::default(),
             failures: Repeats::default(),
-        }))
-    }
-
-    /// Shows nothing: for clients that bring a token of their own.
-    pub(super) fn anonymous() -> Self {
-        Self::new(Source::Files(Files::default()), Material::default(), None)
+            refusals: Repeats::default(),
+        }));
+        if let Some(material) = material {
+            this.0.state.write().put(&this.0, material, Instant::now());
+        }
+        this
     }
 
     /// Presents the client certificate of the moment in TLS handshakes.
@@ -233,15 +242,36 @@ impl Authenticator {
         state.answer(Instant::now())
     }
 
-    /// The API server answered 401 to `credential`.
-    pub(super) fn refused(&self, credential: &Credential) {
-        if !self.0.source.changes() {
-            return;
+    /// The API server at `server` answered 401 to `credential`. Says once a minute what may be wrong with it, since the
+    /// API server's own answer is no more than "Unauthorized".
+    pub(super) fn refused(&self, credential: &Credential, server: &str) {
+        if let Some(others) = self.0.refusals.due("") {
+            let hint = self.hint(Timestamp::now());
+            warn!(
+                server,
+                others,
+                "the API server does not accept this process's credentials (HTTP 401); {hint}"
+            );
         }
         let mut state = self.0.state.write();
         let current = state.credential.as_ref();
-        if current.is_some_and(|current| current.serial == credential.serial) {
+        if self.0.source.changes()
+            && current.is_some_and(|current| current.serial == credential.serial)
+        {
             state.refused = true;
+        }
+    }
+
+    fn hint(&self, now: Timestamp) -> String {
+        let certificate = self.0.presented.current();
+        match certificate.and_then(|pair| validity(&pair.cert)) {
+            Some((_, end)) if end < now => {
+                format!("the client certificate expired on {end}: renew it")
+            }
+            Some((_, end)) => format!(
+                "the client certificate is valid until {end}: check that the API server trusts its CA"
+            ),
+            None => "check that its credentials have not expired or been revoked".to_owned(),
         }
     }
 
@@ -256,6 +286,7 @@ impl Authenticator {
             let yielded = match &shared.source {
                 Source::Files(files) => files.read_again().await,
                 Source::Plugin(plugin, files) => plugin.run(files).await,
+                Source::Account(account) => account.token().await,
             };
             shared.replace(yielded);
             drop(turn);
@@ -268,7 +299,17 @@ impl Source {
     fn changes(&self) -> bool {
         match self {
             Self::Files(files) => files.change(),
-            Self::Plugin(..) => true,
+            Self::Plugin(..) | Self::Account(_) => true,
+        }
+    }
+
+    /// When a credential with this `life` is to be replaced, after so long.
+    fn refresh_after(&self, life: Option<Duration>) -> Option<Duration> {
+        match self {
+            Self::Files(_) => self.changes().then_some(FILES),
+            Self::Plugin(..) => life.map(|life| life.saturating_sub(EARLY.min(life / 10))),
+            // The API server may be away for minutes.
+            Self::Account(_) => life.map(|life| life.mul_f64(0.8)),
         }
     }
 }
@@ -278,67 +319,61 @@ impl Shared {
         let now = Instant::now();
         let mut state = self.state.write();
         state.not_before = Some(now + PAUSE);
-        let files = matches!(self.source, Source::Files(_));
-        state.refresh_at = files.then(|| now + FILES);
-        let material = match yielded {
-            Ok(material) => material,
-            Err(reason) => {
-                let failure = NoCredential(reason);
-                let known = state.failure.as_ref();
-                let is_known = known.is_some_and(|last| last.0 == failure.0);
-                // Without a credential each request fails with this text. Its words may differ each time, as
-                // with a time or an id in them.
-                if !is_known
-                    && state.credential.is_some()
-                    && let Some(others) = self.failures.due("")
-                {
-                    warn!(
-                        others,
-                        error = %failure,
-                        "the former credential is used on, as long as it is good"
-                    );
-                }
-                if !files {
-                    state.refresh_at = Some(now + PAUSE);
-                }
-                state.failure = Some(failure);
-                return;
-            }
+        let reason = match yielded {
+            Ok(material) => return state.put(self, material, now),
+            Err(reason) => reason,
         };
-        state.failure = None;
-        let former = state.credential.take().unwrap_or_default();
-        let changed =
-            chain(self.presented.current().as_ref()) != chain(material.certificate.as_ref());
-        if changed {
-            if let (Source::Plugin(plugin, _), Some(former)) =
-                (&self.source, self.presented.current())
-            {
-                plugin.rotated(&former);
-            }
-            self.presented.set(material.certificate.clone());
-            info!("the client certificate for the API server is new");
+        let failure = NoCredential(reason);
+        let last = state.failure.as_ref();
+        let is_repeated = last.is_some_and(|last| last.0 == failure.0);
+        // Without a credential each request fails with this text. Its words may differ each time, as
+        // with a time or an id in them.
+        if !is_repeated
+            && state.credential.is_some()
+            && let Some(others) = self.failures.due("")
+        {
+            warn!(
+                others,
+                error = %failure,
+                "the former credential is used on, as long as it is good"
+            );
         }
-        let other = changed || former.header != material.header;
-        if other {
+        let is_file = matches!(self.source, Source::Files(_));
+        state.refresh_at = Some(now + if is_file { FILES } else { PAUSE });
+        state.failure = Some(failure);
+    }
+}
+
+impl CredentialState {
+    /// Takes what the source yielded.
+    fn put(&mut self, shared: &Shared, material: Material, now: Instant) {
+        let former = self.credential.take();
+        let is_first = former.is_none();
+        let former = former.unwrap_or_default();
+        let former_pair = shared.presented.current();
+        let changed = chain(former_pair.as_ref()) != chain(material.certificate.as_ref());
+        if changed {
+            if let (Source::Plugin(plugin, _), Some(former_pair)) = (&shared.source, former_pair) {
+                plugin.rotated(&former_pair);
+            }
+            shared.presented.set(material.certificate);
+            if !is_first {
+                info!("the client certificate for the API server is new");
+            }
+        }
+        if changed || former.header != material.header {
             debug!("the credential for the API server is new");
         }
-        state.refused = false;
-        state.credential = Some(Credential {
+        self.failure = None;
+        self.refused = false;
+        self.credential = Some(Credential {
             header: material.header,
             generation: former.generation + u64::from(changed),
             serial: former.serial + 1,
         });
-        if files {
-            return;
-        }
-        state.ends_at = None;
-        state.refresh_at = None;
-        if let Some(expires) = material.expires {
-            let life = expires.duration_since(Timestamp::now());
-            let life = Duration::try_from(life).unwrap_or_default();
-            state.ends_at = Some(now + life);
-            state.refresh_at = Some(now + life.saturating_sub(EARLY.min(life / 10)));
-        }
+        self.ends_at = material.life.map(|life| now + life);
+        let refresh = shared.source.refresh_after(material.life);
+        self.refresh_at = refresh.map(|after| now + after);
     }
 }
 

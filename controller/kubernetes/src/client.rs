@@ -4,7 +4,6 @@ mod size;
 mod source;
 
 use std::{
-    fmt,
     num::NonZeroU32,
     sync::Arc,
     task::{Context, Poll},
@@ -13,33 +12,26 @@ use std::{
 
 use futures::future::BoxFuture;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use http::{
-    HeaderValue, Request, Response,
-    header::{AUTHORIZATION, USER_AGENT},
-};
+use http::{HeaderValue, Request, Response, header::USER_AGENT};
 use hyper::body::Body as HttpBody;
-use jiff::Timestamp;
 use kube::{
-    Client,
+    Client, Config,
     client::{Body, ClientBuilder, ConfigExt},
     config::AuthInfo,
 };
 use tokio::{sync::Semaphore, time::Instant};
-use tower::{BoxError, Layer, Service, ServiceBuilder};
-use tracing::warn;
+use tower::{BoxError, Service, ServiceBuilder};
 
 use self::size::Counted;
 pub use self::source::{ApiServer, Source, SourceError};
 use super::{
     authenticator::{Authenticator, Authenticators},
-    certificate,
     error::{AnswerTimeout, Fenced, chain},
     metrics::{ClientMetrics, is_watch},
-    service_account::Credentials,
     traffic::Traffic,
     transport::Transport,
 };
-use outrigger_runtime::{fence::Fence, telemetry::Repeats};
+use outrigger_runtime::fence::Fence;
 
 /// How long the API server may take to begin an answer to anything but a watch.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -82,8 +74,6 @@ pub struct Clients {
     authenticator: Authenticator,
     metrics: ClientMetrics,
     traffic: Traffic,
-    /// Answers 401 of all clients.
-    unauthorized: Arc<Repeats>,
 }
 
 impl Clients {
@@ -107,7 +97,6 @@ impl Clients {
             authenticator,
             metrics,
             traffic: Traffic::default(),
-            unauthorized: Arc::default(),
         })
     }
 
@@ -123,56 +112,57 @@ impl Clients {
 
     /// A client whose User-Agent ends in `name` (E-7). Requests wait for the budget, and until few enough are in
     /// flight; an answer that has not begun 30 s after that is an error, except of a watch.
+    ///
+    /// # Errors
+    /// Certificates that cannot be used.
     pub fn build(&self, name: &str, budget: Budget) -> Result<Client, SourceError> {
-        self.client(self.authenticator.clone(), name, budget, None)
+        self.client(&self.server.config, &self.authenticator, name, budget)
     }
 
-    /// [`Self::build`], but with the rights of a service account instead of the process's own.
+    /// [`Self::build`], but with the identity of `account` instead of the process's own.
+    ///
+    /// # Errors
+    /// Certificates that cannot be used.
     pub fn build_as(
         &self,
-        account: &Credentials,
+        account: &Authenticator,
         name: &str,
         budget: Budget,
     ) -> Result<Client, SourceError> {
-        let anonymous = Authenticator::anonymous();
-        self.client(anonymous, name, budget, Some(account))
+        // The kubeconfig's user, and its impersonation, are not the service account's.
+        let mut config = self.server.config.clone();
+        config.auth_info = AuthInfo::default();
+        self.client(&config, account, name, budget)
     }
 
     fn client(
         &self,
-        authenticator: Authenticator,
+        config: &Config,
+        authenticator: &Authenticator,
         name: &str,
         budget: Budget,
-        account: Option<&Credentials>,
     ) -> Result<Client, SourceError> {
         let refuse = |reason: String| SourceError::Client {
             server: self.server(),
             reason,
         };
-        let mut config = self.server.config.clone();
-        if account.is_some() {
-            // The kubeconfig's user, and its impersonation, are not the service account's.
-            config.auth_info = AuthInfo::default();
-        }
         let agent = HeaderValue::from_str(&user_agent(name)).map_err(|e| refuse(chain(&e)))?;
-        let host = config
+        let host: Arc<str> = config
             .cluster_url
             .authority()
-            .map_or("", |a| a.as_str())
+            .map_or("", |authority| authority.as_str())
             .into();
-        let layer = Govern {
+        let proxy = self.server.proxy.as_ref();
+        let transport = Transport::new(config, proxy, authenticator.clone(), Arc::clone(&host));
+        let govern = Govern {
             agent,
             limiter: budget.limiter(),
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
             metrics: self.metrics.clone(),
             traffic: self.traffic.clone(),
             host,
-            account: account.cloned(),
-            auth: Arc::new(config.auth_info.clone()),
-            unauthorized: Arc::clone(&self.unauthorized),
         };
-        let proxy = self.server.proxy.as_ref();
-        let transport = Transport::new(&config, proxy, authenticator).map_err(refuse)?;
+        let mut config = config.clone();
         config.headers.retain(|(name, _)| name != USER_AGENT);
         let headers = config
             .extra_headers_layer()
@@ -180,9 +170,8 @@ impl Clients {
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .layer(headers)
-            .service(transport);
-        let builder = ClientBuilder::new(service, config.default_namespace);
-        Ok(builder.with_layer(&layer).build())
+            .service(govern.around(transport.map_err(refuse)?));
+        Ok(ClientBuilder::new(service, config.default_namespace).build())
     }
 }
 
@@ -209,43 +198,13 @@ struct Govern {
     metrics: ClientMetrics,
     traffic: Traffic,
     host: Arc<str>,
-    account: Option<Credentials>,
-    auth: Arc<AuthInfo>,
-    unauthorized: Arc<Repeats>,
 }
 
 impl Govern {
-    /// Says, once a minute, what may be wrong with credentials that are not accepted.
-    fn refused(&self) {
-        if let Some(account) = &self.account {
-            return account.refused();
-        }
-        if let Some(others) = self.unauthorized.due("") {
-            let hint = certificate::explain(&self.auth, Timestamp::now());
-            warn!(
-                server = &*self.host,
-                others,
-                "the API server does not accept this process's credentials (HTTP 401); {hint}"
-            );
-        }
-    }
-}
-
-impl fmt::Debug for Govern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Govern")
-            .field("agent", &self.agent)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<S> Layer<S> for Govern {
-    type Service = Governed<S>;
-
-    fn layer(&self, inner: S) -> Governed<S> {
+    const fn around<S>(self, inner: S) -> Governed<S> {
         Governed {
             inner,
-            govern: self.clone(),
+            govern: self,
         }
     }
 }
@@ -275,11 +234,6 @@ where
         request
             .headers_mut()
             .insert(USER_AGENT, self.govern.agent.clone());
-        if let Some(account) = &self.govern.account {
-            request
-                .headers_mut()
-                .insert(AUTHORIZATION, account.header());
-        }
         let govern = self.govern.clone();
         let method = request.method().clone();
         let watch = is_watch(request.uri());
@@ -327,9 +281,6 @@ where
                 .as_ref()
                 .ok()
                 .map(|response| response.status().as_u16());
-            if code == Some(401) {
-                govern.refused();
-            }
             govern
                 .metrics
                 .answered(&method, watch, &govern.host, code, sent.elapsed());

@@ -4,18 +4,19 @@
 //! RBAC, in `kube-system`: `create` on `serviceaccounts/token`, and on `serviceaccounts` unless an
 //! administrator makes them.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::time::Duration;
 
-use http::HeaderValue;
 use outrigger_core::error_class::ErrorClass;
-use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::{sync::Notify, time::Instant};
-use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tokio::time::sleep;
+use tracing::{debug, info};
 
-use super::{api::Api, error::ApiError};
+use super::{
+    api::Api,
+    authenticator::{Authenticator, Material},
+    error::ApiError,
+};
 
 /// Where the accounts live.
 const NAMESPACE: &str = "kube-system";
@@ -26,14 +27,8 @@ const LIFE: u32 = 3600;
 /// Tries to get the first token.
 const TRIES: u32 = 4;
 
-/// Pause after the first failure; doubles up to [`MAX_PAUSE`].
-const MIN_PAUSE: Duration = Duration::from_millis(500);
-
-/// Longest pause between two tries to get another token.
-const MAX_PAUSE: Duration = Duration::from_secs(30);
-
-/// A token that is refused is not replaced sooner than this: it may be the API server that is ill.
-const MIN_LIFE: Duration = Duration::from_secs(10);
+/// Pause after the first failure; doubles with each further one.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// The first token could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -47,22 +42,10 @@ pub struct NoToken {
     source: ApiError,
 }
 
-/// The identity of a client at the API server, instead of that of the process. Clones share the
-/// token.
-#[derive(Clone)]
-pub struct Credentials(Arc<Shared>);
-
-struct Shared {
-    header: RwLock<HeaderValue>,
-    refused: Notify,
-}
-
-/// Replaces the token of [`Credentials`] before it ends.
-pub struct TokenRenewal {
+/// A service account, whose tokens are asked for with the process's own rights.
+pub(super) struct Account {
     api: Api,
-    account: &'static str,
-    credentials: Credentials,
-    life: Duration,
+    name: &'static str,
 }
 
 #[derive(Deserialize)]
@@ -83,115 +66,69 @@ struct Status {
     token: String,
 }
 
-impl Credentials {
-    /// Makes the service account if there is none, and asks for a token with the process's own
-    /// rights. Tries [`TRIES`] times. The caller must [`run`](TokenRenewal::run) the renewal.
-    pub async fn of(api: Api, account: &'static str) -> Result<(Self, TokenRenewal), NoToken> {
-        let mut pause = MIN_PAUSE;
-        let mut tried = 1;
-        let (header, life) = loop {
-            match obtain(&api, account).await {
-                Ok(token) => break token,
-                Err(error) if tried < TRIES && error.class() != ErrorClass::Invalid => {
-                    debug!(account, %error, "service account has no token yet");
-                    tried += 1;
-                    tokio::time::sleep(pause).await;
-                    pause *= 2;
-                }
-                Err(source) => return Err(NoToken { account, source }),
+/// The identity of the service account `name`, which is made if there is none, at the API server of `api`. Tries
+/// [`TRIES`] times to get its first token.
+///
+/// # Errors
+/// The last failure to get the token.
+pub async fn authenticator(api: Api, name: &'static str) -> Result<Authenticator, NoToken> {
+    let account = Account { api, name };
+    let mut pause = PAUSE;
+    let mut tries = 1;
+    let material = loop {
+        match account.obtain().await {
+            Ok(material) => break material,
+            Err(error) if tries < TRIES && error.class() != ErrorClass::Invalid => {
+                debug!(account = name, %error, "service account has no token yet");
+                tries += 1;
+                sleep(pause).await;
+                pause *= 2;
             }
-        };
-        info!(account, "acting as a service account of {NAMESPACE}");
-        let credentials = Self(Arc::new(Shared {
-            header: RwLock::new(header),
-            refused: Notify::new(),
-        }));
-        let renewal = TokenRenewal {
-            api,
-            account,
-            credentials: credentials.clone(),
-            life,
-        };
-        Ok((credentials, renewal))
-    }
-
-    /// Value of `Authorization`.
-    pub(super) fn header(&self) -> HeaderValue {
-        self.0.header.read().clone()
-    }
-
-    /// The API server does not take the token any more (401): its account was deleted, or its keys
-    /// were changed.
-    pub(super) fn refused(&self) {
-        self.0.refused.notify_one();
-    }
+            Err(source) => {
+                return Err(NoToken {
+                    account: name,
+                    source,
+                });
+            }
+        }
+    };
+    info!(account = name, "acting as a service account of {NAMESPACE}");
+    Ok(Authenticator::of_account(account, material))
 }
 
-impl TokenRenewal {
-    /// Asks for another token when a fifth of the life of the last one is left, or when it is
-    /// refused, until `stop`.
-    pub async fn run(mut self, stop: CancellationToken) {
-        stop.run_until_cancelled(async {
-            loop {
-                let since = Instant::now();
-                tokio::select! {
-                    () = tokio::time::sleep(self.life.mul_f64(0.8)) => {}
-                    () = self.credentials.0.refused.notified() => {
-                        tokio::time::sleep_until(since + MIN_LIFE).await;
-                    }
-                }
-                self.renew().await;
-            }
-        })
-        .await;
+impl Account {
+    /// Another token.
+    ///
+    /// # Errors
+    /// The failure, as a sentence that names the account.
+    pub(super) async fn token(&self) -> Result<Material, String> {
+        let obtained = self.obtain().await;
+        obtained.map_err(|error| format!("service account {NAMESPACE}/{}: {error}", self.name))
     }
 
-    async fn renew(&mut self) {
-        let mut pause = MIN_PAUSE;
-        loop {
-            match obtain(&self.api, self.account).await {
-                Ok((header, life)) => {
-                    *self.credentials.0.header.write() = header;
-                    self.life = life;
-                    debug!(account = self.account, "service account has a new token");
-                    return;
-                }
-                Err(error) => warn!(
-                    account = self.account,
-                    %error,
-                    "token of the service account cannot be renewed; trying again"
-                ),
+    /// A token, of an account that is made if need be.
+    async fn obtain(&self) -> Result<Material, ApiError> {
+        match self.request().await {
+            Err(error) if error.is_not_found() => {
+                create(&self.api, self.name).await?;
+                self.request().await
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(MAX_PAUSE);
+            other => other,
         }
     }
-}
 
-/// A token, of an account that is made if need be, and how long it lasts.
-async fn obtain(api: &Api, account: &str) -> Result<(HeaderValue, Duration), ApiError> {
-    match token(api, account).await {
-        Err(error) if error.is_not_found() => {
-            create(api, account).await?;
-            token(api, account).await
-        }
-        other => other,
+    async fn request(&self) -> Result<Material, ApiError> {
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": LIFE},
+        });
+        let name = self.name;
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token");
+        let answer: TokenRequest = self.api.create(&path, &request).await?;
+        let life = Duration::from_secs(answer.spec.expiration_seconds.into());
+        Material::of_token(&answer.status.token, life).map_err(ApiError::Decode)
     }
-}
-
-async fn token(api: &Api, account: &str) -> Result<(HeaderValue, Duration), ApiError> {
-    let request = json!({
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": LIFE},
-    });
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
-    let answer: TokenRequest = api.create(&path, &request).await?;
-    let mut header = HeaderValue::try_from(format!("Bearer {}", answer.status.token))
-        .map_err(|_| ApiError::Decode("the token is no header value".to_owned()))?;
-    header.set_sensitive(true);
-    let life = Duration::from_secs(answer.spec.expiration_seconds.into());
-    Ok((header, life.max(MIN_LIFE)))
 }
 
 async fn create(api: &Api, account: &str) -> Result<(), ApiError> {
@@ -205,22 +142,6 @@ async fn create(api: &Api, account: &str) -> Result<(), ApiError> {
         // Another replica was quicker.
         Err(error) if error.code() == Some(409) => Ok(()),
         created => created,
-    }
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the token.
-        f.debug_struct("Credentials").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for TokenRenewal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenRenewal")
-            .field("account", &self.account)
-            .field("life", &self.life)
-            .finish_non_exhaustive()
     }
 }
 

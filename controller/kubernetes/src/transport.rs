@@ -39,7 +39,7 @@ use kube::{
 use parking_lot::Mutex;
 use rustls::client::Resumption;
 use tokio::net::TcpStream;
-use tower::{BoxError, Service};
+use tower::{BoxError, Service, ServiceExt, util::BoxCloneSyncService};
 
 use self::guarded::Guarded;
 use super::{
@@ -75,6 +75,8 @@ pub(super) struct Transport {
     authenticator: Authenticator,
     connector: Connector,
     pool: Arc<Mutex<Pool>>,
+    /// Of the API server, for messages.
+    host: Arc<str>,
 }
 
 /// The connections of the requests to come.
@@ -95,6 +97,7 @@ impl Transport {
         config: &Config,
         proxy: Option<&Proxy>,
         authenticator: Authenticator,
+        host: Arc<str>,
     ) -> Result<Self, String> {
         let mut config = config.clone();
         config.auth_info = AuthInfo::default();
@@ -115,7 +118,7 @@ impl Transport {
             https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
         }
         let https = https.enable_all_versions();
-        let https = https.wrap_connector(Way::new(proxy)?);
+        let https = https.wrap_connector(way(proxy)?);
         let mut connector = TimeoutConnector::new(https);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_write_timeout(Some(WRITE_TIMEOUT));
@@ -123,6 +126,7 @@ impl Transport {
         Ok(Self {
             authenticator,
             connector,
+            host,
             pool: Arc::new(Mutex::new(Pool {
                 generation: 0,
                 number: 0,
@@ -219,59 +223,54 @@ impl Service<Request<Body>> for Transport {
             }
             let response = response?;
             if response.status() == StatusCode::UNAUTHORIZED {
-                this.authenticator.refused(&credential);
+                this.authenticator.refused(&credential, &this.host);
             }
             Ok(response)
         })
     }
 }
 
-/// Connector that carries the bytes of TLS to the API server.
-#[derive(Clone)]
-enum Way {
-    Direct(HttpConnector),
-    Tunnel(Tunnel<HttpConnector>),
-    TlsTunnel(Tunnel<HttpsConnector<HttpConnector>>),
-    Socks(SocksV5<HttpConnector>),
-}
+/// Carries the bytes of TLS to the API server.
+type Way = BoxCloneSyncService<Uri, Stream, BoxError>;
+type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-impl Way {
-    fn new(proxy: Option<&Proxy>) -> Result<Self, String> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(PING_AFTER));
-        tcp.set_keepalive_interval(Some(PING_TIMEOUT / PROBES));
-        tcp.set_keepalive_retries(Some(PROBES));
-        #[cfg(target_os = "linux")]
-        tcp.set_tcp_user_timeout(Some(PING_AFTER + PING_TIMEOUT));
-        let Some(proxy) = proxy else {
-            return Ok(Self::Direct(tcp));
-        };
-        let uri = proxy.uri.clone();
-        Ok(match proxy.kind {
-            Kind::Http => Self::Tunnel(authorized(Tunnel::new(uri, tcp), proxy)),
-            Kind::Https => {
-                // The CAs of the machine, for the proxy is not the API server.
-                let tls = Config::new(uri.clone())
-                    .rustls_client_config()
-                    .map_err(|error| chain(&error))?;
-                let https = HttpsConnectorBuilder::new()
-                    .with_tls_config(tls)
-                    .https_only()
-                    .enable_http1()
-                    .wrap_connector(tcp);
-                Self::TlsTunnel(authorized(Tunnel::new(uri, https), proxy))
-            }
-            Kind::Socks5 => {
-                let socks = SocksV5::new(uri, tcp).local_dns(false);
-                Self::Socks(match proxy.login.clone() {
-                    Some((user, password)) => socks.with_auth(user, password),
-                    None => socks,
-                })
-            }
-        })
-    }
+fn way(proxy: Option<&Proxy>) -> Result<Way, String> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(PING_AFTER));
+    tcp.set_keepalive_interval(Some(PING_TIMEOUT / PROBES));
+    tcp.set_keepalive_retries(Some(PROBES));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(PING_AFTER + PING_TIMEOUT));
+    let Some(proxy) = proxy else {
+        let direct = tcp.map_response(Stream::Http).map_err(Into::into);
+        return Ok(Way::new(direct));
+    };
+    let uri = proxy.uri.clone();
+    Ok(match proxy.kind {
+        Kind::Http => through(authorized(Tunnel::new(uri, tcp), proxy).map_response(Stream::Http)),
+        Kind::Https => {
+            // The CAs of the machine, for the proxy is not the API server.
+            let tls = Config::new(uri.clone())
+                .rustls_client_config()
+                .map_err(|error| chain(&error))?;
+            let https = HttpsConnectorBuilder::new()
+                .with_tls_config(tls)
+                .https_only()
+                .enable_http1()
+                .wrap_connector(tcp);
+            through(authorized(Tunnel::new(uri, https), proxy))
+        }
+        Kind::Socks5 => {
+            let socks = SocksV5::new(uri, tcp).local_dns(false);
+            let socks = match proxy.login.clone() {
+                Some((user, password)) => socks.with_auth(user, password),
+                None => socks,
+            };
+            through(socks.map_response(Stream::Http))
+        }
+    })
 }
 
 fn authorized<C>(tunnel: Tunnel<C>, proxy: &Proxy) -> Tunnel<C> {
@@ -281,48 +280,19 @@ fn authorized<C>(tunnel: Tunnel<C>, proxy: &Proxy) -> Tunnel<C> {
     }
 }
 
-impl Service<Uri> for Way {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        match self {
-            Self::Direct(tcp) => tcp.poll_ready(cx).map_err(Into::into),
-            Self::Tunnel(tunnel) => tunnel.poll_ready(cx).map_err(Into::into),
-            Self::TlsTunnel(tunnel) => tunnel.poll_ready(cx).map_err(Into::into),
-            Self::Socks(socks) => Service::<Uri>::poll_ready(socks, cx).map_err(Into::into),
-        }
-    }
-
-    fn call(&mut self, to: Uri) -> Self::Future {
-        match self {
-            Self::Direct(tcp) => {
-                let connecting = tcp.call(to);
-                Box::pin(async move { Ok(MaybeHttpsStream::Http(connecting.await?)) })
-            }
-            Self::Tunnel(tunnel) => {
-                let connecting = tunnel.call(to);
-                Box::pin(async move { Ok(MaybeHttpsStream::Http(through(connecting.await)?)) })
-            }
-            Self::TlsTunnel(tunnel) => {
-                let connecting = tunnel.call(to);
-                Box::pin(async move { through(connecting.await) })
-            }
-            Self::Socks(socks) => {
-                let connecting = socks.call(to);
-                Box::pin(async move { Ok(MaybeHttpsStream::Http(through(connecting.await)?)) })
-            }
-        }
-    }
-}
-
-/// An error that names the proxy as the place where the connection failed.
-fn through<T, E: Into<BoxError>>(connected: Result<T, E>) -> Result<T, BoxError> {
-    connected.map_err(|error| {
+/// The way through a proxy, whose errors name it as the place where the connection failed.
+fn through<S>(proxied: S) -> Way
+where
+    S: Service<Uri, Response = Stream, Error: Into<BoxError>, Future: Send + 'static>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    Way::new(proxied.map_err(|error| {
         let error: BoxError = error.into();
-        format!("through the proxy: {}", chain(&*error)).into()
-    })
+        BoxError::from(format!("through the proxy: {}", chain(&*error)))
+    }))
 }
 
 #[cfg(test)]

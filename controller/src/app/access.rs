@@ -7,10 +7,11 @@ use super::{Fatal, supervise::Supervisor};
 use crate::options::Config;
 use outrigger_kubernetes::{
     api::Api,
+    authenticator::Authenticator,
     client::{Budget, Clients},
     events::{EventMetrics, Events},
     refusals::Refusals,
-    service_account::Credentials,
+    service_account,
 };
 
 /// Makes the clients of the parts, named as upstream's (E-7).
@@ -76,14 +77,9 @@ impl ApiAccess {
     ) -> Result<Identity, Fatal> {
         let mut account = None;
         if self.own_accounts {
-            let obtained = Credentials::of(self.unlimited(super::COMPONENT)?, name).await;
-            let (credentials, renewal) =
-                obtained.map_err(|error| Fatal::Controllers(error.to_string()))?;
-            parts.spawn(
-                "renewal of a service account's token",
-                renewal.run(stop.clone()),
-            );
-            account = Some(credentials);
+            let api = self.unlimited(super::COMPONENT)?;
+            let obtained = service_account::authenticator(api, name).await;
+            account = Some(obtained.map_err(|error| Fatal::Controllers(error.to_string()))?);
         }
         // Two clients, so that events take nothing of the controllers' budget.
         let client = || self.client(account.as_ref(), name, self.budget);
@@ -109,7 +105,7 @@ impl ApiAccess {
 
     fn client(
         &self,
-        account: Option<&Credentials>,
+        account: Option<&Authenticator>,
         name: &str,
         budget: Budget,
     ) -> Result<Client, Fatal> {

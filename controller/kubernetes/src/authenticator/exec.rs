@@ -17,6 +17,7 @@ use super::{
     tls,
 };
 use crate::certificate::validity;
+use outrigger_runtime::clock::until;
 
 /// How long a plugin may run.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -240,7 +241,9 @@ impl Plugin {
         Ok(Material {
             header: token.map(|token| bearer(&token)).transpose()?,
             certificate,
-            expires: status.expiration_timestamp,
+            life: status
+                .expiration_timestamp
+                .map(|end| until(end, Timestamp::now())),
         })
     }
 }

@@ -70,7 +70,7 @@ async fn a_plugin_runs_once_for_all_clients_and_again_after_a_401() {
     assert_eq!(metrics.exec.count(), 1);
 
     let first = clients[0].current().await.unwrap();
-    clients[0].refused(&first);
+    clients[0].refused(&first, "server");
     assert_eq!(
         token(&clients[1].current().await.unwrap()),
         "Bearer token-1",
@@ -80,7 +80,7 @@ async fn a_plugin_runs_once_for_all_clients_and_again_after_a_401() {
     let second = clients[1].current().await.unwrap();
     assert_eq!(token(&second), "Bearer token-2");
     // A late 401 for the former says nothing about this one.
-    clients[2].refused(&first);
+    clients[2].refused(&first, "server");
     clients[0].0.state.write().not_before = None;
     assert_eq!(
         token(&clients[2].current().await.unwrap()),
@@ -353,4 +353,45 @@ fn credentials_of_a_kubeconfig_are_checked_at_once() {
     let held = held.0.state.read();
     let header = held.credential.as_ref().unwrap().header.as_ref().unwrap();
     assert_eq!(header, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+}
+
+#[test]
+fn an_expired_certificate_is_named_with_its_date() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec![]).unwrap();
+    params.not_after = rcgen::date_time_ymd(2026, 2, 3);
+    let pem = params.self_signed(&key).unwrap().pem();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("tls.crt"), &pem).unwrap();
+    fs::write(path("tls.key"), key.serialize_pem()).unwrap();
+    let inline = AuthInfo {
+        client_certificate_data: Some(BASE64_STANDARD.encode(&pem)),
+        client_key_data: Some(BASE64_STANDARD.encode(key.serialize_pem()).into()),
+        ..AuthInfo::default()
+    };
+    let file = AuthInfo {
+        client_certificate: Some(path("tls.crt")),
+        client_key: Some(path("tls.key")),
+        ..AuthInfo::default()
+    };
+    let hint = |user: &AuthInfo, at: &str| {
+        let authenticator = authenticators().0.of(user).unwrap();
+        authenticator.hint(at.parse().unwrap())
+    };
+    let [before, after] = ["2026-02-02T00:00:00Z", "2026-02-04T00:00:00Z"];
+    for user in [inline, file] {
+        let sentence = hint(&user, after);
+        assert!(
+            sentence.contains("expired on 2026-02-03T00:00:00Z"),
+            "{sentence}"
+        );
+        let sentence = hint(&user, before);
+        assert!(sentence.contains("valid until 2026-02-03"), "{sentence}");
+    }
+    let sentence = hint(&AuthInfo::default(), before);
+    assert!(
+        sentence.contains("check that its credentials"),
+        "{sentence}"
+    );
 }

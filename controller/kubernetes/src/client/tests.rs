@@ -16,10 +16,7 @@ fn govern(budget: Budget) -> Govern {
         places: Arc::new(Semaphore::new(IN_FLIGHT)),
         metrics: ClientMetrics::register(&mut Registry::default()),
         host: "host".into(),
-        account: None,
         traffic: Traffic::default(),
-        auth: Arc::default(),
-        unauthorized: Arc::default(),
     }
 }
 
@@ -38,7 +35,7 @@ async fn few_writes_are_in_flight_and_the_rest_waits_without_a_limit_of_time() {
             Ok::<_, BoxError>(Response::new(Body::empty()))
         }
     });
-    let client = govern(Budget::UNLIMITED).layer(server);
+    let client = govern(Budget::UNLIMITED).around(server);
     let client = ClientBuilder::new(client, "default").build();
     let api = crate::api::Api::new(client);
     let writes = (0..5 * IN_FLIGHT).map(|_| api.create_unread("/api/v1/events", &()));
@@ -64,7 +61,7 @@ async fn the_fence_is_asked_after_the_wait_for_the_budget() {
             Ok::<_, BoxError>(Response::new(Body::empty()))
         }
     });
-    let client = govern.layer(server);
+    let client = govern.around(server);
     let leads = Arc::new(AtomicBool::new(true));
     let asked = Arc::clone(&leads);
     let is_leader = move || asked.load(Ordering::Relaxed);

@@ -1,9 +1,11 @@
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 use futures::FutureExt;
 use http::Method;
 use parking_lot::Mutex;
-use tokio::task::JoinSet;
 
 use super::*;
 use crate::fixture::scripted;
@@ -40,12 +42,18 @@ fn api(refuse: Arc<AtomicU32>) -> (Api, Log) {
     (Api::new(client), log)
 }
 
+async fn token(authenticator: &Authenticator) -> String {
+    let credential = authenticator.current().await.unwrap();
+    let header = credential.header.unwrap();
+    assert!(header.is_sensitive());
+    header.to_str().unwrap().to_owned()
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_account_that_is_missing_is_made() {
     let (api, log) = api(Arc::default());
-    let (credentials, _renewal) = Credentials::of(api, "node-controller").await.unwrap();
-    assert_eq!(credentials.header(), "Bearer token-1");
-    assert!(credentials.header().is_sensitive());
+    let account = authenticator(api, "node-controller").await.unwrap();
+    assert_eq!(token(&account).await, "Bearer token-1");
     assert_eq!(
         *log.lock(),
         ["POST token", "POST serviceaccounts", "POST token"]
@@ -55,9 +63,9 @@ async fn an_account_that_is_missing_is_made() {
 #[tokio::test(start_paused = true)]
 async fn four_failures_in_a_row_are_the_end() {
     let (api, _) = api(Arc::new(3.into()));
-    assert!(Credentials::of(api, "node-controller").await.is_ok());
+    assert!(authenticator(api, "node-controller").await.is_ok());
     let (api, log) = self::api(Arc::new(4.into()));
-    let error = Credentials::of(api, "node-controller").await.unwrap_err();
+    let error = authenticator(api, "node-controller").await.unwrap_err();
     let error = error.to_string();
     assert!(error.contains("kube-system/node-controller"), "{error}");
     assert!(
@@ -70,28 +78,36 @@ async fn four_failures_in_a_row_are_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_token_is_replaced_before_it_ends_and_when_it_is_refused() {
     let refuse = Arc::new(AtomicU32::new(0));
-    let (api, _) = api(Arc::clone(&refuse));
-    let (credentials, renewal) = Credentials::of(api, "node-controller").await.unwrap();
-    let stop = CancellationToken::new();
-    let mut running = JoinSet::new();
-    running.spawn(renewal.run(stop.clone()));
+    let (api, log) = api(Arc::clone(&refuse));
+    let account = authenticator(api, "node-controller").await.unwrap();
+    // A request each second.
     let after = async |seconds| {
-        tokio::time::sleep(Duration::from_secs(seconds)).await;
-        credentials.header().to_str().unwrap().to_owned()
+        let mut used = String::new();
+        for _ in 0..seconds {
+            sleep(Duration::from_secs(1)).await;
+            used = token(&account).await;
+        }
+        used
     };
     assert_eq!(after(799).await, "Bearer token-1");
-    // The API server is away for a while when a fifth of the life is left.
+    // The API server is away for a while when a fifth of the life is left: no request waits for it.
     refuse.store(5, Ordering::Relaxed);
     assert_eq!(after(2).await, "Bearer token-1");
     assert_eq!(after(60).await, "Bearer token-2");
-    credentials.refused();
+    let refused = async || {
+        let credential = account.current().await.unwrap();
+        account.refused(&credential, "server");
+    };
+    refused().await;
     assert_eq!(after(1).await, "Bearer token-3");
     // Not more often than that, however often it is refused.
     for _ in 0..100 {
-        credentials.refused();
+        refused().await;
     }
-    assert_eq!(after(8).await, "Bearer token-3");
-    assert_eq!(after(2).await, "Bearer token-4");
-    stop.cancel();
-    running.join_next().await.unwrap().unwrap();
+    assert_eq!(after(3).await, "Bearer token-3");
+    assert_eq!(after(3).await, "Bearer token-4");
+    // Without a request there is no need of a token; the one that follows waits for it.
+    sleep(Duration::from_hours(2)).await;
+    assert_eq!(token(&account).await, "Bearer token-5");
+    assert_eq!(log.lock().len(), 12);
 }
