@@ -6,11 +6,11 @@
 
 mod cancelled;
 mod cloud;
-mod defective;
 mod errors;
 mod handshake;
 mod hook;
 mod instances;
+mod layer;
 mod listening;
 mod load_balancers;
 mod node_sets;
@@ -144,7 +144,7 @@ impl Defect {
         let defect = Arc::clone(self);
         server.wrap(move |mut routes| {
             let router = routes.axum_router_mut();
-            *router = std::mem::take(router).layer(from_fn_with_state(defect, defective::serve));
+            *router = std::mem::take(router).layer(from_fn_with_state(defect, layer::serve));
             routes
         })
     }

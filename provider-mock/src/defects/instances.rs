@@ -1,19 +1,26 @@
-//! Mistakes about instances.
+//! Mistakes about instances, one by one and in lists.
 
 mod content;
-mod lists;
 
 use outrigger_api::v1::{
-    AbsenceCertainty, Absent, BatchGetInstancesRequest, ErrorReason, InstanceResult, Node,
-    PowerState, instance_result::Outcome,
+    AbsenceCertainty, Absent, BatchGetInstancesRequest, ErrorReason, InstanceResult,
+    ListInstancesRequest, Node, PowerState, instance_result::Outcome,
 };
 
 use super::hook::Next;
 use super::{Defect, item};
 use crate::exchange::{Answer, Call};
+use crate::faults::BadAnswer;
 
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![
+        Defect::new("list-of-instances-never-complete").never_complete::<ListInstancesRequest>(),
+        Defect::new("lists-an-instance-twice")
+            .bad_answer::<ListInstancesRequest>(BadAnswer::DuplicateResult),
+        Defect::new("lists-no-instances")
+            .bad_answer::<ListInstancesRequest>(BadAnswer::MissingResult),
+        Defect::new("lists-in-one-message")
+            .bad_answer::<ListInstancesRequest>(BadAnswer::OversizedReply),
         outcomes("spells-ids-differently", |_, _, outcome| {
             if let Outcome::Found(instance) = outcome {
                 let zonal = format!("://{}/", instance.zone);
@@ -91,7 +98,6 @@ pub(super) fn defects() -> Vec<Defect> {
         }),
     ];
     defects.extend(content::defects());
-    defects.extend(lists::defects());
     defects
 }
 

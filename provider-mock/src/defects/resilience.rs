@@ -1,6 +1,5 @@
-//! Mistakes where connections break, calls are cancelled, and processes end.
+//! Mistakes where connections break, calls are cancelled or hang, and processes end.
 
-mod hanging;
 mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,15 +10,16 @@ use outrigger_api::MethodRequest;
 use outrigger_api::v1::LoadBalancerDisposition as D;
 use outrigger_api::v1::{
     BatchGetInstancesRequest, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason,
-    ListInstancesRequest, ListLoadBalancersRequest, LoadBalancerIdentity, OwnedLoadBalancer,
-    ServiceRef,
+    GetStatusRequest, ListInstancesRequest, ListLoadBalancersRequest, LoadBalancerIdentity,
+    OwnedLoadBalancer, ServiceRef,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::cancelled::Cancelled;
+use super::cancelled::{Cancelled, to_the_end};
+use super::hook::On;
 use super::load_balancers::{delete, key_of, service_of};
 use super::{Defect, kept, refusal};
 use crate::exchange::Answer;
@@ -29,6 +29,8 @@ const A_WHILE: Duration = Duration::from_millis(20);
 
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![
+        few_threads(),
+        kept_threads(),
         leaves_a_lock::<BatchGetInstancesRequest>("cancelled-lookup-locks"),
         leaves_a_lock::<ListInstancesRequest>("abandoned-list-locks"),
         acts_after_cancel("goes-on-after-cancel", Duration::from_millis(2_800), true),
@@ -48,7 +50,6 @@ pub(super) fn defects() -> Vec<Defect> {
         delete_meets_ensure(),
         deleted_is_listed(),
     ];
-    defects.extend(hanging::defects());
     defects.extend(process::defects());
     defects
 }
@@ -173,5 +174,30 @@ fn deleted_is_listed() -> Defect {
                 }),
                 ..OwnedLoadBalancer::default()
             }));
+        })
+}
+
+fn few_threads() -> Defect {
+    let threads = kept(Semaphore::new(16));
+    Defect::new("sixteen-threads").around(On::Every, move |call, next| async move {
+        let _thread = threads.acquire().await;
+        next.serve(call).await
+    })
+}
+
+fn kept_threads() -> Defect {
+    let threads = kept(Semaphore::new(128));
+    Defect::new("cancelled-lookups-keep-threads")
+        .call::<BatchGetInstancesRequest, _>(move |call, next| async move {
+            let thread = threads.acquire().await;
+            to_the_end(async move {
+                let _thread = thread;
+                next.serve(call).await
+            })
+            .await
+        })
+        .call::<GetStatusRequest, _>(move |call, next| async move {
+            let _thread = threads.acquire().await;
+            next.serve(call).await
         })
 }

@@ -1,27 +1,46 @@
-//! Mistakes about routes.
+//! Mistakes about routes, one by one and in lists.
 
 mod broken;
-mod lists;
 
 use std::collections::BTreeSet;
 
-use outrigger_api::ItemResult as _;
 use outrigger_api::v1::{
     Absent, BatchCreateRoutesRequest, BatchDeleteRoutesRequest, BatchDeleteRoutesResponse,
-    ErrorReason, ListRoutesRequest, Route, RouteResult, route_result::Outcome,
+    ErrorReason, ListRoutesRequest, ListRoutesResponse, Route, RouteResult, route_result::Outcome,
 };
+use outrigger_api::{ItemResult as _, ListPage as _};
 use parking_lot::Mutex;
+use tonic::Code;
 
 use super::handshake::of_the_handshake;
-use super::hook::{Next, context_of};
+use super::hook::{Next, On, context_of};
 use super::{Defect, item, kept};
 use crate::exchange::{Answer, Call};
+use crate::faults::BadAnswer;
 
 /// Beginning of a name that no Delete knows.
 const OPERATION: &str = "operation-";
 
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![
+        Defect::new("list-of-routes-never-complete").never_complete::<ListRoutesRequest>(),
+        Defect::new("lists-routes-in-one-message")
+            .bad_answer::<ListRoutesRequest>(BadAnswer::OversizedReply),
+        list_of_the_handshake(),
+        Defect::new("hides-blackholes").listed::<ListRoutesRequest>(|routes| {
+            for route in routes {
+                route.blackhole = false;
+            }
+        }),
+        Defect::new("empty-while-the-cloud-fails").answered(
+            On::of::<ListRoutesRequest>(),
+            |_, answer| {
+                if answer.code() != Code::Unavailable {
+                    return answer;
+                }
+                Answer::ok(&ListRoutesResponse::page(Vec::new(), true))
+            },
+        ),
         second_create_is_an_error(),
         Defect::new("one-route-fails-all").results(|_: &BatchCreateRoutesRequest, results| {
             let failed = results.iter().find_map(|one| one.error().cloned());
@@ -55,7 +74,6 @@ pub(super) fn defects() -> Vec<Defect> {
             },
         ),
     ];
-    defects.extend(lists::defects());
     defects.extend(broken::defects());
     defects
 }
@@ -159,4 +177,9 @@ fn deletes_by_destination() -> Defect {
 fn delete_of_the_handshake() -> Defect {
     let (defect, change) = of_the_handshake(Defect::new("deletes-routes-of-all-clusters"));
     defect.in_context::<BatchDeleteRoutesRequest>(change)
+}
+
+fn list_of_the_handshake() -> Defect {
+    let (defect, change) = of_the_handshake(Defect::new("lists-routes-of-all-clusters"));
+    defect.in_context::<ListRoutesRequest>(change)
 }
