@@ -22,21 +22,21 @@ use super::{
     error::ApiError,
     events::{ObjectRef, Recorder},
     patch::{self, Patch},
-    writer::{ObjectWrite, Writer},
+    writer::{ObjectWrite, ObjectWriter},
 };
 
-/// One write to a node.
+/// A write to a node.
 #[derive(Clone, Debug)]
 pub enum Write {
     /// Metadata and spec.
     Node(NodeChange),
-    /// One more taint.
+    /// Another taint.
     Taint(TaintAddition),
     /// The whole list of addresses.
     Addresses(Box<[NodeAddress]>),
     /// Pod CIDRs, once.
     PodCidrs(PodCidrsWrite),
-    /// One condition.
+    /// A condition.
     NetworkCondition(NetworkConditionWrite),
     /// Annotations and conditions of the provider.
     Effects(EffectsWrite),
@@ -76,9 +76,9 @@ impl ObjectWrite<NodeView> for Write {
 }
 
 /// Writes to Nodes, and takes what it wrote into the store.
-pub type NodeWriter = Writer<NodeView>;
+pub type NodeWriter = ObjectWriter<NodeView>;
 
-impl Writer<NodeView> {
+impl ObjectWriter<NodeView> {
     /// Writes the annotations and conditions of `effects` that `node` has not, then records their events. Those
     /// of a Node that is gone are dropped, and to one that is paused only the events are recorded.
     ///

@@ -42,7 +42,7 @@ impl Patch {
     }
 }
 
-/// One operation.
+/// An operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Operation {
@@ -201,7 +201,7 @@ pub(super) fn annotations(changes: &[(Box<str>, Option<Box<str>>)]) -> Value {
     changes.into()
 }
 
-/// One of `status.conditions` in a strategic merge patch.
+/// An entry of `status.conditions` in a strategic merge patch.
 pub(super) fn condition(change: &ConditionChange) -> Value {
     match change {
         ConditionChange::Set(Condition {

@@ -13,13 +13,13 @@ use outrigger_core::service::{ServiceView, patch_plan::StatusPatch};
 
 use super::{
     patch::Patch,
-    writer::{ObjectWrite, Writer},
+    writer::{ObjectWrite, ObjectWriter},
 };
 
 mod body;
 
 /// Writes to Services, and takes what it wrote into the store.
-pub type ServiceWriter = Writer<ServiceView>;
+pub type ServiceWriter = ObjectWriter<ServiceView>;
 
 impl ObjectWrite<ServiceView> for StatusPatch {
     fn subresource(&self) -> &'static str {

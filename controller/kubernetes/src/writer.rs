@@ -13,7 +13,7 @@ use super::{
 
 /// A change of one object.
 pub trait ObjectWrite<V> {
-    /// What follows the path of the object: nothing, or `/status`.
+    /// The end of the path after that of the object: nothing, or `/status`.
     fn subresource(&self) -> &'static str;
 
     /// The body of the request, planned on `object`, which is `newest` by now.
@@ -25,12 +25,12 @@ pub trait ObjectWrite<V> {
 
 /// Writes to objects of one kind, and takes what it wrote into the store.
 #[derive(Clone)]
-pub struct Writer<V> {
+pub struct ObjectWriter<V> {
     pub(super) api: Api,
     store: Arc<Store<V>>,
 }
 
-impl<V: View> Writer<V> {
+impl<V: View> ObjectWriter<V> {
     /// Writes through `api`, which is fenced by the leader's lease term.
     pub const fn new(api: Api, store: Arc<Store<V>>) -> Self {
         Self { api, store }
@@ -40,7 +40,7 @@ impl<V: View> Writer<V> {
     /// another of the same name.
     ///
     /// # Errors
-    /// Of the class `conflict` if the write does not fit what the object has become, which the store knows by then:
+    /// An error of the class `conflict` if the write does not fit what the object has become, which the store knows by then:
     /// a new plan helps. [`ApiError::Refused`] if validation or a policy does not take it for the object as it was
     /// planned on (S-38).
     pub async fn write(
@@ -61,7 +61,7 @@ impl<V: View> Writer<V> {
     /// server holds where that is another (N-20). Returns as [`Self::write`].
     ///
     /// # Errors
-    /// As [`Self::write`], and those of `decide`.
+    /// Those of [`Self::write`], and those of `decide`.
     pub async fn settle<W: ObjectWrite<V>, E: From<ApiError>>(
         &self,
         mut object: Arc<V>,
@@ -146,7 +146,7 @@ impl<V: View> Writer<V> {
         }
     }
 
-    /// As the store has it, if it is still there.
+    /// The object as the store has it, if it is still there.
     fn newest(&self, object: &Arc<V>) -> Arc<V> {
         let held = self.store.get(object.key());
         let same = held.filter(|held| held.uid() == object.uid());
@@ -154,9 +154,9 @@ impl<V: View> Writer<V> {
     }
 }
 
-impl<V: View> fmt::Debug for Writer<V> {
+impl<V: View> fmt::Debug for ObjectWriter<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer")
+        f.debug_struct("ObjectWriter")
             .field("store", &self.store)
             .finish_non_exhaustive()
     }

@@ -32,7 +32,7 @@ use outrigger_kubernetes::{
     api::Api,
     events::Recorder,
     store::{Change, Store},
-    writer::Writer,
+    writer::ObjectWriter,
 };
 use outrigger_loops::control_loop::{ControlLoop, LoopInputs, Task, Term};
 use outrigger_provider_client::Provider;
@@ -67,7 +67,7 @@ pub struct VolumeParts {
 /// The loop persistentvolume-labels.
 pub struct VolumeLabels {
     parts: VolumeParts,
-    writer: Writer<VolumeView>,
+    writer: ObjectWriter<VolumeView>,
     queue: Queue<Arc<str>>,
     state: Arc<VolumeState>,
     writing: Semaphore,
@@ -118,7 +118,7 @@ impl VolumeLabels {
         parts.api = parts.api.fenced(term.fence.clone());
         parts.provider = parts.provider.fenced(term.fence.clone());
         Self {
-            writer: Writer::new(parts.api.clone(), Arc::clone(&parts.volumes)),
+            writer: ObjectWriter::new(parts.api.clone(), Arc::clone(&parts.volumes)),
             parts,
             queue: inputs.queue.clone(),
             state: Arc::default(),
