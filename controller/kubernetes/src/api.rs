@@ -42,7 +42,7 @@ pub struct Api {
     client: Client,
     fence: Option<Fence>,
     refusals: Option<Refusals>,
-    /// Of a request as a whole, its wait for the budget too, which the API server learns as well.
+    /// The time limit of a request as a whole, its wait for the budget too, which the API server learns as well.
     limit: Option<Duration>,
 }
 
@@ -310,7 +310,7 @@ fn event_of<T: DeserializeOwned>(
     }
 }
 
-/// Whether the connection was cut in the middle of a watch, as happens to each of them at some time.
+/// The connection was cut in the middle of a watch, as happens to each of them at some time.
 fn is_cut(error: &io::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -338,34 +338,20 @@ async fn refusal(response: Response<Body>) -> Result<ApiError, ApiError> {
     let body = response.into_body().collect().await?.to_bytes();
     // The API server answers with a Status; what stands before it (a proxy, priority and fairness)
     // with a line of text.
-    let parsed = serde_json::from_slice::<Status>(&body)
-        .ok()
-        .filter(|status| status.code != 0);
-    Ok(match parsed.as_ref().map(ApiError::from_status) {
-        Some(ApiError::Status {
-            code,
-            reason,
-            message,
-            retry_after: inner,
-        }) => ApiError::Status {
-            code,
-            reason,
-            message,
-            retry_after: inner.or(retry_after),
-        },
-        Some(error) => error,
-        None => ApiError::Status {
-            code: status.as_u16(),
-            reason: status
-                .canonical_reason()
-                .unwrap_or_default()
-                .replace(' ', ""),
-            message: String::from_utf8_lossy(&body)
-                .trim()
-                .chars()
-                .take(200)
-                .collect(),
-            retry_after,
-        },
-    })
+    let parsed = serde_json::from_slice::<Status>(&body).ok();
+    let parsed = parsed.filter(|status| status.code != 0);
+    let status = parsed.unwrap_or_else(|| Status {
+        code: status.as_u16(),
+        reason: status
+            .canonical_reason()
+            .unwrap_or_default()
+            .replace(' ', ""),
+        message: String::from_utf8_lossy(&body)
+            .trim()
+            .chars()
+            .take(200)
+            .collect(),
+        ..Status::default()
+    });
+    Ok(ApiError::from_status(&status, retry_after))
 }

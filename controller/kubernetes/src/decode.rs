@@ -1,15 +1,13 @@
 //! The API server's JSON into Rust types, and lists and watch events object by object.
 //!
-//! One object that cannot be decoded is reported by its key, with the field and the cause, and leaves
+//! An object that cannot be decoded is reported by its key, with the field and the cause, and leaves
 //! the rest of its list, and the watch, alone: every kubelet may write odd values about its own Node.
 
-use kube::core::WatchEvent;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 use super::error::ApiError;
 
-mod field;
 mod list;
 
 pub(super) use list::ListReader;
@@ -30,7 +28,7 @@ pub struct ListMeta {
     pub r#continue: String,
 }
 
-/// One object of a list, or of a watch event.
+/// An object of a list, or of a watch event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item<V> {
     /// It was decoded.
@@ -39,7 +37,7 @@ pub enum Item<V> {
     Undecodable(Undecodable),
 }
 
-/// One event of a watch.
+/// An event of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ObjectEvent<V> {
     /// The object as it is now: made or changed.
@@ -50,7 +48,7 @@ pub enum ObjectEvent<V> {
     Bookmark(String),
 }
 
-/// As much of an object as is known when it cannot be decoded.
+/// The readable part of an object that cannot be decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undecodable {
     /// Name, or namespace/name; empty if there is no readable name.
@@ -67,13 +65,13 @@ impl<V: DeserializeOwned> Item<V> {
     pub(super) fn of(json: &[u8]) -> Self {
         match serde_json::from_slice(json) {
             Ok(view) => Self::Decoded(view),
-            Err(error) => Self::Undecodable(Undecodable::of(json, &error)),
+            Err(_) => Self::Undecodable(Undecodable::of::<V>(json)),
         }
     }
 }
 
 impl Undecodable {
-    fn of(json: &[u8], error: &serde_json::Error) -> Self {
+    fn of<V: DeserializeOwned>(json: &[u8]) -> Self {
         #[derive(Default, Deserialize)]
         struct Object {
             metadata: Metadata,
@@ -95,38 +93,32 @@ impl Undecodable {
             key: namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}")),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
-            cause: cause(json, error),
+            cause: cause::<V>(json),
         }
     }
 }
 
-/// One whole answer.
+/// A whole answer.
 pub(super) fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(json).map_err(|error| ApiError::Decode(cause(json, &error)))
+    serde_json::from_slice(json).map_err(|_| ApiError::Decode(cause::<T>(json)))
 }
 
-/// One line of a watch. An event of type `ERROR` is the error that it carries.
+/// A line of a watch. An event of type `ERROR` is the error that it carries.
 pub(super) fn event<V: DeserializeOwned>(line: &str) -> Result<ObjectEvent<V>, ApiError> {
-    Ok(match serde_json::from_str::<WatchEvent<V>>(line) {
-        Ok(WatchEvent::Added(view) | WatchEvent::Modified(view)) => {
-            ObjectEvent::Applied(Item::Decoded(view))
+    let Line { kind, object: json } = object(line.as_bytes())?;
+    let json = json.get().as_bytes();
+    match &*kind {
+        "ADDED" | "MODIFIED" => Ok(ObjectEvent::Applied(Item::of(json))),
+        "DELETED" => Ok(ObjectEvent::Deleted(Item::of(json))),
+        "BOOKMARK" => {
+            let Frame { metadata } = object(json)?;
+            Ok(ObjectEvent::Bookmark(metadata.resource_version))
         }
-        Ok(WatchEvent::Deleted(view)) => ObjectEvent::Deleted(Item::Decoded(view)),
-        Ok(WatchEvent::Bookmark(mark)) => ObjectEvent::Bookmark(mark.metadata.resource_version),
-        Ok(WatchEvent::Error(status)) => return Err(ApiError::from_status(&status)),
-        Err(_) => {
-            let Line { kind, object: json } = object(line.as_bytes())?;
-            match &*kind {
-                "ADDED" | "MODIFIED" => ObjectEvent::Applied(Item::of(json.get().as_bytes())),
-                "DELETED" => ObjectEvent::Deleted(Item::of(json.get().as_bytes())),
-                _ => {
-                    return Err(ApiError::Decode(format!(
-                        "the watch event of type {kind:?} cannot be read"
-                    )));
-                }
-            }
-        }
-    })
+        "ERROR" => Err(ApiError::from_status(&object(json)?, None)),
+        _ => Err(ApiError::Decode(format!(
+            "the watch event of type {kind:?} cannot be read"
+        ))),
+    }
 }
 
 /// A line of a watch whose object is decoded by itself.
@@ -138,16 +130,24 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-/// The field, if it is known, and its defect.
-fn cause(json: &[u8], error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = text.rfind(" at line ").map_or(&*text, |end| &text[..end]);
-    let field = match (error.line(), error.column()) {
-        (1, column) => field::at(json, column),
-        // The API server writes one line; others' answers have no fields that mean anything here.
-        _ => String::new(),
+/// A list without its objects, or a bookmark.
+#[derive(Deserialize)]
+struct Frame {
+    metadata: ListMeta,
+}
+
+/// The field, if there is one, and its defect. Decodes once more, with each step on record.
+fn cause<'a, T: Deserialize<'a>>(json: &'a [u8]) -> String {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut reader) else {
+        return "the object is followed by something else".to_owned();
     };
-    let separator = if field.is_empty() { "" } else { ": " };
-    let cause = field.chars().chain(separator.chars()).chain(text.chars());
-    cause.take(LONGEST_CAUSE).collect()
+    let field = error.path().to_string();
+    let text = error.into_inner().to_string();
+    let text = text.rfind(" at line ").map_or(&*text, |end| &text[..end]);
+    let cause = match &*field {
+        "." => text.to_owned(),
+        _ => format!("{field}: {text}"),
+    };
+    cause.chars().take(LONGEST_CAUSE).collect()
 }

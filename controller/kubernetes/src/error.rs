@@ -54,21 +54,25 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// From a `metav1.Status` object, as in the body of an answer or in a watch event.
+    /// From a `metav1.Status` object, as in the body of an answer, whose head may say when to ask again, or in a watch
+    /// event.
     ///
     /// 422 stands for two things. A JSON Patch that does not apply, as when a `test` fails, has no causes: the
     /// object is another than was presumed. Validation and policies name what they do not take.
-    pub(crate) fn from_status(status: &Status) -> Self {
+    pub(crate) fn from_status(status: &Status, retry_after: Option<Duration>) -> Self {
         let details = status.details.as_ref();
         if status.code == 422 && details.is_some_and(|details| !details.causes.is_empty()) {
             return Self::Refused(status.message.clone());
         }
-        let seconds = details.map_or(0, |details| details.retry_after_seconds);
+        let seconds = details.map(|details| details.retry_after_seconds);
+        let seconds = seconds.filter(|seconds| *seconds > 0);
         Self::Status {
             code: status.code,
             reason: status.reason.clone(),
             message: status.message.clone(),
-            retry_after: (seconds > 0).then(|| Duration::from_secs(u64::from(seconds))),
+            retry_after: seconds
+                .map(|seconds| Duration::from_secs(seconds.into()))
+                .or(retry_after),
         }
     }
 
@@ -99,13 +103,13 @@ impl ApiError {
         }
     }
 
-    /// Whether a write may have failed since the object is not what the writer held: only a look at the object
+    /// A write may have failed since the object is not what the writer held: only a look at the object
     /// tells.
     pub(super) fn may_be_outdated(&self) -> bool {
         matches!(self, Self::Refused(_)) || self.class() == ErrorClass::Conflict
     }
 
-    /// Whether the API server refuses whoever this process is to it, whatever the object: a right is
+    /// The API server refuses whoever this process is to it, whatever the object: a right is
     /// missing, or its credentials are not taken.
     pub fn refuses_us(&self) -> bool {
         self.code() == Some(401) || self.missing_right().is_some()
@@ -185,7 +189,7 @@ impl ApiError {
 impl From<kube::Error> for ApiError {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => Self::from_status(&status),
+            kube::Error::Api(status) => Self::from_status(&status, None),
             kube::Error::SerdeError(error) => Self::Decode(error.to_string()),
             kube::Error::Service(error) if error.is::<Fenced>() => Self::Fenced,
             kube::Error::Service(error) => match error.downcast_ref::<AnswerTimeout>() {
@@ -233,7 +237,7 @@ mod tests {
                 "status": "Failure", "code": 422, "reason": reason, "message": message,
                 "details": details,
             });
-            ApiError::from_status(&serde_json::from_value(status).unwrap())
+            ApiError::from_status(&serde_json::from_value(status).unwrap(), None)
         };
         let rejected = "the server rejected our request due to an error in our request";
         let failed_test = of("Invalid", rejected, serde_json::json!({}));

@@ -6,15 +6,13 @@ mod logs;
 mod metric_families;
 mod process;
 mod repeats;
-mod settings;
 
 use prometheus_client::registry::Registry;
 
 pub use self::{
     controllers::{Running, RunningControllers},
-    logs::{InstallError, Telemetry},
+    logs::{Format, InstallError, Logging, ModuleVerbosity, Telemetry},
     repeats::Repeats,
-    settings::{Format, Logging, ModuleVerbosity},
 };
 
 /// Registers `process_*` and `kubernetes_build_info` (M-62), which are read at each scrape.

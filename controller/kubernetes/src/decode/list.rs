@@ -3,7 +3,7 @@
 
 use memchr::memchr2;
 
-use super::{ListMeta, object};
+use super::{Frame, ListMeta, object};
 use crate::error::ApiError;
 
 /// How deep the objects of a list are: in the object of the list, in its only array.
@@ -25,7 +25,7 @@ pub(crate) struct ListReader {
 impl ListReader {
     /// Calls `each` with each object that ends in `bytes`, which follow those of the last call.
     pub(crate) fn read(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) {
-        // Of the bytes that are not in `frame` or `object` yet.
+        // The first of the bytes that are not in `frame` or `object` yet.
         let mut begin = 0;
         let mut at = 0;
         while let Some(byte) = bytes.get(at).copied() {
@@ -85,11 +85,6 @@ impl ListReader {
 
     /// Where the list stands, once all its bytes are read.
     pub(crate) fn end(self) -> Result<ListMeta, ApiError> {
-        #[derive(serde::Deserialize)]
-        struct Frame {
-            metadata: ListMeta,
-        }
-
         object::<Frame>(&self.frame).map(|frame| frame.metadata)
     }
 }

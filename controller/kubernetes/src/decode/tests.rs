@@ -175,9 +175,4 @@ proptest! {
             prop_assert!(event::<ServiceView>(&line).is_ok());
         }
     }
-
-    #[test]
-    fn any_position_has_a_path(json in any_json(), offset in 0_usize..200) {
-        let _ = field::at(json.to_string().as_bytes(), offset);
-    }
 }

@@ -43,7 +43,7 @@ const fn or_empty(text: Option<&'static str>) -> &'static str {
     }
 }
 
-/// As Go names it.
+/// The platform as Go names it.
 const PLATFORM: &str = if cfg!(target_arch = "aarch64") {
     "linux/arm64"
 } else if cfg!(target_arch = "x86_64") {

@@ -13,7 +13,7 @@ metric_families! {
     }
 }
 
-/// One loop that runs. Dropped, it runs no more.
+/// A loop that runs. Dropped, it runs no more.
 #[derive(Debug)]
 #[must_use]
 pub struct Running(Gauge);

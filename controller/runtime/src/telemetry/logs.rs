@@ -25,9 +25,41 @@ use tracing_subscriber::{
     layer::{Context, SubscriberExt},
     reload,
 };
+use wildmatch::WildMatch;
 
 use self::klog::Klog;
-use crate::telemetry::settings::{Logging, ModuleVerbosity};
+
+/// Levels and formats of the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Logging {
+    /// `-v`, in klog's scale.
+    pub verbosity: u32,
+    /// `--vmodule`: the first pattern that fits decides.
+    pub modules: Vec<ModuleVerbosity>,
+    /// `--logging-format`.
+    pub format: Format,
+    /// `--log-text-split-stream`: only warnings and errors go to standard error.
+    pub split_stream: bool,
+}
+
+/// A verbosity for some modules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleVerbosity {
+    /// A pattern of module names, with `*` and `?`.
+    pub pattern: String,
+    /// In klog's scale.
+    pub verbosity: u32,
+}
+
+/// The shape of a log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
+}
 
 /// Crates whose lines are ours.
 const OURS: [&str; 2] = ["outrigger", "cloud_controller_manager"];
@@ -146,29 +178,16 @@ impl<S: Subscriber> Layer<S> for Verbosity {
     }
 }
 
-/// Whether a pattern of `--vmodule` fits a module.
+/// A pattern of `--vmodule`, with `*` for any letters and `?` for one, fits a module.
 ///
 /// klog matches the name of a source file. Here a pattern matches any part of the module's path,
 /// so that `node=4` raises all of the node loop; one with `/` or `::` matches the whole path.
 fn fits(pattern: &str, module: &str) -> bool {
     if pattern.contains('/') || pattern.contains("::") {
-        return glob(pattern.replace('/', "::").as_bytes(), module.as_bytes());
+        return WildMatch::new(&pattern.replace('/', "::")).matches(module);
     }
-    module
-        .split("::")
-        .any(|part| glob(pattern.as_bytes(), part.as_bytes()))
-}
-
-/// `*` stands for any letters, `?` for one.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    match (pattern, text) {
-        ([b'*', rest @ ..], []) => glob(rest, text),
-        ([b'*', rest @ ..], [_, tail @ ..]) => glob(rest, text) || glob(pattern, tail),
-        ([letter, rest @ ..], [first, tail @ ..]) => {
-            (*letter == b'?' || letter == first) && glob(rest, tail)
-        }
-        _ => pattern.is_empty() && text.is_empty(),
-    }
+    let pattern = WildMatch::new(pattern);
+    module.split("::").any(|part| pattern.matches(part))
 }
 
 #[cfg(test)]

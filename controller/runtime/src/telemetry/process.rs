@@ -21,7 +21,7 @@ pub(super) fn register(registry: &mut Registry) {
 /// Reads `/proc/self` with each scrape.
 #[derive(Debug, Default)]
 struct FromProc {
-    /// As of the first scrape: a correction of the clock moves the time of boot from which the kernel counts starts, and
+    /// The start as of the first scrape: a correction of the clock moves the time of boot from which the kernel counts starts, and
     /// another start would look like another process.
     started: OnceLock<f64>,
 }

@@ -1,4 +1,4 @@
-//! One log line for many failures of the same cause.
+//! A log line for many failures of the same cause.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -11,7 +11,7 @@ const REMIND: Duration = Duration::from_mins(1);
 /// Causes that are remembered. A cause may hold another side's text, so that there is no other limit.
 const CAUSES: usize = 256;
 
-/// Decides which failures are worth a line: the first of a cause at once, and from then on one a
+/// Decides which failures are worth a line: the first of a cause immediately, and from then on one a
 /// minute, with the number of those in between. One failure concerns every object alike, such as a
 /// right that is missing, and 5,000 nodes would otherwise log it 5,000 times.
 #[derive(Debug, Default)]
@@ -31,18 +31,18 @@ impl Repeats {
     pub fn due(&self, cause: &str) -> Option<u64> {
         let now = Instant::now();
         let mut causes = self.causes.lock();
-        if let Some(known) = causes.get_mut(cause) {
-            if now.saturating_duration_since(known.logged) < REMIND {
-                known.suppressed += 1;
+        if let Some(entry) = causes.get_mut(cause) {
+            if now.saturating_duration_since(entry.logged) < REMIND {
+                entry.suppressed += 1;
                 return None;
             }
-            known.logged = now;
-            return Some(std::mem::take(&mut known.suppressed));
+            entry.logged = now;
+            return Some(std::mem::take(&mut entry.suppressed));
         }
         if causes.len() >= CAUSES {
-            causes.retain(|_, known| now.saturating_duration_since(known.logged) < REMIND);
+            causes.retain(|_, entry| now.saturating_duration_since(entry.logged) < REMIND);
         }
-        // With more causes than that at once, one of them is logged more often.
+        // With more causes than that, some are logged more often.
         if causes.len() < CAUSES {
             let first = Cause {
                 logged: now,

@@ -18,7 +18,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use crate::telemetry::settings::Format;
+use super::Format;
 
 /// Writes lines in one of klog's formats.
 pub(super) struct Klog {

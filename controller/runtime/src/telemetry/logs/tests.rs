@@ -4,7 +4,6 @@ use std::{
 };
 
 use super::*;
-use crate::telemetry::settings::Format;
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -25,7 +24,7 @@ impl Lines {
     }
 }
 
-/// One line of each level, of us and of libraries; gives back the words that came through.
+/// Logs a line of each level, of us and of libraries; gives back the words that came through.
 fn speak(lines: &Lines) -> String {
     tracing::warn!(target: "outrigger_loops::node::sync", "own-warn");
     tracing::info!(target: "outrigger_loops::node::sync", "own-info");
@@ -66,7 +65,7 @@ fn with<T>(logging: &Logging, then: impl FnOnce(&Lines, &Telemetry) -> T) -> T {
     tracing::subscriber::with_default(subscriber, || then(&lines, &telemetry))
 }
 
-/// One test: callsites remember across threads which levels anyone wants.
+/// There is one test: callsites remember across threads which levels anyone wants.
 #[test]
 fn verbosity_decides_and_can_be_changed() {
     for (verbosity, expected) in [
