@@ -11,7 +11,7 @@ use outrigger_core::correlator::Record;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EventWrite {
     pub(super) record: Record,
-    /// Whether the API server cannot have it yet.
+    /// The API server cannot have it yet.
     pub(super) create: bool,
 }
 

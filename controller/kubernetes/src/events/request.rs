@@ -1,4 +1,4 @@
-//! One event as a request to the API server, tried until it is written or hopeless.
+//! An event as a request to the API server, tried until it is written or hopeless.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -16,7 +16,7 @@ use crate::{api::Api, error::ApiError, patch::Patch};
 /// E-5
 const TRIES: u32 = 12;
 /// E-5: between tries; the first one is a random part of it, so that the processes that met the
-/// same outage do not come back at once.
+/// same outage do not come back together.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// How an event came to be written.
@@ -26,23 +26,14 @@ pub(super) enum EventWritten {
     Repeated,
 }
 
-/// Why it did not.
-#[derive(Clone, Debug)]
-pub(super) enum GaveUp {
-    /// Another try would have the same answer.
-    Refused(ApiError),
-    /// The last error of all tries.
-    Unreachable(ApiError),
-}
-
-/// Writes, with pauses between tries. A missing right is logged at once, unless another writer has
+/// Writes, with pauses between tries. A missing right is logged immediately, unless another writer has
 /// `warned` already: all tries together take minutes.
 pub(super) async fn write(
     api: &Api,
     write: &EventWrite,
     random: fn() -> f64,
     warned: &AtomicBool,
-) -> Result<EventWritten, GaveUp> {
+) -> Result<EventWritten, ApiError> {
     let mut pause = PAUSE.mul_f64(random().clamp(0.0, 1.0));
     let mut tries = 1;
     loop {
@@ -54,11 +45,8 @@ pub(super) async fn write(
             }
             Err(error) => error,
         };
-        if !may_heal(&error) {
-            return Err(GaveUp::Refused(error));
-        }
-        if tries == TRIES {
-            return Err(GaveUp::Unreachable(error));
+        if tries == TRIES || !may_heal(&error) {
+            return Err(error);
         }
         let event = &write.record.name;
         if error.code() == Some(403) && !warned.swap(true, Ordering::Relaxed) {
@@ -98,7 +86,7 @@ async fn attempt(
 
 /// An error about the event itself, or about its namespace, is final; one about the API server's state,
 /// our rights or our token may heal. client-go takes every answer for a final one, overload too.
-fn may_heal(error: &ApiError) -> bool {
+pub(super) fn may_heal(error: &ApiError) -> bool {
     if let ApiError::Refused(_) = error {
         return false;
     }

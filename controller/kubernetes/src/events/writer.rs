@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EventMetrics, Unsettled,
     backlog::Backlog,
-    request::{EventWritten, GaveUp, write},
+    request::{EventWritten, may_heal, write},
     settle,
 };
-use crate::{api::Api, traffic::Traffic};
+use crate::{api::Api, error::ApiError, traffic::Traffic};
 
-/// Requests at once. Few, since whatever else the process wants from the API server goes first;
+/// Requests in flight. Few, since whatever else the process wants from the API server goes first;
 /// more than client-go's one, so that one event that cannot be written does not hold up all others.
 const IN_FLIGHT: usize = 4;
 
@@ -122,7 +122,7 @@ impl Writer {
         }
     }
 
-    fn ended(&mut self, name: &Arc<str>, written: Result<EventWritten, GaveUp>) {
+    fn ended(&mut self, name: &Arc<str>, written: Result<EventWritten, ApiError>) {
         let error = match written {
             Ok(written) => {
                 self.warned.store(false, Ordering::Relaxed);
@@ -132,15 +132,13 @@ impl Writer {
                 };
                 return;
             }
-            Err(GaveUp::Refused(error)) => {
-                self.metrics.refused.inc();
-                error
-            }
-            Err(GaveUp::Unreachable(error)) => {
-                self.metrics.unreachable.inc();
-                error
-            }
+            Err(error) => error,
         };
+        if may_heal(&error) {
+            self.metrics.unreachable.inc();
+        } else {
+            self.metrics.refused.inc();
+        }
         // A missing right fails every event: it is logged once.
         if self.warned.swap(true, Ordering::Relaxed) {
             tracing::debug!(event = %name, %error, "event cannot be written; giving it up");

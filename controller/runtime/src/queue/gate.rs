@@ -4,7 +4,7 @@ use tokio::sync::watch;
 
 /// Tells a queue whether to take new keys. While it is closed keys gather, running handlers go on.
 #[derive(Debug)]
-pub struct Gate<S = bool> {
+pub struct Gate<S> {
     state: watch::Receiver<S>,
     open: fn(&S) -> bool,
 }
@@ -16,7 +16,7 @@ impl<S> Gate<S> {
         Self { state, open }
     }
 
-    /// Whether keys may be taken; a change after this call ends [`changed`](Self::changed).
+    /// True if keys may be taken; a change after this call ends [`changed`](Self::changed).
     pub(super) fn is_open(&mut self) -> bool {
         (self.open)(&self.state.borrow_and_update())
     }
@@ -26,18 +26,5 @@ impl<S> Gate<S> {
         if self.state.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
-    }
-}
-
-impl Gate<bool> {
-    /// For a loop without a provider.
-    pub fn always_open() -> Self {
-        Self::from(watch::channel(true).1)
-    }
-}
-
-impl From<watch::Receiver<bool>> for Gate<bool> {
-    fn from(state: watch::Receiver<bool>) -> Self {
-        Self::new(state, |open| *open)
     }
 }

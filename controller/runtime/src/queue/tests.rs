@@ -13,6 +13,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures::future::{BoxFuture, join_all, ready};
 use parking_lot::Mutex;
 use tokio::{
+    sync::watch,
     task::JoinSet,
     time::{Instant, sleep},
 };
@@ -25,6 +26,11 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn queue() -> Queue<&'static str> {
     Queue::new("test", Backoff::default(), &QueueMetrics::default())
+}
+
+/// For a loop without a provider.
+fn always_open() -> Gate<bool> {
+    Gate::new(watch::channel(true).1, |open| *open)
 }
 
 /// Two calls in the background, any number of others.
@@ -77,7 +83,12 @@ struct Rig {
 type Script = fn(&'static str, usize) -> (Duration, Outcome);
 
 impl Rig {
-    fn start(queue: Queue<&'static str>, concurrency: usize, gate: Gate, script: Script) -> Self {
+    fn start(
+        queue: Queue<&'static str>,
+        concurrency: usize,
+        gate: Gate<bool>,
+        script: Script,
+    ) -> Self {
         let start = Instant::now();
         let runs = Arc::<Mutex<Vec<_>>>::default();
         let shutdown = CancellationToken::new();
@@ -117,7 +128,7 @@ impl Rig {
     }
 
     fn one_worker(script: Script) -> Self {
-        Self::start(queue(), 1, Gate::always_open(), script)
+        Self::start(queue(), 1, always_open(), script)
     }
 
     /// Sleeps until this long after the start.

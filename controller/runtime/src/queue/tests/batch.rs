@@ -26,7 +26,7 @@ fn start<Fut: Future<Output = ()> + Send + 'static>(
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let stop = CancellationToken::new();
-        let gate = Gate::always_open();
+        let gate = always_open();
         at_work.run(1, AtOnce, gate, stop, handler).await;
     });
     (queue, runs, tasks)
@@ -44,7 +44,7 @@ async fn keys_that_are_added_together_run_together_beside_the_others() {
     let (queue, runs, _tasks) = start(|_, keys| done_after(100 * MS, keys));
     queue.add_all(["busy", "a"], Priority::Fresh);
     queue.add_all(["b", "c"], Priority::Bulk);
-    // One is in flight and runs again afterwards, one keeps its higher priority, one is raised.
+    // The first is in flight and runs again afterwards, one keeps its higher priority, one is raised.
     sleep(10 * MS).await;
     queue.add_all(["busy", "a", "b", "d", "e"], Priority::Batch);
     sleep(SECOND).await;

@@ -60,9 +60,7 @@ fn start(slots: usize) -> (Queue<&'static str>, Runs, JoinSet<()>) {
     tasks.spawn(async move {
         let slots = Slots(Arc::new(Semaphore::new(slots)));
         let stop = CancellationToken::new();
-        at_work
-            .run(1, slots, Gate::always_open(), stop, handler)
-            .await;
+        at_work.run(1, slots, always_open(), stop, handler).await;
     });
     (queue, runs, tasks)
 }
@@ -144,7 +142,9 @@ async fn a_closed_gate_takes_no_slot() {
                 taken.finish(Outcome::Done);
             }
         };
-        queue.run(1, calls, gate.into(), stop, handler).await;
+        queue
+            .run(1, calls, Gate::new(gate, |open| *open), stop, handler)
+            .await;
     });
     sleep(SECOND).await;
     assert_eq!(slots.available_permits(), 1);

@@ -25,7 +25,7 @@ async fn metrics_have_the_names_and_labels_of_client_go() {
     );
 
     let queue = Queue::new("Nodes", Backoff::default(), &metrics);
-    let rig = Rig::start(queue, 1, Gate::always_open(), |key, nth| match (key, nth) {
+    let rig = Rig::start(queue, 1, always_open(), |key, nth| match (key, nth) {
         ("a", 0) => (2 * SECOND, Outcome::Retry),
         _ => (4 * SECOND, Outcome::Done),
     });
@@ -61,9 +61,7 @@ async fn the_background_lane_counts_as_depth_and_not_as_age() {
     let mut registry = Registry::default();
     let metrics = QueueMetrics::register(&mut registry);
     let queue = Queue::new("service", Backoff::default(), &metrics);
-    let rig = Rig::start(queue, 1, Gate::always_open(), |_, _| {
-        (SECOND, Outcome::Done)
-    });
+    let rig = Rig::start(queue, 1, always_open(), |_, _| (SECOND, Outcome::Done));
     for key in ["a", "b", "c", "d"] {
         rig.queue.add(key, Priority::Background);
     }
@@ -133,7 +131,7 @@ async fn a_dump_shows_each_key_and_what_it_waits_for() {
     let metrics = QueueMetrics::default();
     let queue = Queue::new("Nodes", Backoff::default(), &metrics);
     let _idle: Queue<u8> = Queue::new("service", Backoff::default(), &metrics);
-    let rig = Rig::start(queue, 1, Gate::always_open(), |key, _| match key {
+    let rig = Rig::start(queue, 1, always_open(), |key, _| match key {
         "failing" => (Duration::ZERO, Outcome::Retry),
         _ => (9 * SECOND, Outcome::Done),
     });

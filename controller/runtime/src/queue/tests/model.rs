@@ -287,7 +287,7 @@ proptest! {
             tasks.spawn({
                 let (queue, world, stop) = (queue.clone(), Arc::clone(&world), shutdown.clone());
                 let handler = move |key, priority| work(Arc::clone(&world), (key, priority), runs.clone());
-                async move { queue.run(workers, AtOnce, Gate::always_open(), stop, each(handler)).await }
+                async move { queue.run(workers, AtOnce, always_open(), stop, each(handler)).await }
             });
             for (key, priority, delay, pause) in adds {
                 world.lock().wanted.insert(key, Instant::now());

@@ -10,16 +10,14 @@ async fn a_key_is_queued_once() {
         queue.add("b", Priority::Fresh);
     }
     assert_eq!(queue.depth(), 2);
-    let rig = Rig::start(queue, 1, Gate::always_open(), done);
+    let rig = Rig::start(queue, 1, always_open(), done);
     rig.at(SECOND).await;
     assert_eq!(rig.keys(), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_added_while_it_is_worked_on_runs_again_afterwards() {
-    let rig = Rig::start(queue(), 4, Gate::always_open(), |_, _| {
-        (100 * MS, Outcome::Done)
-    });
+    let rig = Rig::start(queue(), 4, always_open(), |_, _| (100 * MS, Outcome::Done));
     rig.add("a");
     rig.at(10 * MS).await;
     rig.add("a");
@@ -36,7 +34,7 @@ async fn fresh_goes_before_bulk_and_first_in_is_first_out() {
     queue.add("fresh 1", Priority::Fresh);
     queue.add("fresh 2", Priority::Fresh);
     queue.add("bulk 1", Priority::Bulk);
-    let rig = Rig::start(queue, 1, Gate::always_open(), done);
+    let rig = Rig::start(queue, 1, always_open(), done);
     rig.at(SECOND).await;
     assert_eq!(rig.keys(), ["fresh 1", "fresh 2", "bulk 1", "bulk 2"]);
 }
@@ -51,7 +49,7 @@ async fn a_priority_is_raised_and_never_lowered() {
     queue.add("fresh 2", Priority::Fresh);
     queue.add("bulk", Priority::Bulk);
     assert_eq!(queue.depth(), 4);
-    let rig = Rig::start(queue, 1, Gate::always_open(), done);
+    let rig = Rig::start(queue, 1, always_open(), done);
     rig.at(SECOND).await;
     assert_eq!(rig.keys(), ["fresh", "raised", "fresh 2", "bulk"]);
 }
@@ -195,7 +193,7 @@ async fn a_key_that_is_taken_out_does_not_run() {
         queue.remove(&key);
     }
     assert_eq!(queue.depth(), 1);
-    let rig = Rig::start(queue, 1, Gate::always_open(), |key, run| match (key, run) {
+    let rig = Rig::start(queue, 1, always_open(), |key, run| match (key, run) {
         ("kept", 0) => (100 * MS, Outcome::Retry),
         _ => (100 * MS, Outcome::Done),
     });

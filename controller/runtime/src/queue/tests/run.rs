@@ -8,9 +8,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn no_more_handlers_at_once_than_asked_for() {
-    let rig = Rig::start(queue(), 2, Gate::always_open(), |_, _| {
-        (100 * MS, Outcome::Done)
-    });
+    let rig = Rig::start(queue(), 2, always_open(), |_, _| (100 * MS, Outcome::Done));
     for key in ["a", "b", "c", "d", "e"] {
         rig.add(key);
     }
@@ -21,7 +19,9 @@ async fn no_more_handlers_at_once_than_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn a_closed_gate_holds_keys_back_and_lets_handlers_end() {
     let (open, gate) = watch::channel(true);
-    let rig = Rig::start(queue(), 4, gate.into(), |_, _| (10 * MS, Outcome::Done));
+    let rig = Rig::start(queue(), 4, Gate::new(gate, |open| *open), |_, _| {
+        (10 * MS, Outcome::Done)
+    });
     rig.add("before");
     rig.at(MS).await;
     open.send(false).unwrap();
@@ -69,7 +69,7 @@ async fn a_gate_reads_any_state_and_keeps_the_last_one() {
 async fn a_panic_is_a_failure_of_its_key_only() {
     let queue = queue();
     let panics = queue.shared.panics.clone();
-    let rig = Rig::start(queue, 2, Gate::always_open(), |key, nth| {
+    let rig = Rig::start(queue, 2, always_open(), |key, nth| {
         assert!(key != "bad" || nth > 2, "expected by the test");
         (100 * MS, Outcome::Done)
     });
@@ -94,7 +94,7 @@ async fn a_panic_is_a_failure_of_its_key_only() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_waits_for_handlers_and_takes_no_more() {
-    let mut rig = Rig::start(queue(), 1, Gate::always_open(), |_, nth| match nth {
+    let mut rig = Rig::start(queue(), 1, always_open(), |_, nth| match nth {
         0 => (300 * MS, Outcome::Retry),
         _ => (Duration::ZERO, Outcome::Done),
     });
@@ -106,7 +106,7 @@ async fn shutdown_waits_for_handlers_and_takes_no_more() {
     assert_eq!(rig.keys(), ["running"]);
 
     // Keys that were left are there for the next term.
-    let next = Rig::start(rig.queue.clone(), 1, Gate::always_open(), done);
+    let next = Rig::start(rig.queue.clone(), 1, always_open(), done);
     sleep(SECOND).await;
     assert_eq!(next.runs(), [("waiting", 0), ("running", 5)]);
 }
@@ -118,7 +118,7 @@ async fn a_dropped_run_gives_its_keys_back() {
     rig.at(100 * MS).await;
     rig.tasks.shutdown().await;
     assert_eq!(rig.queue.depth(), 1);
-    let next = Rig::start(rig.queue.clone(), 1, Gate::always_open(), done);
+    let next = Rig::start(rig.queue.clone(), 1, always_open(), done);
     sleep(MS).await;
     assert_eq!(next.runs(), [("a", 0)]);
 }
@@ -153,7 +153,7 @@ async fn fifty_thousand_keys_pass_in_no_time() {
     };
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        let gate = Gate::always_open();
+        let gate = always_open();
         queue.run(16, AtOnce, gate, shutdown, each(handler)).await;
     });
     tasks.join_next().await;

@@ -187,7 +187,7 @@ async fn retry_after_takes_the_place_of_a_backoff() {
             &QueueMetrics::default(),
         ),
         1,
-        Gate::always_open(),
+        always_open(),
         |_, nth| match nth {
             0 => (Duration::ZERO, Outcome::Retry),
             1 => (Duration::ZERO, Outcome::RetryAfter(60 * SECOND)),
