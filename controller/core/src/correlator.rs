@@ -41,7 +41,7 @@ const SIMILAR_WITHIN_SECONDS: f64 = 600.0;
 const BURST: f64 = 25.0;
 const SECONDS_PER_EVENT: f64 = 300.0;
 
-/// As many of them are reserved for reasons with fewer events, each of which earns half of the rate.
+/// The part of the burst that is reserved for reasons with fewer events, each of which earns half of the rate.
 /// In client-go one reason can use up all; here some reasons are a provider's, and the controller's
 /// own events come last.
 const SHARE: f64 = 5.0;
@@ -129,7 +129,7 @@ impl ObjectRef {
 pub enum EventType {
     /// All is well.
     Normal,
-    /// Something may need a person.
+    /// Something may need an operator.
     Warning,
 }
 
@@ -341,7 +341,7 @@ fn digest(key: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// None when the clock went back.
+/// Zero when the clock went back.
 fn seconds_between(earlier: Timestamp, later: Timestamp) -> f64 {
     later.duration_since(earlier).as_secs_f64().max(0.0)
 }

@@ -70,7 +70,7 @@ impl LeaseRecord {
         }
     }
 
-    /// The record that frees a lease at once, as client-go's `ReleaseOnCancel` writes it.
+    /// The record that frees a lease immediately, as client-go's `ReleaseOnCancel` writes it.
     #[must_use]
     pub fn released(&self, wall: Timestamp) -> Self {
         let now = changed(wall, self.renewed);

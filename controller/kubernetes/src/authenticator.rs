@@ -1,6 +1,6 @@
 //! The identity of a client at the API server: a kubeconfig's user, the Pod's service account, or that of a controller.
 //!
-//! One [`Authenticator`] serves all clients of a user, so that a credential plugin runs once for all of
+//! An [`Authenticator`] serves all clients of a user, so that a credential plugin runs once for all of
 //! them. As in client-go, a credential is used until it expires or the API server refuses it
 //! (401), and files with tokens, certificates and keys are read again when they change. A certificate
 //! that changed begins a new generation: connections with the former one are left.
@@ -34,7 +34,7 @@ const EARLY: Duration = Duration::from_secs(10);
 /// Shortest pause between two runs of a plugin, two requests for a token, or two reads after a 401.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Files are looked at once in this period.
+/// Files are looked at again after so long.
 const FILES: Duration = Duration::from_secs(10);
 
 /// No credential can be had.
@@ -85,7 +85,7 @@ pub struct Authenticators {
 }
 
 impl Authenticators {
-    /// None yet; plugins are counted in `metrics`.
+    /// Absent yet; plugins are counted in `metrics`.
     pub fn new(metrics: &super::metrics::ClientMetrics) -> Self {
         Self {
             plugins: Arc::default(),
@@ -295,7 +295,7 @@ impl Authenticator {
 }
 
 impl Source {
-    /// Whether it can yield another credential than the first.
+    /// True if it can yield another credential than the first.
     fn changes(&self) -> bool {
         match self {
             Self::Files(files) => files.change(),

@@ -45,7 +45,7 @@ const IN_FLIGHT: usize = 64;
 pub struct Budget {
     /// Requests a second; negative: no limit (as upstream's `--kube-api-qps`).
     pub qps: f32,
-    /// Requests at once.
+    /// Requests together.
     pub burst: u32,
 }
 
@@ -248,16 +248,16 @@ where
             // From the wait for the budget on: an event must not take the place of a write that waits.
             let _in_flight = in_flight;
             if let Some(limiter) = &govern.limiter {
-                let asked = Instant::now();
+                let since = Instant::now();
                 limiter.until_ready().await;
                 govern
                     .metrics
-                    .waited(&method, &govern.host, asked.elapsed());
+                    .waited(&method, &govern.host, since.elapsed());
             }
             let place = if watch {
                 None
             } else {
-                // Closed never.
+                // The semaphore is never closed.
                 govern.places.clone().acquire_owned().await.ok()
             };
             // The transport asks once more, after its own waits.

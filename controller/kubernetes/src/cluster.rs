@@ -38,8 +38,8 @@ pub struct Facts {
     pub remembered_uid: Option<Box<str>>,
 }
 
-/// The result of the search.
-enum Found {
+/// The facts, as far as they can be read.
+enum Query {
     All(Facts),
     /// All but the UID.
     Forbidden {
@@ -72,11 +72,11 @@ pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
     let mut forbidden_since = None;
     loop {
         match query(api).await {
-            Ok(Found::All(facts)) => {
+            Ok(Query::All(facts)) => {
                 info!(server, version = facts.version, "reached the API server");
                 return facts;
             }
-            Ok(Found::Forbidden { version, error }) => {
+            Ok(Query::Forbidden { version, error }) => {
                 if let Some(remembered) = remembered(api, lease).await {
                     warn!(server, version, %error, "may not read the namespace kube-system");
                     return Facts {
@@ -119,17 +119,17 @@ pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
     }
 }
 
-async fn query(api: &Api) -> Result<Found, ApiError> {
+async fn query(api: &Api) -> Result<Query, ApiError> {
     let Version {
         git_version: version,
     } = api.get("/version").await?;
     match uid(api).await {
-        Ok(uid) => Ok(Found::All(Facts {
+        Ok(uid) => Ok(Query::All(Facts {
             version,
             uid: Some(uid),
             remembered_uid: None,
         })),
-        Err(error) if error.code() == Some(403) => Ok(Found::Forbidden { version, error }),
+        Err(error) if error.code() == Some(403) => Ok(Query::Forbidden { version, error }),
         Err(error) => Err(error),
     }
 }

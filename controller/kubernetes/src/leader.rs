@@ -87,9 +87,9 @@ const EVENT_REASON: &str = "LeaderElection";
 pub struct LeaseEvent {
     /// The Lease; its UID is empty if it was never seen.
     pub lease: ObjectRef,
-    /// Normal, except for what a person has to end.
+    /// Normal, except for what an operator has to end.
     pub kind: EventType,
-    /// `LeaderElection`, except for what a person has to end.
+    /// `LeaderElection`, except for what an operator has to end.
     pub reason: &'static str,
     /// `<identity> became leader`, `<identity> stopped leading`, or what has to be ended.
     pub message: String,

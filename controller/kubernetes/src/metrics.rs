@@ -31,7 +31,7 @@ const SIZES: [f64; 11] = [
     16_777_216.0,
 ];
 
-/// Whether a request is a watch: an answer that goes on for minutes.
+/// True if a request is a watch: an answer that goes on for minutes.
 pub(super) fn is_watch(uri: &Uri) -> bool {
     let query = uri.query().unwrap_or_default();
     form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == "watch" && value == "true")
@@ -80,7 +80,7 @@ metric_families! {
 }
 
 impl ClientMetrics {
-    /// One series of each family, for tests of a whole scrape.
+    /// A series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {
         let (host, time) = (Arc::from("127.0.0.1:6443"), Duration::from_millis(1));
@@ -180,7 +180,7 @@ metric_families! {
 }
 
 impl WatchMetrics {
-    /// One series of each family, for tests of a whole scrape.
+    /// A series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {
         let resource = ResourceLabels { resource: "nodes" };

@@ -155,7 +155,7 @@ fn decoded(text: &str) -> String {
         .into_owned()
 }
 
-/// Whether `NO_PROXY` names the server, or it is on this machine.
+/// True if `NO_PROXY` names the server, or it is on this machine.
 fn goes_direct(server: &Uri, no_proxy: &str) -> bool {
     let host = server.host().unwrap_or_default().to_ascii_lowercase();
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -178,7 +178,7 @@ fn goes_direct(server: &Uri, no_proxy: &str) -> bool {
         .any(|entry| matches(&entry, host, address, port))
 }
 
-/// Whether one entry of `NO_PROXY` is about the host: `*`, an address, a range, a domain, with a port
+/// True if an entry of `NO_PROXY` is about the host: `*`, an address, a range, a domain, with a port
 /// or without.
 fn matches(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
     if entry == "*" {
@@ -212,7 +212,7 @@ fn matches(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool 
     }
 }
 
-/// As Go's `net.SplitHostPort`; an IPv6 address needs brackets to have a port.
+/// Splits like Go's `net.SplitHostPort`; an IPv6 address needs brackets to have a port.
 fn host_and_port(entry: &str) -> (&str, Option<&str>) {
     if let Some(rest) = entry.strip_prefix('[')
         && let Some((host, port)) = rest.split_once(']')

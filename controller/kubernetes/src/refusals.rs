@@ -137,7 +137,7 @@ impl Refused {
 }
 
 impl Kind {
-    /// None: no write, or not about objects.
+    /// Absent: no write, or not about objects.
     fn of(method: &Method, path: &str) -> Option<Self> {
         let verb = match *method {
             Method::POST => "create",

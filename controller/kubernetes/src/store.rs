@@ -1,4 +1,4 @@
-//! The views of all objects of one kind, kept in step by a watch, readable by every loop.
+//! The views of all objects of one kind, kept in sync by a watch, readable by every loop.
 
 use std::{
     collections::HashSet,
@@ -67,7 +67,7 @@ pub struct Store<V> {
     /// they were before.
     since_list: Mutex<Option<HashSet<Arc<str>>>>,
     handlers: RwLock<Vec<Handler<V>>>,
-    /// Whether fields are held that another client may not change.
+    /// True if fields are held that another client may not change.
     holds: AtomicBool,
     synced: watch::Sender<bool>,
     /// Only a list shows what is to be kept now.
@@ -124,12 +124,12 @@ impl<V: View> Store<V> {
         self.views.read().views().len()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.views.read().views().is_empty()
     }
 
-    /// Whether the first full list is in the store.
+    /// True if the first full list is in the store.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
     }
@@ -327,7 +327,7 @@ impl<V: View> Store<V> {
         }
     }
 
-    /// Whether what is held was stored before the list that `origin` is of.
+    /// True if what is held was stored before the list that `origin` is of.
     fn is_superseded(&self, key: &str, origin: Origin) -> bool {
         let since = self.since_list.lock();
         origin == Origin::List && since.as_ref().is_some_and(|since| !since.contains(key))

@@ -15,7 +15,7 @@ pub struct Traffic {
     in_flight: Arc<watch::Sender<usize>>,
 }
 
-/// One write in flight; it ends when this is dropped.
+/// A write in flight; it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct WriteInFlight(Traffic);
 

@@ -75,7 +75,7 @@ pub(super) struct Transport {
     authenticator: Authenticator,
     connector: Connector,
     pool: Arc<Mutex<Pool>>,
-    /// Of the API server, for messages.
+    /// The API server, for messages.
     host: Arc<str>,
 }
 
@@ -171,7 +171,7 @@ fn client(connector: &Connector) -> HttpClient {
 /// renewal of the Lease cannot wait for the ping. Over HTTP/1.1 hyper does the same.
 struct Unanswered<'a> {
     transport: &'a Transport,
-    /// Of its pool; none: there was an answer.
+    /// The number of its pool; absent once there was an answer.
     number: Option<u64>,
 }
 

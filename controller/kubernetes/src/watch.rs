@@ -1,4 +1,4 @@
-//! Keeps a store in step with the API server: list in pages, watch, list again when the watch is
+//! Keeps a store in sync with the API server: list in pages, watch, list again when the watch is
 //! too old. One task and one back-off per resource, so that a sick watch delays no other.
 //!
 //! RBAC: `list` and `watch` on the resource.
@@ -40,7 +40,7 @@ const PAGE: u32 = 100;
 /// back, or etcd was restored from a time before the watch's version: only a list shows which.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// A watch that lived so long was healthy: the next one starts at once, with the back-off reset.
+/// A watch that lived so long was healthy: the next one starts immediately, with the back-off reset.
 const HEALTHY: Duration = Duration::from_secs(20);
 
 /// The watched resource.
@@ -109,11 +109,11 @@ impl End {
 #[derive(Debug, Default)]
 struct WatchRun {
     opened: Option<Instant>,
-    /// Whether anything came.
+    /// True if anything came.
     has_received: bool,
 }
 
-/// Keeps `store` in step until `stop`, and reports to `health`. Never gives up: what can fail
+/// Keeps `store` in sync until `stop`, and reports to `health`. Never gives up: what can fail
 /// here heals on the other side. An object that cannot be decoded keeps its last view.
 pub async fn run<V: View>(
     api: Api,
@@ -123,7 +123,7 @@ pub async fn run<V: View>(
     metrics: WatchMetrics,
     stop: CancellationToken,
 ) {
-    health.wanted();
+    health.began();
     let reflector = Reflector {
         api,
         resource,
@@ -133,7 +133,7 @@ pub async fn run<V: View>(
         metrics,
         shed: AtomicBool::default(),
     };
-    stop.run_until_cancelled(reflector.keep_in_step()).await;
+    stop.run_until_cancelled(reflector.keep_in_sync()).await;
 }
 
 struct Reflector<V> {
@@ -143,16 +143,16 @@ struct Reflector<V> {
     health: Health,
     undecodable: UndecodableObjects,
     metrics: WatchMetrics,
-    /// Whether objects are too large to be kept.
+    /// True if objects are too large to be kept.
     shed: AtomicBool,
 }
 
 impl<V: View> Reflector<V> {
-    async fn keep_in_step(&self) {
+    async fn keep_in_sync(&self) {
         let mut pause = Pause::default();
         // The version to watch from; none: list first.
         let mut version: Option<String> = None;
-        // Whether the last watch ended silent, and nothing was received since.
+        // The last watch ended silent, and nothing was received since.
         let mut is_silent = false;
         loop {
             let mut run = WatchRun::default();

@@ -37,7 +37,7 @@ struct Calls {
 /// A call to the provider that is in flight. Dropped before [`Self::ended`], it counts as unanswered.
 #[derive(Debug)]
 pub struct InFlight {
-    /// None: the call changes nothing.
+    /// Absent: the call changes nothing.
     calls: Option<watch::Sender<Calls>>,
 }
 
@@ -57,12 +57,12 @@ impl Fence {
         }
     }
 
-    /// Whether a write to the API server may be sent now.
+    /// True if a write to the API server may be sent now.
     pub fn may_write(&self) -> bool {
         (self.is_leader)()
     }
 
-    /// Whether a call to the provider may begin now.
+    /// True if a call to the provider may begin now.
     pub fn may_call(&self) -> bool {
         !self.stopped.is_cancelled() && (self.is_leader)()
     }
@@ -106,7 +106,7 @@ impl Fence {
         let _ = calls.wait_for(|calls| calls.in_flight == 0).await;
     }
 
-    /// Whether the provider has answered every call that changes the cloud, except those that went
+    /// True if the provider has answered every call that changes the cloud, except those that went
     /// unanswered longer than `expiry` ago. Else it may still be at work, and another leader must
     /// not begin yet: a lease that is left to expire gives the call `expiry` to end, and no more.
     pub fn is_answered(&self, expiry: Duration) -> bool {

@@ -13,13 +13,13 @@
 //!   same time. A key that is added while it is worked on runs again afterwards.
 //! - [`Priority::Fresh`] goes before [`Priority::Bulk`], but while both wait every eighth key is a
 //!   bulk one: a cluster that never rests still finishes its start-up and resync keys.
-//! - A key whose next step is a call that few may make at once is left to a lane of calls
+//! - A key whose next step is a call that few may make together is left to a lane of calls
 //!   ([`Outcome::RunAgain`]). It waits there without being in flight, and is taken with the slot that its call
 //!   needs ([`Calls`]), in the order of priority, with the same share for less urgent ones. When it is added with a
-//!   higher priority it leaves the lane and runs at once; one that comes back has its place again.
+//!   higher priority it leaves the lane and runs immediately; one that comes back has its place again.
 //! - [`Priority::Batch`] is such a lane too: one handler receives as many of its keys as one call does, and
 //!   finishes each by itself.
-//! - A key that waits in both ways at once (delay, back-off) runs at the earliest time. An `add`
+//! - A key that waits in both ways (delay, back-off) runs at the earliest time. An `add`
 //!   runs it now, back-off or not, as in client-go: the change may be what heals it. A failure of
 //!   such an early run is not counted and leaves the back-off where it was, so that a stream of
 //!   changes cannot drive a key to the longest delay (client-go's wart, kubernetes#132805).
@@ -97,7 +97,7 @@ impl Priority {
         }
     }
 
-    /// Whether its keys are taken with a slot.
+    /// True if its keys are taken with a slot.
     const fn is_call(self) -> bool {
         !matches!(self, Self::Fresh | Self::Bulk)
     }
@@ -108,7 +108,7 @@ pub trait Calls: Send + 'static {
     /// The right to begin one call.
     type Slot: Send + 'static;
 
-    /// Whether a key of this priority may be taken for a call, with so many in flight of each priority.
+    /// True if a key of this priority may be taken for a call, with so many in flight of each priority.
     fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool;
 
     /// Waits until a call of this priority may begin. Dropped when a more urgent key waits, or none does.
@@ -131,10 +131,10 @@ pub enum Outcome {
     Done,
     /// Failed; try again after the key's own exponential [`Backoff`].
     Retry,
-    /// As [`Retry`](Self::Retry), but no later than after this long.
+    /// Like [`Retry`](Self::Retry), but no later than after this long.
     RetryWithin(Duration),
-    /// As [`RetryWithin`](Self::RetryWithin), but no sooner than after [`SLOW`]: what failed heals only
-    /// when a person does something.
+    /// Like [`RetryWithin`](Self::RetryWithin), but no sooner than after [`SLOW`]: what failed heals only
+    /// when an operator does something.
     RetrySlowly(Duration),
     /// Try again after exactly this long, as the provider or the API server asks. Neither counts as
     /// a failure nor resets the count.
@@ -205,7 +205,7 @@ impl<K: Key> Queue<K> {
         self.add_all([key], priority);
     }
 
-    /// As [`add`](Self::add), of all keys before any of them runs.
+    /// Does what [`add`](Self::add) does for all keys before any of them runs.
     pub fn add_all(&self, keys: impl IntoIterator<Item = K>, priority: Priority) {
         let now = Instant::now();
         let mut state = self.shared.state.lock();
@@ -216,7 +216,7 @@ impl<K: Key> Queue<K> {
         self.shared.wake.notify_one();
     }
 
-    /// As [`add`](Self::add), after a delay. Of several delays for one key the earliest counts.
+    /// Does what [`add`](Self::add) does, after a delay. The earliest of several delays for a key counts.
     pub fn add_after(&self, key: K, priority: Priority, delay: Duration) {
         let now = Instant::now();
         self.shared
@@ -245,7 +245,7 @@ impl<K: Key> Observed for Shared<K> {
 
     fn dump(&self) -> String {
         // Not under the lock: the queue may be long.
-        let known = self.state.lock().known(Instant::now());
-        state::write(self.name, known)
+        let keys = self.state.lock().key_states(Instant::now());
+        state::write(self.name, keys)
     }
 }

@@ -1,4 +1,4 @@
-//! Whether this replica tries to lead.
+//! When this replica tries to lead.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ struct GivenUp {
     /// Until then others may claim it.
     until: Instant,
     hold_off: Duration,
-    /// Whether another replica has held it since.
+    /// True if another replica has held it since.
     has_rival: bool,
 }
 

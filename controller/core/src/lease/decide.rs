@@ -19,7 +19,7 @@ pub struct ReplicaState<'a> {
     pub contends_at: Option<Instant>,
     /// No request before then: the last one failed.
     pub not_before: Instant,
-    /// Whether there is something to write beside the record: a renewal comes early for it.
+    /// True if there is something to write beside the record: a renewal comes early for it.
     pub renew_early: bool,
 }
 
@@ -39,7 +39,7 @@ pub enum Decision {
     Release(LeaseRecord),
     /// Nothing to do until then (or at all), unless something is seen.
     Wait(Option<Instant>),
-    /// Stop acting at once; do not send anything any more.
+    /// Stop acting immediately; do not send anything any more.
     Lost(Lost),
 }
 
@@ -64,12 +64,12 @@ pub fn decide(
     observed: &ObservedLease,
     replica: &ReplicaState<'_>,
 ) -> Decision {
-    let wanted = match replica.lease_term {
+    let decision = match replica.lease_term {
         Some(lease_term) => lead(now, wall, observed, replica, lease_term),
         None => contend(now, wall, observed, replica),
     };
-    match wanted {
-        Decision::Lost(_) | Decision::Wait(_) => wanted,
+    match decision {
+        Decision::Lost(_) | Decision::Wait(_) => decision,
         _ if now < replica.not_before => {
             let deadline = replica
                 .lease_term
@@ -78,7 +78,7 @@ pub fn decide(
                 deadline.map_or(replica.not_before, |at| at.min(replica.not_before)),
             ))
         }
-        _ => wanted,
+        _ => decision,
     }
 }
 
@@ -95,15 +95,15 @@ fn lead(
     }
     if let Some(lost) = observed
         .last()
-        .and_then(|seen| lost(seen, replica.identity))
+        .and_then(|last| lost(last, replica.identity))
     {
         return Decision::Lost(lost);
     }
-    let Some(seen) = observed.current() else {
+    let Some(last) = observed.current() else {
         return Decision::Read;
     };
-    let record = || LeaseRecord::claimed(replica.identity, replica.terms, wall, Some(&seen.record));
-    if !seen.is_there() {
+    let record = || LeaseRecord::claimed(replica.identity, replica.terms, wall, Some(&last.record));
+    if !last.is_there() {
         // Deleted, and every replica that has seen it waits as if it were still there (see below):
         // we are first, or a replica that never saw it is, which the API server's answer shows.
         return Decision::Create(record());
@@ -115,14 +115,14 @@ fn lead(
     Decision::Update(record())
 }
 
-/// Whether the record shows that another replica may lead by now.
-fn lost(seen: &Observation, identity: &str) -> Option<Lost> {
-    if !seen.is_there() || seen.record.holder == identity {
+/// True if the record shows that another replica may lead by now.
+fn lost(last: &Observation, identity: &str) -> Option<Lost> {
+    if !last.is_there() || last.record.holder == identity {
         None
-    } else if seen.record.holder.is_empty() {
+    } else if last.record.holder.is_empty() {
         Some(Lost::Cleared)
     } else {
-        Some(Lost::Taken(seen.record.holder.clone()))
+        Some(Lost::Taken(last.record.holder.clone()))
     }
 }
 
@@ -132,31 +132,31 @@ fn contend(
     observed: &ObservedLease,
     replica: &ReplicaState<'_>,
 ) -> Decision {
-    let Some(seen) = observed.current() else {
+    let Some(last) = observed.current() else {
         return Decision::Read;
     };
-    let ours = seen.is_there() && seen.record.holder == replica.identity;
+    let ours = last.is_there() && last.record.holder == replica.identity;
     match replica.contends_at {
         Some(at) if at <= now => {}
         // A claim that was thought lost, or a release that was.
-        _ if ours => return Decision::Release(seen.record.released(wall)),
+        _ if ours => return Decision::Release(last.record.released(wall)),
         at => return Decision::Wait(at),
     }
     if !ours {
-        let free_at = seen.free_at(replica.terms.lease_duration());
+        let free_at = last.free_at(replica.terms.lease_duration());
         if now < free_at {
             return Decision::Wait(Some(free_at));
         }
         // A watch that broke unnoticed shows a live holder as dead: look before taking. A free
         // lease is claimed without a read; if it is no longer free, the API server refuses the
         // write.
-        if !seen.is_free() && seen.asked.is_none_or(|asked| asked < free_at) {
+        if !last.is_free() && last.asked.is_none_or(|asked| asked < free_at) {
             return Decision::Confirm;
         }
     }
     let claim = |before| LeaseRecord::claimed(replica.identity, replica.terms, wall, before);
-    if seen.is_there() {
-        Decision::Update(claim(Some(&seen.record)))
+    if last.is_there() {
+        Decision::Update(claim(Some(&last.record)))
     } else {
         Decision::Create(claim(None))
     }

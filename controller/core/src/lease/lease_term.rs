@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{LeaseRecord, Terms};
 
-/// One lease term: from an acknowledged claim until the renew deadline.
+/// A lease term: from an acknowledged claim until the renew deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTerm {
     renewed: Instant,

@@ -26,7 +26,7 @@ enum Presence {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Observation {
-    /// Of an object that is gone: as it last was.
+    /// The record; of an object that is gone: as it last was.
     pub(super) record: LeaseRecord,
     presence: Presence,
     version: String,
@@ -48,7 +48,7 @@ impl Observation {
         }
     }
 
-    /// Whether an answer to what was asked at `sent` is older than a watch event since.
+    /// True if an answer to what was asked at `sent` is older than a watch event since.
     fn overtakes(&self, sent: Instant, found: Option<&str>) -> bool {
         let watched_since = self.watched_at.is_some_and(|watched_at| watched_at >= sent);
         watched_since
@@ -59,12 +59,12 @@ impl Observation {
             }
     }
 
-    /// Whether the object exists.
+    /// True if the object exists.
     pub(super) fn is_there(&self) -> bool {
         self.presence == Presence::There
     }
 
-    /// Whether the object shows that the lease is free, so that no holder has to be waited for.
+    /// True if the object shows that the lease is free, so that no holder has to be waited for.
     pub(super) fn is_free(&self) -> bool {
         self.presence != Presence::Gone && self.record.holder.is_empty()
     }
@@ -142,7 +142,7 @@ impl ObservedLease {
         self.is_stale = true;
     }
 
-    /// Whether the record has to be asked for.
+    /// True if the record has to be asked for.
     pub fn must_read(&self) -> bool {
         self.current().is_none()
     }

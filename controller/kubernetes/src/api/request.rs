@@ -1,4 +1,4 @@
-//! One request before it is built.
+//! A request before it is built.
 
 use http::{Method, Request, header};
 use kube::client::Body;

@@ -81,7 +81,7 @@ impl Files {
         user.exec.as_ref().filter(|_| !given)
     }
 
-    /// Whether any of it is in a file.
+    /// True if any of it is in a file.
     pub(super) fn change(&self) -> bool {
         let file = |text: &Text| matches!(text, Text::File(_));
         self.token_file.is_some()

@@ -36,7 +36,7 @@ async fn a_namespace_that_may_be_read_at_once_is_waited_for_no_longer() {
     assert_eq!((facts.uid.as_deref(), took), (Some("abc"), Duration::ZERO));
 }
 
-/// One that is starting refuses everything at first.
+/// An API server that is starting refuses everything at first.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_believed_only_after_a_while() {
     for seconds in [1, 10, 25] {

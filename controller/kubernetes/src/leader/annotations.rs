@@ -25,19 +25,19 @@ struct Inner {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WrittenAnnotation {
     pub(super) value: Option<String>,
-    /// Whether the API server has answered a write with another value: an admission policy or webhook sets it.
+    /// True if the API server has answered a write with another value: an admission policy or webhook sets it.
     pub(super) is_undone: bool,
 }
 
 #[derive(Debug)]
 struct DesiredValue {
     value: Option<String>,
-    /// Whether another value came before, which may be on its way to the Lease: only the answer to a later
+    /// True if another value came before, which may be on its way to the Lease: only the answer to a later
     /// write of ours proves that it will not arrive.
     is_second: bool,
-    /// Whether a write has carried it already.
+    /// True if a write has carried it already.
     is_sent: bool,
-    /// Whether such a write was answered, with another value. It is written again with each renewal.
+    /// True if such a write was answered, with another value. It is written again with each renewal.
     is_undone: bool,
 }
 
@@ -83,12 +83,12 @@ impl Annotations {
         true
     }
 
-    /// Whether something is still to be written.
+    /// True if something is still to be written.
     pub(super) fn has_pending(&self) -> bool {
         !self.inner.lock().desired.is_empty()
     }
 
-    /// Whether a write of ours was answered without something that it carried: another client undid it.
+    /// True if a write of ours was answered without something that it carried: another client undid it.
     pub(super) fn is_undone(&self) -> bool {
         let inner = self.inner.lock();
         inner.desired.values().any(|entry| entry.is_undone)

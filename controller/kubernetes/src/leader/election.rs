@@ -31,7 +31,7 @@ use crate::api::Api;
 pub enum Ended {
     /// The lease was lost: the process has to end with exit code 1 (PROC-13).
     Lost(Lost),
-    /// As [`Handle::release`] asked for.
+    /// [`Handle::release`] asked for it.
     Released,
 }
 
@@ -44,16 +44,16 @@ pub struct Elector {
     on_event: OnEvent,
     shared: Arc<Shared>,
     leadership: watch::Sender<Leadership>,
-    /// None once all handles are dropped.
+    /// Absent once all handles are dropped.
     commands: Option<mpsc::UnboundedReceiver<Command>>,
-    /// None when the answer can no longer change.
+    /// Absent when the answer can no longer change.
     may_contend: Option<watch::Receiver<bool>>,
 
     candidacy: Candidacy,
     observed: ObservedLease,
     /// The Lease whose record and version `observed` has.
     object: Option<LeaseObject>,
-    /// As long as `leadership` is [`Leadership::Leading`].
+    /// Present as long as `leadership` is [`Leadership::Leading`].
     lease_term: Option<LeaseTerm>,
     request: Option<Request>,
     /// No request before then: the last one failed.
@@ -144,7 +144,7 @@ impl Elector {
             let wait = match self.decide() {
                 Decision::Lost(lost) => return self.lost(lost),
                 Decision::Wait(until) => until.map(Instant::from_std),
-                // One request at a time.
+                // There is one request at a time.
                 _ if self.request.is_some() => None,
                 decision => {
                     self.request = Some(self.send(decision));
@@ -162,7 +162,7 @@ impl Elector {
                     self.request = None;
                     self.answered(answer);
                 }
-                Wake::Observed(seen) => self.observed(seen),
+                Wake::Observed(observation) => self.observed(observation),
                 Wake::Contend(Some(allowed)) => self.allow(allowed),
                 Wake::Contend(None) => self.may_contend = None,
                 Wake::Command(None) => self.commands = None,
@@ -246,9 +246,9 @@ impl Elector {
                 None => pending().await,
             }
         };
-        let seen = async {
+        let observation = async {
             match watching.next().await {
-                Some(seen) => seen,
+                Some(observation) => observation,
                 None => pending().await,
             }
         };
@@ -257,7 +257,7 @@ impl Elector {
             () = at(deadline) => Wake::Time,
             () = over => Wake::Time,
             answer = answer => Wake::Answer(answer),
-            seen = seen => Wake::Observed(seen),
+            observation = observation => Wake::Observed(observation),
             allowed = contend => Wake::Contend(allowed),
             command = command => Wake::Command(command),
             () = at(until) => Wake::Time,

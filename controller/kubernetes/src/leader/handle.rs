@@ -72,12 +72,12 @@ impl Handle {
     /// `may_contend` has been true for `hold_off` without a break. For a leader that cannot do the work.
     ///
     /// Call it when all mutating work has stopped: another process may lead before it returns. It
-    /// returns within the renew deadline, whatever the API server does, and at once on a standby.
+    /// returns within the renew deadline, whatever the API server does, and immediately on a standby.
     pub async fn step_down(&self, hold_off: Duration) {
         self.send(|done| Command::StepDown { hold_off, done }).await;
     }
 
-    /// Releases the lease and ends the elector, when the process ends. As [`step_down`](Self::step_down),
+    /// Releases the lease and ends the elector, when the process ends. Like [`step_down`](Self::step_down),
     /// call it when all mutating work has stopped.
     pub async fn release(&self) {
         self.send(|done| Command::Release { done }).await;
@@ -115,7 +115,7 @@ impl Handle {
         terms.map_or(0, |terms| terms.first)
     }
 
-    /// Sets (or removes) an annotation of the Lease with a renewal that is sent at once, and waits
+    /// Sets (or removes) an annotation of the Lease with a renewal that is sent immediately, and waits
     /// until it is written; what fails or is undone is tried again with the renewals. Only while leading.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Handle {
         }
     }
 
-    /// As [`annotate`](Self::annotate), without waiting until it is written. Returns whether it has to be.
+    /// Does what [`annotate`](Self::annotate) does, without waiting until it is written. Returns whether it has to be.
     ///
     /// # Errors
     /// When the elector has ended.

@@ -42,7 +42,7 @@ impl Leadership {
     }
 }
 
-/// One lease term. Cheap to clone; all clones end together.
+/// A lease term. Cheap to clone; all clones end together.
 ///
 /// The token is cancelled when the lease term ends, which is always before another process can
 /// be elected. But a process that was stopped and goes on (SIGSTOP, a frozen machine) may run a
@@ -111,7 +111,7 @@ impl Leading {
         &self.token
     }
 
-    /// Whether this process may act right now. Reads the clocks, so it is right even when no task
+    /// True if this process may act right now. Reads the clocks, so it is right even when no task
     /// could run for a while, or the machine was suspended; an end that is found here ends all clones.
     pub fn is_valid_now(&self) -> bool {
         self.is_valid_at(Instant::now(), suspend::at_most())

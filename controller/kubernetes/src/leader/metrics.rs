@@ -21,7 +21,7 @@ metric_families! {
 }
 
 impl LeaderMetrics {
-    /// One series of each family, for tests of a whole scrape.
+    /// A series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {
         self.leading("cloud-controller-manager", true);

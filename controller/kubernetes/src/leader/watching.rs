@@ -1,4 +1,4 @@
-//! Watch events of the Lease: a released lease is taken at once, a stolen one is noticed at once.
+//! Watch events of the Lease: a released lease is taken immediately, a stolen one is noticed immediately.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ pub(super) fn watch(api: Api, config: &LeaderConfig) -> Watching {
         },
     };
     stream::unfold(watch, |mut watch| async move {
-        let seen = watch.next().await;
-        Some((seen, watch))
+        let observation = watch.next().await;
+        Some((observation, watch))
     })
     .boxed()
 }

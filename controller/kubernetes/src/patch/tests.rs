@@ -198,7 +198,7 @@ fn a_label_of_a_volume_is_written_only_where_there_is_none() {
     });
     let label = json!({"op": "add", "path": "/metadata/labels/x~1z", "value": "a"});
 
-    // One that exists: an older mark is replaced, another client's label refuses all of it.
+    // A volume that exists: an older mark is replaced, another client's label refuses all of it.
     let existing = view(json!({
         "uid": "u", "labels": {"app": "db"}, "annotations": {"outrigger.dev/volume-labelled": "old"},
     }));
@@ -212,7 +212,7 @@ fn a_label_of_a_volume_is_written_only_where_there_is_none() {
     let patch = volume(&existing, &write);
     assert_eq!(serde_json::to_value(patch).unwrap(), expected);
 
-    // One that is being created, without any label or annotation, nor a UID.
+    // A volume that is being created, without any label or annotation, nor a UID.
     let expected = json!([
         {"op": "test", "path": "/metadata/labels", "value": null},
         {"op": "add", "path": "/metadata/labels", "value": {}},

@@ -78,7 +78,7 @@ fn status(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
     status
 }
 
-/// As the provider gave it, defaults left to the API server (S-39).
+/// The entry as the provider gave it, defaults left to the API server (S-39).
 fn entry(ingress: &Ingress) -> Value {
     let Ingress {
         ip,

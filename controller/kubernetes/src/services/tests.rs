@@ -335,7 +335,7 @@ async fn other_errors_are_handed_on() {
     assert_eq!(rig.cluster.log(), [STATUS]);
     rig.cluster.refuse("/services/web", 500, 2);
     assert!(rig.writer.read(&rig.held()).await.is_err());
-    // One that cannot be read after a refusal is refused all the same.
+    // A write whose object cannot be read after a refusal is refused all the same.
     rig.cluster.refuse("/status", 409, 1);
     let error = rig.write(&rig.full()).await.unwrap_err();
     assert_eq!(

@@ -85,7 +85,7 @@ impl<V: View> HeldViews<V> {
         self.shed
     }
 
-    /// Whether a list would show more of views that there was no room for.
+    /// True if a list would show more of views that there was no room for.
     pub(super) const fn has_room_for_shed(&self) -> bool {
         self.shed > 0 && self.large < MOST_LARGE / 2
     }

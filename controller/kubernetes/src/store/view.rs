@@ -37,7 +37,7 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
     /// Forgets most of it, where [`Self::bytes`] is not zero.
     fn shed(&mut self) {}
 
-    /// Whether most of it is forgotten.
+    /// True if most of it is forgotten.
     fn is_shed(&self) -> bool {
         false
     }

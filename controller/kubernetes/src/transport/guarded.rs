@@ -23,7 +23,7 @@ use outrigger_runtime::fence::Fence;
 pub(super) struct Guarded {
     body: Body,
     fence: Option<Fence>,
-    /// Whether that is why the request failed: no error of HTTP/2 has the body's as its source.
+    /// True if the fence made the request fail: no error of HTTP/2 has the body's as its source.
     is_fenced: Arc<AtomicBool>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a store follows the API server, for `/readyz`, and whether any does, for the leader.
+//! The state of the watches: does a store follow the API server, for `/readyz`, and does any, for the leader.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::{sync::watch, time::Instant};
 use super::Resource;
 use crate::error::ApiError;
 
-/// How long a watch may fail before the store counts as out of step: an API server that restarts is
+/// How long a watch may fail before the store counts as out of sync: an API server that restarts is
 /// no reason to stop a rollout.
 const GRACE: Duration = Duration::from_mins(1);
 
@@ -21,7 +21,7 @@ pub struct Sight {
 /// How many watches there are.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watches {
-    wanted: usize,
+    begun: usize,
     failing: usize,
 }
 
@@ -33,9 +33,9 @@ impl Sight {
 }
 
 impl Watches {
-    /// Whether one of them works, or none is wanted yet.
+    /// True if a watch works, or none has begun.
     pub const fn see(self) -> bool {
-        self.wanted == 0 || self.failing < self.wanted
+        self.begun == 0 || self.failing < self.begun
     }
 }
 
@@ -49,8 +49,8 @@ pub struct Health {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether the store is to be filled at all.
-    is_wanted: bool,
+    /// True if the store is to be filled at all.
+    has_begun: bool,
     is_listed: bool,
     failing: Option<Failing>,
 }
@@ -62,7 +62,7 @@ struct Failing {
 }
 
 impl Health {
-    /// Of a watch that has not been started.
+    /// The state of a watch that has not been started.
     pub fn new(resource: Resource, sight: &Sight) -> Self {
         Self {
             resource: resource.name,
@@ -71,7 +71,7 @@ impl Health {
         }
     }
 
-    /// Ok as long as the watch is not wanted, or the store has been filled and the watch has not
+    /// Ok as long as the watch has not begun, or the store has been filled and the watch has not
     /// failed for a minute. A watch that is open and silent is no failure: perhaps nothing changes.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Health {
     pub fn check(&self) -> Result<(), String> {
         let resource = self.resource;
         let state = self.state.lock();
-        if !state.is_wanted {
+        if !state.has_begun {
             return Ok(());
         }
         match &state.failing {
@@ -98,12 +98,10 @@ impl Health {
         }
     }
 
-    /// A list or watch of this resource is wanted from now on.
-    pub fn wanted(&self) {
-        self.state.lock().is_wanted = true;
-        self.sight
-            .watches
-            .send_modify(|watches| watches.wanted += 1);
+    /// The store is to be filled from now on.
+    pub fn began(&self) {
+        self.state.lock().has_begun = true;
+        self.sight.watches.send_modify(|watches| watches.begun += 1);
     }
 
     pub(super) fn listed(&self) {

@@ -23,7 +23,7 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// Whether a failure is to be logged now: the first, and then one a minute.
+    /// True if a failure is to be logged now: the first, and then one a minute.
     pub(super) fn is_due(&mut self) -> bool {
         let is_due = self.logged.is_none_or(|at| at.elapsed() >= REMIND);
         if is_due {

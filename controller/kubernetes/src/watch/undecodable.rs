@@ -42,10 +42,10 @@ impl UndecodableObjects {
             return;
         }
         causes.insert(key.clone(), cause.clone());
-        let known = causes.len();
+        let count = causes.len();
         drop(causes);
-        self.count(known);
-        if known <= NAMED {
+        self.count(count);
+        if count <= NAMED {
             warn!(
                 resource,
                 key,
@@ -54,7 +54,7 @@ impl UndecodableObjects {
             );
             return;
         }
-        if known == NAMED + 1 {
+        if count == NAMED + 1 {
             warn!(
                 resource,
                 "more than {NAMED} objects cannot be decoded; \
@@ -66,7 +66,7 @@ impl UndecodableObjects {
 
     /// An object was decoded.
     pub(super) fn decoded(&self, key: &str) {
-        if self.forget(|known| known != key) {
+        if self.forget(|other| other != key) {
             info!(
                 resource = self.resource,
                 key, "the object can be decoded again"
@@ -76,7 +76,7 @@ impl UndecodableObjects {
 
     /// An object is gone.
     pub(super) fn deleted(&self, key: &str) {
-        self.forget(|known| known != key);
+        self.forget(|other| other != key);
     }
 
     /// A list showed the objects for which `listed` holds, and no others.
@@ -98,11 +98,11 @@ impl UndecodableObjects {
         after < before
     }
 
-    fn count(&self, known: usize) {
+    fn count(&self, count: usize) {
         let resource = self.resource;
         self.metrics
             .undecodable
             .get_or_create(&ResourceLabels { resource })
-            .set(known as i64);
+            .set(count as i64);
     }
 }

@@ -19,7 +19,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct State<K> {
     backoff: Backoff,
-    /// Of the jitter.
+    /// For the jitter.
     random: fastrand::Rng,
     counters: Counters,
     /// Only keys that wait, run or have failed.
@@ -176,7 +176,7 @@ impl<K: Key> State<K> {
     }
 
     pub(super) fn add_after(&mut self, now: Instant, key: K, priority: Priority, delay: Duration) {
-        // A delay beyond what the clock can tell is for ever, and needs no timer.
+        // A delay beyond the range of the clock never ends, and needs no timer.
         let Some(at) = now.checked_add(delay) else {
             return;
         };
@@ -305,7 +305,7 @@ impl<K: Key> State<K> {
             self.delayed.remove(&(old.at, old.ticket));
         }
         if let Some((delay, backoff)) = retry {
-            // As in `add_after`: what no clock can tell is for ever.
+            // A delay beyond the range of the clock never ends, as in `add_after`.
             if let Some(at) = now.checked_add(delay) {
                 self.delay(key, Delay::Retry, at, running.priority, backoff);
             }

@@ -47,7 +47,7 @@ impl<K: Key> Taken<K> {
         self.end(Some(outcome));
     }
 
-    /// None: the run never came to an end.
+    /// Absent: the run never came to an end.
     fn end(&mut self, outcome: Option<Outcome>) {
         if std::mem::replace(&mut self.is_finished, true) {
             return;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Calls, Gate, Key, Outcome, Priority, Queue, Taken, Work, state::State};
 
 impl<K: Key> Queue<K> {
-    /// Runs up to `concurrency` handlers at once, and beside them those that make `calls`, until
+    /// Runs up to `concurrency` handlers together, and beside them those that make `calls`, until
     /// `shutdown`; then takes no more keys, waits for the handlers that run, and returns. The keys that are
     /// left stay in the queue.
     ///
@@ -47,12 +47,12 @@ impl<K: Key> Queue<K> {
             for taken in work {
                 handlers.spawn(spawn(Work::One(taken)));
             }
-            let wanted = open
+            let next = open
                 .then(|| next_call(&self.shared.state.lock(), &calls))
                 .flatten();
-            if wanted != urgency {
-                urgency = wanted;
-                slot = wanted.map(|priority| calls.slot(priority)).into();
+            if next != urgency {
+                urgency = next;
+                slot = next.map(|priority| calls.slot(priority)).into();
             }
             tokio::select! {
                 biased;

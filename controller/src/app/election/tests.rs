@@ -85,7 +85,7 @@ impl Replica {
         let identity = ClusterIdentity::new(provider.clone(), facts, false, on_warning);
         let sight = Sight::default();
         let health = Health::new(NODES, &sight);
-        health.wanted();
+        health.began();
         let building = Building {
             sight,
             identity: Arc::clone(&identity),

@@ -34,7 +34,7 @@ impl Elector {
     pub(super) async fn step_down(&mut self, hold_off: Duration, done: oneshot::Sender<()>) {
         if self.lease_term.is_some() {
             self.release().await;
-            // A standby sees the release at once, or polls.
+            // A standby sees the release immediately, or polls.
             let chance = self.config.terms.retry_period() * 3;
             let now = Instant::now().into_std();
             self.candidacy.give_up(now, chance, hold_off);

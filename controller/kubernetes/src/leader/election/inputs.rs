@@ -57,8 +57,8 @@ impl Elector {
             Ok(lease) => {
                 let record = lease.record();
                 let version = lease.metadata.resource_version.as_str();
-                let found = Some((record.clone(), version));
-                if self.observed.answered(sent, now, found) {
+                let state = Some((record.clone(), version));
+                if self.observed.answered(sent, now, state) {
                     let wrote = !answer.purpose.reads();
                     let annotations = &lease.metadata.annotations;
                     self.shared.annotations.observed(annotations, wrote);
@@ -95,14 +95,14 @@ impl Elector {
             if !is_over && lease_term.extend(sent.into_std(), now.into_std(), terms) {
                 leading.extend(lease_term.deadline(terms).into(), suspended);
                 *self.shared.renewed.lock() = Some(sent);
-                // A change that came meanwhile is written at once; one that another client undoes again
+                // A change that came meanwhile is written immediately; one that another client undoes again
                 // (an admission webhook) waits, or the two would write without end.
                 if self.shared.annotations.is_undone() {
                     self.not_before = sent + self.config.terms.retry_period();
                 }
                 self.report_undone();
             }
-            // Else the next decision ends it.
+            // Otherwise the next decision ends it.
             return;
         }
         let contends = self
@@ -155,7 +155,7 @@ impl Elector {
             self.metrics.slow(&self.config.name);
         }
         let lease = &self.config.name;
-        // Another client wrote, or deleted it: read at once. But a collection is never absent.
+        // Another client wrote, or deleted it: it is read immediately. But a collection is never absent.
         if error.code() == Some(409) || (error.is_not_found() && purpose != Purpose::Create) {
             debug!(lease, ?purpose, %error, "lease is not the version written on");
             return;
@@ -185,9 +185,9 @@ impl Elector {
         }
     }
 
-    pub(super) fn observed(&mut self, seen: LeaseObservation) {
+    pub(super) fn observed(&mut self, observation: LeaseObservation) {
         let now = Instant::now();
-        match seen {
+        match observation {
             LeaseObservation::Opened => self.poll_at = None,
             LeaseObservation::Broken(error) => {
                 let lease = &self.config.name;
@@ -234,7 +234,7 @@ impl Elector {
         let changed = self
             .leadership
             .send_if_modified(|leadership| match leadership {
-                Leadership::Standby { holder: known } if known.as_deref() == holder => false,
+                Leadership::Standby { holder: last } if last.as_deref() == holder => false,
                 _ => {
                     *leadership = Leadership::Standby {
                         holder: holder.map(Arc::from),

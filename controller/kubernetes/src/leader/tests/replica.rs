@@ -1,4 +1,4 @@
-//! One elector of a test.
+//! A elector of a test.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use super::super::*;
 use crate::fixture::lease::Store;
 use crate::fixture::terms;
 
-/// One elector on the store, and what it said.
+/// An elector on the store, and what it said.
 pub(super) struct Replica {
     pub(super) handle: Handle,
     pub(super) elector: Option<Elector>,

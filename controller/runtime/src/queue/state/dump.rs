@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use super::{Added, Entry, Key, Priority, State};
 
-/// One key, with ages and delays as of one moment.
+/// A key, with ages and delays as of one moment.
 #[derive(Clone, Debug)]
-pub(in crate::queue) struct Known<K> {
+pub(in crate::queue) struct KeyState<K> {
     key: K,
     in_flight: Option<Duration>,
     waiting: Option<(Duration, Priority)>,
@@ -19,15 +19,15 @@ pub(in crate::queue) struct Known<K> {
 
 impl<K: Key> State<K> {
     /// All that is known of each key.
-    pub(in crate::queue) fn known(&self, now: Instant) -> Vec<Known<K>> {
+    pub(in crate::queue) fn key_states(&self, now: Instant) -> Vec<KeyState<K>> {
         let entries = self.entries.iter();
         entries
-            .map(|(key, entry)| Known::of(key.clone(), entry, now))
+            .map(|(key, entry)| KeyState::of(key.clone(), entry, now))
             .collect()
     }
 }
 
-impl<K: Key> Known<K> {
+impl<K: Key> KeyState<K> {
     fn of(key: K, entry: &Entry, now: Instant) -> Self {
         let age = |since: Instant| now.saturating_duration_since(since);
         let waits = entry.ready.as_ref().map(|ready| ready.added);
@@ -57,17 +57,17 @@ impl<K: Key> Known<K> {
     }
 }
 
-/// One line for the queue `name`, and one for each of its keys.
-pub(in crate::queue) fn write<K: Key>(name: &str, mut known: Vec<Known<K>>) -> String {
-    known.sort_by_cached_key(|key| (key.order(), format!("{:?}", key.key)));
-    let count = |of: fn(&Known<K>) -> bool| known.iter().filter(|key| of(key)).count();
+/// A line for the queue `name`, and one for each of its keys.
+pub(in crate::queue) fn write<K: Key>(name: &str, mut keys: Vec<KeyState<K>>) -> String {
+    keys.sort_by_cached_key(|key| (key.order(), format!("{:?}", key.key)));
+    let count = |of: fn(&KeyState<K>) -> bool| keys.iter().filter(|key| of(key)).count();
     let (in_flight, waiting, delayed) = (
         count(|key| key.in_flight.is_some()),
         count(|key| key.waiting.is_some()),
         count(|key| key.retry_in.is_some() || key.later_in.is_some()),
     );
     let mut lines = format!("{name}: in_flight={in_flight} waiting={waiting} delayed={delayed}\n");
-    for key in &known {
+    for key in &keys {
         // Writing to a string cannot fail.
         let _ = write!(lines, "  {:?}", key.key);
         for (what, time) in [
