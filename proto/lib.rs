@@ -45,20 +45,20 @@ pub struct Method {
     pub response: &'static str,
     /// After it the caller takes the outcome as unknown.
     pub deadline: Duration,
-    /// Whether [`deadline`](Self::deadline) is for each item of the request.
+    /// True if [`deadline`](Self::deadline) is for each item of the request.
     pub is_deadline_per_item: bool,
-    /// Of a stream of responses: the longest time until the first, and between two.
+    /// The longest time until the first response of a stream, and between two.
     pub max_silence: Option<Duration>,
-    /// Whether it makes, changes or deletes something in the cloud.
+    /// True if it makes, changes or deletes something in the cloud.
     pub changes_cloud: bool,
     /// The class that it is limited and paused with; [`v1::CallClass::Unspecified`]: with none.
     pub class: v1::CallClass,
-    /// Of a batch: the field of an item that is its key.
+    /// The field of an item of a batch that is its key.
     pub item_key: Option<&'static str>,
     /// The field of the handshake that declares it: `Capabilities.instances`, `InstancesCapability.list`. Empty: each
     /// provider serves it.
     pub declared_by: &'static str,
-    /// Whether it is declared with these capabilities.
+    /// True if it is declared with these capabilities.
     pub is_declared: fn(&v1::Capabilities) -> bool,
     /// Which side sends more than one message.
     pub streams: Streams,
@@ -146,7 +146,7 @@ pub trait ItemResult: Message + Default + Clone + Send + 'static {
     /// The key of its item.
     fn key_mut(&mut self) -> &mut String;
 
-    /// None: unknown.
+    /// The outcome; `None` is unknown.
     fn outcome_mut(&mut self) -> &mut Option<Self::Outcome>;
 
     /// The error, if that is its outcome.
@@ -202,7 +202,7 @@ pub struct FieldShape {
     pub number: u32,
     /// In the contract.
     pub name: &'static str,
-    /// Whether it may come more than once, as an entry of a map does.
+    /// True if it may come more than once, as an entry of a map does.
     pub is_repeated: bool,
     /// The kind of its values.
     pub kind: FieldKind,

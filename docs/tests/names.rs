@@ -148,7 +148,7 @@ fn fixed_part(quote: &str) -> &str {
     parts.max_by_key(|part| part.len()).map_or("", str::trim)
 }
 
-/// Whether it is a line of the log or of an answer, rather than a command or a flag.
+/// Returns whether it is a line of the log or of an answer, rather than a command or a flag.
 fn is_sentence(quote: &str) -> bool {
     let first = quote.split(' ').next().unwrap_or_default();
     quote.split(' ').count() > 2
@@ -156,7 +156,7 @@ fn is_sentence(quote: &str) -> bool {
         && !["curl", "kubectl"].contains(&first)
 }
 
-/// Whether it is a reason of an event or a condition.
+/// Returns whether it is a reason of an event or a condition.
 fn is_reason(quote: &str) -> bool {
     quote.starts_with(char::is_uppercase)
         && quote.chars().all(char::is_alphabetic)
@@ -166,7 +166,7 @@ fn is_reason(quote: &str) -> bool {
 
 #[test]
 fn quotes_of_troubleshooting_are_in_the_code() {
-    /// Of Kubernetes itself.
+    /// Words of Kubernetes itself.
     const OTHERS: [&str; 3] = ["ClusterIP", "LoadBalancer", "NotReady"];
     let mut sources = BTreeMap::new();
     texts("controller", "rs", &mut sources);

@@ -23,7 +23,7 @@ const ORIGIN: &str =
 
 /// The messages that a method names.
 struct Messages {
-    /// Of each method by its path.
+    /// Requests of each method by its path.
     requests: BTreeMap<String, String>,
     /// The items of each batch by its request, with their key.
     items: BTreeMap<String, (String, &'static str)>,

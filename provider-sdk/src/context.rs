@@ -180,7 +180,7 @@ impl Context {
         self.call.traceparent.as_deref()
     }
 
-    /// Whether the caller no longer waits for this call.
+    /// Returns whether the caller no longer waits for this call.
     pub fn is_cancelled(&self) -> bool {
         self.call.cancellation.is_cancelled()
     }

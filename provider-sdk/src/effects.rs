@@ -45,7 +45,7 @@ pub struct Event {
 pub struct Condition {
     /// Its type, a qualified name: `vendor.example/CertificateReady`.
     pub kind: String,
-    /// Whether it is true; `None`: Unknown.
+    /// `True` or `False`; `None` is Unknown.
     pub status: Option<bool>,
     /// CamelCase, not empty.
     pub reason: String,

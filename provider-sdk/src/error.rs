@@ -216,7 +216,7 @@ impl Error {
         self.retry_after
     }
 
-    /// Whether other calls of the same class would fail alike, so that the controller pauses them.
+    /// Returns whether other calls of the same class would fail alike, so that the controller pauses them.
     pub(crate) fn stops_the_class(&self) -> bool {
         matches!(
             self.reason,

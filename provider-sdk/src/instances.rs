@@ -70,7 +70,7 @@ pub trait Instances: Send + Sync + 'static {
     /// result is reported as failed, a result for a Node that was not asked about is dropped; both
     /// are logged.
     ///
-    /// As provided it calls [`get_instance`](Self::get_instance) for each, at most
+    /// The default calls [`get_instance`](Self::get_instance) for each, at most
     /// [`InstancesCapability::concurrency`] at a time; a panic concerns its own Node only. Once the
     /// cloud limits the rate, refuses the credentials or is away, the Nodes that were not asked
     /// about yet get that error too. Shortly before the deadline of the call the Nodes without an answer

@@ -33,7 +33,7 @@
 //! - The key of a route is [`Route::destination_cidr`]; see [`Routes`].
 //! - An error's constructor decides what the controller does next; see [`Error`].
 //! - A handler whose caller goes away is not dropped between two changes; see [`Context`].
-//! - All methods run on tokio, in a task for each call. One that blocks its thread delays others.
+//! - All methods run on tokio, in a task for each call. A method that blocks its thread delays others.
 //!
 //! # Features
 //!
@@ -49,8 +49,8 @@
 //! # Versions
 //!
 //! The types here are this crate's own: a minor revision of the contract, another protobuf or another gRPC
-//! library changes none of them. Of other crates only tokio, futures' `Stream`, clap (with `cli`) and
-//! [`CancellationToken`] are part of the surface. Structs and enums that may grow are `#[non_exhaustive]`: make
+//! library changes none of them. Only tokio, futures' `Stream`, clap (with `cli`) and
+//! [`CancellationToken`] of other crates are part of the surface. Structs and enums that may grow are `#[non_exhaustive]`: make
 //! them with `new` or `default` and `with_…`, and add an arm to a `match` for variants to come.
 
 mod address;

@@ -26,8 +26,8 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Targets outside of any server, for tests of a vendor's handlers. Of two Nodes with one name
-    /// the first counts.
+    /// Targets outside of any server, for tests of a vendor's handlers. The first of
+    /// two Nodes with one name counts.
     pub fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
         let mut nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));

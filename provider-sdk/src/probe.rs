@@ -1,4 +1,4 @@
-//! The probe that the kubelet runs: dials anew, asks, and prints one sentence.
+//! The probe that the kubelet runs: dials, asks, and prints one sentence.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub enum Probe {
 #[error("{0}")]
 pub struct ProbeFailure(String);
 
-/// Dials the provider anew, so that no old connection hides a dead one, and asks `grpc.health.v1`
+/// Dials the provider on a new connection, so that no old connection hides a dead one, and asks `grpc.health.v1`
 /// and `GetStatus`, for at most `limit`. `Ok` and `Err` are one sentence for people.
 ///
 /// # Cancellation

@@ -66,7 +66,7 @@ pub trait Routes: Send + Sync + 'static {
         routes: &mut RouteSink,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Makes one route. One that is there as wanted is a success. One to another target is
+    /// Makes one route. A route that exists as requested is a success. A route to another target is
     /// [`Error::conflicting_resource`] and stays; a table that is full, [`Error::quota_exceeded`].
     ///
     /// # Cancellation
@@ -78,7 +78,7 @@ pub trait Routes: Send + Sync + 'static {
         route: &Route,
     ) -> impl Future<Output = Result<RouteChange, Error>> + Send;
 
-    /// Removes one route. One that is gone is a success. `route` is as it was listed, or as its
+    /// Removes one route. A route that is gone is a success. `route` is as it was listed, or as its
     /// creation answered it; where that returned no route, as it was asked for, without a
     /// [`name`](Route::name).
     ///
@@ -97,14 +97,14 @@ pub trait Routes: Send + Sync + 'static {
     /// `Err` of the whole is the error of each. A route that is missing from the result is reported as
     /// failed, a result for a route that was not asked for is dropped; both are logged.
     ///
-    /// As provided it calls [`create_route`](Self::create_route) for each, at most
+    /// The default calls [`create_route`](Self::create_route) for each, at most
     /// [`RoutesCapability::concurrency`] at a time; an error or a panic concerns its route only. Once
     /// the cloud limits the rate, refuses the credentials or is away, routes that were not begun yet
     /// get that error too.
     ///
     /// # Cancellation
     ///
-    /// See [`Context`]. As provided it begins no further route when the caller goes away.
+    /// See [`Context`]. The default begins no further route when the caller goes away.
     fn create_routes(
         &self,
         ctx: &Context,

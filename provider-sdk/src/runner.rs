@@ -86,7 +86,7 @@ where
     main_with_args(|NoArgs {}| make())
 }
 
-/// As [`main`], for a provider with own flags, `A`. They belong to `serve`.
+/// Like [`main`], for a provider with own flags, `A`. They belong to `serve`.
 pub fn main_with_args<A, F>(make: impl FnOnce(A) -> F) -> ExitCode
 where
     A: Args,

@@ -228,7 +228,7 @@ impl Server {
         }
     }
 
-    /// As [`serve`](Self::serve), until `shutdown` resolves instead of a signal. Dropping the future
+    /// Like [`serve`](Self::serve), until `shutdown` resolves instead of a signal. Dropping the future
     /// removes the socket file, but lets connections that were accepted live on.
     pub async fn serve_until(
         self,
@@ -249,7 +249,7 @@ impl Server {
         ended
     }
 
-    /// As [`serve_until`](Self::serve_until), on a socket that was made before.
+    /// Like [`serve_until`](Self::serve_until), on a socket that was made before.
     pub async fn serve_on(
         self,
         listener: Listener,
@@ -283,7 +283,7 @@ impl Server {
         drain::serve(&core, router, incoming, shutdown, None).await
     }
 
-    /// As [`serve_with_incoming`](Self::serve_with_incoming), for connections that name a
+    /// Like [`serve_with_incoming`](Self::serve_with_incoming), for connections that name a
     /// [`wrap`](Self::wrap)ped layer who is at their other end.
     ///
     /// With the feature `tonic`, and as stable as tonic's own releases.

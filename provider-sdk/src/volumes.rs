@@ -45,7 +45,7 @@ pub trait Volumes: Send + Sync + 'static {
     /// whole is the error of each. A volume that is missing from the result is reported as failed, a result
     /// for a volume that was not asked about is dropped; both are logged.
     ///
-    /// As provided it calls [`get_volume`](Self::get_volume) for each, at most
+    /// The default calls [`get_volume`](Self::get_volume) for each, at most
     /// [`VolumesCapability::concurrency`] at a time; a panic concerns its own volume only. Once the cloud
     /// limits the rate, refuses the credentials or is away, the volumes that were not asked about yet get
     /// that error too.

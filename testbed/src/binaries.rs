@@ -167,7 +167,7 @@ impl Program {
                 ("gitMajor", numbers.next().unwrap_or_default()),
                 ("gitMinor", numbers.next().unwrap_or_default()),
                 ("gitTreeState", "clean"),
-                // Else the placeholder that only an archive made by git replaces.
+                // Instead of the placeholder that only an archive made by git replaces.
                 ("gitCommit", ""),
             ] {
                 flags.extend([" -X ", package, ".", name, "=", value]);

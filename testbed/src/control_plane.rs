@@ -188,8 +188,8 @@ impl ControlPlane {
         end(process).await
     }
 
-    /// Starts the API server at its old address and waits until it is ready. One that
-    /// still runs is killed first.
+    /// Starts the API server at its old address and waits until it is ready. An API
+    /// server that still runs is killed first.
     pub async fn start_apiserver(&self) -> Result<()> {
         self.kill_apiserver().await?;
         let process = Process::start(

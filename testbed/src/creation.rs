@@ -19,7 +19,7 @@ pub(crate) struct Creation<'a, K> {
     pub(crate) selector: &'a str,
     /// Names them in errors.
     pub(crate) kind: &'a str,
-    /// Whether an object has what it waits for.
+    /// True if an object has what it waits for.
     pub(crate) is_ready: fn(&K) -> bool,
     /// How fast they are created.
     pub(crate) load: Load,
@@ -130,7 +130,7 @@ where
     }
 }
 
-/// Whether an object became ready.
+/// Returns whether an object became ready.
 fn observe<K: Resource<DynamicType = ()>>(
     objects: &mut BTreeMap<String, Progress<K>>,
     event: Event<K>,

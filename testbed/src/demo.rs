@@ -116,7 +116,7 @@ impl Run {
         format!("{LABEL}={}", self.id)
     }
 
-    /// Of each three nodes, one kubelet has no address set, one an IPv4 address, and one
+    /// In each three nodes, one kubelet has no address set, one an IPv4 address, and one
     /// an address of each family: the controller treats them differently. A cloud that does not
     /// know such addresses gets none.
     fn machines(&self, count: usize, provider: &Provider) -> Vec<Machine> {

@@ -1,4 +1,4 @@
-//! Errors of the testbed, for the person who ran the test.
+//! Errors of the testbed, for the engineer who runs the test.
 
 use std::{io, path::PathBuf, time::Duration};
 

@@ -119,7 +119,7 @@ impl FaultProxy {
         Client::try_from(config).map_err(Error::kube("make a client"))
     }
 
-    /// Adds a rule. Of several that match a request, the one that was added first acts.
+    /// Adds a rule. The first rule that matches a request acts.
     pub fn inject(&self, rule: Rule) -> Injected {
         self.state.rules.inject(rule)
     }

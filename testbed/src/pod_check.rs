@@ -254,7 +254,7 @@ impl<'a> Stage<'a> {
             .await
     }
 
-    /// As `helm test` does it.
+    /// Runs the test of the chart, as `helm test` does.
     async fn test(&mut self, archive: &Path) -> Result<()> {
         let image = self.node.import(archive).await?;
         for test in self.manifest.tests(&image, self.node.address()) {

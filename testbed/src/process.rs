@@ -137,7 +137,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a directory that only its owner may read. With `keep` it is left behind.
+    /// Makes a directory that only its owner may read. With `keep` it stays.
     pub(crate) fn new(keep: bool) -> Result<Self> {
         // Short: sockets lie in it, and their paths are limited to about 100 bytes.
         let path = tempfile::Builder::new()

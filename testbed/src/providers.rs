@@ -22,7 +22,7 @@ pub struct Provider {
     pub name: &'static str,
     /// Programs that it is built and run with, and their versions.
     requires: &'static str,
-    /// Builds it. None for one that is built with the controller.
+    /// The steps that build it; empty for a provider that is built with the controller.
     steps: &'static [Step],
     /// A fake of its cloud that is a process of its own, and outlives the provider.
     cloud: Option<Cloud>,

@@ -56,7 +56,7 @@ pub struct RealNode {
 }
 
 impl RealNode {
-    /// Whether this machine can run a kubelet. The error says in one sentence why not.
+    /// Checks that this machine can run a kubelet. The error says in one sentence why not.
     pub fn possible() -> Result<()> {
         Requirements::check().map(drop)
     }

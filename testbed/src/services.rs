@@ -63,7 +63,7 @@ pub fn conditions(service: &Service) -> &[Condition] {
     conditions.unwrap_or_default()
 }
 
-/// Whether a Service has an address at which it is served.
+/// Returns whether a Service has an address at which it is served.
 pub fn is_served(service: &Service) -> bool {
     const PROVISIONED: &str = "outrigger.dev/Provisioned";
     let mut conditions = conditions(service).iter();
@@ -79,7 +79,7 @@ pub struct Exposure<'a> {
     pub services: Vec<Service>,
     /// Selects them.
     pub selector: &'a str,
-    /// Whether a Service has what it waits for.
+    /// True if a Service has what it waits for.
     pub is_ready: fn(&Service) -> bool,
     /// How fast they are made.
     pub load: Load,

@@ -22,7 +22,7 @@ pub struct InstancesCapability {
     pub visibility_delay: Option<Duration>,
     /// The cloud has no provider IDs: a found instance may have an empty one.
     pub without_provider_id: bool,
-    /// Keys of labels that are kept in step after a Node was initialised. Empty: none.
+    /// Keys of labels that are kept in sync after a Node was initialised. Empty: none.
     pub managed_label_keys: Vec<String>,
     /// [`Instance::pod_cidrs`](crate::Instance::pod_cidrs) is filled, for a controller with
     /// `--cidr-allocator-type=CloudAllocator`.

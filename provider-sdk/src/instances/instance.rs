@@ -25,7 +25,7 @@ pub struct Instance {
     pub region: String,
     /// Labels to add, at most 64, outside `kubernetes.io` and `k8s.io`.
     pub additional_labels: BTreeMap<String, String>,
-    /// Whether it runs.
+    /// State of its machine.
     pub power_state: PowerState,
     /// Pod CIDRs that the cloud allocated to the instance: none, one, or one of each IP family, no other instance's.
     /// With [`allocates_pod_cidrs`](crate::InstancesCapability::allocates_pod_cidrs) they become its
@@ -33,7 +33,7 @@ pub struct Instance {
     pub pod_cidrs: Vec<String>,
 }
 
-/// Whether an instance runs.
+/// State of the machine of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PowerState {

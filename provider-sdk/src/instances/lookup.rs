@@ -111,7 +111,7 @@ impl Lookup {
         .into()
     }
 
-    /// As [`absent`](Self::absent), by an answer of the cloud that is `age` old. One that is older than
+    /// Like [`absent`](Self::absent), by an answer of the cloud that is `age` old. An answer that is older than
     /// this call is sent as [`not_visible_yet`](Self::not_visible_yet).
     pub fn absent_since(age: Duration) -> Self {
         Outcome::Absent {

@@ -82,7 +82,7 @@ pub enum Ensured {
     InProgress {
         /// When; 1 s to 5 min, anything else is moved there.
         retry_after: Duration,
-        /// As far as it is known. Its addresses are published unless there are none.
+        /// The load balancer, as far as it is known. Its addresses are published unless there are none.
         load_balancer: Option<LoadBalancer>,
     },
     /// Another controller owns the Service. Nothing was touched.
@@ -102,7 +102,7 @@ pub enum Updated {
     /// They were accepted; ask again. Made with [`in_progress`](Self::in_progress).
     #[non_exhaustive]
     InProgress {
-        /// As in [`Ensured::InProgress`].
+        /// Same as in [`Ensured::InProgress`].
         retry_after: Duration,
     },
     /// Another controller owns the Service. Nothing was touched.
@@ -125,7 +125,7 @@ pub enum Deleted {
     /// [`in_progress`](Self::in_progress).
     #[non_exhaustive]
     InProgress {
-        /// As in [`Ensured::InProgress`].
+        /// Same as in [`Ensured::InProgress`].
         retry_after: Duration,
     },
 }

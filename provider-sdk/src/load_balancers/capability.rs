@@ -56,7 +56,7 @@ impl Default for LoadBalancersCapability {
 }
 
 impl LoadBalancersCapability {
-    /// Whether Services of this one's class are served.
+    /// Returns whether Services of this one's class are served.
     pub(crate) fn serves(&self, service: &Service) -> bool {
         match &service.load_balancer_class {
             None => !self.without_default_class,

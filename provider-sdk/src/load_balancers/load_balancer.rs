@@ -43,7 +43,7 @@ setters! { LoadBalancer {
 } }
 
 impl LoadBalancer {
-    /// One with this id, of which nothing else is known.
+    /// A load balancer with this id and nothing else.
     pub fn new(id: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -67,7 +67,7 @@ setters! { OwnedLoadBalancer {
 } }
 
 impl OwnedLoadBalancer {
-    /// One without the tag of a Service.
+    /// A load balancer without the tag of a Service.
     pub fn new(load_balancer: LoadBalancer) -> Self {
         Self {
             load_balancer,

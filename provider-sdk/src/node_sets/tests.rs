@@ -24,7 +24,7 @@ fn node(name: &str, address: &str) -> v1::Node {
     }
 }
 
-/// As a controller makes it: from the content alone.
+/// The revision that a controller makes, from the content alone.
 fn revision(content: &Content) -> String {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();

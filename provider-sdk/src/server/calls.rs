@@ -134,7 +134,7 @@ impl Call {
         Ok((call.map_err(Error::into_status)?, request))
     }
 
-    /// As [`admit`](Self::admit), of a call whose context comes in a stream.
+    /// Like [`admit`](Self::admit), for a call whose context comes in a stream.
     pub(super) fn admit_context(
         core: &Arc<Core>,
         method: &Method,

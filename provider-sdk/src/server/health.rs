@@ -1,4 +1,4 @@
-//! `grpc.health.v1`, kept in step with `GetStatus` by having no other state.
+//! `grpc.health.v1`, kept in sync with `GetStatus` by having no other state.
 
 use std::pin::Pin;
 use std::sync::Arc;

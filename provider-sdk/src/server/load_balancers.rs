@@ -209,7 +209,7 @@ fn named(service: Option<v1::Service>) -> Result<Service, Error> {
     service.ok_or_else(|| Error::invalid_request("the request has no Service with a UID"))
 }
 
-/// One that is left out might be given to a second Service.
+/// The held addresses, all of them: an address that is left out might be given to a second Service.
 fn addresses(held: &v1::HeldAddresses) -> Result<Arc<[IpAddr]>, Error> {
     let read = |ip: &String| {
         ip.parse().map_err(|_| {

@@ -12,7 +12,7 @@ pub(super) type Answered<B> = (
     Option<Effects>,
 );
 
-/// The response to a batch about `keys`, in their order. One that the caller would refuse is an error with the
+/// The response to a batch about `keys`, in their order. A result that the caller would refuse is an error with the
 /// reason, not a broken call.
 pub(super) fn respond<B: BatchRequest, T>(
     keys: Vec<String>,

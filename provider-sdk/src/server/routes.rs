@@ -109,7 +109,7 @@ impl<R: Routes> Changes<R> {
     }
 }
 
-/// One for all spellings. A listed route may have a destination that is none.
+/// The key of a destination, one for all spellings. A listed route may have an invalid destination.
 fn key(destination: &str) -> String {
     network(destination).map_or_else(
         || destination.to_owned(),

@@ -38,7 +38,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Makes the directory and what is missing above it. One that exists keeps its mode: an `emptyDir`
+/// Makes the directory and what is missing above it. A directory that exists keeps its mode: an `emptyDir`
 /// is root's.
 pub(super) fn make_directory(directory: &Path) -> Result<(), SocketError> {
     let mut missing: Vec<_> = directory
@@ -81,7 +81,7 @@ pub(super) async fn lock(directory: &Path) -> Result<File, SocketError> {
     }
 }
 
-/// Whether a socket is there; an error if something else is.
+/// Returns whether a socket is there; an error if something else is.
 pub(super) fn is_socket(path: &Path) -> Result<bool, SocketError> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => Ok(true),

@@ -70,7 +70,7 @@ pub enum VolumeSource {
         /// `storagePolicyID`.
         storage_policy_id: String,
     },
-    /// None that this crate knows.
+    /// A source that this crate does not know.
     Unknown,
 }
 

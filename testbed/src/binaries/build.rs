@@ -27,7 +27,7 @@ use crate::{Error, Result};
 
 /// The path of the built program below `target`.
 ///
-/// The path has the version, and a mark of our own source: a change builds anew, and two
+/// The path has the version, and a mark of our own source: a change builds again, and two
 /// branches do not overwrite each other's.
 pub(super) async fn build(program: &'static Program, target: &Path) -> Result<PathBuf> {
     let dir = dir(program, target);

@@ -71,8 +71,8 @@ fn newest_below(store: &Path, minor: &str, platform: &str) -> Option<(String, Bi
     Some((version, binaries))
 }
 
-/// The programs of the published archive for `minor`, downloaded once into `target`. None, and a line that
-/// says why, if there is no archive to be had.
+/// The programs of the published archive for `minor`, downloaded once into `target`. `None`, and a line that
+/// says why, if no archive can be had.
 ///
 /// # Errors
 /// Only if the directory cannot be written: all else is a reason to build with Go.
@@ -233,7 +233,7 @@ fn patch(version: &str, minor: &str) -> Option<u32> {
     version.strip_prefix(minor)?.strip_prefix('.')?.parse().ok()
 }
 
-/// As Go names it.
+/// The platform in Go's words.
 fn platform() -> String {
     format!("{}-{}", env::consts::OS, architecture())
 }

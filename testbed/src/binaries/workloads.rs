@@ -45,7 +45,7 @@ pub(crate) static PAUSE: Program = Program {
     without_go: "",
 };
 
-/// A program of `KUBEBUILDER_ASSETS`, if it is there: archives for envtest have none of these. Else it is built.
+/// A program of `KUBEBUILDER_ASSETS`, if it is there: archives for envtest have none of these. Otherwise it is built.
 pub(crate) async fn find(program: &'static Program) -> Result<PathBuf> {
     let assets = env::var_os("KUBEBUILDER_ASSETS").unwrap_or_default();
     let ready = Path::new(&assets).join(program.name);

@@ -198,7 +198,7 @@ async fn delete(client: &Client, prefix: &str) -> crate::Result<()> {
     }
 }
 
-/// Whether the node still waits for a cloud controller.
+/// Returns whether the node still waits for a cloud controller.
 pub(super) fn is_tainted(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == UNINITIALIZED_TAINT))

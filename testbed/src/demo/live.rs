@@ -28,7 +28,7 @@ pub(super) struct Live {
     /// Selects the nodes of this run.
     pub(super) selector: String,
     pub(super) machines: Vec<Machine>,
-    /// Whether the controller makes their routes too.
+    /// True if the controller makes their routes too.
     pub(super) is_routed: bool,
     pub(super) timeout: Duration,
 }
@@ -95,7 +95,7 @@ fn is_initialised(node: &Node) -> bool {
     !is_tainted(node)
 }
 
-/// Whether each Pod CIDR of the node has a route too.
+/// Returns whether each Pod CIDR of the node has a route too.
 fn is_routed(node: &Node) -> bool {
     is_initialised(node) && network_unavailable(node) == Some("False")
 }
@@ -107,7 +107,7 @@ pub(super) fn network_unavailable(node: &Node) -> Option<&str> {
     Some(&condition.status)
 }
 
-/// Whether the node has an address by which it can be reached.
+/// Returns whether the node has an address by which it can be reached.
 fn has_address(node: &Node) -> bool {
     let addresses = node
         .status

@@ -79,7 +79,7 @@ impl Narrator {
         }
     }
 
-    /// Whether there is a line that updates itself.
+    /// Returns whether there is a line that updates itself.
     pub(super) const fn on_terminal(&self) -> bool {
         self.terminal
     }

@@ -257,7 +257,7 @@ fn columns<R: Row<COLUMNS>, const COLUMNS: usize>(rows: &[R]) -> String {
     text
 }
 
-/// As short as it can be typed from here.
+/// The path of `program`, as short as it can be typed from here.
 fn as_typed(program: &Path) -> String {
     let here = env::current_dir().ok();
     let relative = here.and_then(|here| program.strip_prefix(here).ok());

@@ -26,7 +26,7 @@ const PLACE: [&str; 4] = ["--region", "mock-1", "--zone", "mock-1a"];
 /// The plan.
 pub(super) struct Labelling<'a> {
     pub(super) client: Client,
-    /// One with the label of `selector`; none: nothing is done.
+    /// The volume with the label of `selector`; without it nothing is done.
     pub(super) volume: Option<PersistentVolume>,
     pub(super) selector: String,
     /// The mock's program, and where it serves.
@@ -36,7 +36,7 @@ pub(super) struct Labelling<'a> {
 }
 
 impl Run {
-    /// As people write it for a disk that is there already.
+    /// A volume as a user writes it for a disk that exists.
     pub(super) fn volume(&self) -> PersistentVolume {
         let name = format!("{}disk", self.prefix);
         PersistentVolume {

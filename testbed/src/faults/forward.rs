@@ -131,7 +131,7 @@ async fn act(
     let answer = state.forwarder.send(request, uri).await?;
     let (mut parts, mut body) = answer.into_parts();
     if let Some(time) = late {
-        // Of this moment: the API server may write it later than it begins it.
+        // The present state: the API server may write it later than it begins it.
         let whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
         body = Body::from(whole.to_vec());
         tokio::time::sleep(time).await;
@@ -170,7 +170,7 @@ fn status_answer(
     answer.body(body).map_err(io::Error::other)
 }
 
-/// As the API server writes it: a refusal of content has causes, a patch that does not apply has none.
+/// The status as the API server writes it: a refusal of content has causes, a patch that does not apply has none.
 fn status_body(code: u16, reason: &str, message: &str, retry_after: Option<u32>) -> Value {
     let mut details = retry_after.map_or_else(|| json!({}), |s| json!({"retryAfterSeconds": s}));
     if code == 422 && !message.starts_with("the server rejected our request") {

@@ -34,7 +34,7 @@ pub struct Recorded {
     pub started: Instant,
     /// The outcome.
     pub outcome: Outcome,
-    /// Whether a rule acted on it.
+    /// True if a rule acted on it.
     pub faulted: bool,
 }
 
@@ -52,14 +52,14 @@ impl Recorded {
         }
     }
 
-    /// Whether it opens a watch.
+    /// Returns whether it opens a watch.
     pub fn is_watch(&self) -> bool {
         self.query
             .split('&')
             .any(|pair| matches!(pair, "watch=true" | "watch=1"))
     }
 
-    /// Whether it changes something.
+    /// Returns whether it changes something.
     pub fn is_write(&self) -> bool {
         !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }

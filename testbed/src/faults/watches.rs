@@ -118,7 +118,7 @@ impl Watch {
         }
     }
 
-    /// As much of `data` as may go out before the end. Events are lines.
+    /// The part of `data` that may go out before the end. Events are lines.
     fn pass(&mut self, mut data: Bytes) -> Bytes {
         if let Some(end) = &mut self.end {
             for (index, _) in data.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {

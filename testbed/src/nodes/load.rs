@@ -51,7 +51,7 @@ pub async fn register_all(
     .await
 }
 
-/// Deletes nodes and returns the elapsed time. One that is not there counts as deleted.
+/// Deletes nodes and returns the elapsed time. A node that is not there counts as deleted.
 ///
 /// `done` is called after each node with the number of nodes so far.
 pub async fn delete_all(

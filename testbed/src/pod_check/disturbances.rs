@@ -32,7 +32,7 @@ impl Stage<'_> {
         self.nothing_is_lost().await
     }
 
-    /// As `kubectl drain` asks for it.
+    /// Evicts the Pod, as `kubectl drain` does.
     pub(super) async fn evict(&mut self) -> Result<()> {
         let workload = self.workload.clone();
         self.until("the disruption budget lets the Pod go", async || {

@@ -104,7 +104,7 @@ impl Workload {
         deleted.map_err(Error::kube(format!("cannot delete the Pod {name}")))
     }
 
-    /// Whether a Pod of this name is there.
+    /// Returns whether a Pod of this name is there.
     pub(super) async fn has(&self, name: &str) -> Result<bool> {
         let pods = self.pods().await?;
         Ok(pods.iter().any(|pod| pod.name_any() == name))

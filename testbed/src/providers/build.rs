@@ -46,7 +46,7 @@ impl Step {
         let out = File::create(log).map_err(failed())?;
         let err = out.try_clone().map_err(failed())?;
         let (&program, args) = self.command.split_first().unwrap_or((&"true", &[]));
-        // One with a slash is a file that an earlier step made.
+        // A program with a slash is a file that an earlier step made.
         let path = if program.contains('/') {
             root.join(program)
         } else {
@@ -96,7 +96,7 @@ fn modified(path: &Path) -> io::Result<SystemTime> {
     fs::metadata(path)?.modified()
 }
 
-/// Of a file, or of all files below a folder.
+/// The time of the newest change of a file, or of all files below a folder.
 fn newest(path: &Path) -> io::Result<SystemTime> {
     let mut newest_yet = modified(path)?;
     if path.is_dir() {

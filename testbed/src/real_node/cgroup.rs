@@ -68,7 +68,7 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// As the kubelet's `cgroupRoot` names it.
+    /// The name for the kubelet's `cgroupRoot`.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -105,7 +105,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
                 "x509": {"clientCAFile": self.authority},
             },
             "authorization": {"mode": "Webhook"},
-            // This machine is shared with the person at it: its state is no reason to evict a Pod or delete an image.
+            // This machine is shared with its user: its state is no reason to evict a Pod or delete an image.
             "evictionHard": never,
             "imageGCHighThresholdPercent": 100,
             "localStorageCapacityIsolation": false,

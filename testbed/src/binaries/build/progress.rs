@@ -17,7 +17,7 @@ pub(super) struct Progress {
     /// When the first package was compiled: modules are downloaded before.
     compiling_since: Option<Instant>,
     compiled: usize,
-    /// Packages of the program, once they are counted. Those that Go has cached are among them.
+    /// Packages of the program, once they are counted, cached ones included.
     packages: Option<usize>,
     spinner: Option<ProgressBar>,
     next_line: Duration,

@@ -87,7 +87,7 @@ impl Cargo {
 
     fn spawn(&self) -> Result<Child, Error> {
         let child = Command::new(&self.program)
-            // Of the whole workspace: crates then have the features that a plain `cargo build`
+            // The whole workspace: crates then have the features that a plain `cargo build`
             // gives them, and need not be compiled again.
             .args(["build", "--workspace", "--bin", CONTROLLER, "--bin", MOCK])
             .arg("--profile")
