@@ -18,7 +18,7 @@ const NO_IDS: [&str; 4] = ["DNS", "KEP", "SHA", "UTF"];
 fn ids(text: &str) -> Vec<&str> {
     let word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let bytes = text.as_bytes();
-    let mut found = Vec::new();
+    let mut ids_of_text = Vec::new();
     let mut end = 0;
     for (dash, _) in text.match_indices('-') {
         let kind = bytes[end..dash].iter().rev();
@@ -32,11 +32,11 @@ fn ids(text: &str) -> Vec<&str> {
             .is_none_or(|at| !word(&bytes[at]) && bytes[at] != b'-')
             && !bytes.get(after).is_some_and(word);
         if start < dash && dash + 1 < after && alone && !NO_IDS.contains(&&text[start..dash]) {
-            found.push(&text[start..after]);
+            ids_of_text.push(&text[start..after]);
             end = after;
         }
     }
-    found
+    ids_of_text
 }
 
 /// Calls `see` with path and text of each source file and document below `directory`, except vendored ones.
@@ -88,11 +88,11 @@ fn every_id_that_is_cited_is_defined_once() {
         for (number, line) in text.lines().enumerate() {
             for id in ids(line) {
                 cited += 1;
-                let known = id.strip_suffix('*').map_or_else(
+                let is_defined = id.strip_suffix('*').map_or_else(
                     || defined.contains_key(id),
                     |kind| defined.keys().any(|id| id.starts_with(kind)),
                 );
-                if !known {
+                if !is_defined {
                     let path = path.strip_prefix(root).unwrap_or(path).display();
                     unknown.push(format!("{path}:{}: {id}", number + 1));
                 }

@@ -15,17 +15,17 @@ use std::{
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Text of each file below `folder` that ends in `extension`, by path from the root.
-fn texts(folder: &str, extension: &str, found: &mut BTreeMap<PathBuf, String>) {
+fn texts(folder: &str, extension: &str, texts_by_path: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(Path::new(ROOT).join(folder)).expect("the folder can be read") {
         let path = entry.expect("the folder can be read").path();
         let short = path.strip_prefix(ROOT).expect("it is below the root");
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() && !name.starts_with('.') && !["target", "node_modules"].contains(&&*name)
         {
-            texts(&short.to_string_lossy(), extension, found);
-        } else if path.extension().is_some_and(|found| found == extension) {
+            texts(&short.to_string_lossy(), extension, texts_by_path);
+        } else if path.extension().is_some_and(|end| end == extension) {
             let text = fs::read_to_string(&path).expect("the file is text");
-            found.insert(short.to_owned(), text);
+            texts_by_path.insert(short.to_owned(), text);
         }
     }
 }
@@ -179,22 +179,22 @@ fn quotes_of_troubleshooting_are_in_the_code() {
     let page = pages().remove(Path::new("docs/troubleshooting.md"));
     let page = prose(&page.expect("the page is there")).replace('\n', " ");
     let mut unknown = Vec::new();
-    let mut seen = 0;
+    let mut quotes = 0;
     for quote in page.split('`').skip(1).step_by(2) {
-        let known = if is_sentence(quote) {
+        let is_in_code = if is_sentence(quote) {
             code.contains(fixed_part(quote))
         } else if is_reason(quote) && !OTHERS.contains(&quote) {
             code.contains(quote) || code.contains(&screaming(quote))
         } else {
             continue;
         };
-        seen += 1;
-        if !known {
+        quotes += 1;
+        if !is_in_code {
             unknown.push(quote);
         }
     }
     assert!(unknown.is_empty(), "not in the code: {unknown:#?}");
-    assert!(seen > 30, "only {seen} quotes were found");
+    assert!(quotes > 30, "only {quotes} quotes were found");
 }
 
 /// `QuotaExceeded` as the contract writes it: `QUOTA_EXCEEDED`.
@@ -211,7 +211,7 @@ fn screaming(reason: &str) -> String {
 
 /// The fields of each call of a log macro in `text`, without string literals.
 fn log_fields(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut fields = Vec::new();
     for name in ["error!(", "warn!(", "info!(", "debug!(", "trace!("] {
         for (at, _) in text.match_indices(name) {
             let (mut depth, mut is_quoted, mut field) = (0, false, String::new());
@@ -222,17 +222,17 @@ fn log_fields(text: &str) -> Vec<String> {
                     '"' => is_quoted = !is_quoted,
                     _ if is_quoted => {}
                     ')' | ']' | '}' if depth == 0 => break,
-                    ',' if depth == 0 => found.push(std::mem::take(&mut field)),
+                    ',' if depth == 0 => fields.push(std::mem::take(&mut field)),
                     c => {
                         depth += i32::from("([{".contains(c)) - i32::from(")]}".contains(c));
                         field.push(c);
                     }
                 }
             }
-            found.push(field);
+            fields.push(field);
         }
     }
-    found
+    fields
 }
 
 /// The text of a log line is itself the field `message`: another one of that name takes its place.

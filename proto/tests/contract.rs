@@ -139,8 +139,8 @@ fn reasons() -> String {
          # that goes with it. Made from ErrorReason of common.proto, which says what each means:\n\
          # UPDATE_CONTRACT=1 cargo test -p outrigger-api\n",
     );
-    let known = (1..1000).filter_map(|number| ErrorReason::try_from(number).ok());
-    for reason in known {
+    let reasons = (1..1000).filter_map(|number| ErrorReason::try_from(number).ok());
+    for reason in reasons {
         let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");
         let code = code_of(reason);
         let _ = writeln!(text, "{name} {} {}", code_name(code), code as i32);

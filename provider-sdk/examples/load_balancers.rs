@@ -46,17 +46,17 @@ impl LoadBalancers for Cloud {
         &self,
         _: &Context,
         service: &Service,
-        wanted: Option<&Targets>,
+        targets: Option<&Targets>,
     ) -> Result<Answer<Observed>, Error> {
         let Some(held) = self.with(|made| made.get(&service.uid).cloned()) else {
             return Ok(Observed::Absent.into());
         };
-        let found = described(&service.uid);
-        if wanted.is_some_and(|wanted| names(wanted) != held) {
-            let differs = Answer::from(Observed::Differs(found));
+        let balancer = described(&service.uid);
+        if targets.is_some_and(|targets| names(targets) != held) {
+            let differs = Answer::from(Observed::Differs(balancer));
             return Ok(differs.because("OtherTargets", "It has other targets"));
         }
-        Ok(Observed::Ready(found).into())
+        Ok(Observed::Ready(balancer).into())
     }
 
     async fn ensure_load_balancer(

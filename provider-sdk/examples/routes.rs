@@ -53,12 +53,12 @@ impl Routes for Cloud {
         let key = key(ctx, route)?;
         ctx.check()?;
         self.with(|table| {
-            if let Some(known) = table.get(&key) {
-                if known.provider_id != route.provider_id {
-                    let text = format!("the route leads to {}", known.provider_id);
+            if let Some(existing) = table.get(&key) {
+                if existing.provider_id != route.provider_id {
+                    let text = format!("the route leads to {}", existing.provider_id);
                     return Err(Error::conflicting_resource(text));
                 }
-                return Ok(RouteChange::created(known.clone()));
+                return Ok(RouteChange::created(existing.clone()));
             }
             if table.len() >= LIMIT {
                 return Err(Error::quota_exceeded("the route table is full"));
@@ -78,7 +78,7 @@ impl Routes for Cloud {
             // The destination may lead to another machine by now.
             if table
                 .get(&key)
-                .is_some_and(|known| known.provider_id == route.provider_id)
+                .is_some_and(|existing| existing.provider_id == route.provider_id)
             {
                 table.remove(&key);
             }

@@ -59,10 +59,10 @@ impl Targets {
 
     /// The Node of this name.
     pub fn get(&self, name: &str) -> Option<&Node> {
-        let found = self
+        let index = self
             .nodes
             .binary_search_by(|node| node.name.as_str().cmp(name));
-        found.ok().map(|index| self.nodes[index].as_ref())
+        index.ok().map(|index| self.nodes[index].as_ref())
     }
 
     /// How many there are.

@@ -81,7 +81,7 @@ where
         };
         let names = items.iter().map(|(name, _)| (name.clone(), unseen()));
         let mut objects: BTreeMap<String, Progress<K>> = names.collect();
-        let seen = |object| {
+        let on_object = |object| {
             let _ = sender.send(Event::Seen(Box::new(object)));
         };
         let create = |(name, item)| {
@@ -93,7 +93,7 @@ where
                 Ok(())
             }
         };
-        let mut following = pin!(follow(&self.api, self.selector, self.kind, seen));
+        let mut following = pin!(follow(&self.api, self.selector, self.kind, on_object));
         let mut creating = pin!(self.load.run(items, |_| {}, create));
         let (mut created, mut ready, mut last) = (None, 0, started);
         let all = async {
@@ -137,18 +137,18 @@ fn observe<K: Resource<DynamicType = ()>>(
     now: Instant,
     is_ready: fn(&K) -> bool,
 ) -> bool {
-    let (name, seen) = match event {
+    let (name, object) = match event {
         Event::Created(name) => (name, None),
         Event::Seen(object) => (object.name_any(), Some(object)),
     };
-    let Some(known) = objects.get_mut(&name) else {
+    let Some(progress) = objects.get_mut(&name) else {
         return false;
     };
     // The watch may be faster than the answer to the creation.
-    let created = *known.created.get_or_insert(now);
-    let Some(object) = seen.filter(|object| known.ready.is_none() && is_ready(object)) else {
+    let created = *progress.created.get_or_insert(now);
+    let Some(object) = object.filter(|object| progress.ready.is_none() && is_ready(object)) else {
         return false;
     };
-    known.ready = Some((*object, now - created));
+    progress.ready = Some((*object, now - created));
     true
 }

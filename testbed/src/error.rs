@@ -191,7 +191,7 @@ pub enum Error {
     },
     /// The cluster did not get from a provider what it should.
     #[error(
-        "{step}: not within {timeout:?}; last seen: {seen}\nThe end of the controller's log:\n\
+        "{step}: not within {timeout:?}; last seen: {observed}\nThe end of the controller's log:\n\
          {controller}\nThe end of the provider's log:\n{provider}"
     )]
     Unfulfilled {
@@ -200,7 +200,7 @@ pub enum Error {
         /// How long it was waited for.
         timeout: Duration,
         /// The state of the object at the end.
-        seen: String,
+        observed: String,
         /// The last lines of the controller's log.
         controller: String,
         /// The last lines of the provider's log.

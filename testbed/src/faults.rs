@@ -155,8 +155,8 @@ impl FaultProxy {
     /// Returns when the server does what `open` asks for.
     async fn settled(&self) {
         let mut changes = self.state.recorder.subscribe();
-        let wanted = *self.open.borrow();
-        let _ = changes.wait_for(|log| log.listening == wanted).await;
+        let is_open = *self.open.borrow();
+        let _ = changes.wait_for(|log| log.listening == is_open).await;
     }
 
     /// All requests so far, in the order of their arrival.
@@ -177,8 +177,8 @@ impl FaultProxy {
         condition: impl Fn(&[Recorded]) -> bool + Send + Sync,
     ) -> Option<Vec<Recorded>> {
         let mut changes = self.state.recorder.subscribe();
-        let seen = changes.wait_for(|log| condition(&log.requests));
-        let log = tokio::time::timeout(deadline, seen).await.ok()?.ok()?;
+        let fulfilled = changes.wait_for(|log| condition(&log.requests));
+        let log = tokio::time::timeout(deadline, fulfilled).await.ok()?.ok()?;
         Some(log.requests.clone())
     }
 }

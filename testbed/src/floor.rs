@@ -102,14 +102,14 @@ struct Tainted {
 
 async fn tainted(client: &Client, prefix: &str) -> Result<Vec<Tainted>> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let mut found = Vec::new();
+    let mut nodes_with_taint = Vec::new();
     let mut page = ListParams::default().limit(500);
     loop {
         let list = nodes
             .list(&page)
             .await
             .map_err(Error::kube("cannot list nodes"))?;
-        found.extend(list.items.into_iter().filter_map(|node| {
+        nodes_with_taint.extend(list.items.into_iter().filter_map(|node| {
             let name = node.metadata.name.filter(|name| name.starts_with(prefix))?;
             let taints = node.spec?.taints?;
             let taint_index = taints
@@ -124,7 +124,7 @@ async fn tainted(client: &Client, prefix: &str) -> Result<Vec<Tainted>> {
         }));
         match list.metadata.continue_ {
             Some(token) if !token.is_empty() => page = page.continue_token(&token),
-            _ => return Ok(found),
+            _ => return Ok(nodes_with_taint),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) async fn follow<K>(
     api: &Api<K>,
     selector: &str,
     what: &str,
-    mut seen: impl FnMut(K),
+    mut observe: impl FnMut(K),
 ) -> Result<Infallible>
 where
     K: Clone + Debug + DeserializeOwned,
@@ -29,7 +29,7 @@ where
     const PAUSE: Duration = Duration::from_millis(250);
     let mut last_success = Instant::now();
     loop {
-        match follow_once(api, selector, &mut seen, &mut last_success).await {
+        match follow_once(api, selector, &mut observe, &mut last_success).await {
             Err(error) if last_success.elapsed() > GIVE_UP => {
                 return Err(Error::kube(format!("cannot watch {what}"))(error));
             }
@@ -41,7 +41,7 @@ where
 async fn follow_once<K>(
     api: &Api<K>,
     selector: &str,
-    seen: &mut impl FnMut(K),
+    observe: &mut impl FnMut(K),
     last_success: &mut Instant,
 ) -> kube::Result<()>
 where
@@ -49,14 +49,14 @@ where
 {
     let list = api.list(&ListParams::default().labels(selector)).await?;
     *last_success = Instant::now();
-    list.items.into_iter().for_each(&mut *seen);
+    list.items.into_iter().for_each(&mut *observe);
     let version = list.metadata.resource_version.unwrap_or_default();
     let selected = WatchParams::default().labels(selector);
     let mut events = pin!(api.watch(&selected, &version).await?);
     while let Some(event) = events.try_next().await? {
         *last_success = Instant::now();
         match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => seen(object),
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => observe(object),
             WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
             // Too old, most likely: a new list is the answer.
             WatchEvent::Error(_) => return Ok(()),

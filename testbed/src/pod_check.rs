@@ -150,8 +150,8 @@ impl PodCheck {
             "the Pod has started on that Node and initialised it, {initialised:.1} s after its controller started"
         ));
         let served = stage.serve(FIRST).await?;
-        let asked = stage.cloud.mentions(&served.uid().unwrap_or_default())?;
-        stage.served = Some((served, asked));
+        let calls = stage.cloud.mentions(&served.uid().unwrap_or_default())?;
+        stage.served = Some((served, calls));
         steps.done("a Service is served");
         Ok(stage)
     }
@@ -284,7 +284,7 @@ impl<'a> Stage<'a> {
         self.serve(&extra).await?;
         self.withdraw(&extra).await?;
         let now = self.service(FIRST).await?;
-        let Some((before, asked)) = &self.served else {
+        let Some((before, calls)) = &self.served else {
             return Ok(());
         };
         if before.resource_version() != now.resource_version() {
@@ -292,7 +292,7 @@ impl<'a> Stage<'a> {
             let step = "the Service that was served is not written";
             return Err(self.unfulfilled(step, format!("{now}, before {before}")));
         }
-        let more = self.cloud.mentions(&now.uid().unwrap_or_default())? - asked;
+        let more = self.cloud.mentions(&now.uid().unwrap_or_default())? - calls;
         if more > 0 {
             let step = "there is no call about the Service that was served";
             return Err(self.unfulfilled(step, format!("{more} lines of the provider's journal")));

@@ -225,7 +225,7 @@ impl<'a> Stage<'a> {
         let probe = async || {
             let service = services.get(SERVICE).await;
             let service = service.map_err(Error::kube("cannot read the Service"))?;
-            let seen = || {
+            let state = || {
                 let conditions = services::conditions(&service).iter();
                 let conditions = conditions.map(|one| {
                     let (kind, status) = (&one.type_, &one.status);
@@ -233,7 +233,7 @@ impl<'a> Stage<'a> {
                 });
                 conditions.collect::<Vec<_>>().join(", ")
             };
-            Ok((!services::is_served(&service)).then(seen))
+            Ok((!services::is_served(&service)).then(state))
         };
         self.until("a Service is served", probe).await
     }

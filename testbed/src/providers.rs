@@ -101,8 +101,8 @@ impl Provider {
 ///
 /// There is none; the text has all names.
 pub fn by_name(name: &str) -> Result<&'static Provider, String> {
-    let found = PROVIDERS.iter().find(|provider| provider.name == name);
-    found.ok_or_else(|| {
+    let provider = PROVIDERS.iter().find(|provider| provider.name == name);
+    provider.ok_or_else(|| {
         let names: Vec<_> = PROVIDERS.iter().map(|provider| provider.name).collect();
         format!("the providers are {}", names.join(", "))
     })

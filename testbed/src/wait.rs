@@ -27,23 +27,23 @@ pub(crate) trait Waits {
         let end = Instant::now() + self.timeout();
         loop {
             self.processes_run()?;
-            let Some(seen) = lacks().await? else {
+            let Some(observed) = lacks().await? else {
                 return Ok(());
             };
             if Instant::now() > end {
-                return Err(self.unfulfilled(step, seen));
+                return Err(self.unfulfilled(step, observed));
             }
             sleep(EVERY).await;
         }
     }
 
     /// That `step` has not been reached, and what was seen instead.
-    fn unfulfilled(&self, step: &str, seen: String) -> Error {
+    fn unfulfilled(&self, step: &str, observed: String) -> Error {
         let (controller, provider) = self.log_ends();
         Error::Unfulfilled {
             step: step.to_owned(),
             timeout: self.timeout(),
-            seen,
+            observed,
             controller,
             provider,
         }

@@ -55,14 +55,14 @@ fn code<T: std::fmt::Debug>(result: kube::Result<T>) -> u16 {
 
 /// The events of a watch until it ends: names, or the codes of ERROR events.
 async fn watch(maps: &Api<ConfigMap>) -> (Vec<String>, kube::Result<()>) {
-    let mut seen = Vec::new();
+    let mut events = Vec::new();
     let stream = maps.watch(&WatchParams::default(), "0").await.unwrap();
     let all = stream.try_for_each(|event| {
         match event {
             WatchEvent::Added(map) => {
-                seen.extend(map.metadata.name);
+                events.extend(map.metadata.name);
             }
-            WatchEvent::Error(status) => seen.push(status.code.to_string()),
+            WatchEvent::Error(status) => events.push(status.code.to_string()),
             _ => {}
         }
         std::future::ready(Ok(()))
@@ -70,7 +70,7 @@ async fn watch(maps: &Api<ConfigMap>) -> (Vec<String>, kube::Result<()>) {
     let end = timeout(DEADLINE, all)
         .await
         .expect("the watch does not end");
-    (seen, end)
+    (events, end)
 }
 
 #[tokio::test]
@@ -163,8 +163,8 @@ async fn a_watch_is_cut_after_events_or_expires_in_the_stream() {
 
     let fault = |cut| Fault::CutWatch { after: 1, cut };
     proxy.inject(Rule::new(fault(Cut::Clean)).times(1));
-    let (seen, end) = watch(&maps).await;
-    assert_eq!(seen.len(), 1);
+    let (events, end) = watch(&maps).await;
+    assert_eq!(events.len(), 1);
     end.unwrap();
 
     // To kube this is a clean end, so the body itself is read.
@@ -188,8 +188,8 @@ async fn a_watch_is_cut_after_events_or_expires_in_the_stream() {
         after: 2,
         code: 410,
     }));
-    let (seen, end) = watch(&maps).await;
-    assert_eq!((seen.len(), &*seen[2]), (3, "410"));
+    let (events, end) = watch(&maps).await;
+    assert_eq!((events.len(), &*events[2]), (3, "410"));
     end.unwrap();
 }
 

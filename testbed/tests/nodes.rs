@@ -76,11 +76,11 @@ async fn readiness_changes_one_condition() {
 async fn the_floor_initialises_every_node_once() {
     let client = shared().await.unwrap().client().unwrap();
     let machines: Vec<_> = Machine::numbered("floor-", 40).collect();
-    let mut seen = 0;
-    nodes::register_all(&client, machines, Load::default(), |done| seen = done)
+    let mut count = 0;
+    nodes::register_all(&client, machines, Load::default(), |done| count = done)
         .await
         .unwrap();
-    assert_eq!(seen, 40);
+    assert_eq!(count, 40);
 
     let measure = |writes| floor::measure(&client, "floor-", 16, writes, |_| {});
     assert_eq!(measure(Writes::ReadyAndEvent).await.unwrap().nodes, 40);

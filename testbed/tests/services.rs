@@ -65,17 +65,20 @@ async fn services_are_made_and_seen_when_they_have_addresses() {
             set_address(&api, &name, &address).await;
         }
     };
-    let mut seen = Vec::new();
+    let mut events = Vec::new();
     let exposure = exposure("exposed", 5, Duration::from_mins(1));
-    let (exposed, ()) = tokio::join!(exposure.run(&client, |ready| seen.push(ready)), addressing);
+    let (exposed, ()) = tokio::join!(
+        exposure.run(&client, |ready| events.push(ready)),
+        addressing
+    );
     let exposed = exposed.unwrap();
-    assert_eq!(seen, [1, 2, 3, 4, 5]);
+    assert_eq!(events, [1, 2, 3, 4, 5]);
     let addresses = exposed.objects.iter().map(|(service, _)| {
         let addresses = services::addresses(service);
         addresses.join(",")
     });
-    let wanted = (0..5).map(|number| format!("198.18.0.{number}"));
-    assert!(addresses.eq(wanted));
+    let expected = (0..5).map(|number| format!("198.18.0.{number}"));
+    assert!(addresses.eq(expected));
     assert!(exposed.percentile(0.5) <= exposed.percentile(1.0));
     assert!(exposed.percentile(1.0) <= exposed.ready);
 

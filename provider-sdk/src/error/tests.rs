@@ -121,7 +121,7 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
             R::CapabilityDisabled,
         ),
     ];
-    let mut seen = HashSet::new();
+    let mut codes = HashSet::new();
     for (helper, code, reason) in rows {
         let status = over_the_wire(helper("the failure").with_retry_after(retry));
         let info = status.get_details_error_info().unwrap();
@@ -133,13 +133,13 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
             status.get_details_retry_info().unwrap().retry_delay,
             Some(retry)
         );
-        seen.insert(info.reason);
+        codes.insert(info.reason);
     }
     let reasons = (1..100)
         .filter(|number| v1::ErrorReason::try_from(*number).is_ok())
         .count();
     assert_eq!(
-        seen.len(),
+        codes.len(),
         reasons,
         "a reason of the contract has no helper"
     );
@@ -147,8 +147,8 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
 
 #[test]
 fn a_rate_limit_always_names_a_pause() {
-    for (asked, sent) in [(0, 1), (1, 1), (90, 90)] {
-        let status = over_the_wire(Error::rate_limited(Duration::from_secs(asked)));
+    for (requested, sent) in [(0, 1), (1, 1), (90, 90)] {
+        let status = over_the_wire(Error::rate_limited(Duration::from_secs(requested)));
         let retry = status.get_details_retry_info().unwrap().retry_delay;
         assert_eq!(retry, Some(Duration::from_secs(sent)));
     }
@@ -175,8 +175,8 @@ fn texts_are_cut_on_a_character_and_effects_that_do_not_fit_are_left_out() {
     let effects_of = |status: &Status| {
         let status = pb::Status::decode(status.details()).unwrap();
         let name = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
-        let found = status.details.iter().find(|detail| detail.type_url == name);
-        found.map(|detail| v1::KubernetesEffects::decode(&*detail.value).unwrap())
+        let detail_of_name = status.details.iter().find(|detail| detail.type_url == name);
+        detail_of_name.map(|detail| v1::KubernetesEffects::decode(&*detail.value).unwrap())
     };
 
     let small = over_the_wire(Error::quota_exceeded("full").with_effects(event(1000)));

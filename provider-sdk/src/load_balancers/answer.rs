@@ -133,10 +133,13 @@ pub enum Deleted {
 impl Ensured {
     /// Accepted: the controller asks again after `retry_after`, moved to 1 s to 5 min, and publishes the
     /// addresses of what is known, if it has any.
-    pub fn in_progress(retry_after: Duration, known: impl Into<Option<LoadBalancer>>) -> Self {
+    pub fn in_progress(
+        retry_after: Duration,
+        load_balancer: impl Into<Option<LoadBalancer>>,
+    ) -> Self {
         Self::InProgress {
             retry_after,
-            load_balancer: known.into(),
+            load_balancer: load_balancer.into(),
         }
     }
 }

@@ -29,7 +29,7 @@ fn addresses_say_their_mode_only_where_it_is_known() {
     );
     assert_eq!(response.identity.unwrap().id, "lb-1");
     let ingress = response.status.unwrap().ingress;
-    let seen: Vec<_> = ingress
+    let modes: Vec<_> = ingress
         .iter()
         .map(|one| {
             (
@@ -40,7 +40,7 @@ fn addresses_say_their_mode_only_where_it_is_known() {
         })
         .collect();
     assert_eq!(
-        seen,
+        modes,
         [
             ("192.0.2.1", "", None),
             ("192.0.2.2", "", Some("Proxy")),

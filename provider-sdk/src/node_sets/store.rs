@@ -66,9 +66,9 @@ impl NodeSets {
     /// Makes this the latest revision of a set, in the place of an equal one.
     pub(super) fn commit(&self, set_id: &str, targets: Targets) {
         let mut sets = self.sets.lock();
-        let known = sets.iter().position(|set| set.id == set_id);
-        let known = known.and_then(|index| sets.remove(index));
-        let mut set = known.unwrap_or_else(|| NodeSet {
+        let index = sets.iter().position(|set| set.id == set_id);
+        let former = index.and_then(|index| sets.remove(index));
+        let mut set = former.unwrap_or_else(|| NodeSet {
             id: set_id.to_owned(),
             revisions: VecDeque::new(),
         });

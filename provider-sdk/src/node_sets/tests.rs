@@ -57,23 +57,23 @@ enum Part {
     Commit(NodeSetCommit),
 }
 
-fn parts(base: Option<&Content>, wanted: &Content, size: usize) -> (NodeSetBegin, Vec<Part>) {
+fn parts(base: Option<&Content>, content: &Content, size: usize) -> (NodeSetBegin, Vec<Part>) {
     let nothing = Content::new();
     let from = base.unwrap_or(&nothing);
     let begin = NodeSetBegin {
         context: None,
         set_id: "all".to_owned(),
         base_revision: base.map(revision).unwrap_or_default(),
-        revision: revision(wanted),
-        node_count: wanted.len() as u32,
+        revision: revision(content),
+        node_count: content.len() as u32,
     };
-    let upserts = wanted
+    let upserts = content
         .iter()
         .filter(|(name, address)| from.get(*name) != Some(address))
         .map(|(name, address)| (name.clone(), Some(node(name, address))));
     let removals = from
         .keys()
-        .filter(|name| !wanted.contains_key(*name))
+        .filter(|name| !content.contains_key(*name))
         .map(|name| (name.clone(), None));
     let changes: Vec<(String, Option<v1::Node>)> = upserts.chain(removals).collect();
     let mut parts: Vec<_> = changes
@@ -110,10 +110,10 @@ fn upload(sets: &NodeSets, begin: NodeSetBegin, parts: &[Part]) -> Result<(), Er
 fn sync(
     sets: &NodeSets,
     base: Option<&Content>,
-    wanted: &Content,
+    content: &Content,
     size: usize,
 ) -> Result<(), Error> {
-    let (begin, parts) = parts(base, wanted, size);
+    let (begin, parts) = parts(base, content, size);
     upload(sets, begin, &parts)
 }
 
@@ -133,12 +133,12 @@ fn numbered(count: usize) -> Content {
 /// NDS-01.
 #[test]
 fn chunks_of_any_size_make_the_same_set() {
-    let wanted = numbered(500);
+    let whole = numbered(500);
     for size in [1, 10, 500] {
         let sets = NodeSets::new(1);
-        sync(&sets, None, &wanted, size).unwrap();
-        let held = resolve(&sets, &revision(&wanted)).unwrap();
-        assert_eq!(content(&held), wanted);
+        sync(&sets, None, &whole, size).unwrap();
+        let held = resolve(&sets, &revision(&whole)).unwrap();
+        assert_eq!(content(&held), whole);
         assert_eq!(held.get("node-00042").unwrap().name, "node-00042");
         assert!(held.get("node-0004").is_none());
     }

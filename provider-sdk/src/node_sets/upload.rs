@@ -78,13 +78,13 @@ impl Upload {
         let is_kept = |node: &&Arc<Node>| !self.changes.contains_key(&node.name);
         let mut nodes: Vec<_> = self.base.nodes.iter().filter(is_kept).cloned().collect();
         nodes.extend(self.changes.into_values().flatten());
-        for (count, named, found) in [
+        for (count, named, actual) in [
             ("commit.change_count", commit.change_count as usize, changed),
             ("begin.node_count", self.node_count, nodes.len()),
         ] {
-            if named != found {
+            if named != actual {
                 return Err(Error::invalid_request(format!(
-                    "{count} is {named}, but the upload makes it {found}; nothing was applied"
+                    "{count} is {named}, but the upload makes it {actual}; nothing was applied"
                 )));
             }
         }

@@ -51,8 +51,8 @@ fn a_creation_answers_the_route_and_a_deletion_its_absence() {
     let effects = || Effects::default().with_remove_annotations(["x.test/y".to_owned()]);
     let named = Route::new("10.1.2.0/24").with_name("r-1");
     let created = RouteChange::created(named.clone()).with_effects(effects());
-    let found = Outcome::Found(named.into_wire());
-    assert_eq!(created.into_wire(true), (found, Some(effects())));
+    let outcome = Outcome::Found(named.into_wire());
+    assert_eq!(created.into_wire(true), (outcome, Some(effects())));
     let unnamed = RouteChange::created(None).into_wire(true);
     assert_eq!(unnamed, (Outcome::Found(v1::Route::default()), None));
     let gone = RouteChange::deleted().with_effects(effects());

@@ -60,13 +60,13 @@ impl Core {
             Err(_) => usize::MAX,
         };
         let mut session = self.session.write();
-        if let Some(known) = session.as_ref().map(|session| &session.cluster)
+        if let Some(former) = session.as_ref().map(|session| &session.cluster)
             && cluster.uid.is_empty()
-            && cluster.name == known.name
+            && cluster.name == former.name
         {
             // From a caller with fewer rights, which must not make existing resources another
             // cluster's.
-            cluster.uid.clone_from(&known.uid);
+            cluster.uid.clone_from(&former.uid);
         }
         *session = Some(Session {
             cluster: Arc::new(cluster),

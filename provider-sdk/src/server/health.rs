@@ -58,12 +58,12 @@ impl Health for StatusHealth {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let known = self.serves(&request.into_inner().service);
+        let is_served = self.serves(&request.into_inner().service);
         let mut ticks = tokio::time::interval(WATCH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let watch = Watch {
             core: Arc::clone(&self.core),
-            known,
+            is_served,
             ticks,
             last: None,
         };
@@ -77,7 +77,7 @@ impl Health for StatusHealth {
 
 struct Watch {
     core: Arc<Core>,
-    known: bool,
+    is_served: bool,
     ticks: tokio::time::Interval,
     last: Option<i32>,
 }
@@ -88,7 +88,7 @@ impl Watch {
     async fn next_change(&mut self) -> Option<HealthCheckResponse> {
         loop {
             let draining = self.core.running.draining();
-            let next = if self.known {
+            let next = if self.is_served {
                 answer(self.core.health())
             } else {
                 HealthCheckResponse {

@@ -21,8 +21,8 @@ impl<V: Volumes> VolumesService for VolumesRpc<V> {
     ) -> Result<Response<v1::BatchGetVolumesResponse>, Status> {
         let volumes = Arc::clone(&self.volumes);
         let look_up = async move |ctx, request: v1::BatchGetVolumesRequest| {
-            let asked: Vec<_> = request.items.into_iter().map(Volume::from_wire).collect();
-            volumes.get_volumes(&ctx, &asked).await
+            let items: Vec<_> = request.items.into_iter().map(Volume::from_wire).collect();
+            volumes.get_volumes(&ctx, &items).await
         };
         let outcome = |lookup: VolumeLookup| (lookup.into_wire(), None);
         self.core.batch(request, look_up, outcome).await

@@ -30,7 +30,7 @@ pub(crate) struct SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|found| found == self.identity)
+        if identity(&self.path).is_ok_and(|current| current == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket");
@@ -84,7 +84,7 @@ pub(super) async fn lock(directory: &Path) -> Result<File, SocketError> {
 /// Returns whether a socket is there; an error if something else is.
 pub(super) fn is_socket(path: &Path) -> Result<bool, SocketError> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => Ok(true),
+        Ok(metadata) if metadata.file_type().is_socket() => Ok(true),
         Ok(_) => Err(SocketError::NotASocket {
             path: path.to_owned(),
         }),
@@ -137,6 +137,6 @@ fn make(path: &Path) -> io::Result<UnixListener> {
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino()))
+    let metadata = fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
 }

@@ -120,11 +120,11 @@ impl Volume {
 
     /// Moves the message's fields.
     pub(crate) fn from_wire(wire: v1::Volume) -> Self {
-        let known = wire.source.and_then(|source| source.source);
+        let wire_source = wire.source.and_then(|source| source.source);
         Self {
             key: wire.key,
             name: wire.name,
-            source: known.map_or(VolumeSource::Unknown, source),
+            source: wire_source.map_or(VolumeSource::Unknown, source),
             labels: wire.labels,
         }
     }

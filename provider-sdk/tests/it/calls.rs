@@ -60,12 +60,12 @@ async fn a_panic_about_one_node_is_its_own_result() {
     let answer = lookup(&mut rig.instances().await, ask(&["a", "bad", "b"]))
         .await
         .unwrap();
-    let found: Vec<_> = answer
+    let have_instance: Vec<_> = answer
         .results
         .iter()
         .map(|r| matches!(r.outcome, Some(Wire::Found(_))))
         .collect();
-    assert_eq!(found, [true, false, true]);
+    assert_eq!(have_instance, [true, false, true]);
     let Some(Wire::Error(status)) = &answer.results[1].outcome else {
         panic!("no error")
     };
@@ -162,8 +162,8 @@ async fn a_handler_that_ignores_its_callers_end_is_dropped_in_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn single_lookups_end_with_their_caller() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&lookups);
     let capability = InstancesCapability::default().with_concurrency(2);
     let rig = serve(Each(capability, move |_: Context, node: Node| {
         count.fetch_add(1, Ordering::SeqCst);
@@ -176,10 +176,10 @@ async fn single_lookups_end_with_their_caller() {
     request.set_timeout(Duration::from_secs(3));
     let answer = rig.instances().await.batch_get_instances(request).await;
     let results = answer.unwrap().into_inner().results;
-    let found = |result: &v1::InstanceResult| matches!(result.outcome, Some(Wire::Found(_)));
-    assert_eq!(results.iter().filter(|result| found(result)).count(), 2);
+    let is_found = |result: &v1::InstanceResult| matches!(result.outcome, Some(Wire::Found(_)));
+    assert_eq!(results.iter().filter(|result| is_found(result)).count(), 2);
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(asked.load(Ordering::SeqCst), 4);
+    assert_eq!(lookups.load(Ordering::SeqCst), 4);
 }
 
 #[tokio::test(start_paused = true)]

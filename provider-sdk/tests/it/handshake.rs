@@ -272,6 +272,6 @@ async fn a_wrapper_sees_every_call_the_last_one_first() {
     let rig = Rig::serve(finds_all().wrap(mark("inner")).wrap(mark("outer")));
     let mut client = ProviderServiceClient::new(rig.dial().await);
     let answer = client.get_status(GetStatusRequest {}).await.unwrap();
-    let seen: Vec<_> = answer.metadata().get_all("seen-by").iter().collect();
-    assert_eq!(seen, ["inner", "outer"]);
+    let values: Vec<_> = answer.metadata().get_all("seen-by").iter().collect();
+    assert_eq!(values, ["inner", "outer"]);
 }

@@ -166,12 +166,12 @@ impl AsyncList for Trickles {
 #[tokio::test(start_paused = true)]
 async fn a_slow_cloud_does_not_look_silent_and_the_deadline_holds_to_the_end() {
     let rig = serve(Trickles);
-    let mut asked = Request::new(request());
-    asked.set_timeout(Duration::from_secs(290));
+    let mut list = Request::new(request());
+    list.set_timeout(Duration::from_secs(290));
     let mut stream = rig
         .instances()
         .await
-        .list_instances(asked)
+        .list_instances(list)
         .await
         .unwrap()
         .into_inner();

@@ -32,8 +32,8 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
         service: Some(service("web")),
         targets: None,
     };
-    let seen = client.get_load_balancer(get()).await.unwrap().into_inner();
-    assert_eq!(seen.answer.unwrap().disposition(), Wire::Absent);
+    let response = client.get_load_balancer(get()).await.unwrap().into_inner();
+    assert_eq!(response.answer.unwrap().disposition(), Wire::Absent);
     let plan = PlanLoadBalancerRequest {
         context: Some(context("r")),
         operation: 1,
@@ -56,8 +56,8 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
     let made = ensured(&mut client, "web").await.unwrap();
     assert_eq!(made.disposition(), Wire::Ready);
     assert_eq!(made.status.unwrap().ingress[0].ip, "192.0.2.7");
-    let seen = client.get_load_balancer(get()).await.unwrap().into_inner();
-    assert_eq!(seen.answer.unwrap().disposition(), Wire::Ready);
+    let response = client.get_load_balancer(get()).await.unwrap().into_inner();
+    assert_eq!(response.answer.unwrap().disposition(), Wire::Ready);
     let list = ListLoadBalancersRequest {
         context: Some(context("r")),
     };
@@ -186,7 +186,7 @@ async fn a_foreign_class_is_not_managed_and_touches_nothing() {
         Balancers::with(LoadBalancersCapability::default().with_classes(["test/a".to_owned()]));
     let rig = serve(&balancers);
     let mut client = client(&rig).await;
-    for (class, wanted) in [("test/a", Wire::Ready), ("other/b", Wire::NotManaged)] {
+    for (class, expected) in [("test/a", Wire::Ready), ("other/b", Wire::NotManaged)] {
         let service = Service {
             load_balancer_class: Some(class.to_owned()),
             ..service(if class == "test/a" { "ours" } else { "theirs" })
@@ -197,7 +197,7 @@ async fn a_foreign_class_is_not_managed_and_touches_nothing() {
             .await
             .unwrap()
             .into_inner();
-        assert_eq!(response.answer.unwrap().disposition(), wanted, "{class}");
+        assert_eq!(response.answer.unwrap().disposition(), expected, "{class}");
     }
     assert_eq!(balancers.made.lock().len(), 1);
 }

@@ -145,8 +145,8 @@ async fn only_what_was_seen_during_the_call_is_a_confirmed_absence() {
 async fn every_node_gets_exactly_one_result_in_the_order_of_the_request() {
     let rig = Rig::serve(Server::new(Named::new()).instances(Batch(
         async |_: Context, nodes: Vec<Node>| {
-            let known = nodes.iter().filter(|node| node.name != "lost");
-            let mut results: outrigger_provider_sdk::Lookups = known
+            let listed = nodes.iter().filter(|node| node.name != "lost");
+            let mut results: outrigger_provider_sdk::Lookups = listed
                 .map(|node| (node.name.clone(), Ok(found(&node.name))))
                 .collect();
             results.insert("never-asked".to_owned(), Ok(Lookup::absent()));
@@ -201,8 +201,8 @@ async fn single_lookups_run_side_by_side_up_to_the_limit() {
 
 #[tokio::test]
 async fn a_cloud_that_limits_the_rate_is_not_asked_on() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&lookups);
     let capability = InstancesCapability::default().with_concurrency(1);
     let instances = Each(capability, move |_: Context, node: Node| {
         let nth = count.fetch_add(1, Ordering::SeqCst);
@@ -220,7 +220,7 @@ async fn a_cloud_that_limits_the_rate_is_not_asked_on() {
     let answer = lookup(&mut client, ask(&["a", "b", "c", "d", "e"]))
         .await
         .unwrap();
-    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    assert_eq!(lookups.load(Ordering::SeqCst), 3);
     let code = |result: &InstanceResult| match &result.outcome {
         Some(Wire::Error(status)) => Code::from(status.code),
         _ => Code::Ok,

@@ -25,13 +25,13 @@ async fn routes_are_made_listed_and_removed_and_again_is_the_same() {
     let table = Table::default();
     let rig = serve(table.clone());
     let mut client = client(&rig).await;
-    let mut wanted = routes(&["n-1"]);
-    wanted.push(v1::Route {
+    let mut items = routes(&["n-1"]);
+    items.push(v1::Route {
         destination_cidr: "2001:db8::/64".to_owned(),
-        ..wanted[0].clone()
+        ..items[0].clone()
     });
     for _ in 0..2 {
-        let made = create(&mut client, wanted.clone()).await.unwrap();
+        let made = create(&mut client, items.clone()).await.unwrap();
         let named = |result: &v1::RouteResult| made_route(result).name;
         assert_eq!(made.iter().map(named).collect::<Vec<_>>(), ["r-n-1"; 2]);
         assert!(codes(&made).values().all(|(code, _)| *code == Code::Ok));
@@ -78,16 +78,16 @@ async fn each_route_of_a_batch_has_its_own_result() {
     let table = Table::default();
     let rig = serve(table.clone());
     let mut client = client(&rig).await;
-    let wanted = routes(&["slow", "panics", "refused", "n-1"]);
-    let results = create(&mut client, wanted.clone()).await.unwrap();
+    let items = routes(&["slow", "panics", "refused", "n-1"]);
+    let results = create(&mut client, items.clone()).await.unwrap();
     assert_eq!(results.len(), 4);
     let codes = codes(&results);
     assert_eq!(codes["10.1.0.0/24"].0, Code::Ok);
     assert_eq!(codes["10.1.1.0/24"], (Code::Internal, String::new()));
     assert_eq!(codes["10.1.2.0/24"].1, "QUOTA_EXCEEDED");
     assert_eq!(codes["10.1.3.0/24"].0, Code::Ok);
-    for (asked, result) in wanted.iter().zip(&results) {
-        assert_eq!(asked.destination_cidr, result.key);
+    for (item, result) in items.iter().zip(&results) {
+        assert_eq!(item.destination_cidr, result.key);
         let text = result.error().map_or("", |error| &error.message);
         assert!(!text.contains("secret"), "{text}");
     }
@@ -101,8 +101,8 @@ async fn a_cloud_that_says_slow_down_is_asked_no_further() {
     let table = Table::with(RoutesCapability::default().with_concurrency(1));
     let rig = serve(table.clone());
     let mut client = client(&rig).await;
-    let wanted = routes(&["n-1", "limited", "n-2", "n-3"]);
-    let results = create(&mut client, wanted).await.unwrap();
+    let items = routes(&["n-1", "limited", "n-2", "n-3"]);
+    let results = create(&mut client, items).await.unwrap();
     let limited = codes(&results);
     let reasons: Vec<_> = limited
         .values()
@@ -233,8 +233,8 @@ async fn a_batch_that_answers_oddly_has_one_result_for_each_route() {
         Ok([changed("10.1.0.0/24"), changed("192.0.2.0/24")].into())
     }));
     let mut client = client(&rig).await;
-    let wanted = routes(&["n-1", "n-2"]);
-    let results = create(&mut client, wanted).await.unwrap();
+    let items = routes(&["n-1", "n-2"]);
+    let results = create(&mut client, items).await.unwrap();
     let codes = codes(&results);
     assert_eq!(results.len(), 2);
     assert_eq!(codes["10.1.0.0/24"].0, Code::Ok);
@@ -265,8 +265,8 @@ async fn effects_that_do_not_fit_hide_no_result() {
     }));
     let mut client = client(&rig).await;
     for (count, kept) in [(4_u8, 4), (9, 7)] {
-        let wanted = (0..count).map(|subnet| route(subnet, "n-1")).collect();
-        let results = create(&mut client, wanted).await.unwrap();
+        let items = (0..count).map(|subnet| route(subnet, "n-1")).collect();
+        let results = create(&mut client, items).await.unwrap();
         assert_eq!(results.len(), usize::from(count));
         let with_effects = results.iter().filter(|result| result.effects.is_some());
         assert_eq!(with_effects.count(), kept, "{count} routes");

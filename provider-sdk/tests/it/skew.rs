@@ -32,11 +32,11 @@ async fn the_highest_minor_of_both_is_ours() {
 
 #[tokio::test]
 async fn fields_of_a_later_minor_are_ignored_in_each_message_of_a_call() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&asked);
+    let minors = Arc::new(Mutex::new(Vec::new()));
+    let writer = Arc::clone(&minors);
     let capability = InstancesCapability::default();
     let instances = Each(capability, move |_: Context, node: Node| {
-        seen.lock().push(node.name.clone());
+        writer.lock().push(node.name.clone());
         async move { Ok(found(&node.name)) }
     });
     let rig = Rig::serve(Server::new(Named::new()).instances(instances));
@@ -70,5 +70,5 @@ async fn fields_of_a_later_minor_are_ignored_in_each_message_of_a_call() {
     let uri = format!("http://localhost{BATCH_GET}");
     let status = client.send(&uri, "1S", &request).await;
     assert_eq!(status.code(), Code::Ok, "{status:?}");
-    assert_eq!(*asked.lock(), ["a"]);
+    assert_eq!(*minors.lock(), ["a"]);
 }

@@ -99,7 +99,7 @@ async fn each_outcome_of_a_volume_travels() {
         .map(|r| r.outcome.as_ref().unwrap())
         .collect();
     let [
-        Outcome::Found(found),
+        Outcome::Found(topology),
         Outcome::Absent(absent),
         Outcome::NotManaged(foreign),
         Outcome::Error(status),
@@ -108,8 +108,8 @@ async fn each_outcome_of_a_volume_travels() {
     else {
         panic!("{outcomes:?}");
     };
-    assert_eq!(found.labels["topology.kubernetes.io/zone"], "a__b");
-    assert_eq!(found.node_terms[0].requirements[0].values, ["v"]);
+    assert_eq!(topology.labels["topology.kubernetes.io/zone"], "a__b");
+    assert_eq!(topology.node_terms[0].requirements[0].values, ["v"]);
     assert_eq!(
         (&*absent.reason, &*foreign.reason),
         ("deleted", "another project")
@@ -158,10 +158,10 @@ impl Volumes for Forgetful {
     }
 
     async fn get_volumes(&self, _: &Context, volumes: &[Volume]) -> Result<VolumeLookups, Error> {
-        let found = || Ok(VolumeLookup::Found(VolumeTopology::default()));
+        let lookup = || Ok(VolumeLookup::Found(VolumeTopology::default()));
         Ok([
-            (volumes[0].key.clone(), found()),
-            ("stray".to_owned(), found()),
+            (volumes[0].key.clone(), lookup()),
+            ("stray".to_owned(), lookup()),
         ]
         .into())
     }

@@ -128,11 +128,11 @@ async fn download(
     }
     let read = file.clone();
     let digest = task::spawn_blocking(move || digest(&read)).await;
-    let found = digest.map_err(io::Error::other).flatten();
-    let found = found.map_err(failed("read the archive in"))?;
-    if found != *sha512 {
+    let digest_of_file = digest.map_err(io::Error::other).flatten();
+    let digest_of_file = digest_of_file.map_err(failed("read the archive in"))?;
+    if digest_of_file != *sha512 {
         return Ok(Err(format!(
-            "the archive {url} has another SHA-512 than the pinned one and is not used: {found}"
+            "the archive {url} has another SHA-512 than the pinned one and is not used: {digest_of_file}"
         )));
     }
     if let Err(reason) = unpack(&file, unpacked.path()).await {

@@ -66,16 +66,16 @@ impl CheckProvider {
         };
         let nodes = match (self.nodes, self.provider) {
             (given, _) if !given.is_empty() => given,
-            (_, Some(known)) => known.machines("node-", 2),
+            (_, Some(provider)) => provider.machines("node-", 2),
             (_, None) => ["node-1", "node-2"].map(str::to_owned).to_vec(),
         };
         let (provider, routes) = match self.provider {
             None => (Launch::of_command(self.command), self.routes),
-            Some(known) => {
-                known.build(note).await?;
+            Some(provider) => {
+                provider.build(note).await?;
                 let programs = beside("provider-mock")?;
                 let programs = programs.parent().unwrap_or(Path::new("."));
-                (known.launch(programs, &nodes)?, known.routes)
+                (provider.launch(programs, &nodes)?, provider.routes)
             }
         };
         let check = ProviderCheck {

@@ -43,15 +43,15 @@ pub(super) async fn find(control_plane: bool, narrator: &Narrator) -> Result<Pro
         }
         let mut binaries = pin!(Binaries::find());
         // Programs that are there are found without waiting.
-        let found = if let Some(found) = binaries.as_mut().now_or_never() {
-            found
+        let programs = if let Some(programs) = binaries.as_mut().now_or_never() {
+            programs
         } else {
             go_builds.set(true);
             let built = binaries.await;
             go_builds.set(false);
             built
         };
-        Ok(found.map(drop)?)
+        Ok(programs.map(drop)?)
     };
     let ((), programs) = try_join!(go, own(narrator, &go_builds))?;
     narrator.clear();

@@ -87,18 +87,18 @@ fn hierarchies() -> io::Result<Vec<PathBuf>> {
     if root.join("cgroup.controllers").is_file() {
         return Ok(vec![root.to_owned()]);
     }
-    let mut found = Vec::new();
+    let mut hierarchies = Vec::new();
     for entry in fs::read_dir(root)? {
         let path = entry?.path();
         // A link is another name of a hierarchy, and version 2 beside version 1 has no controllers.
         let is_link = path.symlink_metadata()?.is_symlink();
         if !is_link && path.join("cgroup.clone_children").is_file() {
-            found.push(path);
+            hierarchies.push(path);
         }
     }
-    if found.is_empty() {
+    if hierarchies.is_empty() {
         return Err(io::Error::other("no hierarchy is mounted"));
     }
-    found.sort();
-    Ok(found)
+    hierarchies.sort();
+    Ok(hierarchies)
 }

@@ -42,9 +42,9 @@ impl Requirements {
             .into_iter()
             .find(|dir| dir.join("loopback").is_file());
         let Some(cni) = cni.map(Path::to_owned) else {
-            let wanted =
+            let required =
                 "there is no CNI plugin loopback; install the package containernetworking-plugins";
-            return refuse(wanted.to_owned());
+            return refuse(required.to_owned());
         };
         let mut namespaces = Command::new(&unshare);
         namespaces
@@ -74,8 +74,8 @@ impl Requirements {
 /// `PATH`, and where Debian has runc.
 fn search_path() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let known = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
-    env::split_paths(&path).chain(known).collect()
+    let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
+    env::split_paths(&path).chain(folders).collect()
 }
 
 fn program_in(program: &str, path: &[PathBuf]) -> Option<PathBuf> {

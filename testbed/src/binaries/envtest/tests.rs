@@ -141,7 +141,7 @@ async fn a_server_that_is_silent_is_given_up() {
 #[test]
 fn the_newest_release_of_the_minor_version_is_taken() {
     let checksums = "# comment\n1.36.9 linux-amd64 a\n1.36.10 linux-amd64 b\n1.37.0 linux-amd64 c\n1.36.11 linux-arm64 d\n";
-    let newest = |minor, platform| newest(checksums, minor, platform).map(|found| found.sha512);
+    let newest = |minor, platform| newest(checksums, minor, platform).map(|entry| entry.sha512);
     assert_eq!(newest("1.36", "linux-amd64"), Some("b"));
     assert_eq!(newest("1.36", "linux-arm64"), Some("d"));
     assert_eq!(newest("1.35", "linux-amd64"), None);
@@ -157,7 +157,7 @@ fn an_archive_is_pinned_for_the_version_that_would_be_built() {
 }
 
 #[test]
-fn complete_programs_that_setup_envtest_installed_are_found() {
+fn complete_programs_that_setup_envtest_installed_are_newest_version() {
     let store = tempfile::tempdir().unwrap();
     let install = |name: &str, programs: &[&str]| {
         let dir = store.path().join(name);
@@ -166,13 +166,14 @@ fn complete_programs_that_setup_envtest_installed_are_found() {
             fs::write(dir.join(program), "").unwrap();
         }
     };
-    let found = || newest_below(store.path(), "1.36", "linux-amd64").map(|(version, _)| version);
-    assert_eq!(found(), None);
+    let newest_version =
+        || newest_below(store.path(), "1.36", "linux-amd64").map(|(version, _)| version);
+    assert_eq!(newest_version(), None);
     let both = ["etcd", "kube-apiserver"];
     install("1.36.9-linux-amd64", &both);
     install("1.36.10-linux-amd64", &both);
     install("1.36.11-linux-amd64", &both[..1]);
     install("1.36.12-linux-arm64", &both);
     install("1.37.0-linux-amd64", &both);
-    assert_eq!(found().as_deref(), Some("1.36.10"));
+    assert_eq!(newest_version().as_deref(), Some("1.36.10"));
 }

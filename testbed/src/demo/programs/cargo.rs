@@ -69,8 +69,8 @@ impl Cargo {
             last_lines,
         } = watch(child, &mut telling).await?;
         let path_of = |program: &str| {
-            let mut found = executables.iter().filter(|path| path.ends_with(program));
-            found.next().cloned()
+            let mut paths = executables.iter().filter(|path| path.ends_with(program));
+            paths.next().cloned()
         };
         if status.success()
             && let (Some(controller), Some(mock)) = (path_of(CONTROLLER), path_of(MOCK))
