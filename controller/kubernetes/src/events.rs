@@ -37,7 +37,7 @@ use tokio::sync::{
     watch,
 };
 
-pub use self::{metrics::EventMetrics, writer::Writer};
+pub use self::{metrics::EventMetrics, writer::EventWriter};
 use super::{api::Api, traffic::Traffic};
 
 /// How many events may wait. client-go has room for 1,000, and one writer that lags behind a cold
@@ -71,9 +71,9 @@ struct Shared {
 type Unsettled = Arc<watch::Sender<usize>>;
 
 impl Events {
-    /// The two ends of the queue. The caller [`run`](Writer::run)s the writer, whose requests
+    /// The two ends of the queue. The caller [`run`](EventWriter::run)s the writer, whose requests
     /// go through `api` and yield to the writes of `traffic`.
-    pub fn new(api: Api, traffic: Traffic, metrics: &EventMetrics) -> (Self, Writer) {
+    pub fn new(api: Api, traffic: Traffic, metrics: &EventMetrics) -> (Self, EventWriter) {
         let now = Arc::new(Timestamp::now);
         Self::with(api, traffic, metrics, now, fastrand::f64)
     }
@@ -84,10 +84,10 @@ impl Events {
         metrics: &EventMetrics,
         now: Clock,
         random: fn() -> f64,
-    ) -> (Self, Writer) {
+    ) -> (Self, EventWriter) {
         let (queue, recorded) = mpsc::channel(QUEUE);
         let unsettled = Arc::new(watch::Sender::new(0));
-        let writer = Writer::new(
+        let writer = EventWriter::new(
             api,
             traffic,
             recorded,

@@ -34,7 +34,7 @@ const WINDOW: usize = 64;
 const YIELD: Duration = Duration::from_millis(500);
 
 /// The end of the queue of events that writes.
-pub struct Writer {
+pub struct EventWriter {
     api: Api,
     traffic: Traffic,
     recorded: mpsc::Receiver<Event>,
@@ -46,7 +46,7 @@ pub struct Writer {
     warned: Arc<AtomicBool>,
 }
 
-impl Writer {
+impl EventWriter {
     pub(super) fn new(
         api: Api,
         traffic: Traffic,
@@ -148,7 +148,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for EventWriter {
     fn drop(&mut self) {
         self.recorded.close();
         let left = self.unsettled.send_replace(0);
@@ -159,9 +159,9 @@ impl Drop for Writer {
     }
 }
 
-impl fmt::Debug for Writer {
+impl fmt::Debug for EventWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer")
+        f.debug_struct("EventWriter")
             .field("recorded", &self.recorded.len())
             .finish_non_exhaustive()
     }
