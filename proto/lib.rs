@@ -76,7 +76,7 @@ impl Method {
             .saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
     }
 
-    /// Whether a provider that declares the service may leave it out.
+    /// Returns whether a provider that declares the service may leave it out.
     pub fn is_optional(&self) -> bool {
         !self.declared_by.is_empty() && !self.declared_by.starts_with("Capabilities.")
     }
