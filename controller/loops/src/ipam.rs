@@ -289,7 +289,11 @@ impl ControlLoop for NodeIpam {
                 );
                 info!("Skipping {NAME:?}");
             };
-            self.parts.provider.allocating_pod_cidrs(without).await;
+            self.parts
+                .provider
+                .instances()
+                .allocating_pod_cidrs(without)
+                .await;
         }
         self.list().await;
     }

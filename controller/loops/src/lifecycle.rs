@@ -283,7 +283,7 @@ impl ControlLoop for NodeLifecycle {
                 error, "failed to start cloud node lifecycle controller; skipping it"
             );
         };
-        self.parts.provider.serving_instances(without).await;
+        self.parts.provider.instances().serving(without).await;
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {

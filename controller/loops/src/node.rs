@@ -234,7 +234,7 @@ impl ControlLoop for CloudNode {
                 error, "failed to start cloud node controller; skipping it"
             );
         };
-        self.parts.provider.serving_instances(without).await;
+        self.parts.provider.instances().serving(without).await;
     }
 
     /// Another leader may have written since: only the provider IDs of the Nodes themselves count, and the addresses that

@@ -272,7 +272,7 @@ impl ControlLoop for NodeRoute {
             info!("Skipping {NAME:?}");
         };
         let listed = async {
-            self.parts.provider.serving_routes(without).await;
+            self.parts.provider.routes().serving(without).await;
             self.list().await;
         };
         // Both are long in a large cluster.

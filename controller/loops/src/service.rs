@@ -279,7 +279,7 @@ impl ControlLoop for ServiceLb {
         tokio::join!(
             self.parts.services.synced(),
             self.parts.nodes.synced(),
-            self.parts.provider.serving_load_balancers(without),
+            self.parts.provider.load_balancers().serving(without),
         );
     }
 
@@ -328,7 +328,13 @@ impl ControlLoop for ServiceLb {
 
     fn slot(&self, priority: Priority) -> BoxFuture<'static, Slot> {
         let provider = self.parts.provider.clone();
-        async move { provider.slot(priority == Priority::Background).await }.boxed()
+        async move {
+            provider
+                .load_balancers()
+                .slot(priority == Priority::Background)
+                .await
+        }
+        .boxed()
     }
 
     fn batch_size(&self, slot: &Slot) -> usize {

@@ -16,7 +16,7 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Error, Provider, Session, Shared,
+    Error, Session, Shared,
     admission::{Permit, Urgency},
     details::Checked,
     metrics::ProviderMetrics,
@@ -176,20 +176,6 @@ pub(super) async fn send<C: ProviderCall>(
     };
     metrics.ended(rpc, started.elapsed(), result.as_ref().err());
     result
-}
-
-impl Provider {
-    /// [`Shared::admit`], but not past the stop, and only where the provider declares the method.
-    pub(super) async fn admit<M: MethodRequest>(
-        &self,
-        urgency: Urgency,
-    ) -> Result<(Permit, Arc<Session>), Error> {
-        let admitted = self.shared.admit(urgency);
-        let admitted = self.preconditions.wait(M::METHOD.name, admitted).await?;
-        let (permit, session) = admitted?;
-        session.offers::<M>()?;
-        Ok((permit, session))
-    }
 }
 
 impl Shared {

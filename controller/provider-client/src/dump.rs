@@ -6,49 +6,46 @@ use outrigger_api::v1;
 use tokio::time::Instant;
 
 use super::{
-    HandshakeResult, Provider, ProviderHealth, ProviderState, Session,
+    HandshakeResult, ProviderHealth, ProviderState, Session, Shared,
     admission::{CLASSES, class_label},
 };
 
-impl Provider {
-    /// State, session, the status that the provider reports, and pauses; a few lines of text.
-    pub fn dump(&self) -> String {
-        let mut lines = String::new();
-        // Writing to a string cannot fail.
-        let _ = self.write(&mut lines);
-        lines
-    }
+/// State, session, the status that the provider reports, and pauses; a few lines of text.
+pub(super) fn dump(shared: &Shared) -> String {
+    let mut lines = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut lines, shared);
+    lines
+}
 
-    fn write(&self, lines: &mut String) -> std::fmt::Result {
-        let shared = &self.shared;
-        let now = Instant::now();
-        let state = shared.state.borrow().clone();
-        writeln!(lines, "state: {state}")?;
-        if let ProviderState::Down { since, .. } = state {
-            writeln!(lines, "down_for: {:.3}s", (now - since).as_secs_f64())?;
-        }
-        writeln!(
-            lines,
-            "asked as: {}",
-            if *shared.standby.borrow() {
-                "standby"
-            } else {
-                "leader"
-            }
-        )?;
-        match self.session() {
-            Some(session) => write_session(lines, &session)?,
-            None => writeln!(lines, "session: none")?,
-        }
-        write_health(lines, &self.health())?;
-        for class in CLASSES {
-            if let Some(until) = shared.admission.paused_until(class) {
-                let left = (until - now).as_secs_f64();
-                writeln!(lines, "paused: {} for {left:.3}s", class_label(class))?;
-            }
-        }
-        Ok(())
+fn write(lines: &mut String, shared: &Shared) -> std::fmt::Result {
+    let now = Instant::now();
+    let state = shared.state.borrow().clone();
+    writeln!(lines, "state: {state}")?;
+    if let ProviderState::Down { since, .. } = state {
+        writeln!(lines, "down_for: {:.3}s", (now - since).as_secs_f64())?;
     }
+    writeln!(
+        lines,
+        "asked as: {}",
+        if *shared.standby.borrow() {
+            "standby"
+        } else {
+            "leader"
+        }
+    )?;
+    match &*shared.session.borrow() {
+        Some(session) => write_session(lines, session)?,
+        None => writeln!(lines, "session: none")?,
+    }
+    write_health(lines, &shared.health.borrow())?;
+    for class in CLASSES {
+        if let Some(until) = shared.admission.paused_until(class) {
+            let left = (until - now).as_secs_f64();
+            writeln!(lines, "paused: {} for {left:.3}s", class_label(class))?;
+        }
+    }
+    Ok(())
 }
 
 fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {

@@ -1,74 +1,147 @@
-//! How the provider serves instances, beside its answers about them.
+//! Calls about instances.
 
 use std::sync::Arc;
 
-use outrigger_api::{MethodRequest, v1::GetStatusRequest};
-use tokio::time::Instant;
+use outrigger_api::{
+    MethodRequest,
+    v1::{self, GetStatusRequest},
+};
+use outrigger_core::node::{NodeView, instance::Instance};
+use tokio::time::sleep_until;
+use tracing::warn;
 
-use super::{Error, Provider, ProviderState, Session, call::send, health};
+use super::{
+    Error, LookupAnswer, LookupPurpose, Provider, Session, WantedInstances,
+    admission::CallClass,
+    batch::ask,
+    gather::ListRequest,
+    list::ListedInstances,
+    lookup::{self, NodeLookup},
+};
 
-impl Provider {
+/// Calls about instances.
+#[derive(Clone, Copy, Debug)]
+pub struct Instances<'a>(pub(super) &'a Provider);
+
+impl Instances<'_> {
     /// Waits until there is a provider that serves instances; `without` is called once if one does
     /// not, for the next process behind the socket may (N-1).
-    pub async fn serving_instances(&self, without: impl FnOnce()) {
-        self.offering(|session| session.instances.is_some(), without)
+    pub async fn serving(self, without: impl FnOnce()) {
+        self.0
+            .offering(|session| session.instances.is_some(), without)
             .await;
     }
 
     /// Waits until there is a provider that allocates Pod CIDRs; `without` as in
-    /// [`serving_instances`](Self::serving_instances).
-    pub async fn allocating_pod_cidrs(&self, without: impl FnOnce()) {
+    /// [`serving`](Self::serving).
+    pub async fn allocating_pod_cidrs(self, without: impl FnOnce()) {
         let allocates = |session: &Session| {
             let instances = session.instances.as_ref();
             instances.is_some_and(|instances| instances.allocates_pod_cidrs)
         };
-        self.offering(allocates, without).await;
+        self.0.offering(allocates, without).await;
     }
 
-    /// A session of a provider that serves instances, now or as soon as there is one.
+    /// A session of a provider that serves instances, as soon as there is one.
     ///
     /// # Errors
     /// [`Error::Fenced`] after the stop.
-    pub async fn until_instances_are_served(&self) -> Result<Arc<Session>, Error> {
+    pub async fn until_served(self) -> Result<Arc<Session>, Error> {
         let served = async {
             loop {
                 let offers = |session: &Session| session.instances.is_some();
-                self.shared.session_that(offers).await;
-                let session = self.serving().await;
+                self.0.shared.session_that(offers).await;
+                let session = self.0.serving().await;
                 if session.instances.is_some() {
                     return session;
                 }
             }
         };
-        self.preconditions
+        self.0
+            .preconditions
             .wait(GetStatusRequest::METHOD.name, served)
             .await
     }
 
-    /// Asks the provider now how it is. Returns why its answers about instances are not to be relied upon; none:
-    /// it says that it is READY.
-    pub async fn trouble(&self) -> Option<Box<str>> {
-        let ask = async {
-            let session = self.shared.session()?;
-            let channel = session.channel.clone();
-            let request = GetStatusRequest {};
-            let metrics = &self.shared.metrics;
-            let status = send(metrics, channel, session.limits, request).await?;
-            Ok::<_, Error>((session, status))
-        };
-        match self
-            .preconditions
-            .wait(GetStatusRequest::METHOD.name, ask)
-            .await
-        {
-            Ok(Ok((session, status))) if *status.boot_id != *session.boot_id => {
-                Some("another process than the one that was asked about the instance".into())
-            }
-            Ok(Ok((_, status))) => match health::read(&status).0.state(Instant::now(), None) {
-                ProviderState::Ready => None,
-                other => Some(other.to_string().into()),
-            },
-            Ok(Err(error)) | Err(error) => Some(error.to_string().into()),
+    /// Waits until calls about instances are not paused.
+    pub async fn unpaused(self) {
+        while let Some(until) = self.0.shared.admission.paused_until(CallClass::Instances) {
+            sleep_until(until).await;
         }
+    }
+
+    /// Looks up the instance behind `node`, in one call with other lookups of the same time.
+    ///
+    /// Only where the cloud is asked now can the answer be [`Lookup::Absent`] with `confirmed`: never
+    /// with [`LookupPurpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
+    /// error, never absence.
+    ///
+    /// Waits while calls about instances are paused. Dropping the future withdraws this one lookup; a call that no
+    /// caller waits for any more is cancelled. The stop withdraws a lookup that has not gone out.
+    ///
+    /// # Errors
+    /// Any [`Error`]; all but its class is for people.
+    pub async fn look_up(self, node: Arc<NodeView>, purpose: LookupPurpose) -> LookupAnswer {
+        let lookup = NodeLookup { node, purpose };
+        ask(
+            &self.0.lookups,
+            lookup,
+            self.0.preconditions.without_check(),
+        )
+        .await
+    }
+
+    /// Lists the instances that are `wanted` among every instance that can be a node of this cluster, all of them or
+    /// an error.
+    ///
+    /// An instance that breaks the contract is left out. So being missing here is a hint and no
+    /// more: ask with [`Instances::look_up`] before anything follows from it.
+    ///
+    /// Waits while calls about instances are paused.
+    ///
+    /// # Errors
+    /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
+    pub async fn list(
+        self,
+        purpose: LookupPurpose,
+        wanted: WantedInstances,
+    ) -> Result<Vec<Instance>, Error> {
+        let rpc = v1::ListInstancesRequest::METHOD.name;
+        let (permit, session) = self
+            .0
+            .admit::<v1::ListInstancesRequest>(purpose.into())
+            .await?;
+        let offered = session.instances.as_ref();
+        let offered = offered.ok_or(Error::NotOffered { rpc })?;
+        self.0.shared.metrics.asked(purpose);
+        let ListedInstances {
+            listed,
+            total,
+            left_out,
+            refused,
+            has_one_twice,
+            ..
+        } = self
+            .0
+            .shared
+            .list(&permit, &self.0.preconditions, &session, || ListRequest {
+                message: v1::ListInstancesRequest {
+                    context: None,
+                    max_staleness: purpose.max_staleness().try_into().ok(),
+                    view: lookup::wire_view(purpose).into(),
+                },
+                collector: ListedInstances::new(purpose, offered, Arc::clone(&wanted)),
+            })
+            .await?;
+        if has_one_twice {
+            return Err(Error::Malformed {
+                rpc,
+                what: "one provider ID twice in a list".into(),
+            });
+        }
+        if let Some(error) = refused {
+            warn!(left_out, total, %error, "instances left out of the list");
+        }
+        Ok(listed)
     }
 }

@@ -10,11 +10,12 @@ use outrigger_core::{
         answer::{LoadBalancerAnswer, LoadBalancerCall},
         capability::Capability,
         source_ranges::source_ranges,
+        update_size::UpdateResults,
     },
     targets::Targets,
 };
 
-use super::{Error, Provider, Session, admission::Urgency, wire};
+use super::{Error, Provider, Session, admission::Urgency, gather::ListRequest, wire};
 
 mod answer;
 mod list;
@@ -26,6 +27,9 @@ pub use list::{OwnedLoadBalancer, Owner};
 pub use plan::{ChangeAction, PlanOperation, PlannedChange};
 pub use slot::Slot;
 pub use update::TargetsUpdate;
+
+/// Changes in one plan that are shown.
+const MOST_CHANGES: usize = 1_000;
 
 /// Input of an Ensure, as of the moment of the call.
 #[derive(Clone, Debug)]
@@ -39,29 +43,50 @@ pub struct EnsureInput {
     pub held: Option<Vec<IpAddr>>,
 }
 
-/// Those that change a load balancer begin at once, with a [`Slot`]. The others wait while calls about load
+/// Calls about load balancers. Those that change a load balancer begin at once, with a [`Slot`]. The others wait while calls about load
 /// balancers are paused, and end with [`Error::Unavailable`] as soon as there is no provider. Dropping the future
 /// cancels the call; what the provider has begun by then may still happen.
-impl Provider {
+#[derive(Clone, Copy, Debug)]
+pub struct LoadBalancers<'a>(pub(super) &'a Provider);
+
+impl LoadBalancers<'_> {
+    /// Waits until one more call that changes load balancers may begin: for a provider that serves, the end of a
+    /// pause, another call's end. One in the background waits for as long as any other call does.
+    pub async fn slot(self, in_background: bool) -> Slot {
+        let urgency = if in_background {
+            Urgency::LoadBalancersInBackground
+        } else {
+            Urgency::LoadBalancers
+        };
+        loop {
+            self.0.shared.session_that(|_| true).await;
+            if let Ok((permit, session)) = self.0.shared.admit(urgency).await {
+                return Slot { permit, session };
+            }
+        }
+    }
+
     /// How the load balancer of `service` stands to the Service and `targets`. Changes nothing.
     ///
     /// # Errors
     /// Any [`Error`]; all but its class and the fields of [`Failure`] is for people.
     ///
     /// [`Failure`]: outrigger_core::service::plan::Failure
-    pub async fn get_load_balancer(
-        &self,
+    pub async fn get(
+        self,
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let admitted = self.admit::<v1::GetLoadBalancerRequest>(Urgency::LoadBalancerChecks);
+        let admitted = self
+            .0
+            .admit::<v1::GetLoadBalancerRequest>(Urgency::LoadBalancerChecks);
         let (permit, session) = admitted.await?;
         let request = |targets| v1::GetLoadBalancerRequest {
             context: None,
             service: Some(service_of(service, &session)),
             targets: Some(targets),
         };
-        let (shared, preconditions) = (&self.shared, &self.preconditions);
+        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
         let call = shared.call_with_targets(&permit, preconditions, targets, request);
         let said = call.await?.answer.unwrap_or_default();
         answer::check(said, LoadBalancerCall::Get, service, &session)
@@ -71,10 +96,10 @@ impl Provider {
     /// sent.
     ///
     /// # Errors
-    /// As [`Provider::get_load_balancer`]; [`Error::SourceRanges`] without a call, [`Error::Fenced`]
+    /// As [`LoadBalancers::get`]; [`Error::SourceRanges`] without a call, [`Error::Fenced`]
     /// without input.
-    pub async fn ensure_load_balancer(
-        &self,
+    pub async fn ensure(
+        self,
         slot: Slot,
         service: &ServiceView,
         input: impl Future<Output = Option<EnsureInput>>,
@@ -83,10 +108,14 @@ impl Provider {
         ranges(service)?;
         slot.session.offers::<v1::EnsureLoadBalancerRequest>()?;
         let input = input.await.ok_or(Error::Fenced { rpc: RPC })?;
-        self.ensure(&slot, input).await
+        self.ensure_with(&slot, input).await
     }
 
-    async fn ensure(&self, slot: &Slot, input: EnsureInput) -> Result<LoadBalancerAnswer, Error> {
+    pub(super) async fn ensure_with(
+        self,
+        slot: &Slot,
+        input: EnsureInput,
+    ) -> Result<LoadBalancerAnswer, Error> {
         let EnsureInput {
             service,
             targets,
@@ -102,7 +131,7 @@ impl Provider {
                 ips: held.iter().map(ToString::to_string).collect(),
             }),
         };
-        let (shared, preconditions) = (&self.shared, &self.preconditions);
+        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
         let call = shared.call_with_targets(permit, preconditions, &targets, request);
         let said = call.await?.answer.unwrap_or_default();
         answer::check(said, LoadBalancerCall::Ensure, &service, session)
@@ -112,11 +141,11 @@ impl Provider {
     /// [`Disposition::Absent`].
     ///
     /// # Errors
-    /// As [`Provider::get_load_balancer`]; [`Error::Fenced`] if it does not.
+    /// As [`LoadBalancers::get`]; [`Error::Fenced`] if it does not.
     ///
     /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
-    pub async fn delete_load_balancer(
-        &self,
+    pub async fn delete(
+        self,
         slot: Slot,
         service: &ServiceView,
         may_send: impl FnOnce() -> bool,
@@ -131,17 +160,107 @@ impl Provider {
             context: None,
             service: Some(service_of(service, session)),
         };
-        let preconditions = &self.preconditions;
-        let call = self.shared.call(&permit, preconditions, &session, request);
+        let preconditions = &self.0.preconditions;
+        let call = self
+            .0
+            .shared
+            .call(&permit, preconditions, &session, request);
         let said = call.await?.answer.unwrap_or_default();
         answer::check(said, LoadBalancerCall::Delete, service, &session)
     }
 
     /// Waits until there is a provider that serves load balancers; `without` is called once if one
     /// does not, for the next process behind the socket may (S-1).
-    pub async fn serving_load_balancers(&self, without: impl FnOnce()) {
-        self.offering(|session| session.load_balancers.is_some(), without)
+    pub async fn serving(self, without: impl FnOnce()) {
+        self.0
+            .offering(|session| session.load_balancers.is_some(), without)
             .await;
+    }
+
+    /// Lists every load balancer that this cluster owns in the cloud, all of them or an error. For
+    /// reports: nothing may be deleted by it.
+    ///
+    /// # Errors
+    /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
+    pub async fn list(self) -> Result<Vec<OwnedLoadBalancer>, Error> {
+        let (permit, session) = self
+            .0
+            .admit::<v1::ListLoadBalancersRequest>(Urgency::LoadBalancerChecks)
+            .await?;
+        let list = || ListRequest {
+            message: v1::ListLoadBalancersRequest::default(),
+            collector: Vec::new(),
+        };
+        let shared = &self.0.shared;
+        shared
+            .list(&permit, &self.0.preconditions, &session, list)
+            .await
+    }
+
+    /// The changes that `operation` would make in the cloud; empty: none. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotOffered`] where the provider does not offer plans, else as the operation itself.
+    pub async fn plan(
+        self,
+        operation: PlanOperation,
+        service: &ServiceView,
+        targets: &Arc<Targets>,
+    ) -> Result<Vec<PlannedChange>, Error> {
+        let rpc = v1::PlanLoadBalancerRequest::METHOD.name;
+        if operation == PlanOperation::Ensure {
+            ranges(service)?;
+        }
+        let (permit, session) = self
+            .0
+            .admit::<v1::PlanLoadBalancerRequest>(Urgency::LoadBalancerChecks)
+            .await?;
+        let shared = &self.0.shared;
+        let request = |operation: v1::PlanOperation, targets| v1::PlanLoadBalancerRequest {
+            context: None,
+            operation: operation.into(),
+            service: Some(service_of(service, &session)),
+            targets,
+        };
+        let preconditions = &self.0.preconditions;
+        let plan = match operation {
+            PlanOperation::Ensure => {
+                let ensure = |targets| request(v1::PlanOperation::Ensure, Some(targets));
+                let call = shared.call_with_targets(&permit, preconditions, targets, ensure);
+                call.await?
+            }
+            PlanOperation::Delete => {
+                let delete = |_: &Session| request(v1::PlanOperation::Delete, None);
+                let call = shared.call(&permit, preconditions, &session, delete);
+                call.await?
+            }
+        };
+        if plan.changes.len() > MOST_CHANGES {
+            return Err(Error::Malformed {
+                rpc,
+                what: "a plan of more than 1,000 changes".into(),
+            });
+        }
+        Ok(plan.changes.into_iter().map(Into::into).collect())
+    }
+
+    /// Updates load balancers to these targets and changes nothing else of them, in one call. Each result is sent
+    /// as soon as it is known, whatever becomes of the others. Returns the updates that the request had no room for,
+    /// and the course of the call, unless it failed. The results' errors are those of
+    /// [`LoadBalancers::ensure`].
+    ///
+    /// Of several Services those without a result get none: they may be updated or not, and are to be asked about
+    /// again in smaller numbers. A provider that does not serve updates is asked to ensure the one load balancer as
+    /// it is in its Service.
+    ///
+    /// Dropping the future cancels the call.
+    pub async fn update(
+        self,
+        slot: Slot,
+        updates: Vec<TargetsUpdate>,
+        targets: &Arc<Targets>,
+    ) -> (Vec<TargetsUpdate>, Option<UpdateResults>) {
+        update::update(self.0, slot, updates, targets).await
     }
 }
 

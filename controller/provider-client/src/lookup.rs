@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use super::{
-    Error, LookupPurpose, Provider, Session,
+    Error, LookupPurpose, Session,
     admission::Urgency,
-    batch::{AnsweredCall, BatchAnswer, BatchObject, GatheredObject, Twin, ask},
+    batch::{AnsweredCall, BatchAnswer, BatchObject, GatheredObject, Twin},
     metrics::ProviderMetrics,
     wire,
 };
@@ -53,8 +53,8 @@ pub type LookupAnswer = BatchAnswer<Lookup>;
 
 /// A Node whose instance is looked up.
 pub(super) struct NodeLookup {
-    node: Arc<NodeView>,
-    purpose: LookupPurpose,
+    pub(super) node: Arc<NodeView>,
+    pub(super) purpose: LookupPurpose,
 }
 
 impl BatchObject for NodeLookup {
@@ -136,24 +136,6 @@ impl GatheredObject for NodeLookup {
             view: wire_view(purpose).into(),
             ..v1::BatchGetInstancesRequest::default()
         }
-    }
-}
-
-impl Provider {
-    /// Looks up the instance behind `node`, in one call with other lookups of the same time.
-    ///
-    /// Only where the cloud is asked now can the answer be [`Lookup::Absent`] with `confirmed`: never
-    /// with [`LookupPurpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
-    /// error, never absence.
-    ///
-    /// Waits while calls about instances are paused. Dropping the future withdraws this one lookup; a call that no
-    /// caller waits for any more is cancelled. The stop withdraws a lookup that has not gone out.
-    ///
-    /// # Errors
-    /// Any [`Error`]; all but its class is for people.
-    pub async fn lookup(&self, node: Arc<NodeView>, purpose: LookupPurpose) -> LookupAnswer {
-        let lookup = NodeLookup { node, purpose };
-        ask(&self.lookups, lookup, self.preconditions.without_check()).await
     }
 }
 

@@ -10,16 +10,20 @@ use outrigger_core::{
     fault::Excerpt,
     route::{ObservedRoute, WantedRoute},
 };
+use tracing::warn;
 
 use super::{
     Error, Provider, Session,
     admission::Urgency,
     batch::{AnsweredCall, BatchAnswer, BatchObject, CallOf, GatheredObject, Twin, ask},
+    gather::ListRequest,
     metrics::ProviderMetrics,
 };
 
 mod list;
 mod message;
+
+use list::CheckedRoutes;
 
 /// The provider's answer about one route: it was made or deleted.
 pub type RouteAnswer = BatchAnswer<ObservedRoute>;
@@ -144,12 +148,48 @@ impl GatheredObject for ChangedRoute {
     }
 }
 
-impl Provider {
+/// Calls about routes.
+#[derive(Clone, Copy, Debug)]
+pub struct Routes<'a>(pub(super) &'a Provider);
+
+impl Routes<'_> {
     /// Waits until there is a provider that serves routes; `without` is called once if one does not, for
     /// the next process behind the socket may.
-    pub async fn serving_routes(&self, without: impl FnOnce()) {
-        self.offering(|session| session.routes.is_some(), without)
+    pub async fn serving(self, without: impl FnOnce()) {
+        self.0
+            .offering(|session| session.routes.is_some(), without)
             .await;
+    }
+
+    /// Lists every route of this cluster, all of them or an error. A route that breaks the contract is left
+    /// out, with a warning.
+    ///
+    /// Waits while calls about routes are paused.
+    ///
+    /// # Errors
+    /// Any [`Error`]: a list that is not complete is one.
+    pub async fn list(self) -> Result<Vec<ObservedRoute>, Error> {
+        let (permit, session) = self
+            .0
+            .admit::<v1::ListRoutesRequest>(Urgency::RouteList)
+            .await?;
+        let list = || ListRequest {
+            message: v1::ListRoutesRequest::default(),
+            collector: CheckedRoutes::default(),
+        };
+        let preconditions = &self.0.preconditions;
+        let listed = self.0.shared.list(&permit, preconditions, &session, list);
+        let CheckedRoutes {
+            listed,
+            left_out,
+            fault,
+        } = listed.await?;
+        if let Some(error) = fault {
+            let total = left_out + listed.len();
+            self.0.shared.metrics.routes_refused(left_out);
+            warn!(left_out, total, %error, "routes that break the contract left alone");
+        }
+        Ok(listed)
     }
 
     /// Makes a route, in one call with other routes that wait at the same time. The result is the route as
@@ -161,30 +201,28 @@ impl Provider {
     ///
     /// # Errors
     /// Any [`Error`]; see [`Error::leaves_result_unknown`].
-    pub async fn create_route(
-        &self,
+    pub async fn create(
+        self,
         route: WantedRoute,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> RouteAnswer {
-        self.change_route(RouteChange::Create(route), is_current)
-            .await
+        self.change(RouteChange::Create(route), is_current).await
     }
 
-    /// Deletes a route. The result is the route; else as [`Provider::create_route`].
+    /// Deletes a route. The result is the route; else as [`Routes::create`].
     ///
     /// # Errors
-    /// As [`Provider::create_route`].
-    pub async fn delete_route(
-        &self,
+    /// As [`Routes::create`].
+    pub async fn delete(
+        self,
         route: ObservedRoute,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> RouteAnswer {
-        self.change_route(RouteChange::Delete(route), is_current)
-            .await
+        self.change(RouteChange::Delete(route), is_current).await
     }
 
-    async fn change_route(
-        &self,
+    async fn change(
+        self,
         change: RouteChange,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> RouteAnswer {
@@ -197,9 +235,9 @@ impl Provider {
             destination: destination.to_string().into(),
         };
         ask(
-            &self.routes,
+            &self.0.route_changes,
             route,
-            self.preconditions.only_while(is_current),
+            self.0.preconditions.only_while(is_current),
         )
         .await
     }

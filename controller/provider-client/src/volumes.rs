@@ -144,11 +144,16 @@ impl GatheredObject for VolumeQuestion {
     }
 }
 
-impl Provider {
+/// Calls about volumes.
+#[derive(Clone, Copy, Debug)]
+pub struct Volumes<'a>(pub(super) &'a Provider);
+
+impl Volumes<'_> {
     /// Waits until there is a provider that serves volumes; `without` is called once if one does not, for
     /// the next process behind the socket may.
-    pub async fn serving_volumes(&self, without: impl FnOnce()) {
-        self.offering(|session| session.volumes.is_some(), without)
+    pub async fn serving(self, without: impl FnOnce()) {
+        self.0
+            .offering(|session| session.volumes.is_some(), without)
             .await;
     }
 
@@ -160,14 +165,14 @@ impl Provider {
     ///
     /// # Errors
     /// Any [`Error`].
-    pub async fn look_up_volume(
-        &self,
+    pub async fn look_up(
+        self,
         volume: Arc<VolumeView>,
         purpose: VolumePurpose,
     ) -> Result<VolumeLookup, Error> {
-        let lookups = &self.volumes[purpose as usize];
+        let lookups = &self.0.volume_lookups[purpose as usize];
         let question = VolumeQuestion { volume, purpose };
-        let preconditions = self.preconditions.without_check();
+        let preconditions = self.0.preconditions.without_check();
         ask(lookups, question, preconditions).await.result
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     wiring.add(Controller::VolumeLabels, inputs.clone(), move |term| {
         VolumeLabels::new(parts.clone(), &inputs, term)
     });
-    let is_served = async move { provider.serving_volumes(|| {}).await };
+    let is_served = async move { provider.volumes().serving(|| {}).await };
     wiring.watch(watch::PERSISTENT_VOLUMES, &volumes, is_served);
     Ok(())
 }

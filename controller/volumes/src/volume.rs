@@ -2,7 +2,7 @@
 //! before the webhook, or while it was away (P-1 to P-33 of `docs/upstream.md`).
 //!
 //! ```text
-//!  store ─► queue ─► sync: core::volume::step ─► Ask ─► provider: look_up_volume (batched)
+//!  store ─► queue ─► sync: core::volume::step ─► Ask ─► provider: volumes().look_up (batched)
 //!                                 │                          │ checked answer
 //!                                 ▼                          ▼
 //!                               Leave                 core::volume::plan ─► one PATCH, or an event
@@ -150,7 +150,7 @@ impl ControlLoop for VolumeLabels {
             warn!("no volume is labelled: the provider serves no volumes (capabilities.volumes)");
             info!("Skipping {NAME:?}");
         };
-        self.parts.provider.serving_volumes(without).await;
+        self.parts.provider.volumes().serving(without).await;
         self.parts.volumes.synced().await;
     }
 

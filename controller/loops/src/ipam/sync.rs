@@ -117,7 +117,8 @@ impl NodeIpam {
         let lookup = self
             .parts
             .provider
-            .lookup(Arc::clone(node), LookupPurpose::Initialization)
+            .instances()
+            .look_up(Arc::clone(node), LookupPurpose::Initialization)
             .await;
         if let Ok(found @ Lookup::Found(_)) = &lookup.result
             && let Some(node) = self

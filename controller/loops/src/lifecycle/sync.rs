@@ -59,9 +59,12 @@ impl NodeLifecycle {
         let began = self.state.clock.now();
         let provider = &self.parts.provider;
         let answer = async {
-            provider.until_instances_are_served().await?;
+            provider.instances().until_served().await?;
             let purpose = LookupPurpose::Lifecycle;
-            Ok(provider.lookup(Arc::clone(&asked), purpose).await)
+            Ok(provider
+                .instances()
+                .look_up(Arc::clone(&asked), purpose)
+                .await)
         };
         let is_over = || {
             let node = self.parts.nodes.get(&asked.name);

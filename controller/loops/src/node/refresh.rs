@@ -153,7 +153,11 @@ impl Sweep<'_> {
             wanted.contains(&instance.provider_id) || wanted.contains(&instance.node_name)
         };
         let provider = &self.cloud_node.parts.provider;
-        let listed = match provider.list(self.purpose, Arc::new(of_nodes)).await {
+        let listed = match provider
+            .instances()
+            .list(self.purpose, Arc::new(of_nodes))
+            .await
+        {
             Ok(listed) => listed,
             Err(error @ Error::ReplyTooLarge { .. }) => {
                 warn!(
@@ -229,7 +233,7 @@ impl Sweep<'_> {
                     let provider = &self.cloud_node.parts.provider;
                     // One that went away is waited for, and the sweep goes on.
                     provider.serving().await;
-                    provider.instances_unpaused().await;
+                    provider.instances().unpaused().await;
                     due = Instant::now() + pause;
                     let batch = batches.next().into_iter().flatten();
                     let present = batch.filter_map(|node| present(self.cloud_node, node));
@@ -343,7 +347,10 @@ async fn ask(
     node: Arc<NodeView>,
 ) -> (Arc<NodeView>, Result<Lookup, Error>) {
     let provider = &cloud_node.parts.provider;
-    let LookupAnswer { result, effects } = provider.lookup(Arc::clone(&node), purpose).await;
+    let LookupAnswer { result, effects } = provider
+        .instances()
+        .look_up(Arc::clone(&node), purpose)
+        .await;
     if let Some(node) = present(cloud_node, &node)
         && cloud_node.effects.observe(&node, effects)
     {

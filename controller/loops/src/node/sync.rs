@@ -252,7 +252,10 @@ impl CloudNode {
     async fn lookup(&self, node: Arc<NodeView>) -> Result<Lookup, NodeSyncError> {
         let provider = &self.parts.provider;
         let purpose = LookupPurpose::Initialization;
-        let LookupAnswer { result, effects } = provider.lookup(Arc::clone(&node), purpose).await;
+        let LookupAnswer { result, effects } = provider
+            .instances()
+            .look_up(Arc::clone(&node), purpose)
+            .await;
         self.effects.observe(&node, effects);
         Ok(result?)
     }

@@ -138,7 +138,7 @@ impl NodeRoute {
     async fn list_once(&self) -> Result<(), Error> {
         *self.schedule.began.lock() = Instant::now();
         let start = self.state.known().table.list_begins();
-        let routes = self.parts.provider.list_routes().await?;
+        let routes = self.parts.provider.routes().list().await?;
         let listed = routes.len();
         let mut due = {
             let mut known = self.state.known();

@@ -140,7 +140,7 @@ impl NodeRoute {
         let is_current = self.is_current(destination, step, confirmed);
         self.state.known().table.call_begins(destination);
         let provider = &self.parts.provider;
-        let answer = provider.create_route(wanted.clone(), is_current).await;
+        let answer = provider.routes().create(wanted.clone(), is_current).await;
         self.observe_effects(&wanted.node_name, &wanted.node_uid, answer.effects);
         match answer.result {
             Ok(route) => {
@@ -196,7 +196,7 @@ impl NodeRoute {
         let node = &route.raw().node_name;
         // A route names no UID: a Node that registers under the name during the call is another one.
         let target = self.parts.nodes.get(node);
-        let answer = provider.delete_route(route.clone(), is_current).await;
+        let answer = provider.routes().delete(route.clone(), is_current).await;
         if let Some(target) = target {
             self.observe_effects(node, &target.uid, answer.effects);
         }

@@ -67,7 +67,10 @@ impl ServiceLb {
                 held: held.clone(),
             })
         };
-        let called = provider.ensure_load_balancer(slot, &service, input).await;
+        let called = provider
+            .load_balancers()
+            .ensure(slot, &service, input)
+            .await;
         if was_not_sent(&called) {
             return Outcome::Retry;
         }
@@ -201,7 +204,10 @@ impl ServiceLb {
             }
             may_call
         };
-        let called = provider.delete_load_balancer(slot, service, goes_out).await;
+        let called = provider
+            .load_balancers()
+            .delete(slot, service, goes_out)
+            .await;
         if was_not_sent(&called) {
             return None;
         }

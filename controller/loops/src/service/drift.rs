@@ -92,7 +92,8 @@ impl ServiceLb {
         });
         let provider = &self.parts.provider;
         let call = provider
-            .get_load_balancer(&service, &inputs.targets)
+            .load_balancers()
+            .get(&service, &inputs.targets)
             .boxed();
         let Some(answer) = taken.run_until_cancelled(call).await else {
             return;
@@ -151,7 +152,7 @@ impl ServiceLb {
         }
         // A Service that is deleted while the list is made may be in it, as one that is new.
         let mut known = self.uids();
-        let listed = match self.parts.provider.list_load_balancers().await {
+        let listed = match self.parts.provider.load_balancers().list().await {
             Ok(listed) => listed,
             Err(error) => {
                 warn!(

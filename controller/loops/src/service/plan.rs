@@ -95,7 +95,8 @@ pub async fn plan(
         let (mut changes, mut error) = (None, None);
         if can_plan && action != Action::Hold {
             match provider
-                .plan_load_balancer(operation, &service, targets)
+                .load_balancers()
+                .plan(operation, &service, targets)
                 .await
             {
                 Ok(planned) => changes = Some(planned),

@@ -64,7 +64,9 @@ impl ServiceLb {
             .unzip();
         let call = async {
             let provider = &self.parts.provider;
-            let update = provider.update_load_balancers(slot, calls, &inputs.targets);
+            let update = provider
+                .load_balancers()
+                .update(slot, calls, &inputs.targets);
             let (unsent, results) = update.await;
             if let Some(results) = results {
                 self.update_size.lock().ended(results);

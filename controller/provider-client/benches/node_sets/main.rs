@@ -152,14 +152,14 @@ impl Rig {
         self.measure(services.len(), targets, async {
             stream::iter(services)
                 .for_each_concurrent(WORKERS, async |service| {
-                    let slot = self.provider.slot(false).await;
+                    let slot = self.provider.load_balancers().slot(false).await;
                     let input = EnsureInput {
                         service: Arc::clone(service),
                         targets: Arc::clone(targets),
                         held: None,
                     };
                     let input = ready(Some(input));
-                    let ensured = self.provider.ensure_load_balancer(slot, service, input);
+                    let ensured = self.provider.load_balancers().ensure(slot, service, input);
                     ensured.await.unwrap();
                 })
                 .await;
@@ -174,10 +174,13 @@ impl Rig {
         self.measure(services.len(), targets, async {
             let calls = async {
                 while !updates.is_empty() {
-                    let slot = self.provider.slot(false).await;
+                    let slot = self.provider.load_balancers().slot(false).await;
                     let most = slot.services_per_update().min(updates.len());
                     let later = updates.split_off(most);
-                    let call = self.provider.update_load_balancers(slot, updates, targets);
+                    let call = self
+                        .provider
+                        .load_balancers()
+                        .update(slot, updates, targets);
                     (updates, _) = call.boxed_local().await;
                     updates.extend(later);
                 }

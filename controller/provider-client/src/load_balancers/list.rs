@@ -3,11 +3,7 @@
 use outrigger_api::v1;
 use outrigger_core::text;
 
-use crate::{
-    Error, Provider,
-    admission::Urgency,
-    gather::{Collector, ListRequest},
-};
+use crate::gather::Collector;
 
 /// Names, ids and keys, in bytes.
 const NAME: usize = 253;
@@ -40,27 +36,6 @@ impl Collector for Vec<OwnedLoadBalancer> {
     fn take(&mut self, entry: v1::OwnedLoadBalancer) -> bool {
         self.push(entry.into());
         true
-    }
-}
-
-impl Provider {
-    /// Lists every load balancer that this cluster owns in the cloud, all of them or an error. For
-    /// reports: nothing may be deleted by it.
-    ///
-    /// # Errors
-    /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
-    pub async fn list_load_balancers(&self) -> Result<Vec<OwnedLoadBalancer>, Error> {
-        let (permit, session) = self
-            .admit::<v1::ListLoadBalancersRequest>(Urgency::LoadBalancerChecks)
-            .await?;
-        let list = || ListRequest {
-            message: v1::ListLoadBalancersRequest::default(),
-            collector: Vec::new(),
-        };
-        let shared = &self.shared;
-        shared
-            .list(&permit, &self.preconditions, &session, list)
-            .await
     }
 }
 

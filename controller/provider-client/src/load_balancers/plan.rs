@@ -1,24 +1,17 @@
 //! Changes that a call would make, without making them.
 
-use std::sync::Arc;
+use outrigger_api::v1;
+use outrigger_core::text;
 
-use outrigger_api::{MethodRequest, v1};
-use outrigger_core::{service::ServiceView, targets::Targets, text};
-
-use super::{ranges, service_of};
-use crate::{Error, Provider, Session, admission::Urgency};
-
-/// Changes in one plan that are shown.
-const MOST: usize = 1_000;
 /// Kinds and ids of resources, in bytes.
 const NAME: usize = 253;
 
 /// The operation of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanOperation {
-    /// [`Provider::ensure_load_balancer`].
+    /// [`LoadBalancers::ensure`].
     Ensure,
-    /// [`Provider::delete_load_balancer`].
+    /// [`LoadBalancers::delete`].
     Delete,
 }
 
@@ -60,54 +53,6 @@ impl ChangeAction {
             Self::Delete => "delete",
             Self::Replace => "replace",
         }
-    }
-}
-
-impl Provider {
-    /// The changes that `operation` would make in the cloud; empty: none. Changes nothing.
-    ///
-    /// # Errors
-    /// [`Error::NotOffered`] where the provider does not offer plans, else as the operation itself.
-    pub async fn plan_load_balancer(
-        &self,
-        operation: PlanOperation,
-        service: &ServiceView,
-        targets: &Arc<Targets>,
-    ) -> Result<Vec<PlannedChange>, Error> {
-        let rpc = v1::PlanLoadBalancerRequest::METHOD.name;
-        if operation == PlanOperation::Ensure {
-            ranges(service)?;
-        }
-        let (permit, session) = self
-            .admit::<v1::PlanLoadBalancerRequest>(Urgency::LoadBalancerChecks)
-            .await?;
-        let shared = &self.shared;
-        let request = |operation: v1::PlanOperation, targets| v1::PlanLoadBalancerRequest {
-            context: None,
-            operation: operation.into(),
-            service: Some(service_of(service, &session)),
-            targets,
-        };
-        let preconditions = &self.preconditions;
-        let plan = match operation {
-            PlanOperation::Ensure => {
-                let ensure = |targets| request(v1::PlanOperation::Ensure, Some(targets));
-                let call = shared.call_with_targets(&permit, preconditions, targets, ensure);
-                call.await?
-            }
-            PlanOperation::Delete => {
-                let delete = |_: &Session| request(v1::PlanOperation::Delete, None);
-                let call = shared.call(&permit, preconditions, &session, delete);
-                call.await?
-            }
-        };
-        if plan.changes.len() > MOST {
-            return Err(Error::Malformed {
-                rpc,
-                what: "a plan of more than 1,000 changes".into(),
-            });
-        }
-        Ok(plan.changes.into_iter().map(Into::into).collect())
     }
 }
 

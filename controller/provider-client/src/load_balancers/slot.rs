@@ -2,34 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::{
-    Provider, Session,
-    admission::{Permit, Urgency},
-};
+use crate::{Session, admission::Permit};
 
 /// The right to begin one call that changes load balancers. The call is to be made at once: others wait for it.
 #[derive(Debug)]
 pub struct Slot {
     pub(crate) permit: Permit,
     pub(crate) session: Arc<Session>,
-}
-
-impl Provider {
-    /// Waits until one more call that changes load balancers may begin: for a provider that serves, the end of a
-    /// pause, another call's end. One in the background waits for as long as any other call does.
-    pub async fn slot(&self, in_background: bool) -> Slot {
-        let urgency = if in_background {
-            Urgency::LoadBalancersInBackground
-        } else {
-            Urgency::LoadBalancers
-        };
-        loop {
-            self.shared.session_that(|_| true).await;
-            if let Ok((permit, session)) = self.shared.admit(urgency).await {
-                return Slot { permit, session };
-            }
-        }
-    }
 }
 
 impl Slot {

@@ -93,145 +93,142 @@ impl Slot {
     }
 }
 
-impl Provider {
-    /// Updates load balancers to these targets and changes nothing else of them, in one call. Each result is sent
-    /// as soon as it is known, whatever becomes of the others. Returns the updates that the request had no room for,
-    /// and the course of the call, unless it failed. The results' errors are those of
-    /// [`Provider::ensure_load_balancer`].
-    ///
-    /// Of several Services those without a result get none: they may be updated or not, and are to be asked about
-    /// again in smaller numbers. A provider that does not serve updates is asked to ensure the one load balancer as
-    /// it is in its Service.
-    ///
-    /// Dropping the future cancels the call.
-    pub async fn update_load_balancers(
-        &self,
-        slot: Slot,
-        updates: Vec<TargetsUpdate>,
-        targets: &Arc<Targets>,
-    ) -> (Vec<TargetsUpdate>, Option<UpdateResults>) {
-        let mut waiting = VecDeque::new();
-        for TargetsUpdate(asked) in updates {
-            let offered = slot.session.offers::<v1::UpdateLoadBalancerNodesRequest>();
-            match offered.and_then(|()| ranges(&asked.object.0)) {
-                Ok(_) => waiting.push_back(asked),
-                Err(error) => asked.fail(error),
-            }
+/// [`LoadBalancers::update`].
+pub(super) async fn update(
+    provider: &Provider,
+    slot: Slot,
+    updates: Vec<TargetsUpdate>,
+    targets: &Arc<Targets>,
+) -> (Vec<TargetsUpdate>, Option<UpdateResults>) {
+    let mut waiting = VecDeque::new();
+    for TargetsUpdate(asked) in updates {
+        let offered = slot.session.offers::<v1::UpdateLoadBalancerNodesRequest>();
+        match offered.and_then(|()| ranges(&asked.object.0)) {
+            Ok(_) => waiting.push_back(asked),
+            Err(error) => asked.fail(error),
         }
-        let beside = wire_targets(targets, &slot.session).encoded_len();
-        let most = slot.services_per_update();
-        let batch = take_batch(&mut waiting, &slot.session, most, beside);
-        let results = if batch.is_empty() {
-            None
-        } else if slot.lacks_updates() {
-            for asked in batch {
-                self.ensure_instead(&slot, asked, targets).await;
-            }
-            None
-        } else {
-            self.update_batch(slot, batch, targets).await
-        };
-        let unsent = waiting.into_iter().map(TargetsUpdate).collect();
-        (unsent, results)
     }
-
-    async fn update_batch(
-        &self,
-        slot: Slot,
-        batch: Vec<Asked<UpdatedService>>,
-        targets: &Arc<Targets>,
-    ) -> Option<UpdateResults> {
-        let Slot { permit, session } = slot;
-        let permit = Arc::new(permit);
-        let open = Arc::new(Mutex::new(OpenUpdates {
-            waiting: batch,
-            answered: HashSet::new(),
-            strays: 0,
-            began: Instant::now(),
-            times: None,
-            has_success: false,
-            general: None,
-        }));
-        let begun = Arc::clone(&open);
-        let preconditions = self.preconditions.only_while(move || begun.lock().begin());
-        let take: TakeResult = {
-            let (open, permit) = (Arc::clone(&open), Arc::clone(&permit));
-            let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&session));
-            Arc::new(move |result| {
-                let general = open.lock().take(result, &shared, &session);
-                if let Some(error) = general {
-                    permit.failed(&error);
-                }
-            })
-        };
-        let request = |targets| UpdateCall {
-            message: v1::UpdateLoadBalancerNodesRequest {
-                context: None,
-                // A Service that has its result is not in a request that is repeated.
-                items: open.lock().services(&session),
-                targets: Some(targets),
-            },
-            take: Arc::clone(&take),
-        };
-        let call = self
-            .shared
-            .call_with_targets(&permit, &preconditions, targets, request);
-        let ended = call.await;
-        let mut open = open.lock();
-        let waiting = mem::take(&mut open.waiting);
-        self.shared.metrics.strays(open.strays);
-        let results = open.results(waiting.len());
-        // One without a result may have worked.
-        let is_general = !open.has_success && waiting.is_empty();
-        if let Some(error) = open.general.take().filter(|_| is_general) {
-            permit.failed(&error);
+    let beside = wire_targets(targets, &slot.session).encoded_len();
+    let most = slot.services_per_update();
+    let batch = take_batch(&mut waiting, &slot.session, most, beside);
+    let results = if batch.is_empty() {
+        None
+    } else if slot.lacks_updates() {
+        for asked in batch {
+            ensure_instead(provider, &slot, asked, targets).await;
         }
-        drop((take, permit));
-        let error = match ended {
-            Ok(StreamEnd::Refused(())) => Error::malformed(RPC, "more results than Services"),
-            Ok(StreamEnd::Complete | StreamEnd::Silent) | Err(Error::Timeout { .. })
-                if results.asked > 1 && !waiting.is_empty() =>
-            {
-                warn!(
-                    services = results.asked,
-                    unanswered = waiting.len(),
-                    "the provider gave no result for some Services of an update of targets; they are \
+        None
+    } else {
+        update_batch(provider, slot, batch, targets).await
+    };
+    let unsent = waiting.into_iter().map(TargetsUpdate).collect();
+    (unsent, results)
+}
+
+async fn update_batch(
+    provider: &Provider,
+    slot: Slot,
+    batch: Vec<Asked<UpdatedService>>,
+    targets: &Arc<Targets>,
+) -> Option<UpdateResults> {
+    let Slot { permit, session } = slot;
+    let permit = Arc::new(permit);
+    let open = Arc::new(Mutex::new(OpenUpdates {
+        waiting: batch,
+        answered: HashSet::new(),
+        strays: 0,
+        began: Instant::now(),
+        times: None,
+        has_success: false,
+        general: None,
+    }));
+    let begun = Arc::clone(&open);
+    let preconditions = provider
+        .preconditions
+        .only_while(move || begun.lock().begin());
+    let take: TakeResult = {
+        let (open, permit) = (Arc::clone(&open), Arc::clone(&permit));
+        let (shared, session) = (Arc::clone(&provider.shared), Arc::clone(&session));
+        Arc::new(move |result| {
+            let general = open.lock().take(result, &shared, &session);
+            if let Some(error) = general {
+                permit.failed(&error);
+            }
+        })
+    };
+    let request = |targets| UpdateCall {
+        message: v1::UpdateLoadBalancerNodesRequest {
+            context: None,
+            // A Service that has its result is not in a request that is repeated.
+            items: open.lock().services(&session),
+            targets: Some(targets),
+        },
+        take: Arc::clone(&take),
+    };
+    let call = provider
+        .shared
+        .call_with_targets(&permit, &preconditions, targets, request);
+    let ended = call.await;
+    let mut open = open.lock();
+    let waiting = mem::take(&mut open.waiting);
+    provider.shared.metrics.strays(open.strays);
+    let results = open.results(waiting.len());
+    // One without a result may have worked.
+    let is_general = !open.has_success && waiting.is_empty();
+    if let Some(error) = open.general.take().filter(|_| is_general) {
+        permit.failed(&error);
+    }
+    drop((take, permit));
+    let error = match ended {
+        Ok(StreamEnd::Refused(())) => Error::malformed(RPC, "more results than Services"),
+        Ok(StreamEnd::Complete | StreamEnd::Silent) | Err(Error::Timeout { .. })
+            if results.asked > 1 && !waiting.is_empty() =>
+        {
+            warn!(
+                services = results.asked,
+                unanswered = waiting.len(),
+                "the provider gave no result for some Services of an update of targets; they are \
                      asked about again in smaller updates"
-                );
-                return Some(results);
-            }
-            Ok(StreamEnd::Complete) => Error::malformed(RPC, "no result for the Service"),
-            Ok(StreamEnd::Silent) => Error::Timeout {
-                rpc: RPC,
-                after: raw::silence(METHOD),
-            },
-            // Not sent: from now on the session has no updates.
-            Err(Error::NotServed { .. }) => Error::Outdated { rpc: RPC },
-            Err(error) => error,
-        };
-        let is_complete = waiting.is_empty();
-        for asked in waiting {
-            asked.fail(error.clone());
+            );
+            return Some(results);
         }
-        is_complete.then_some(results)
+        Ok(StreamEnd::Complete) => Error::malformed(RPC, "no result for the Service"),
+        Ok(StreamEnd::Silent) => Error::Timeout {
+            rpc: RPC,
+            after: raw::silence(METHOD),
+        },
+        // Not sent: from now on the session has no updates.
+        Err(Error::NotServed { .. }) => Error::Outdated { rpc: RPC },
+        Err(error) => error,
+    };
+    let is_complete = waiting.is_empty();
+    for asked in waiting {
+        asked.fail(error.clone());
     }
+    is_complete.then_some(results)
+}
 
-    async fn ensure_instead(
-        &self,
-        slot: &Slot,
-        asked: Asked<UpdatedService>,
-        targets: &Arc<Targets>,
-    ) {
-        let service = Arc::clone(&asked.object.0);
-        let input = EnsureInput {
-            service: Arc::clone(&service),
-            targets: Arc::clone(targets),
-            held: None,
-        };
-        let preconditions = asked.preconditions.clone();
-        let provider = self.only_while(move || preconditions.is_wanted());
-        asked.answer(&provider.ensure(slot, input).await.into());
-    }
+async fn ensure_instead(
+    provider: &Provider,
+    slot: &Slot,
+    asked: Asked<UpdatedService>,
+    targets: &Arc<Targets>,
+) {
+    let service = Arc::clone(&asked.object.0);
+    let input = EnsureInput {
+        service: Arc::clone(&service),
+        targets: Arc::clone(targets),
+        held: None,
+    };
+    let preconditions = asked.preconditions.clone();
+    let provider = provider.only_while(move || preconditions.is_wanted());
+    asked.answer(
+        &provider
+            .load_balancers()
+            .ensure_with(slot, input)
+            .await
+            .into(),
+    );
 }
 
 /// Takes a result as soon as it is there.

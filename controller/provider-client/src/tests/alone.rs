@@ -38,13 +38,14 @@ impl Provider {
             targets: Arc::clone(targets),
             held: None,
         };
-        self.ensure_load_balancer(slot, service, ready(Some(input)))
+        self.load_balancers()
+            .ensure(slot, service, ready(Some(input)))
             .await
     }
 
     pub(super) async fn delete_alone(&self, service: &ServiceView) -> Answered {
         let slot = self.slot_now("DeleteLoadBalancer").await?;
-        self.delete_load_balancer(slot, service, || true).await
+        self.load_balancers().delete(slot, service, || true).await
     }
 
     /// As [`Provider::update_some`], where each has its result.
@@ -92,7 +93,7 @@ impl Provider {
                 Ok(slot) => {
                     let most = slot.services_per_update().min(waiting.len());
                     let updates = waiting.drain(..most).collect();
-                    calls.push(self.update_load_balancers(slot, updates, targets));
+                    calls.push(self.load_balancers().update(slot, updates, targets));
                 }
                 Err(error) => waiting.drain(..).for_each(|one| one.fail(error.clone())),
             }

@@ -104,16 +104,18 @@ async fn a_provider_without_load_balancers_is_not_asked() {
     rig.serving().await;
     let (web, all) = (service("web"), targets(["a"]));
     let provider = &rig.provider;
-    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    let plan = provider
+        .load_balancers()
+        .plan(PlanOperation::Ensure, &web, &all);
     for error in [
-        provider.get_load_balancer(&web, &all).await.unwrap_err(),
+        provider.load_balancers().get(&web, &all).await.unwrap_err(),
         provider.ensure_alone(&web, &all).await.unwrap_err(),
         provider.delete_alone(&web).await.unwrap_err(),
         provider
             .update_load_balancer(web.clone(), all.clone())
             .await
             .unwrap_err(),
-        provider.list_load_balancers().await.unwrap_err(),
+        provider.load_balancers().list().await.unwrap_err(),
         plan.await.unwrap_err(),
     ] {
         assert_eq!(error.class(), ErrorClass::Unimplemented);
@@ -122,14 +124,14 @@ async fn a_provider_without_load_balancers_is_not_asked() {
     let mut said = 0;
     let without = || said += 1;
     assert!(
-        timeout(secs(60), provider.serving_load_balancers(without))
+        timeout(secs(60), provider.load_balancers().serving(without))
             .await
             .is_err()
     );
     assert_eq!(said, 1);
     let rig = Rig::balancing(|_| {}).await;
     let without = || panic!("it does serve them");
-    rig.provider.serving_load_balancers(without).await;
+    rig.provider.load_balancers().serving(without).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,7 +149,7 @@ async fn a_service_too_large_for_the_provider_is_not_sent() {
     });
     let all = targets(["a"]);
     for result in [
-        rig.provider.get_load_balancer(&web, &all).await,
+        rig.provider.load_balancers().get(&web, &all).await,
         rig.provider.ensure_alone(&web, &all).await,
         rig.provider.delete_alone(&web).await,
         rig.provider

@@ -327,7 +327,8 @@ async fn the_work_ends_when_cancelled_and_all_callers_get_an_error() {
     let mut waiting = tokio::task::JoinSet::new();
     waiting.spawn(async move {
         provider
-            .lookup(node("a"), LookupPurpose::Initialization)
+            .instances()
+            .look_up(node("a"), LookupPurpose::Initialization)
             .await
             .result
     });

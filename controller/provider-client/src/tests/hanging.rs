@@ -45,7 +45,7 @@ async fn look_up(
 ) -> BTreeMap<String, (Result<Lookup, Error>, std::time::Duration)> {
     let began = Instant::now();
     let lookups = names.into_iter().map(async |name| {
-        let answer = rig.provider.lookup(node(&name), purpose).await;
+        let answer = rig.provider.instances().look_up(node(&name), purpose).await;
         (name, (answer.result, began.elapsed()))
     });
     futures::future::join_all(lookups)

@@ -58,7 +58,7 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
     // To look is no change.
     rig.look_up("a").await.unwrap();
     let (web, all) = (service("web"), targets(["a"]));
-    rig.provider.get_load_balancer(&web, &all).await.unwrap();
+    rig.provider.load_balancers().get(&web, &all).await.unwrap();
 
     // It becomes known: the provider gets it in a handshake, and in each call.
     let uid = ClusterUid::judge(Some("uid-2"), None);

@@ -15,13 +15,13 @@ async fn a_question_waits_for_a_provider_that_serves_instances() {
         fake.introduce(|answer| answer.capabilities.get_or_insert_default().instances = None);
     });
     rig.serving().await;
-    let served = rig.provider.until_instances_are_served();
+    let served = rig.provider.instances().until_served();
     assert!(timeout(secs(60), served).await.is_err());
     rig.fake.introduce(|_| {});
     rig.fake.kill();
     sleep(secs(1)).await;
     rig.fake.restart();
-    let served = rig.provider.until_instances_are_served();
+    let served = rig.provider.instances().until_served();
     let session = timeout(secs(60), served).await.unwrap().unwrap();
     assert!(session.instances.is_some());
 }

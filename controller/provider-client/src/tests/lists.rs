@@ -26,6 +26,7 @@ async fn a_list_is_whole_or_an_error() {
         rig.fake.on_list(messages, None);
         let listed = rig
             .provider
+            .instances()
             .list(LookupPurpose::Initialization, Arc::new(|_| true))
             .await;
         listed.map(|listed| {
@@ -54,6 +55,7 @@ async fn a_list_is_whole_or_an_error() {
     rig.fake.on_list(vec![part(&["fake://a"], false)], cut_off);
     let error = rig
         .provider
+        .instances()
         .list(LookupPurpose::Initialization, Arc::new(|_| true))
         .await
         .unwrap_err();
@@ -71,6 +73,7 @@ async fn a_provider_without_lists_is_not_asked() {
     rig.serving().await;
     let error = rig
         .provider
+        .instances()
         .list(LookupPurpose::Initialization, Arc::new(|_| true))
         .await
         .unwrap_err();

@@ -51,7 +51,8 @@ async fn a_call_carries_the_service_and_its_targets() {
     assert_eq!(&*answer.ingress.unwrap()[0].ip, "192.0.2.1");
     let compared = targets(["b", "a"]);
     rig.provider
-        .get_load_balancer(&web, &compared)
+        .load_balancers()
+        .get(&web, &compared)
         .await
         .unwrap();
     rig.provider.delete_alone(&web).await.unwrap();
@@ -92,9 +93,9 @@ async fn addresses_of_other_services_are_sent_where_they_are_declared() {
             targets,
             held,
         };
-        let slot = rig.provider.slot(false).await;
+        let slot = rig.provider.load_balancers().slot(false).await;
         let input = std::future::ready(Some(input));
-        let call = rig.provider.ensure_load_balancer(slot, &web, input);
+        let call = rig.provider.load_balancers().ensure(slot, &web, input);
         call.await.unwrap();
     }
     let calls = rig.fake.balancers.ensure.calls().into_iter();
@@ -156,7 +157,7 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
                 ..v1::LoadBalancerAnswer::default()
             })
         });
-        let get = rig.provider.get_load_balancer(&web, &all).await;
+        let get = rig.provider.load_balancers().get(&web, &all).await;
         check(get, of_get, "get");
         check(ensure(&rig, "web").await, of_ensure, "ensure");
         let delete = rig.provider.delete_alone(&web).await;
@@ -319,7 +320,9 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
     });
     let all = targets(["a"]);
     let provider = &rig.provider;
-    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    let plan = provider
+        .load_balancers()
+        .plan(PlanOperation::Ensure, &web, &all);
     for error in [
         provider.ensure_alone(&web, &all).await.unwrap_err(),
         provider
@@ -338,9 +341,11 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
     }
     let balancers = &rig.fake.balancers;
     assert!(balancers.ensure.calls().is_empty() && balancers.updates.lock().is_empty());
-    provider.get_load_balancer(&web, &all).await.unwrap();
+    provider.load_balancers().get(&web, &all).await.unwrap();
     provider.delete_alone(&web).await.unwrap();
-    let plan = provider.plan_load_balancer(PlanOperation::Delete, &web, &all);
+    let plan = provider
+        .load_balancers()
+        .plan(PlanOperation::Delete, &web, &all);
     plan.await.unwrap();
     assert_eq!(balancers.delete.calls().len(), 1);
 }

@@ -88,7 +88,8 @@ async fn equal_questions_share_a_call_and_others_do_not() {
     };
     let ask = async |uid: &str, id: &str, purpose| {
         rig.provider
-            .lookup(node_with("a", uid, id), purpose)
+            .instances()
+            .look_up(node_with("a", uid, id), purpose)
             .await
             .result
             .unwrap()
@@ -211,7 +212,8 @@ async fn batches_are_cut_to_what_the_provider_takes() {
     };
     let ask = async |name: String, bytes| {
         rig.provider
-            .lookup(heavy(&name, bytes), LookupPurpose::Initialization)
+            .instances()
+            .look_up(heavy(&name, bytes), LookupPurpose::Initialization)
             .await
             .result
     };
@@ -276,7 +278,8 @@ async fn a_foreign_node_is_never_asked_about() {
     let foreign = node_with("a", "uid-1", "aws:///zone/i-1");
     let answer = rig
         .provider
-        .lookup(foreign, LookupPurpose::Initialization)
+        .instances()
+        .look_up(foreign, LookupPurpose::Initialization)
         .await
         .result
         .unwrap();

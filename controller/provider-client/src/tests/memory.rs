@@ -64,6 +64,7 @@ async fn of_a_long_list_only_the_instances_of_nodes_are_kept() {
     };
     let listed = rig
         .provider
+        .instances()
         .list(LookupPurpose::Initialization, Arc::new(of_nodes));
     assert_eq!(listed.await.unwrap().len(), 1_000);
 
@@ -71,6 +72,7 @@ async fn of_a_long_list_only_the_instances_of_nodes_are_kept() {
     rig.fake.on_list(vec![part(98), part(98), part(99)], None);
     let listed = rig
         .provider
+        .instances()
         .list(LookupPurpose::Initialization, Arc::new(of_nodes));
     assert_eq!(listed.await.unwrap_err().class(), ErrorClass::Malformed);
 }

@@ -121,9 +121,13 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
         provider.ensure_alone(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
         provider.delete_alone(&web),
-        provider.get_load_balancer(&web, &all),
-        provider.lookup(node("b"), LookupPurpose::Lifecycle),
-        provider.list(LookupPurpose::Initialization, Arc::new(|_| true)),
+        provider.load_balancers().get(&web, &all),
+        provider
+            .instances()
+            .look_up(node("b"), LookupPurpose::Lifecycle),
+        provider
+            .instances()
+            .list(LookupPurpose::Initialization, Arc::new(|_| true)),
         async {
             sleep(secs(5)).await;
             fence.stop();
@@ -157,7 +161,9 @@ async fn calls_in_flight_go_on_after_the_stop_until_they_are_cancelled() {
             let ensured = provider.ensure_alone(&web, &all).await;
             (ensured, started.elapsed(), fence.is_answered(LEASE))
         },
-        provider.lookup(node("a"), LookupPurpose::Lifecycle),
+        provider
+            .instances()
+            .look_up(node("a"), LookupPurpose::Lifecycle),
         async {
             sleep(secs(5)).await;
             assert!(!fence.is_answered(LEASE));

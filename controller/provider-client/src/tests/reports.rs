@@ -36,7 +36,7 @@ async fn a_list_of_load_balancers_is_whole_or_an_error() {
     let rig = Rig::balancing(|_| {}).await;
     let list = async |steps| {
         rig.fake.balancers.on_list(steps);
-        rig.provider.list_load_balancers().await
+        rig.provider.load_balancers().list().await
     };
     let listed = list(vec![owned(&["web"], false), owned(&["tagless"], true)]).await;
     assert_eq!(
@@ -100,7 +100,9 @@ async fn a_plan_has_texts_fit_for_a_terminal() {
     });
     let (web, all) = (service("web"), targets(["a"]));
     let provider = &rig.provider;
-    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    let plan = provider
+        .load_balancers()
+        .plan(PlanOperation::Ensure, &web, &all);
     let change = |action| PlannedChange {
         action,
         resource_type: "target-group".into(),
@@ -109,7 +111,9 @@ async fn a_plan_has_texts_fit_for_a_terminal() {
     };
     let expected = [change(ChangeAction::Change), change(ChangeAction::Replace)];
     assert_eq!(plan.await.unwrap(), expected);
-    let plan = provider.plan_load_balancer(PlanOperation::Delete, &web, &all);
+    let plan = provider
+        .load_balancers()
+        .plan(PlanOperation::Delete, &web, &all);
     plan.await.unwrap();
     let asked: Vec<_> = rig.fake.balancers.plan.calls();
     let asked: Vec<_> = asked
@@ -128,7 +132,9 @@ async fn a_plan_has_texts_fit_for_a_terminal() {
             changes: vec![v1::PlannedChange::default(); 1001],
         })
     });
-    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    let plan = provider
+        .load_balancers()
+        .plan(PlanOperation::Ensure, &web, &all);
     assert_eq!(plan.await.unwrap_err().class(), ErrorClass::Malformed);
 }
 
@@ -139,11 +145,12 @@ async fn lists_and_plans_that_are_not_offered_are_not_asked_for() {
     })
     .await;
     let (web, all) = (service("web"), targets(["a"]));
-    let error = rig.provider.list_load_balancers().await.unwrap_err();
+    let error = rig.provider.load_balancers().list().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unimplemented);
     let plan = rig
         .provider
-        .plan_load_balancer(PlanOperation::Ensure, &web, &all);
+        .load_balancers()
+        .plan(PlanOperation::Ensure, &web, &all);
     assert_eq!(plan.await.unwrap_err().class(), ErrorClass::Unimplemented);
     assert!(rig.fake.balancers.plan.calls().is_empty());
 }

@@ -123,7 +123,8 @@ impl Rig {
     pub(crate) async fn look_up(&self, name: &str) -> Result<Lookup, Error> {
         let lookup = self
             .provider
-            .lookup(node(name), LookupPurpose::Initialization);
+            .instances()
+            .look_up(node(name), LookupPurpose::Initialization);
         timeout(LONG, lookup).await.expect("an answer").result
     }
 

@@ -36,12 +36,13 @@ pub(super) fn wanted(n: u32) -> WantedRoute {
 }
 
 pub(super) async fn create(rig: &Rig, n: u32) -> RouteAnswer {
-    rig.provider.create_route(wanted(n), || true).await
+    rig.provider.routes().create(wanted(n), || true).await
 }
 
 pub(super) async fn delete(rig: &Rig, n: u32) -> RouteAnswer {
     rig.provider
-        .delete_route(wanted(n).as_made(), || true)
+        .routes()
+        .delete(wanted(n).as_made(), || true)
         .await
 }
 
@@ -138,8 +139,8 @@ async fn a_route_is_deleted_exactly_as_the_provider_named_it() {
             items: vec![named.clone()],
             complete: true,
         })]);
-    let route = rig.provider.list_routes().await.unwrap().remove(0);
-    let answer = rig.provider.delete_route(route.clone(), || true).await;
+    let route = rig.provider.routes().list().await.unwrap().remove(0);
+    let answer = rig.provider.routes().delete(route.clone(), || true).await;
     assert_eq!(answer.result, Ok(route));
     let (_, request) = rig.fake.routes.delete.calls().remove(0);
     assert_eq!(request.items, [named]);
@@ -216,7 +217,7 @@ async fn no_more_calls_are_in_flight_than_declared() {
         let listed = async {
             sleep(half).await;
             rig.fake.routes.on_list(one_list());
-            rig.provider.list_routes().await.unwrap();
+            rig.provider.routes().list().await.unwrap();
             started.elapsed()
         };
         let (_, _, listed) = tokio::join!(creations, deletions, listed);
@@ -253,8 +254,8 @@ async fn a_request_is_no_larger_than_the_provider_takes() {
         provider_id: "x".repeat(bytes).into(),
         ..wanted(n)
     };
-    let fit = join_all((0..10).map(|n| rig.provider.create_route(heavy(n, 18 << 10), || true)));
-    let huge = rig.provider.create_route(heavy(10, 64 << 10), || true);
+    let fit = join_all((0..10).map(|n| rig.provider.routes().create(heavy(n, 18 << 10), || true)));
+    let huge = rig.provider.routes().create(heavy(10, 64 << 10), || true);
     let (fit, huge) = tokio::join!(fit, huge);
     for answer in fit {
         answer.result.unwrap();
@@ -282,7 +283,8 @@ async fn a_route_that_is_not_wanted_any_more_is_not_sent() {
     let asked = Arc::clone(&is_current);
     let outdated = rig
         .provider
-        .create_route(wanted(1), move || asked.load(Ordering::Relaxed));
+        .routes()
+        .create(wanted(1), move || asked.load(Ordering::Relaxed));
     let change = async {
         sleep(secs(1) / 2).await;
         is_current.store(false, Ordering::Relaxed);
@@ -299,7 +301,8 @@ async fn a_route_that_is_not_wanted_any_more_is_not_sent() {
         sleep(secs(1) / 4).await;
         let call = rig
             .provider
-            .create_route(wanted(1), move || asked.load(Ordering::Relaxed));
+            .routes()
+            .create(wanted(1), move || asked.load(Ordering::Relaxed));
         let change = async {
             sleep(secs(1) / 4).await;
             is_current.store(false, Ordering::Relaxed);
@@ -311,7 +314,7 @@ async fn a_route_that_is_not_wanted_any_more_is_not_sent() {
     assert!(matches!(error, Error::Outdated { .. }), "{error:?}");
     other.result.unwrap();
     assert_eq!(created(&rig)[1..], [["node-0"], ["node-2"]]);
-    let answer = rig.provider.create_route(wanted(3), || false).await;
+    let answer = rig.provider.routes().create(wanted(3), || false).await;
     assert!(matches!(answer.result, Err(Error::Outdated { .. })));
     assert_eq!(created(&rig).len(), 3);
 }

@@ -41,11 +41,11 @@ async fn a_stop_withdraws_routes_that_wait_and_a_cancel_ends_those_in_flight() {
     };
     let late = async {
         sleep(secs(1)).await;
-        let answer = provider.delete_route(wanted(1).as_made(), || true).await;
+        let answer = provider.routes().delete(wanted(1).as_made(), || true).await;
         (answer, started.elapsed())
     };
     let (sent, (waited, at), ()) =
-        tokio::join!(provider.create_route(wanted(0), || true), late, stop);
+        tokio::join!(provider.routes().create(wanted(0), || true), late, stop);
     let error = waited.result.unwrap_err();
     assert!(matches!(error, Error::Fenced { .. }), "{error:?}");
     assert!(!error.leaves_result_unknown());
@@ -74,10 +74,10 @@ async fn routes_of_two_lease_terms_share_no_call() {
             leads.store(false, Ordering::Relaxed);
         };
         tokio::join!(
-            last.create_route(wanted(1), || true),
-            next.create_route(wanted(2), || true),
-            last.create_route(wanted(3), || true),
-            next.create_route(wanted(4), || true),
+            last.routes().create(wanted(1), || true),
+            next.routes().create(wanted(2), || true),
+            last.routes().create(wanted(3), || true),
+            next.routes().create(wanted(4), || true),
             lost,
         )
     };
@@ -154,14 +154,15 @@ async fn without_routes_nothing_is_sent() {
     for error in [
         create(&rig, 0).await.result.unwrap_err(),
         delete(&rig, 0).await.result.unwrap_err(),
-        rig.provider.list_routes().await.unwrap_err(),
+        rig.provider.routes().list().await.unwrap_err(),
     ] {
         assert!(matches!(error, Error::NotOffered { .. }), "{error:?}");
     }
     let warned = AtomicBool::new(false);
     let serving = rig
         .provider
-        .serving_routes(|| warned.store(true, Ordering::Relaxed));
+        .routes()
+        .serving(|| warned.store(true, Ordering::Relaxed));
     let upgrade = async {
         sleep(secs(1)).await;
         assert!(warned.load(Ordering::Relaxed));

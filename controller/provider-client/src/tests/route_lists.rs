@@ -25,7 +25,7 @@ fn part(cidrs: &[&str], complete: bool) -> Step<ListRoutesResponse> {
 
 async fn list(rig: &Rig, steps: Vec<Step<ListRoutesResponse>>) -> Result<Vec<String>, Error> {
     rig.fake.routes.on_list(steps);
-    let listed = rig.provider.list_routes().await?;
+    let listed = rig.provider.routes().list().await?;
     let spelled = listed.iter().map(|route| &route.raw().destination_cidr);
     Ok(spelled.cloned().collect())
 }

@@ -96,16 +96,19 @@ async fn a_provider_is_asked_for_what_it_declares_and_for_nothing_more() {
     rig.look_up("a").await.unwrap();
     let provider = &rig.provider;
     let (web, all) = (service("web"), targets(["a"]));
-    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    let plan = provider
+        .load_balancers()
+        .plan(PlanOperation::Ensure, &web, &all);
     let errors = [
         provider
+            .instances()
             .list(LookupPurpose::Initialization, Arc::new(|_| true))
             .await
             .unwrap_err(),
         provider.ensure_alone(&web, &all).await.unwrap_err(),
-        provider.list_load_balancers().await.unwrap_err(),
+        provider.load_balancers().list().await.unwrap_err(),
         plan.await.unwrap_err(),
-        provider.list_routes().await.unwrap_err(),
+        provider.routes().list().await.unwrap_err(),
         create(&rig, 1).await.result.unwrap_err(),
         look_up(&rig, "pv").await.unwrap_err(),
     ];
@@ -147,7 +150,11 @@ async fn an_instance_in_a_later_state_or_an_absence_of_a_later_certainty_changes
         let results = request.items.iter().map(one).collect();
         Reply::Say(v1::BatchGetInstancesResponse { results })
     });
-    let lookup = |name| rig.provider.lookup(node(name), LookupPurpose::Lifecycle);
+    let lookup = |name| {
+        rig.provider
+            .instances()
+            .look_up(node(name), LookupPurpose::Lifecycle)
+    };
     let (asleep, moved, parked) = tokio::join!(lookup("asleep"), lookup("moved"), lookup("parked"));
     assert_eq!(rig.fake.calls(), 1);
     let Ok(Lookup::Found(asleep)) = asleep.result else {
@@ -196,7 +203,7 @@ async fn a_later_disposition_or_outcome_is_an_error_of_its_own_service() {
     let (web, all) = (service("web"), targets(["a"]));
     rig.fake.balancers.get.on(move |_| Reply::Say(later()));
     rig.fake.balancers.delete.on(move |_| Reply::Say(later()));
-    let got = rig.provider.get_load_balancer(&web, &all).await;
+    let got = rig.provider.load_balancers().get(&web, &all).await;
     // Not gone: its finalizer stays.
     let deleted = rig.provider.delete_alone(&web).await;
     for result in [got, deleted] {
@@ -270,7 +277,8 @@ async fn a_later_action_of_a_plan_is_shown_as_a_change() {
     let (web, all) = (service("web"), targets(["a"]));
     let plan = rig
         .provider
-        .plan_load_balancer(PlanOperation::Ensure, &web, &all);
+        .load_balancers()
+        .plan(PlanOperation::Ensure, &web, &all);
     let plan = plan.await.unwrap();
     assert_eq!(plan[0].action, ChangeAction::Change);
     assert_eq!(&*plan[0].summary, "moves it");

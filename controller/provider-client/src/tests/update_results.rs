@@ -57,8 +57,8 @@ async fn each_result_is_handed_out_as_it_comes() {
         answered.await.unwrap().result.unwrap();
         started.elapsed().as_secs()
     }));
-    let slot = rig.provider.slot(false).await;
-    let calls = rig.provider.update_load_balancers(slot, updates, &all);
+    let slot = rig.provider.load_balancers().slot(false).await;
+    let calls = rig.provider.load_balancers().update(slot, updates, &all);
     // 200 s in all: a long call is fine as long as something comes.
     let expected: Vec<u64> = (1..=20).map(|n| n * 10).collect();
     let (ended, (unsent, results)) = tokio::join!(ended, calls);

@@ -58,7 +58,8 @@ async fn urgent_calls_go_before_those_that_wait_longer() {
     ];
     futures::future::join_all(asked.map(async |(name, purpose)| {
         rig.provider
-            .lookup(node(name), purpose)
+            .instances()
+            .look_up(node(name), purpose)
             .await
             .result
             .unwrap();
@@ -90,7 +91,8 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
     let at = || started.elapsed().as_secs();
     let look_up = async |name: &str, purpose| {
         rig.provider
-            .lookup(node(name), purpose)
+            .instances()
+            .look_up(node(name), purpose)
             .await
             .result
             .unwrap();
@@ -100,7 +102,7 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
     let (web, db, all) = (service("web"), service("db"), targets(["a"]));
     let order = tokio::join!(
         async {
-            rig.provider.get_load_balancer(&db, &all).await.unwrap();
+            rig.provider.load_balancers().get(&db, &all).await.unwrap();
             at()
         },
         look_up("refreshed", LookupPurpose::Refresh { max_staleness }),
@@ -138,7 +140,7 @@ async fn one_limit_for_all_classes_serves_routes_before_load_balancers() {
             at()
         },
         async {
-            rig.provider.list_routes().await.unwrap();
+            rig.provider.routes().list().await.unwrap();
             at()
         },
         async {

@@ -57,7 +57,8 @@ async fn serving(max_batch_size: u32, max_in_flight: u32) -> Rig {
 pub(super) async fn look_up(rig: &Rig, name: &str) -> Result<VolumeLookup, Error> {
     let lookup = rig
         .provider
-        .look_up_volume(volume(name), VolumePurpose::Labels);
+        .volumes()
+        .look_up(volume(name), VolumePurpose::Labels);
     timeout(Duration::from_hours(1), lookup)
         .await
         .expect("an answer")
@@ -138,7 +139,8 @@ async fn a_volume_that_is_created_goes_before_those_that_exist() {
         tokio::time::sleep(secs(1) / 2).await;
         let lookup = rig
             .provider
-            .look_up_volume(volume("new"), VolumePurpose::Admission);
+            .volumes()
+            .look_up(volume("new"), VolumePurpose::Admission);
         lookup.await.unwrap();
         started.elapsed()
     };
@@ -154,7 +156,8 @@ async fn a_call_without_a_caller_is_cancelled() {
     rig.fake.volumes.on(|_| Reply::Hang);
     let lookup = rig
         .provider
-        .look_up_volume(volume("hangs"), VolumePurpose::Admission);
+        .volumes()
+        .look_up(volume("hangs"), VolumePurpose::Admission);
     timeout(secs(5), lookup).await.unwrap_err();
     rig.fake
         .volumes

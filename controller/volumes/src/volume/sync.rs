@@ -57,7 +57,8 @@ impl VolumeLabels {
         let lookup = self
             .parts
             .provider
-            .look_up_volume(Arc::clone(&volume), VolumePurpose::Labels);
+            .volumes()
+            .look_up(Arc::clone(&volume), VolumePurpose::Labels);
         match lookup.await {
             Ok(VolumeLookup::Found(topology)) => {
                 self.parts.metrics.looked_up("found");

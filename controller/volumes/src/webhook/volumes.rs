@@ -54,7 +54,7 @@ impl VolumeReviewer {
             VolumeStep::Ask => {
                 let volume = Arc::new(volume.clone());
                 let purpose = VolumePurpose::Admission;
-                let lookup = self.provider.look_up_volume(volume.clone(), purpose);
+                let lookup = self.provider.volumes().look_up(volume.clone(), purpose);
                 let looked_up = self.lookups.run(peer, lookup).await;
                 let looked_up = looked_up.map_err(|Overloaded| {
                     self.metrics.overloaded();

@@ -150,7 +150,11 @@ async fn effects_beside_the_error_of_a_whole_call_are_those_of_each_node() {
     rig.serving().await;
     let refused = with_effects(&refusal(Code::Internal, "CLOUD_ERROR", None), "key");
     rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
-    let look_up = |name| rig.provider.lookup(node(name), LookupPurpose::Lifecycle);
+    let look_up = |name| {
+        rig.provider
+            .instances()
+            .look_up(node(name), LookupPurpose::Lifecycle)
+    };
     let (a, b) = tokio::join!(look_up("a"), look_up("b"));
     assert_eq!(rig.fake.calls(), 1);
     for answer in [a, b] {
@@ -189,7 +193,8 @@ async fn effects_on_a_node_stay_within_what_was_declared() {
     for name in ["a", "b"] {
         let answer = rig
             .provider
-            .lookup(node(name), LookupPurpose::Lifecycle)
+            .instances()
+            .look_up(node(name), LookupPurpose::Lifecycle)
             .await;
         let effects = rig.provider.node_effects(&node(name), answer.effects);
         assert_eq!(effects.annotations, [("node.example/a".into(), None)]);

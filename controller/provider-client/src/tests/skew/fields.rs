@@ -42,12 +42,13 @@ async fn read_all(rig: &Rig) -> Vec<String> {
     rig.fake.on_list(vec![listed], None);
     read.push(shown(
         &provider
+            .instances()
             .list(LookupPurpose::Initialization, Arc::new(|_| true))
             .await,
     ));
 
     read.push(shown(&provider.ensure_alone(&web, &all).await));
-    read.push(shown(&provider.get_load_balancer(&web, &all).await));
+    read.push(shown(&provider.load_balancers().get(&web, &all).await));
     let update = provider.update_load_balancer(service("web"), targets(["a"]));
     read.push(shown(&update.await));
     read.push(shown(&provider.delete_alone(&web).await));
@@ -57,7 +58,7 @@ async fn read_all(rig: &Rig) -> Vec<String> {
             items: vec![v1::OwnedLoadBalancer::default()],
             complete: true,
         })]);
-    read.push(shown(&provider.list_load_balancers().await));
+    read.push(shown(&provider.load_balancers().list().await));
     rig.fake.balancers.plan.on(|_| {
         Reply::Say(v1::PlanLoadBalancerResponse {
             changes: vec![v1::PlannedChange {
@@ -66,7 +67,9 @@ async fn read_all(rig: &Rig) -> Vec<String> {
             }],
         })
     });
-    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    let plan = provider
+        .load_balancers()
+        .plan(PlanOperation::Ensure, &web, &all);
     read.push(shown(&plan.await));
 
     read.push(shown(&create(rig, 1).await));
@@ -82,7 +85,7 @@ async fn read_all(rig: &Rig) -> Vec<String> {
             items: vec![route],
             complete: true,
         })]);
-    read.push(shown(&provider.list_routes().await));
+    read.push(shown(&provider.routes().list().await));
     read.push(shown(&look_up(rig, "pv").await));
     read
 }
