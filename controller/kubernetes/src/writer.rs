@@ -65,7 +65,7 @@ impl<V: View> ObjectWriter<V> {
     pub async fn settle<W: ObjectWrite<V>, E: From<ApiError>>(
         &self,
         mut object: Arc<V>,
-        decide: impl Fn(&V) -> Result<Option<W>, E>,
+        mut decide: impl FnMut(&V) -> Result<Option<W>, E>,
     ) -> Result<Option<Arc<V>>, E> {
         let mut is_live = false;
         while let Some(write) = decide(&object)? {

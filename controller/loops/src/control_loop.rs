@@ -9,10 +9,10 @@
 //! A loop subscribes to its stores once, before they are filled. Each lease term makes the loop anew
 //! and with it all that it remembers: decisions rest on no observation of an earlier term.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::{
-    StreamExt,
+    FutureExt, StreamExt,
     future::{self, BoxFuture},
     stream::{self, FuturesUnordered},
 };
@@ -20,24 +20,20 @@ use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
-use outrigger_kubernetes::leader::Handle;
+use crate::context::{LoopContext, LoopParts, Term};
 use outrigger_provider_client::{Provider, ProviderState, Slot};
-use outrigger_runtime::{
-    fence::Fence,
-    queue::{self, Backoff, Calls, Gate, Outcome, Priority, Queue, QueueMetrics, Taken, Work},
+use outrigger_runtime::queue::{
+    self, Backoff, Calls, Gate, Outcome, Priority, Queue, QueueMetrics, Taken, Work,
 };
+
+/// How often the gauges of a loop are set.
+const GAUGES: Duration = Duration::from_secs(5);
 
 /// Work beside the queue, by a name for the log. It never returns; it is dropped at the stop.
 pub type Task = (&'static str, BoxFuture<'static, ()>);
 
-/// One lease term, as a loop sees it.
-#[derive(Clone, Debug)]
-pub struct Term {
-    /// Asked before each write and each call to the provider.
-    pub fence: Fence,
-    /// The leader election's Lease; none without an election.
-    pub lease: Option<Handle>,
-}
+/// Runs a loop in the lease term until the token is cancelled.
+pub type Host = Box<dyn Fn(&Term, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// The queue of a loop and the state of its lease term, as the event handlers of its stores see them. Made
 /// once, before the stores are filled, so that no change is missed, on a standby too.
@@ -102,6 +98,12 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
         priority: Priority,
     ) -> impl Future<Output = Outcome> + Send;
 
+    /// Another process of the provider serves, or serves more than before: it may do what the last one refused.
+    fn provider_restarted(&self) {}
+
+    /// Sets the gauges of the loop; called every 5 s.
+    fn measure(&self) {}
+
     /// Called at the stop, before the keys in flight are awaited: those that wait for a permit must give
     /// up.
     fn stopping(&self) {}
@@ -163,12 +165,24 @@ impl<L: ControlLoop> Calls for CallsOf<L> {
     }
 }
 
+/// A loop over the keys of `inputs`; `make` makes it anew for each lease term.
+pub fn host<L: ControlLoop>(
+    parts: LoopParts,
+    inputs: LoopInputs<L::Key, L::State>,
+    make: impl Fn(LoopContext<L::Key>) -> L + Send + Sync + 'static,
+) -> Host {
+    Box::new(move |term, stop| {
+        let context = LoopContext::new(&parts, inputs.queue.clone(), term);
+        run(make(context), inputs.clone(), parts.provider.clone(), stop).boxed()
+    })
+}
+
 /// Runs `control_loop` over the keys of `inputs` until `stop`, then takes no more keys, and returns when the
 /// keys in flight are reconciled. Keys are taken only while `provider` serves, unless the loop does without
 /// ([`ControlLoop::NEEDS_PROVIDER`]). Returns before `stop` only if one of its tasks has ended, which is a bug.
 ///
 /// Dropping the future drops keys in flight with their calls; their keys stay in the queue.
-pub async fn run<L: ControlLoop>(
+async fn run<L: ControlLoop>(
     control_loop: L,
     inputs: LoopInputs<L::Key, L::State>,
     provider: Provider,
@@ -184,7 +198,23 @@ pub async fn run<L: ControlLoop>(
     info!(controller = L::NAME, "starting controller");
     let control_loop = Arc::new(control_loop);
     let _published = inputs.state.publish(control_loop.state());
-    let tasks = named(control_loop.begin());
+    let mut tasks = control_loop.begin();
+    let (restarted, measured) = (Arc::clone(&control_loop), Arc::clone(&control_loop));
+    let restarts = provider.clone();
+    let restarts = async move {
+        restarts
+            .each_restart(|| restarted.provider_restarted())
+            .await;
+    };
+    let gauges = async move {
+        loop {
+            measured.measure();
+            tokio::time::sleep(GAUGES).await;
+        }
+    };
+    tasks.push(("restarts of the provider", restarts.boxed()));
+    tasks.push(("gauges", gauges.boxed()));
+    let tasks = named(tasks);
 
     let is_open = if L::NEEDS_PROVIDER {
         ProviderState::serves

@@ -11,8 +11,7 @@
 //! ```ignore
 //! let mut fixture = Fixture::new(Setup::default());
 //! let inputs = subscribe(&fixture.nodes, &fixture.queues);
-//! let parts = NodeParts { api: fixture.api.clone(), provider: fixture.provider.clone(), events: fixture.recorder(NAME), … };
-//! fixture.host(inputs.clone(), move |term| NodeRoute::new(parts.clone(), &inputs, term));
+//! fixture.host(NAME, inputs, move |context| NodeRoute::new(context, settings.clone(), metrics.clone()));
 //! fixture.nodes.finish_list(|_| true);
 //! fixture.begin_term();
 //! ```
@@ -41,7 +40,6 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{node::NodeView, service::ServiceView};
 use outrigger_provider_mock::{
     Cloud, CloudConfig, ProviderOptions, cloud::Clock, instances::InstanceSpec,
@@ -56,7 +54,10 @@ pub use self::{
     days::{days_and_hours, each_costs_as_much},
     provider::Wire,
 };
-use crate::control_loop::{self, ControlLoop, LoopInputs, Term};
+use crate::{
+    context::{LoopContext, LoopParts, Term},
+    control_loop::{self, ControlLoop, Host, LoopInputs},
+};
 use outrigger_kubernetes::{
     api::Api,
     events::{EventMetrics, Events, Recorder},
@@ -96,9 +97,6 @@ impl Default for Setup {
         }
     }
 }
-
-/// Runs one loop for a lease term.
-type Host = Box<dyn Fn(&Term, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// A process of the controller, its cluster and its cloud.
 pub struct Fixture {
@@ -157,16 +155,21 @@ impl Fixture {
         }
     }
 
-    /// Runs the loop of `make` over the keys of `inputs` in each lease term that begins from now on.
+    /// Runs the loop of `make` over the keys of `inputs` in each lease term that begins from now on. Its events are
+    /// those of `component`.
     pub fn host<L: ControlLoop>(
         &mut self,
+        component: &'static str,
         inputs: LoopInputs<L::Key, L::State>,
-        make: impl Fn(&Term) -> L + Send + Sync + 'static,
+        make: impl Fn(LoopContext<L::Key>) -> L + Send + Sync + 'static,
     ) {
-        let provider = self.provider.clone();
-        self.hosts.push(Box::new(move |term, stop| {
-            control_loop::run(make(term), inputs.clone(), provider.clone(), stop).boxed()
-        }));
+        let parts = LoopParts {
+            api: self.api.clone(),
+            provider: self.provider.clone(),
+            nodes: Arc::clone(&self.nodes),
+            events: self.recorder(component),
+        };
+        self.hosts.push(control_loop::host(parts, inputs, make));
     }
 
     /// A lease term of this process.

@@ -17,9 +17,8 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures::FutureExt;
 use outrigger_core::{
     ipam::{Allocator, PodCidrProblem},
     node::NodeView,
@@ -31,21 +30,16 @@ use tracing::{info, warn};
 pub use self::metrics::IpamMetrics;
 use self::waiting::Waiting;
 use crate::{
-    control_loop::{ControlLoop, LoopInputs, Task, Term, TermState},
-    node::OnLookup,
+    context::LoopContext,
+    control_loop::{ControlLoop, LoopInputs, Task, TermState},
+    lifecycle::OnLookup,
 };
 use outrigger_kubernetes::{
-    api::Api,
     decode::Item,
-    events::Recorder,
     nodes::{self, NodeWriter},
     store::{Change, Origin, Store},
 };
-use outrigger_provider_client::Provider;
-use outrigger_runtime::{
-    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
-    telemetry::Repeats,
-};
+use outrigger_runtime::queue::{Backoff, Outcome, Priority, Queue, QueueMetrics};
 
 /// Name of the loop in `--controllers` and in its health check.
 pub const NAME: &str = "node-ipam-controller";
@@ -58,47 +52,15 @@ const WRITERS: usize = 32;
 const PAGE: u32 = 500;
 /// Pause before that list is tried again.
 const LIST_RETRY: Duration = Duration::from_secs(1);
-/// How often the gauges are set.
-const GAUGES: Duration = Duration::from_secs(5);
-
-/// The parts that the loop is made of.
-#[derive(Clone)]
-pub struct IpamParts {
-    /// Requests under the name `node-controller`.
-    pub api: Api,
-    /// How long a write may take; shorter than the time between a leader's renew deadline and the end of
-    /// its lease. None without leader election.
-    pub write_limit: Option<Duration>,
-    /// All Nodes.
-    pub nodes: Arc<Store<NodeView>>,
-    /// The cloud, which the `CloudAllocator` asks for Pod CIDRs.
-    pub provider: Provider,
-    /// Events of component [`COMPONENT`].
-    pub events: Recorder,
-    /// Receives each instance that is found: it contradicts an absence of its Node.
-    pub on_lookup: OnLookup,
-    /// An allocator that has observed no Node yet.
-    pub allocator: Allocator,
-    /// `node_ipam_controller_*`.
-    pub metrics: IpamMetrics,
-}
 
 /// The node-ipam loop.
 pub struct NodeIpam {
-    parts: IpamParts,
-    queue: Queue<Arc<str>>,
+    context: LoopContext<Arc<str>>,
+    on_lookup: OnLookup,
+    metrics: IpamMetrics,
     writer: NodeWriter,
     writing: Semaphore,
     state: Arc<IpamState>,
-    repeats: Repeats,
-}
-
-impl fmt::Debug for NodeIpam {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeIpam")
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
-    }
 }
 
 /// State of the loop in one lease term, observed anew from all Nodes at its start.
@@ -212,30 +174,29 @@ fn seen(queue: &Queue<Arc<str>>, state: &TermState<IpamState>, node: &NodeView, 
 }
 
 impl NodeIpam {
-    /// The loop over the keys of `inputs`, for one lease term.
+    /// The loop for one lease term. `allocator` has observed no Node yet. A write may take `write_limit`, which is
+    /// shorter than the time between a leader's renew deadline and the end of its lease; none without leader election.
+    /// `on_lookup` receives each instance that is found: it contradicts an absence of its Node.
     pub fn new(
-        mut parts: IpamParts,
-        inputs: &LoopInputs<Arc<str>, IpamState>,
-        term: &Term,
+        context: LoopContext<Arc<str>>,
+        allocator: Allocator,
+        write_limit: Option<Duration>,
+        on_lookup: OnLookup,
+        metrics: IpamMetrics,
     ) -> Self {
-        parts.api = parts.api.fenced(term.fence.clone());
-        parts.provider = parts.provider.fenced(term.fence.clone());
-        let writes = match parts.write_limit {
-            Some(limit) => parts.api.clone().limited(limit),
-            None => parts.api.clone(),
+        let writes = match write_limit {
+            Some(limit) => context.api.clone().limited(limit),
+            None => context.api.clone(),
         };
-        let state = IpamState::new(
-            Arc::clone(&parts.nodes),
-            parts.allocator.clone(),
-            parts.metrics.clone(),
-        );
+        let nodes = &context.nodes;
+        let state = IpamState::new(Arc::clone(nodes), allocator, metrics.clone());
         Self {
-            writer: NodeWriter::new(writes, Arc::clone(&parts.nodes)),
+            writer: NodeWriter::new(writes, Arc::clone(nodes)),
             writing: Semaphore::new(WRITERS),
             state: Arc::new(state),
-            queue: inputs.queue.clone(),
-            parts,
-            repeats: Repeats::default(),
+            context,
+            on_lookup,
+            metrics,
         }
     }
 
@@ -250,19 +211,9 @@ impl NodeIpam {
                 "Node cannot be decoded: its Pod CIDRs are not known, and may be given to another"
             ),
         };
-        while let Err(error) = self.parts.api.list(nodes::COLLECTION, PAGE, each).await {
+        while let Err(error) = self.context.api.list(nodes::COLLECTION, PAGE, each).await {
             warn!(%error, "Pod CIDRs of all Nodes cannot be listed; none is allocated until then");
             sleep(LIST_RETRY).await;
-        }
-    }
-
-    /// Sets the gauges. Never returns.
-    async fn measure(&self) {
-        loop {
-            self.parts
-                .metrics
-                .sizes(self.state.allocator.lock().sizes());
-            sleep(GAUGES).await;
         }
     }
 }
@@ -280,7 +231,7 @@ impl ControlLoop for NodeIpam {
 
     /// The store, and a list of this lease term (I-7).
     async fn ready(&self) {
-        self.parts.nodes.synced().await;
+        self.context.nodes.synced().await;
         if self.state.allocator.lock().asks_provider() {
             let without = || {
                 warn!(
@@ -289,7 +240,7 @@ impl ControlLoop for NodeIpam {
                 );
                 info!("Skipping {NAME:?}");
             };
-            self.parts
+            self.context
                 .provider
                 .instances()
                 .allocating_pod_cidrs(without)
@@ -299,21 +250,26 @@ impl ControlLoop for NodeIpam {
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
-        for node in self.parts.nodes.all() {
+        for node in self.context.nodes.all() {
             let is_due = self.state.observe(&node.name);
             if is_due || node.pod_cidrs.is_empty() {
-                self.queue.add(Arc::clone(&node.name), Priority::Bulk);
+                self.context
+                    .queue
+                    .add(Arc::clone(&node.name), Priority::Bulk);
             }
         }
         // Deleted since the list, or not in the store yet.
         for name in self.state.allocator.lock().all_awaited() {
-            self.queue.add(Arc::clone(name), Priority::Bulk);
+            self.context.queue.add(Arc::clone(name), Priority::Bulk);
         }
         for name in self.state.problems.lock().keys() {
-            self.queue.add(Arc::clone(name), Priority::Bulk);
+            self.context.queue.add(Arc::clone(name), Priority::Bulk);
         }
-        let this = Arc::clone(self);
-        vec![("gauges", async move { this.measure().await }.boxed())]
+        Vec::new()
+    }
+
+    fn measure(&self) {
+        self.metrics.sizes(self.state.allocator.lock().sizes());
     }
 
     async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {

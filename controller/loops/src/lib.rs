@@ -6,6 +6,7 @@
 //!
 //! A loop decides nothing itself: `outrigger-core` does, and the loop carries it out.
 
+pub mod context;
 pub mod control_loop;
 pub mod ipam;
 pub mod lifecycle;

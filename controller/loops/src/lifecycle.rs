@@ -26,13 +26,19 @@ mod sync;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use futures::FutureExt;
 use outrigger_core::{
     node::{
         NodeView, Ready,
         brake::{Counts, DeletionLimits},
+        instance::Lookup,
         lifecycle::Lifecycle,
     },
     selector::Selector,
@@ -44,48 +50,22 @@ use tracing::{info, warn};
 pub use self::metrics::LifecycleMetrics;
 use self::{questions::Questions, sync::Declared};
 use crate::{
-    control_loop::{ControlLoop, LoopInputs, Task, Term},
-    node::OnLookup,
+    context::LoopContext,
+    control_loop::{ControlLoop, LoopInputs, Task},
     node_effects::{NodeEffects, PendingNodeEffects},
     not_managed::NotManaged,
 };
 use outrigger_kubernetes::{
-    api::Api,
-    events::Recorder,
     nodes::NodeWriter,
     store::{Change, Origin, Store},
 };
-use outrigger_provider_client::Provider;
 use outrigger_runtime::{
     clock::Clock,
     queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
-    telemetry::Repeats,
 };
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (E-6).
 pub const NAME: &str = "cloud-node-lifecycle-controller";
-
-/// How often the metrics of the brake are brought up to date.
-const BRAKE_SHOWN: Duration = Duration::from_secs(10);
-
-/// The parts that the loop is made of.
-#[derive(Clone)]
-pub struct LifecycleParts {
-    /// Requests under the name `node-controller`.
-    pub api: Api,
-    /// All nodes.
-    pub nodes: Arc<Store<NodeView>>,
-    /// The cloud.
-    pub provider: Provider,
-    /// Events of component [`NAME`].
-    pub events: Recorder,
-    /// Flags of the loop.
-    pub settings: LifecycleSettings,
-    /// Nodes that the provider does not manage; shared with the cloud-node loop.
-    pub not_managed: Arc<NotManaged>,
-    /// Counts and times.
-    pub metrics: LifecycleMetrics,
-}
 
 /// Flags of the loop.
 #[derive(Clone, Debug)]
@@ -100,23 +80,18 @@ pub struct LifecycleSettings {
 
 /// The cloud-node-lifecycle loop.
 pub struct NodeLifecycle {
-    parts: LifecycleParts,
-    queue: Queue<Arc<str>>,
+    context: LoopContext<Arc<str>>,
+    settings: LifecycleSettings,
+    /// Shared with the cloud-node loop.
+    not_managed: Arc<NotManaged>,
+    metrics: LifecycleMetrics,
     state: Arc<LifecycleState>,
     writer: NodeWriter,
     writing: Semaphore,
     effects: NodeEffects,
-    repeats: Repeats,
     /// By the provider that serves instances now, or did last.
     declared: RwLock<Option<Arc<Declared>>>,
-}
-
-impl fmt::Debug for NodeLifecycle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeLifecycle")
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
-    }
+    is_limited: AtomicBool,
 }
 
 /// State of the loop in one lease term. A restart loses it without harm: deletions only come later, since
@@ -183,6 +158,9 @@ pub fn subscribe(
     inputs
 }
 
+/// Event handler for answers about nodes to other loops.
+pub type OnLookup = Arc<dyn Fn(&NodeView, &Lookup) + Send + Sync>;
+
 /// Event handler that counts answers to other loops in the state of the lease term.
 pub fn on_lookup(inputs: &LoopInputs<Arc<str>, LifecycleState>) -> OnLookup {
     let state = Arc::clone(&inputs.state);
@@ -203,61 +181,27 @@ fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
 }
 
 impl NodeLifecycle {
-    /// The loop over the keys of `inputs`, for one lease term.
+    /// The loop for one lease term.
     pub fn new(
-        mut parts: LifecycleParts,
-        inputs: &LoopInputs<Arc<str>, LifecycleState>,
-        term: &Term,
+        context: LoopContext<Arc<str>>,
+        settings: LifecycleSettings,
+        not_managed: Arc<NotManaged>,
+        metrics: LifecycleMetrics,
     ) -> Self {
-        parts.api = parts.api.fenced(term.fence.clone());
-        parts.provider = parts.provider.fenced(term.fence.clone());
-        let writer = NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes));
-        let state = Arc::new(LifecycleState::new(parts.settings.limits.clone()));
+        let writer = NodeWriter::new(context.api.clone(), Arc::clone(&context.nodes));
+        let state = Arc::new(LifecycleState::new(settings.limits.clone()));
+        let pending = Arc::clone(&state.effects);
         Self {
-            effects: NodeEffects::new(
-                parts.provider.clone(),
-                Arc::clone(&parts.nodes),
-                writer.clone(),
-                parts.events.clone(),
-                parts.settings.workers,
-                Arc::clone(&state.effects),
-            ),
+            effects: NodeEffects::new(&context, writer.clone(), settings.workers, pending),
             writer,
-            writing: Semaphore::new(parts.settings.workers),
+            writing: Semaphore::new(settings.workers),
             state,
-            parts,
-            queue: inputs.queue.clone(),
-            repeats: Repeats::default(),
+            context,
+            settings,
+            not_managed,
+            metrics,
             declared: RwLock::default(),
-        }
-    }
-
-    /// Queues all nodes that are not ready.
-    fn look_again(&self) {
-        for node in self.parts.nodes.all() {
-            if node.ready != Ready::True {
-                offer(&self.queue, &node, Origin::List);
-            }
-        }
-    }
-
-    /// Shows what the brake counts, and says when it begins and ends to hold. Never returns.
-    async fn watch_brake(&self) {
-        let mut braked = false;
-        loop {
-            if let Some(session) = self.parts.provider.session()
-                && let Some(instances) = &session.instances
-            {
-                let nodes = self.census(instances).owned;
-                let now = self.state.clock.now();
-                let counts = self.state.lifecycle.lock().counts(now, nodes);
-                self.parts.metrics.counted(&counts);
-                if counts.is_braked() != braked {
-                    braked = !braked;
-                    say(braked, &counts);
-                }
-            }
-            tokio::time::sleep(BRAKE_SHOWN).await;
+            is_limited: AtomicBool::default(),
         }
     }
 }
@@ -275,7 +219,7 @@ impl ControlLoop for NodeLifecycle {
 
     /// The store (not Q-20), and all the way a provider that serves instances (L-1).
     async fn ready(&self) {
-        self.parts.nodes.synced().await;
+        self.context.nodes.synced().await;
         let without = || {
             let error = "cloud provider does not support instances";
             warn!(
@@ -283,22 +227,37 @@ impl ControlLoop for NodeLifecycle {
                 error, "failed to start cloud node lifecycle controller; skipping it"
             );
         };
-        self.parts.provider.instances().serving(without).await;
+        self.context.provider.instances().serving(without).await;
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
-        self.parts.not_managed.clear();
-        // Another process behind the socket may manage what the last one did not.
-        let this = Arc::clone(self);
-        let restarts = async move {
-            let provider = &this.parts.provider;
-            provider.each_restart(|| this.look_again()).await;
-        };
-        let brake = Arc::clone(self);
-        vec![
-            ("restarts of the provider", restarts.boxed()),
-            ("brake", async move { brake.watch_brake().await }.boxed()),
-        ]
+        self.not_managed.clear();
+        Vec::new()
+    }
+
+    /// The new process may manage nodes that the last one did not.
+    fn provider_restarted(&self) {
+        for node in self.context.nodes.all() {
+            if node.ready != Ready::True {
+                offer(&self.context.queue, &node, Origin::List);
+            }
+        }
+    }
+
+    /// Also logs when the limit of deletions is reached, and when it is not any more.
+    fn measure(&self) {
+        if let Some(session) = self.context.provider.session()
+            && let Some(instances) = &session.instances
+        {
+            let nodes = self.census(instances).owned;
+            let now = self.state.clock.now();
+            let counts = self.state.lifecycle.lock().counts(now, nodes);
+            self.metrics.counted(&counts);
+            let is_limited = counts.is_braked();
+            if self.is_limited.swap(is_limited, Ordering::Relaxed) != is_limited {
+                say(is_limited, &counts);
+            }
+        }
     }
 
     async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {

@@ -19,11 +19,11 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use outrigger_core::{
-    node::{NodeAddress, NodeView, initialize, instance::Lookup, ownership::NodeScope},
+    node::{NodeAddress, NodeView, initialize, ownership::NodeScope},
     selector::Selector,
 };
 use tokio::sync::Semaphore;
@@ -31,46 +31,21 @@ use tracing::warn;
 
 pub use self::{memory::CloudNodeState, metrics::NodeMetrics};
 use crate::{
-    control_loop::{ControlLoop, LoopInputs, Task, Term},
+    context::LoopContext,
+    control_loop::{ControlLoop, LoopInputs, Task},
+    lifecycle::OnLookup,
     node_effects::NodeEffects,
     not_managed::NotManaged,
 };
 use outrigger_kubernetes::{
-    api::Api,
-    events::Recorder,
     nodes::NodeWriter,
     store::{Change, Origin, Store},
 };
-use outrigger_provider_client::{InstancesCapability, Provider};
-use outrigger_runtime::{
-    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
-    telemetry::Repeats,
-};
+use outrigger_provider_client::InstancesCapability;
+use outrigger_runtime::queue::{Backoff, Outcome, Priority, QueueMetrics};
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (N-5).
 pub const NAME: &str = "cloud-node-controller";
-
-/// The parts that the loop is made of.
-#[derive(Clone)]
-pub struct NodeParts {
-    /// Requests under the name `node-controller`.
-    pub api: Api,
-    /// All nodes.
-    pub nodes: Arc<Store<NodeView>>,
-    /// The cloud.
-    pub provider: Provider,
-    /// Events of component [`NAME`].
-    pub events: Recorder,
-    /// Flags of the loop.
-    pub settings: NodeSettings,
-    /// Nodes that the provider does not manage; shared with the lifecycle loop.
-    pub not_managed: Arc<NotManaged>,
-    /// Receives each answer about an initialised node, and each instance that is found for another: they count for
-    /// the brake.
-    pub on_lookup: OnLookup,
-    /// `node_controller_*`.
-    pub metrics: NodeMetrics,
-}
 
 /// Flags of the loop.
 #[derive(Clone, Debug)]
@@ -85,27 +60,19 @@ pub struct NodeSettings {
     pub selector: Option<Arc<Selector>>,
 }
 
-/// Event handler for answers about nodes.
-pub type OnLookup = Arc<dyn Fn(&NodeView, &Lookup) + Send + Sync>;
-
 /// The cloud-node loop.
 pub struct CloudNode {
-    parts: NodeParts,
-    queue: Queue<Arc<str>>,
+    context: LoopContext<Arc<str>>,
+    settings: NodeSettings,
+    /// Shared with the lifecycle loop.
+    not_managed: Arc<NotManaged>,
+    on_lookup: OnLookup,
+    metrics: NodeMetrics,
     writer: NodeWriter,
     writing: Semaphore,
     refreshing: Semaphore,
     effects: NodeEffects,
     state: Arc<CloudNodeState>,
-    repeats: Repeats,
-}
-
-impl fmt::Debug for CloudNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CloudNode")
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Subscribes the loop to `nodes`: every node that needs something is queued whenever it changes (N-3).
@@ -159,32 +126,29 @@ fn needs_something(node: &NodeView) -> bool {
 }
 
 impl CloudNode {
-    /// The loop over the keys of `inputs`, for one lease term.
+    /// The loop for one lease term. `on_lookup` receives each answer about an initialised node, and each instance
+    /// that is found for another: they count for the brake.
     pub fn new(
-        mut parts: NodeParts,
-        inputs: &LoopInputs<Arc<str>, CloudNodeState>,
-        term: &Term,
+        context: LoopContext<Arc<str>>,
+        settings: NodeSettings,
+        not_managed: Arc<NotManaged>,
+        on_lookup: OnLookup,
+        metrics: NodeMetrics,
     ) -> Self {
-        parts.api = parts.api.fenced(term.fence.clone());
-        parts.provider = parts.provider.fenced(term.fence.clone());
-        let writer = NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes));
+        let writer = NodeWriter::new(context.api.clone(), Arc::clone(&context.nodes));
         let state = Arc::new(CloudNodeState::default());
+        let pending = Arc::clone(&state.effects);
         Self {
-            effects: NodeEffects::new(
-                parts.provider.clone(),
-                Arc::clone(&parts.nodes),
-                writer.clone(),
-                parts.events.clone(),
-                parts.settings.refreshers,
-                Arc::clone(&state.effects),
-            ),
+            effects: NodeEffects::new(&context, writer.clone(), settings.refreshers, pending),
             writer,
-            writing: Semaphore::new(parts.settings.workers),
-            refreshing: Semaphore::new(parts.settings.refreshers),
-            parts,
-            queue: inputs.queue.clone(),
+            writing: Semaphore::new(settings.workers),
+            refreshing: Semaphore::new(settings.refreshers),
+            context,
+            settings,
+            not_managed,
+            on_lookup,
+            metrics,
             state,
-            repeats: Repeats::default(),
         }
     }
 
@@ -193,7 +157,7 @@ impl CloudNode {
     fn may_touch(&self, node: &NodeView, instances: &InstancesCapability) -> bool {
         let scope = NodeScope {
             prefixes: &instances.prefixes,
-            selector: self.parts.settings.selector.as_deref(),
+            selector: self.settings.selector.as_deref(),
             foreign_prefix_seen: false,
         };
         scope.may_touch(node)
@@ -201,16 +165,8 @@ impl CloudNode {
 
     /// Makes the addresses that the cloud has said those that count. None: those of the status.
     fn confirm(&self, node: &NodeView, said: Option<&[NodeAddress]>) {
-        let nodes = &self.parts.nodes;
+        let nodes = &self.context.nodes;
         nodes.learn(&node.name, &node.uid, |held| held.confirmed(said));
-    }
-
-    fn queue_unfinished(&self) {
-        for node in self.parts.nodes.all() {
-            if needs_something(&node) {
-                self.queue.add(Arc::clone(&node.name), Priority::Bulk);
-            }
-        }
     }
 }
 
@@ -226,7 +182,7 @@ impl ControlLoop for CloudNode {
 
     /// The store (N-4), and all the way a provider that serves instances (N-1).
     async fn ready(&self) {
-        self.parts.nodes.synced().await;
+        self.context.nodes.synced().await;
         let without = || {
             let error = "cloud provider does not support instances";
             warn!(
@@ -234,47 +190,47 @@ impl ControlLoop for CloudNode {
                 error, "failed to start cloud node controller; skipping it"
             );
         };
-        self.parts.provider.instances().serving(without).await;
+        self.context.provider.instances().serving(without).await;
     }
 
     /// Another leader may have written since: only the provider IDs of the Nodes themselves count, and the addresses that
     /// they have, until the first sweep has asked for them.
     fn begin(self: &Arc<Self>) -> Vec<Task> {
-        self.parts.not_managed.clear();
-        for node in self.parts.nodes.all() {
+        self.not_managed.clear();
+        for node in self.context.nodes.all() {
             self.confirm(&node, None);
         }
-        self.parts.nodes.hold(true);
-        for node in self.parts.nodes.all() {
+        self.context.nodes.hold(true);
+        for node in self.context.nodes.all() {
             self.state.claim(&node);
             // It may have gone, and have been forgotten, in between.
-            if self.parts.nodes.get(&node.name).is_none() {
+            if self.context.nodes.get(&node.name).is_none() {
                 self.state.forget(&node);
             }
         }
-        // Another process behind the socket may know nodes that the last one did not, or serve instances again.
         let this = Arc::clone(self);
-        let restarts = async move {
-            let provider = &this.parts.provider;
-            provider.each_restart(|| this.queue_unfinished()).await;
-        };
-        let refresh = Arc::clone(self);
-        vec![
-            ("restarts of the provider", restarts.boxed()),
-            (
-                "refresh",
-                async move { refresh.keep_in_step().await }.boxed(),
-            ),
-        ]
+        let refresh = async move { this.keep_in_sync().await };
+        vec![("refresh", refresh.boxed())]
     }
 
     async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
         self.sync(name).await
     }
 
+    /// The new process may know nodes that the last one did not, or serve instances again.
+    fn provider_restarted(&self) {
+        for node in self.context.nodes.all() {
+            if needs_something(&node) {
+                self.context
+                    .queue
+                    .add(Arc::clone(&node.name), Priority::Bulk);
+            }
+        }
+    }
+
     /// A whole cluster may wait for its turn to be written.
     fn stopping(&self) {
-        self.parts.nodes.hold(false);
+        self.context.nodes.hold(false);
         self.writing.close();
         self.refreshing.close();
     }

@@ -25,6 +25,9 @@ use outrigger_kubernetes::{
     store::Store,
 };
 use outrigger_provider_client::Provider;
+use outrigger_runtime::queue;
+
+use crate::context::LoopContext;
 
 /// Effects by the name of their Node, of one lease term. The event handlers of a loop forget those of Nodes that are
 /// gone.
@@ -68,19 +71,17 @@ struct PendingEffects {
 
 impl NodeEffects {
     /// Writes of at most `workers` Nodes at once, through `writer`, out of `pending`.
-    pub(crate) fn new(
-        provider: Provider,
-        nodes: Arc<Store<NodeView>>,
+    pub(crate) fn new<K: queue::Key>(
+        context: &LoopContext<K>,
         writer: NodeWriter,
-        events: Recorder,
         workers: usize,
         pending: Arc<PendingNodeEffects>,
     ) -> Self {
         Self {
-            provider,
-            nodes,
+            provider: context.provider.clone(),
+            nodes: Arc::clone(&context.nodes),
             writer,
-            events,
+            events: context.events.clone(),
             writing: Semaphore::new(workers),
             pending,
         }
@@ -152,9 +153,7 @@ impl NodeEffects {
         }
         written
     }
-}
 
-impl NodeEffects {
     /// The API server takes none of them, since they are one write.
     fn report_refused(&self, node: &NodeView, effects: &Effects) {
         let mut dropped = Dropped::default();
@@ -174,13 +173,5 @@ impl NodeEffects {
             } = report;
             self.events.event(&object, kind, reason, message);
         }
-    }
-}
-
-impl fmt::Debug for NodeEffects {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeEffects")
-            .field("pending", &self.pending)
-            .finish_non_exhaustive()
     }
 }

@@ -23,7 +23,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use outrigger_core::{
@@ -43,20 +43,15 @@ use tracing::{info, warn};
 use self::{confirm::NodeLists, list::ListSchedule};
 pub use self::{metrics::RouteMetrics, state::RouteState};
 use crate::{
-    control_loop::{ControlLoop, LoopInputs, Task, Term},
+    context::LoopContext,
+    control_loop::{ControlLoop, LoopInputs, Task},
     node_effects::NodeEffects,
 };
 use outrigger_kubernetes::{
-    api::Api,
-    events::Recorder,
     nodes::NodeWriter,
     store::{Change, Store},
 };
-use outrigger_provider_client::Provider;
-use outrigger_runtime::{
-    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
-    telemetry::Repeats,
-};
+use outrigger_runtime::queue::{Backoff, Outcome, Priority, QueueMetrics};
 
 /// Name of the loop in `--controllers` and in its health check.
 pub const NAME: &str = "node-route-controller";
@@ -67,23 +62,6 @@ pub const COMPONENT: &str = "route_controller";
 const WRITERS: usize = 32;
 /// Of a route that cannot be made, or deleted (not Q-10); upstream's queue has none for a key.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5)).with_jitter();
-
-/// The parts that the loop is made of.
-#[derive(Clone)]
-pub struct RouteParts {
-    /// Requests under the name `route-controller`.
-    pub api: Api,
-    /// All Nodes.
-    pub nodes: Arc<Store<NodeView>>,
-    /// The cloud.
-    pub provider: Provider,
-    /// Events of component [`COMPONENT`].
-    pub events: Recorder,
-    /// Flags of the loop.
-    pub settings: RouteSettings,
-    /// `route_controller_*`.
-    pub metrics: RouteMetrics,
-}
 
 /// Flags of the loop.
 #[derive(Clone, Debug)]
@@ -109,8 +87,9 @@ pub enum RouteKey {
 
 /// The node-route loop.
 pub struct NodeRoute {
-    parts: RouteParts,
-    queue: Queue<RouteKey>,
+    context: LoopContext<RouteKey>,
+    settings: RouteSettings,
+    metrics: RouteMetrics,
     state: Arc<RouteState>,
     schedule: ListSchedule,
     /// As of before the first list.
@@ -119,16 +98,7 @@ pub struct NodeRoute {
     writer: NodeWriter,
     writing: Semaphore,
     effects: NodeEffects,
-    repeats: Repeats,
     stopping: CancellationToken,
-}
-
-impl fmt::Debug for NodeRoute {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeRoute")
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Subscribes the loop to `nodes`. A standby has no state, and its queue stays empty: a lease term
@@ -173,34 +143,26 @@ pub fn subscribe(
 }
 
 impl NodeRoute {
-    /// The loop over the keys of `inputs`, for one lease term.
+    /// The loop for one lease term.
     pub fn new(
-        mut parts: RouteParts,
-        inputs: &LoopInputs<RouteKey, RouteState>,
-        term: &Term,
+        context: LoopContext<RouteKey>,
+        settings: RouteSettings,
+        metrics: RouteMetrics,
     ) -> Self {
-        parts.api = parts.api.fenced(term.fence.clone());
-        parts.provider = parts.provider.fenced(term.fence.clone());
-        let writer = NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes));
-        let state = Arc::new(RouteState::new(Arc::clone(&parts.nodes)));
+        let writer = NodeWriter::new(context.api.clone(), Arc::clone(&context.nodes));
+        let state = Arc::new(RouteState::new(Arc::clone(&context.nodes)));
+        let pending = Arc::clone(&state.effects);
         Self {
-            effects: NodeEffects::new(
-                parts.provider.clone(),
-                Arc::clone(&parts.nodes),
-                writer.clone(),
-                parts.events.clone(),
-                WRITERS,
-                Arc::clone(&state.effects),
-            ),
+            effects: NodeEffects::new(&context, writer.clone(), WRITERS, pending),
             writer,
             writing: Semaphore::new(WRITERS),
             state,
-            queue: inputs.queue.clone(),
             schedule: ListSchedule::default(),
-            cluster_uid: parts.provider.cluster_uid(),
+            cluster_uid: context.provider.cluster_uid(),
             node_lists: NodeLists::default(),
-            parts,
-            repeats: Repeats::default(),
+            context,
+            settings,
+            metrics,
             stopping: CancellationToken::new(),
         }
     }
@@ -211,7 +173,7 @@ impl NodeRoute {
         confirmed: &[Confirmation],
         decide: impl FnOnce(&RouteFacts<'_>, &state::RouteFindings) -> T,
     ) -> Option<T> {
-        let session = self.parts.provider.session()?;
+        let session = self.context.provider.session()?;
         let by_name;
         let prefixes = if let Some(instances) = &session.instances {
             &instances.prefixes
@@ -223,32 +185,32 @@ impl NodeRoute {
         let facts = RouteFacts {
             table: &known.table,
             nodes: &known.nodes,
-            is_synced: self.parts.nodes.is_synced(),
+            is_synced: self.context.nodes.is_synced(),
             confirmed,
             scope: NodeScope {
                 prefixes,
-                selector: self.parts.settings.selector.as_deref(),
+                selector: self.settings.selector.as_deref(),
                 foreign_prefix_seen: false,
             },
             without_provider_id: session
                 .instances
                 .as_ref()
                 .is_some_and(|instances| instances.without_provider_id),
-            ranges: &self.parts.settings.ranges,
+            ranges: &self.settings.ranges,
         };
         Some(decide(&facts, &known))
     }
 
     fn queue_destinations(&self, destinations: impl IntoIterator<Item = Cidr>) {
         let keys = destinations.into_iter().map(RouteKey::Destination);
-        self.queue.add_all(keys, Priority::Bulk);
+        self.context.queue.add_all(keys, Priority::Bulk);
     }
 
     /// The conditions of all Nodes, which another client may have changed or removed.
     fn queue_all_nodes(&self) {
-        let nodes = self.parts.nodes.all().into_iter();
+        let nodes = self.context.nodes.all().into_iter();
         let keys = nodes.map(|node| RouteKey::Node(Arc::clone(&node.name)));
-        self.queue.add_all(keys, Priority::Bulk);
+        self.context.queue.add_all(keys, Priority::Bulk);
     }
 }
 
@@ -272,38 +234,35 @@ impl ControlLoop for NodeRoute {
             info!("Skipping {NAME:?}");
         };
         let listed = async {
-            self.parts.provider.routes().serving(without).await;
+            self.context.provider.routes().serving(without).await;
             self.list().await;
         };
         // Both are long in a large cluster.
-        tokio::join!(self.parts.nodes.synced(), listed);
+        tokio::join!(self.context.nodes.synced(), listed);
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
-        for node in self.parts.nodes.all() {
+        for node in self.context.nodes.all() {
             self.state.observe(&node.name);
         }
         self.queue_destinations(self.state.destinations());
         self.queue_all_nodes();
-        let (lists, restarts, gauges) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
-        let identity = Arc::clone(self);
-        // Another process behind the socket may make what the last one refused, and have other Nodes.
-        let restarts = async move {
-            let again = || restarts.queue_destinations(restarts.state.destinations());
-            restarts.parts.provider.each_restart(again).await;
-        };
+        let (lists, uid) = (Arc::clone(self), Arc::clone(self));
+        let lists = async move { lists.keep_listing().await };
+        let uid = async move { uid.follow_cluster_uid().await };
         vec![
-            (
-                "lists of routes",
-                async move { lists.keep_listing().await }.boxed(),
-            ),
-            ("restarts of the provider", restarts.boxed()),
-            (
-                "changes of the cluster's UID",
-                async move { identity.follow_cluster_uid().await }.boxed(),
-            ),
-            ("gauges", async move { gauges.measure().await }.boxed()),
+            ("lists of routes", lists.boxed()),
+            ("changes of the cluster's UID", uid.boxed()),
         ]
+    }
+
+    /// The new process may make routes that the last one refused, and have other Nodes.
+    fn provider_restarted(&self) {
+        self.queue_destinations(self.state.destinations());
+    }
+
+    fn measure(&self) {
+        self.metrics.routes(self.state.known().table.iter().count());
     }
 
     async fn reconcile(self: Arc<Self>, key: RouteKey, _: Priority) -> Outcome {

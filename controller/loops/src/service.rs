@@ -64,7 +64,10 @@ use self::{
     declarations::Declarations, key::ServiceKey, node_changes::NodeChanges, rollout::Rollout,
     states::ServiceStates,
 };
-use crate::control_loop::{ControlLoop, Task, Term};
+use crate::{
+    context::Term,
+    control_loop::{ControlLoop, Task},
+};
 use outrigger_kubernetes::{
     api::Api, events::Recorder, leader::Handle, services::ServiceWriter, store::Store,
 };

@@ -7,8 +7,8 @@ use tracing::info;
 use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::Controller;
 use outrigger_loops::{
-    ipam::{self, IpamParts, NodeIpam},
-    node::OnLookup,
+    ipam::{self, NodeIpam},
+    lifecycle::OnLookup,
 };
 
 /// Account of the loop, which has the rights on Nodes; as in upstream's kube-controller-manager.
@@ -24,21 +24,15 @@ pub(super) async fn add(wiring: &mut Wiring<'_>, on_lookup: OnLookup) -> Result<
         info!("Skipping {:?}: --allocate-node-cidrs is false", ipam::NAME);
         return Ok(());
     };
-    let identity = wiring.identity(ACCOUNT).await?;
     let (metrics, election) = (wiring.context.metrics, config.election.as_ref());
+    let write_limit = election.map(|election| election.terms.write_limit());
+    let counts = metrics.ipam.clone();
     let inputs = ipam::subscribe(&wiring.nodes, &metrics.queues);
-    let parts = IpamParts {
-        api: identity.api.clone(),
-        write_limit: election.map(|election| election.terms.write_limit()),
-        nodes: Arc::clone(&wiring.nodes),
-        provider: wiring.context.provider.clone(),
-        events: identity.events.recorder(ipam::COMPONENT),
-        on_lookup,
-        allocator,
-        metrics: metrics.ipam.clone(),
+    let node_ipam = move |context| {
+        let (allocator, on_lookup) = (allocator.clone(), Arc::clone(&on_lookup));
+        NodeIpam::new(context, allocator, write_limit, on_lookup, counts.clone())
     };
-    wiring.add(Controller::NodeIpam, inputs.clone(), move |term| {
-        NodeIpam::new(parts.clone(), &inputs, term)
-    });
-    Ok(())
+    let controller = Controller::NodeIpam;
+    let added = wiring.add(controller, ACCOUNT, ipam::COMPONENT, inputs, node_ipam);
+    added.await
 }

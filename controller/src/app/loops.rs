@@ -2,19 +2,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use super::supervise::Supervisor;
 use crate::options::controllers::Controller;
 use outrigger_kubernetes::leader::Handle;
-use outrigger_loops::control_loop::Term;
+use outrigger_loops::{context::Term, control_loop::Host};
 use outrigger_runtime::{fence::Fence, telemetry::RunningControllers};
 use outrigger_server::{Checks, Scope};
-
-/// Makes a loop for a lease term, and runs it until the token is cancelled.
-type Maker = Box<dyn Fn(&Term, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// The loops that can be started. The queues of the loops fill on a standby too, so that a new
 /// leader knows at once what there is to do.
@@ -22,7 +18,7 @@ pub(super) struct Loops {
     checks: Checks,
     running: RunningControllers,
     start_interval: Duration,
-    makers: BTreeMap<&'static str, Maker>,
+    hosts: BTreeMap<&'static str, Host>,
 }
 
 impl Loops {
@@ -38,18 +34,13 @@ impl Loops {
             checks,
             running,
             start_interval,
-            makers: BTreeMap::new(),
+            hosts: BTreeMap::new(),
         }
     }
 
-    /// `make` is called for each lease term.
-    pub(super) fn add<F: Future<Output = ()> + Send + 'static>(
-        &mut self,
-        controller: Controller,
-        make: impl Fn(&Term, CancellationToken) -> F + Send + Sync + 'static,
-    ) {
-        let make: Maker = Box::new(move |term, work| make(term, work).boxed());
-        self.makers.insert(controller.name(), make);
+    /// Adds the loop that `host` runs.
+    pub(super) fn add(&mut self, controller: Controller, host: Host) {
+        self.hosts.insert(controller.name(), host);
     }
 
     /// Starts `controllers` for the lease term of `fence`, held by `lease`; they end when `work` does.
@@ -68,12 +59,12 @@ impl Loops {
         };
         for controller in controllers {
             let name = controller.name();
-            let Some(make) = self.makers.get(name) else {
+            let Some(host) = self.hosts.get(name) else {
                 // Said at the start, where it is asked for.
                 debug!(controller = name, "controller is skipped");
                 continue;
             };
-            let running = make(&term, work.clone());
+            let running = host(&term, work.clone());
             tasks.spawn(name, self.after(pause, *controller, work.clone(), running));
             pause += self.start_interval.mul_f64(1.0 + fastrand::f64());
         }

@@ -6,8 +6,8 @@ use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::Controller;
 use outrigger_kubernetes::watch;
 use outrigger_loops::{
-    lifecycle::{self, LifecycleParts, NodeLifecycle},
-    node::{self, CloudNode, NodeParts, OnLookup},
+    lifecycle::{self, NodeLifecycle, OnLookup},
+    node::{self, CloudNode},
     not_managed::NotManaged,
 };
 use outrigger_provider_client::Session;
@@ -17,41 +17,42 @@ const ACCOUNT: &str = "node-controller";
 
 /// Adds both loops. The event handler that it returns counts answers to other loops for the brake.
 pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<OnLookup, Fatal> {
-    let identity = wiring.identity(ACCOUNT).await?;
     let (config, metrics) = (wiring.context.config, wiring.context.metrics);
-    let nodes = &wiring.nodes;
     let not_managed = Arc::new(NotManaged::default());
-    let to_initialize = node::subscribe(nodes, Arc::clone(&not_managed), &metrics.queues);
-    let to_check = lifecycle::subscribe(nodes, &metrics.queues);
+    let to_check = lifecycle::subscribe(&wiring.nodes, &metrics.queues);
+    let to_initialize = node::subscribe(&wiring.nodes, Arc::clone(&not_managed), &metrics.queues);
     let on_lookup = lifecycle::on_lookup(&to_check);
 
-    let cloud_node = NodeParts {
-        api: identity.api.clone(),
-        nodes: Arc::clone(nodes),
-        provider: wiring.context.provider.clone(),
-        events: identity.events.recorder(node::NAME),
-        settings: config.node.clone(),
-        not_managed: Arc::clone(&not_managed),
-        on_lookup: Arc::clone(&on_lookup),
-        metrics: metrics.node.clone(),
+    let shared = (Arc::clone(&not_managed), Arc::clone(&on_lookup));
+    let (settings, counts) = (config.node.clone(), metrics.node.clone());
+    let cloud_node = move |context| {
+        let (not_managed, on_lookup) = shared.clone();
+        CloudNode::new(
+            context,
+            settings.clone(),
+            not_managed,
+            on_lookup,
+            counts.clone(),
+        )
     };
-    let node_lifecycle = LifecycleParts {
-        api: identity.api.clone(),
-        nodes: Arc::clone(nodes),
-        provider: wiring.context.provider.clone(),
-        events: identity.events.recorder(lifecycle::NAME),
-        settings: config.lifecycle.clone(),
-        not_managed,
-        metrics: metrics.lifecycle.clone(),
+    let controller = Controller::CloudNode;
+    let added = wiring.add(controller, ACCOUNT, node::NAME, to_initialize, cloud_node);
+    added.await?;
+
+    let (settings, counts) = (config.lifecycle.clone(), metrics.lifecycle.clone());
+    let node_lifecycle = move |context| {
+        let not_managed = Arc::clone(&not_managed);
+        NodeLifecycle::new(context, settings.clone(), not_managed, counts.clone())
     };
-    wiring.add(Controller::CloudNode, to_initialize.clone(), move |term| {
-        CloudNode::new(cloud_node.clone(), &to_initialize, term)
-    });
-    wiring.add(
-        Controller::CloudNodeLifecycle,
-        to_check.clone(),
-        move |term| NodeLifecycle::new(node_lifecycle.clone(), &to_check, term),
+    let controller = Controller::CloudNodeLifecycle;
+    let added = wiring.add(
+        controller,
+        ACCOUNT,
+        lifecycle::NAME,
+        to_check,
+        node_lifecycle,
     );
+    added.await?;
     Ok(on_lookup)
 }
 

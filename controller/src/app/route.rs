@@ -1,13 +1,11 @@
 //! The loop over routes to Pods: node-route.
 
-use std::sync::Arc;
-
 use outrigger_core::route::WITHOUT_CLUSTER_CIDR;
 use tracing::{info, warn};
 
 use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::Controller;
-use outrigger_loops::route::{self, NodeRoute, RouteParts};
+use outrigger_loops::route::{self, NodeRoute};
 
 /// Account of the loop.
 const ACCOUNT: &str = "route-controller";
@@ -35,19 +33,11 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         });
         return Ok(());
     };
-    let identity = wiring.identity(ACCOUNT).await?;
     let metrics = wiring.context.metrics;
     let inputs = route::subscribe(&wiring.nodes, &metrics.queues);
-    let parts = RouteParts {
-        api: identity.api.clone(),
-        nodes: Arc::clone(&wiring.nodes),
-        provider: wiring.context.provider.clone(),
-        events: identity.events.recorder(route::COMPONENT),
-        settings,
-        metrics: metrics.route.clone(),
-    };
-    wiring.add(Controller::NodeRoute, inputs.clone(), move |term| {
-        NodeRoute::new(parts.clone(), &inputs, term)
-    });
-    Ok(())
+    let counts = metrics.route.clone();
+    let node_route = move |context| NodeRoute::new(context, settings.clone(), counts.clone());
+    let controller = Controller::NodeRoute;
+    let added = wiring.add(controller, ACCOUNT, route::COMPONENT, inputs, node_route);
+    added.await
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::Controller;
 use outrigger_kubernetes::watch;
-use outrigger_loops::service::{self, ServiceLb, ServiceParts};
+use outrigger_loops::{
+    context::LoopContext,
+    service::{self, ServiceLb, ServiceParts},
+};
 use outrigger_provider_client::Session;
 
 /// Adds the loop and starts the store of Services, unless the loop is switched off. The store is empty
@@ -15,7 +18,6 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     if !config.controllers.enabled(Controller::ServiceLb) {
         return Ok(());
     }
-    let identity = wiring.identity(service::COMPONENT).await?;
     let (provider, metrics) = (wiring.context.provider, wiring.context.metrics);
     let services = Arc::clone(&wiring.services);
     let inputs = service::subscribe(
@@ -25,18 +27,28 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         config.service.pace,
         &metrics.queues,
     );
-    let parts = ServiceParts {
-        api: identity.api.clone(),
-        services: Arc::clone(&services),
-        nodes: Arc::clone(&wiring.nodes),
-        provider: provider.clone(),
-        events: identity.events.recorder(service::COMPONENT),
-        settings: config.service,
-        metrics: metrics.service.clone(),
+    let (of_loop, store, settings, counts) = (
+        inputs.clone(),
+        Arc::clone(&services),
+        config.service,
+        metrics.service.clone(),
+    );
+    let service_lb = move |context: LoopContext<_>| {
+        let parts = ServiceParts {
+            api: context.api,
+            services: Arc::clone(&store),
+            nodes: context.nodes,
+            provider: context.provider,
+            events: context.events,
+            settings,
+            metrics: counts.clone(),
+        };
+        ServiceLb::new(parts, &of_loop, &context.term)
     };
-    wiring.add(Controller::ServiceLb, inputs.keys.clone(), move |term| {
-        ServiceLb::new(parts.clone(), &inputs, term)
-    });
+    let controller = Controller::ServiceLb;
+    let account = service::COMPONENT;
+    let added = wiring.add(controller, account, account, inputs.keys, service_lb);
+    added.await?;
     let (follow, kept) = (provider.clone(), Arc::clone(&services));
     wiring.spawn("annotations of services", async move {
         let keep = |session: &Session| {

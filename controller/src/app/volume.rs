@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::Controller;
 use outrigger_kubernetes::{store::Store, watch};
-use outrigger_volumes::volume::{self, VolumeLabels, VolumeParts};
+use outrigger_volumes::volume::{self, VolumeLabels};
 
 /// Account of the loop, as that of upstream's former controller.
 const ACCOUNT: &str = "pvl-controller";
@@ -17,20 +17,21 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     if !config.controllers.enabled(Controller::VolumeLabels) {
         return Ok(());
     }
-    let identity = wiring.identity(ACCOUNT).await?;
     let (provider, metrics) = (wiring.context.provider.clone(), wiring.context.metrics);
     let volumes = Arc::<Store<_>>::default();
     let inputs = volume::subscribe(&volumes, &metrics.queues);
-    let parts = VolumeParts {
-        api: identity.api.clone(),
-        volumes: Arc::clone(&volumes),
-        provider: provider.clone(),
-        events: identity.events.recorder(volume::COMPONENT),
-        metrics: metrics.volume.clone(),
-    };
-    wiring.add(Controller::VolumeLabels, inputs.clone(), move |term| {
-        VolumeLabels::new(parts.clone(), &inputs, term)
-    });
+    let (store, counts) = (Arc::clone(&volumes), metrics.volume.clone());
+    let volume_labels =
+        move |context| VolumeLabels::new(context, Arc::clone(&store), counts.clone());
+    let controller = Controller::VolumeLabels;
+    let added = wiring.add(
+        controller,
+        ACCOUNT,
+        volume::COMPONENT,
+        inputs,
+        volume_labels,
+    );
+    added.await?;
     let is_served = async move { provider.volumes().serving(|| {}).await };
     wiring.watch(watch::PERSISTENT_VOLUMES, &volumes, is_served);
     Ok(())

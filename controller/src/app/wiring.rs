@@ -19,7 +19,10 @@ use outrigger_kubernetes::{
     store::{Store, View},
     watch::{self, Resource},
 };
-use outrigger_loops::control_loop::{self, ControlLoop, LoopInputs, Term};
+use outrigger_loops::{
+    context::{LoopContext, LoopParts},
+    control_loop::{self, ControlLoop, LoopInputs},
+};
 use outrigger_provider_client::Provider;
 use outrigger_server::{Checks, Pages, Scope};
 
@@ -96,17 +99,26 @@ impl<'a> Wiring<'a> {
         Ok(made)
     }
 
-    /// Adds a loop over the keys of `inputs`; `make` is called for each lease term.
-    pub(super) fn add<L: ControlLoop>(
+    /// Adds a loop over the keys of `inputs`, with the rights of the service account `account` and events of
+    /// `component`; `make` is called for each lease term.
+    pub(super) async fn add<L: ControlLoop>(
         &mut self,
         controller: Controller,
+        account: &'static str,
+        component: &'static str,
         inputs: LoopInputs<L::Key, L::State>,
-        make: impl Fn(&Term) -> L + Send + Sync + 'static,
-    ) {
-        let provider = self.context.provider.clone();
-        self.loops.add(controller, move |term, work| {
-            control_loop::run(make(term), inputs.clone(), provider.clone(), work)
-        });
+        make: impl Fn(LoopContext<L::Key>) -> L + Send + Sync + 'static,
+    ) -> Result<(), Fatal> {
+        let identity = self.identity(account).await?;
+        let parts = LoopParts {
+            api: identity.api,
+            provider: self.context.provider.clone(),
+            nodes: Arc::clone(&self.nodes),
+            events: identity.events.recorder(component),
+        };
+        self.loops
+            .add(controller, control_loop::host(parts, inputs, make));
+        Ok(())
     }
 
     /// Runs `task` until the process ends; it never returns before.

@@ -20,26 +20,22 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use futures::FutureExt;
 use outrigger_core::volume::VolumeView;
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
 pub use self::{metrics::VolumeMetrics, state::VolumeState};
 use outrigger_kubernetes::{
-    api::Api,
-    events::Recorder,
     store::{Change, Store},
     writer::ObjectWriter,
 };
-use outrigger_loops::control_loop::{ControlLoop, LoopInputs, Task, Term};
-use outrigger_provider_client::Provider;
-use outrigger_runtime::{
-    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
-    telemetry::Repeats,
+use outrigger_loops::{
+    context::LoopContext,
+    control_loop::{ControlLoop, LoopInputs, Task},
 };
+use outrigger_runtime::queue::{Backoff, Outcome, Priority, QueueMetrics};
 
 /// Name of the loop in `--controllers` and in its health check.
 pub const NAME: &str = "persistentvolume-labels-controller";
@@ -49,37 +45,14 @@ pub const COMPONENT: &str = "persistentvolume-labels";
 /// Volumes that are written at once.
 const WRITERS: usize = 8;
 
-/// The parts that the loop is made of.
-#[derive(Clone)]
-pub struct VolumeParts {
-    /// Requests under the name `pvl-controller`.
-    pub api: Api,
-    /// All volumes.
-    pub volumes: Arc<Store<VolumeView>>,
-    /// The cloud.
-    pub provider: Provider,
-    /// Events of component [`COMPONENT`].
-    pub events: Recorder,
-    /// `outrigger_volume_*`.
-    pub metrics: VolumeMetrics,
-}
-
 /// The loop persistentvolume-labels.
 pub struct VolumeLabels {
-    parts: VolumeParts,
+    context: LoopContext<Arc<str>>,
+    volumes: Arc<Store<VolumeView>>,
     writer: ObjectWriter<VolumeView>,
-    queue: Queue<Arc<str>>,
+    metrics: VolumeMetrics,
     state: Arc<VolumeState>,
     writing: Semaphore,
-    repeats: Repeats,
-}
-
-impl fmt::Debug for VolumeLabels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VolumeLabels")
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Subscribes the loop to `volumes`. The name of the queue is upstream's (P-10).
@@ -109,28 +82,26 @@ pub fn subscribe(
 }
 
 impl VolumeLabels {
-    /// The loop over the keys of `inputs`, for one lease term.
+    /// The loop over `volumes`, for one lease term.
     pub fn new(
-        mut parts: VolumeParts,
-        inputs: &LoopInputs<Arc<str>, VolumeState>,
-        term: &Term,
+        context: LoopContext<Arc<str>>,
+        volumes: Arc<Store<VolumeView>>,
+        metrics: VolumeMetrics,
     ) -> Self {
-        parts.api = parts.api.fenced(term.fence.clone());
-        parts.provider = parts.provider.fenced(term.fence.clone());
         Self {
-            writer: ObjectWriter::new(parts.api.clone(), Arc::clone(&parts.volumes)),
-            parts,
-            queue: inputs.queue.clone(),
+            writer: ObjectWriter::new(context.api.clone(), Arc::clone(&volumes)),
+            context,
+            volumes,
+            metrics,
             state: Arc::default(),
             writing: Semaphore::new(WRITERS),
-            repeats: Repeats::default(),
         }
     }
 
     fn queue_all(&self) {
-        let volumes = self.parts.volumes.all().into_iter();
+        let volumes = self.volumes.all().into_iter();
         let keys = volumes.map(|volume| Arc::clone(&volume.name));
-        self.queue.add_all(keys, Priority::Bulk);
+        self.context.queue.add_all(keys, Priority::Bulk);
     }
 }
 
@@ -150,16 +121,18 @@ impl ControlLoop for VolumeLabels {
             warn!("no volume is labelled: the provider serves no volumes (capabilities.volumes)");
             info!("Skipping {NAME:?}");
         };
-        self.parts.provider.volumes().serving(without).await;
-        self.parts.volumes.synced().await;
+        self.context.provider.volumes().serving(without).await;
+        self.volumes.synced().await;
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
         self.queue_all();
-        // Another process behind the socket may serve other drivers, and know what the last one refused.
-        let this = Arc::clone(self);
-        let restarts = async move { this.parts.provider.each_restart(|| this.queue_all()).await };
-        vec![("provider restarts", restarts.boxed())]
+        Vec::new()
+    }
+
+    /// The new process may serve other drivers, and know what the last one refused.
+    fn provider_restarted(&self) {
+        self.queue_all();
     }
 
     async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {

@@ -12,11 +12,14 @@ use tracing::{debug, info, warn};
 use super::NodeIpam;
 use outrigger_kubernetes::{
     error::ApiError,
-    events::{EventType, ObjectRef},
+    events::EventType,
     nodes::{self, Write},
 };
 use outrigger_provider_client::LookupPurpose;
-use outrigger_runtime::queue::{Outcome, Priority};
+use outrigger_runtime::{
+    log_repeated,
+    queue::{Outcome, Priority},
+};
 
 /// The cloud names the Pod CIDRs of an instance in its own time, and no change of the Node says when.
 const AWAIT_CLOUD: Outcome = Outcome::RetryWithin(Duration::from_secs(30));
@@ -35,7 +38,7 @@ impl NodeIpam {
         if let Some(outcome) = self.await_store(&name).await {
             return outcome;
         }
-        let Some(node) = self.parts.nodes.get(&name) else {
+        let Some(node) = self.context.nodes.get(&name) else {
             return Outcome::Done;
         };
         if !node.pod_cidrs.is_empty() {
@@ -52,7 +55,7 @@ impl NodeIpam {
         let planned = {
             let mut allocator = self.state.allocator.lock();
             // The store may have changed during the waits: another writer's CIDRs, the end of the Node.
-            let current = self.parts.nodes.get(&name);
+            let current = self.context.nodes.get(&name);
             current.map(|current| {
                 let given = given.as_deref().filter(|_| current.uid == node.uid);
                 (ipam::plan(&current, given, &mut allocator), current)
@@ -70,7 +73,7 @@ impl NodeIpam {
     async fn await_store(&self, name: &Arc<str>) -> Option<Outcome> {
         self.state.observe(name);
         let uid: Box<str> = self.state.allocator.lock().awaited(name)?.into();
-        match self.parts.api.get::<NodeView>(&nodes::path(name)).await {
+        match self.context.api.get::<NodeView>(&nodes::path(name)).await {
             Ok(node) if node.uid == uid => Some(Outcome::Retry),
             Err(error) if !error.is_not_found() => Some(error.retry()),
             _ => {
@@ -115,19 +118,19 @@ impl NodeIpam {
             return Ok(None);
         }
         let lookup = self
-            .parts
+            .context
             .provider
             .instances()
             .look_up(Arc::clone(node), LookupPurpose::Initialization)
             .await;
         if let Ok(found @ Lookup::Found(_)) = &lookup.result
             && let Some(node) = self
-                .parts
+                .context
                 .nodes
                 .get(&node.name)
                 .filter(|now| now.uid == node.uid)
         {
-            (self.parts.on_lookup)(&node, found);
+            (self.on_lookup)(&node, found);
         }
         match lookup.result {
             Ok(Lookup::Found(instance)) => Ok(Some(instance.pod_cidrs)),
@@ -154,8 +157,7 @@ impl NodeIpam {
         match self.writer.settle(Arc::clone(&node), decide).await {
             Ok(Some(view)) => {
                 if view.pod_cidrs == write.cidrs {
-                    self.parts
-                        .metrics
+                    self.metrics
                         .allocated(&write.cidrs, self.state.allocator.lock().sizes());
                     info!(node = &*node.name, pod_cidrs = %write.cidrs.join(","), "Node has its Pod CIDRs");
                 }
@@ -168,13 +170,14 @@ impl NodeIpam {
             Err(ApiError::Fenced) => Outcome::Retry,
             Err(error) => {
                 let class = error.class();
-                if let Some(others) = self.repeats.due(&error.cause()) {
-                    let class = class.as_str();
-                    warn!(node = &*node.name, class, others, %error, "Pod CIDRs cannot be written");
-                }
+                log_repeated!(
+                    warn, self.context.repeats, &error.cause(),
+                    node = &*node.name, class = class.as_str(), %error, "Pod CIDRs cannot be written"
+                );
                 if !matches!(class, ErrorClass::RateLimited { .. } | ErrorClass::Conflict) {
                     let message = format!("{}: {error}", status(&node, ASSIGNMENT_FAILED));
-                    self.event(&node, ASSIGNMENT_FAILED, message);
+                    self.context
+                        .node_event(&node, EventType::Warning, ASSIGNMENT_FAILED, message);
                 }
                 error.retry()
             }
@@ -184,24 +187,30 @@ impl NodeIpam {
     /// I-13: the event once for each wait, and not with each try (not Q-18).
     fn wait(&self, node: &Arc<NodeView>, error: &Exhausted) -> Outcome {
         if self.state.waiting.lock().wait(&node.name) {
-            self.event(node, NOT_AVAILABLE, status(node, NOT_AVAILABLE));
+            self.context.node_event(
+                node,
+                EventType::Warning,
+                NOT_AVAILABLE,
+                status(node, NOT_AVAILABLE),
+            );
         }
-        if let Some(others) = self.repeats.due(NOT_AVAILABLE) {
-            warn!(node = &*node.name, others, %error, "Node gets no Pod CIDR");
-        }
+        log_repeated!(
+            warn, self.context.repeats, NOT_AVAILABLE,
+            node = &*node.name, %error, "Node gets no Pod CIDR"
+        );
         Outcome::Retry
     }
 
     /// The Node is gone: its CIDRs are free, and a Node that waits may have them.
     fn forget(&self, name: &str, uid: &str) {
         let next = self.state.forget(name, uid);
-        self.queue.add_all(next, Priority::Fresh);
+        self.context.queue.add_all(next, Priority::Fresh);
     }
 
     /// The Node does not wait for a free CIDR, or not any more.
     fn leave(&self, name: &str) {
         let next = self.state.waiting.lock().leave(name);
-        self.queue.add_all(next, Priority::Fresh);
+        self.context.queue.add_all(next, Priority::Fresh);
     }
 
     fn report(&self, node: &NodeView, found: Vec<PodCidrProblem>) {
@@ -216,17 +225,11 @@ impl NodeIpam {
                 PodCidrProblem::Duplicate { .. } => DUPLICATE,
                 _ => INVALID,
             };
-            self.parts.metrics.problem(reason);
+            self.metrics.problem(reason);
             warn!(node = &*node.name, reason, error = %problem, "Pod CIDRs of the Node are wrong");
-            self.event(node, reason, problem.to_string());
+            self.context
+                .node_event(node, EventType::Warning, reason, problem.to_string());
         }
-    }
-
-    fn event(&self, node: &NodeView, reason: &'static str, message: String) {
-        let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
-        self.parts
-            .events
-            .event(&object, EventType::Warning, reason, message);
     }
 }
 

@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{COMPONENT, IpamMetrics, IpamParts, NodeIpam, subscribe};
+use super::{COMPONENT, IpamMetrics, NodeIpam, subscribe};
 use crate::{
     fixture::{Fixture, Setup, cloud},
-    node::OnLookup,
+    lifecycle::OnLookup,
 };
 use outrigger_kubernetes::fixture::{POLICY, node};
 use outrigger_runtime::fixture::Warnings;
@@ -47,18 +47,11 @@ fn host(fixture: &mut Fixture, allocator: Allocator) {
 /// Hosts the loop; `on_lookup` receives the instances that it finds.
 fn host_with(fixture: &mut Fixture, allocator: Allocator, on_lookup: OnLookup) {
     let inputs = subscribe(&fixture.nodes, &fixture.queues);
-    let parts = IpamParts {
-        api: fixture.api.clone(),
-        write_limit: Some(Duration::from_secs(4)),
-        nodes: Arc::clone(&fixture.nodes),
-        provider: fixture.provider.clone(),
-        events: fixture.recorder(COMPONENT),
-        on_lookup,
-        allocator,
-        metrics: IpamMetrics::register(&mut fixture.registry),
-    };
-    fixture.host(inputs.clone(), move |term| {
-        NodeIpam::new(parts.clone(), &inputs, term)
+    let metrics = IpamMetrics::register(&mut fixture.registry);
+    fixture.host(COMPONENT, inputs, move |context| {
+        let write_limit = Some(Duration::from_secs(4));
+        let (allocator, on_lookup) = (allocator.clone(), Arc::clone(&on_lookup));
+        NodeIpam::new(context, allocator, write_limit, on_lookup, metrics.clone())
     });
 }
 

@@ -14,12 +14,8 @@ use outrigger_core::{
 use tracing::{debug, info, warn};
 
 use super::NodeLifecycle;
-use outrigger_kubernetes::{
-    error::ApiError,
-    events::{EventType, ObjectRef},
-    nodes::Write,
-};
-use outrigger_runtime::queue::Outcome;
+use outrigger_kubernetes::{error::ApiError, events::EventType, nodes::Write};
+use outrigger_runtime::{log_repeated, queue::Outcome};
 
 /// It was not done; why is in the log, and when to try again is here.
 pub(super) struct Failed(pub(super) Outcome);
@@ -47,14 +43,12 @@ impl NodeLifecycle {
                 Ok(())
             }
             LifecycleAction::NotManaged { reason } => {
-                let nodes = &self.parts.nodes;
-                self.parts
-                    .not_managed
-                    .remember(nodes, node, boot_id, &reason);
+                let nodes = &self.context.nodes;
+                self.not_managed.remember(nodes, node, boot_id, &reason);
                 Ok(())
             }
             LifecycleAction::Inconclusive(why) => {
-                self.parts.metrics.doubted(why.as_str());
+                self.metrics.doubted(why.as_str());
                 debug!(node = &*node.name, reason = %why, "node is kept");
                 Ok(())
             }
@@ -115,7 +109,7 @@ impl NodeLifecycle {
         let name = &*node.name;
         let trouble = match deletion.release {
             Release::Person => None,
-            Release::WithinLimit | Release::SecondLook => self.parts.provider.trouble().await,
+            Release::WithinLimit | Release::SecondLook => self.context.provider.trouble().await,
         };
         let _permit = self.writing.acquire().await;
         let look = {
@@ -128,13 +122,14 @@ impl NodeLifecycle {
         }
         let message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
-        self.event(node, EventType::Normal, "DeletingNode", message);
+        self.context
+            .node_event(node, EventType::Normal, "DeletingNode", message);
         match self.writer.delete(name, deletion).await {
             Ok(()) => {
                 let now = self.state.clock.now();
                 self.state.lifecycle.lock().deleted(now, node);
                 let release = deletion.release.as_str();
-                self.parts.metrics.deleted(release);
+                self.metrics.deleted(release);
                 info!(
                     node = name,
                     provider_id = &*node.provider_id,
@@ -150,7 +145,8 @@ impl NodeLifecycle {
             }
             Err(error) => {
                 let message = format!("Failed deleting node {name}: {error}");
-                self.event(node, EventType::Warning, "DeletingNodeFailed", message);
+                self.context
+                    .node_event(node, EventType::Warning, "DeletingNodeFailed", message);
                 Err(self.failed(name, "delete the node", &error))
             }
         }
@@ -159,7 +155,7 @@ impl NodeLifecycle {
     /// Writes the effects of the provider's answer about `asked`. Where that fails, the next answer has them
     /// again.
     pub(super) async fn write_effects(&self, asked: &NodeView, effects: RawEffects) {
-        let node = self.parts.nodes.get(&asked.name);
+        let node = self.context.nodes.get(&asked.name);
         let node = node.filter(|node| node.uid == asked.uid);
         if node.is_some_and(|node| self.effects.observe(&node, effects))
             && let Err(error) = self.effects.write(&asked.name).await
@@ -172,11 +168,10 @@ impl NodeLifecycle {
     /// Logs that the API server did not take a write; the same cause once for many nodes.
     fn failed(&self, node: &str, doing: &str, error: &ApiError) -> Failed {
         let class = error.class().as_str();
-        if let Some(others) = self.repeats.due(&error.cause()) {
-            warn!(node, class, write = doing, others, %error, "node not written");
-        } else {
-            debug!(node, class, write = doing, %error, "node not written");
-        }
+        log_repeated!(
+            warn, self.context.repeats, &error.cause(),
+            node, class, write = doing, %error, "node not written"
+        );
         Failed(error.retry())
     }
 
@@ -189,7 +184,7 @@ impl NodeLifecycle {
         if said {
             return;
         }
-        self.parts.metrics.withheld(label);
+        self.metrics.withheld(label);
         let expected = matches!(
             why,
             Withheld::Young { .. } | Withheld::Refused(DeletionRefusal::LookAgain { .. })
@@ -212,11 +207,7 @@ impl NodeLifecycle {
             "Not deleting node {}, which does not exist in the cloud provider: {why}",
             node.name
         );
-        self.event(node, EventType::Warning, "NodeDeletionWithheld", message);
-    }
-
-    fn event(&self, node: &NodeView, kind: EventType, reason: &'static str, message: String) {
-        let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
-        self.parts.events.event(&object, kind, reason, message);
+        self.context
+            .node_event(node, EventType::Warning, "NodeDeletionWithheld", message);
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Census {
 
 impl NodeLifecycle {
     pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
-        let Some(node) = self.parts.nodes.get(&name) else {
+        let Some(node) = self.context.nodes.get(&name) else {
             return Outcome::Done;
         };
         // The loop is ready once a provider serves instances.
@@ -57,7 +57,7 @@ impl NodeLifecycle {
 
     async fn ask(&self, asked: Arc<NodeView>) -> Outcome {
         let began = self.state.clock.now();
-        let provider = &self.parts.provider;
+        let provider = &self.context.provider;
         let answer = async {
             provider.instances().until_served().await?;
             let purpose = LookupPurpose::Lifecycle;
@@ -67,7 +67,7 @@ impl NodeLifecycle {
                 .await)
         };
         let is_over = || {
-            let node = self.parts.nodes.get(&asked.name);
+            let node = self.context.nodes.get(&asked.name);
             node.is_none_or(|node| questions::is_over(&node))
         };
         let questions = &self.state.questions;
@@ -82,7 +82,7 @@ impl NodeLifecycle {
         let Some(declared) = self.declared() else {
             return Outcome::Retry;
         };
-        self.parts.metrics.asked(&lookup);
+        self.metrics.asked(&lookup);
         if let Err(error) = &lookup {
             debug!(
                 node = &*asked.name,
@@ -91,7 +91,7 @@ impl NodeLifecycle {
                 "instance of the node cannot be looked up"
             );
         }
-        let Some(node) = self.parts.nodes.get(&asked.name) else {
+        let Some(node) = self.context.nodes.get(&asked.name) else {
             return Outcome::Done;
         };
         let census = match lookup {
@@ -108,7 +108,7 @@ impl NodeLifecycle {
         let acted = self.act(&node, &declared.boot_id, verdict.action).await;
         if acted.is_ok() {
             let took = until(self.state.clock.now(), began);
-            self.parts.metrics.checked(took);
+            self.metrics.checked(took);
         }
         // They delay no verdict, and a Node that was deleted needs none.
         self.write_effects(&asked, effects).await;
@@ -125,7 +125,7 @@ impl NodeLifecycle {
 
     /// The declarations of the provider that serves instances now, or did last.
     fn declared(&self) -> Option<Arc<Declared>> {
-        if let Some(session) = self.parts.provider.session()
+        if let Some(session) = self.context.provider.session()
             && let Some(instances) = &session.instances
         {
             let known = self.declared.read().clone();
@@ -152,22 +152,22 @@ impl NodeLifecycle {
         LifecycleFacts {
             scope: NodeScope {
                 prefixes: &instances.prefixes,
-                selector: self.parts.settings.selector.as_deref(),
+                selector: self.settings.selector.as_deref(),
                 foreign_prefix_seen: census.foreign,
             },
             nodes: census.owned,
             visibility_delay: instances.visibility_delay,
             // Not the clock of the term: it may have begun with a wrong one.
             time_of_day: Timestamp::now(),
-            not_managed: self.parts.not_managed.knows(node, &declared.boot_id),
+            not_managed: self.not_managed.knows(node, &declared.boot_id),
         }
     }
 
     /// Looks at all nodes: cheap, and asked for only when one is absent.
     pub(super) fn census(&self, instances: &InstancesCapability) -> Census {
-        let selector = self.parts.settings.selector.as_deref();
+        let selector = self.settings.selector.as_deref();
         let (mut ours, mut unset, mut foreign) = (0, 0, false);
-        self.parts
+        self.context
             .nodes
             .for_each(|node| match instances.prefixes.owner(&node.provider_id) {
                 ProviderIdOwner::Ours => ours += 1,
@@ -191,7 +191,7 @@ impl NodeLifecycle {
 
     /// The store's word that the node is gone may have come while we remembered it once more.
     fn forget_if_gone(&self, node: &NodeView, now: Timestamp) {
-        if self.parts.nodes.get(&node.name).is_none() {
+        if self.context.nodes.get(&node.name).is_none() {
             self.state.lifecycle.lock().removed(now, &node.name);
         }
     }

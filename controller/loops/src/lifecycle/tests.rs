@@ -19,11 +19,10 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    LifecycleMetrics, LifecycleParts, LifecycleSettings, NAME, NodeLifecycle, on_lookup, subscribe,
+    LifecycleMetrics, LifecycleSettings, NAME, NodeLifecycle, OnLookup, on_lookup, subscribe,
 };
 use crate::{
     fixture::{Fixture, Setup, cloud},
-    node::OnLookup,
     not_managed::NotManaged,
 };
 use outrigger_kubernetes::fixture::settled;
@@ -36,21 +35,16 @@ const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 pub(crate) fn host(fixture: &mut Fixture, limits: DeletionLimits) -> OnLookup {
     let inputs = subscribe(&fixture.nodes, &fixture.queues);
     let on_lookup = on_lookup(&inputs);
-    let parts = LifecycleParts {
-        api: fixture.api.clone(),
-        nodes: Arc::clone(&fixture.nodes),
-        provider: fixture.provider.clone(),
-        events: fixture.recorder(NAME),
-        settings: LifecycleSettings {
-            workers: 32,
-            selector: None,
-            limits,
-        },
-        not_managed: Arc::new(NotManaged::default()),
-        metrics: LifecycleMetrics::register(&mut fixture.registry),
+    let settings = LifecycleSettings {
+        workers: 32,
+        selector: None,
+        limits,
     };
-    fixture.host(inputs.clone(), move |term| {
-        NodeLifecycle::new(parts.clone(), &inputs, term)
+    let not_managed = Arc::new(NotManaged::default());
+    let metrics = LifecycleMetrics::register(&mut fixture.registry);
+    fixture.host(NAME, inputs, move |context| {
+        let (settings, not_managed) = (settings.clone(), Arc::clone(&not_managed));
+        NodeLifecycle::new(context, settings, not_managed, metrics.clone())
     });
     on_lookup
 }

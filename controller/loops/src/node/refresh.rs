@@ -66,12 +66,12 @@ struct Tally {
 
 impl CloudNode {
     /// Sweeps over all nodes, one period after another. Never returns.
-    pub(super) async fn keep_in_step(&self) {
-        let period = self.parts.settings.refresh_period;
+    pub(super) async fn keep_in_sync(&self) {
+        let period = self.settings.refresh_period;
         // The process whose list is too large: batches serve as well.
         let mut too_large = None;
         loop {
-            let session = self.parts.provider.serving().await;
+            let session = self.context.provider.serving().await;
             let began = Instant::now();
             if let Some(instances) = &session.instances {
                 let sweep = Sweep {
@@ -109,7 +109,7 @@ impl Sweep<'_> {
             }
             self.ask_in_batches(unlisted).await;
         }
-        self.cloud_node.parts.metrics.swept(began.elapsed());
+        self.cloud_node.metrics.swept(began.elapsed());
         let Tally {
             seen,
             differ,
@@ -127,15 +127,12 @@ impl Sweep<'_> {
     /// each is looked at once a period.
     fn nodes(&self) -> Vec<Arc<NodeView>> {
         let cloud_node = self.cloud_node;
-        let mut nodes = cloud_node.parts.nodes.all();
+        let mut nodes = cloud_node.context.nodes.all();
         nodes.retain(|node| {
             !node.is_uninitialized()
                 && node.deleted.is_none()
                 && cloud_node.may_touch(node, self.instances)
-                && !cloud_node
-                    .parts
-                    .not_managed
-                    .knows(node, &self.session.boot_id)
+                && !cloud_node.not_managed.knows(node, &self.session.boot_id)
         });
         nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         nodes
@@ -152,7 +149,7 @@ impl Sweep<'_> {
         let of_nodes = move |instance: &Instance| {
             wanted.contains(&instance.provider_id) || wanted.contains(&instance.node_name)
         };
-        let provider = &self.cloud_node.parts.provider;
+        let provider = &self.cloud_node.context.provider;
         let listed = match provider
             .instances()
             .list(self.purpose, Arc::new(of_nodes))
@@ -169,7 +166,7 @@ impl Sweep<'_> {
             }
             Err(error) => {
                 warn!(%error, "instances cannot be listed; trying again in the next period");
-                self.cloud_node.parts.metrics.failed(error.class().as_str());
+                self.cloud_node.metrics.failed(error.class().as_str());
                 self.tally.failed = nodes.len();
                 return Vec::new();
             }
@@ -207,7 +204,7 @@ impl Sweep<'_> {
 
     /// Full batches, spread over the period. After an outage or a pause the rest is not sent at once.
     async fn ask_in_batches(&mut self, nodes: Vec<Arc<NodeView>>) {
-        let period = self.cloud_node.parts.settings.refresh_period;
+        let period = self.cloud_node.settings.refresh_period;
         let mut size = self.instances.max_batch_size.max(1);
         if self.instances.preference == LookupPreference::Each {
             let share = TRICKLE.as_secs_f64() / period.as_secs_f64();
@@ -230,7 +227,7 @@ impl Sweep<'_> {
                     answer => self.answered(&node, answer.as_ref()),
                 },
                 () = sleep_until(due), if goes_on => {
-                    let provider = &self.cloud_node.parts.provider;
+                    let provider = &self.cloud_node.context.provider;
                     // One that went away is waited for, and the sweep goes on.
                     provider.serving().await;
                     provider.instances().unpaused().await;
@@ -249,7 +246,7 @@ impl Sweep<'_> {
         let cloud_node = self.cloud_node;
         let present = |node: &Arc<NodeView>| present(cloud_node, node);
         let mut nodes: Vec<_> = nodes.iter().filter_map(present).collect();
-        let budget = FALLBACK.max(self.cloud_node.parts.nodes.len() / 10);
+        let budget = FALLBACK.max(self.cloud_node.context.nodes.len() / 10);
         if nodes.len() > budget {
             let left = nodes.len() - budget;
             warn!(
@@ -262,7 +259,7 @@ impl Sweep<'_> {
             for node in nodes.drain(budget..).filter(|node| !node.is_paused()) {
                 // It proves nothing, but many of them speak against the provider.
                 let lookup = Lookup::Absent { confirmed: false };
-                (self.cloud_node.parts.on_lookup)(&node, &lookup);
+                (self.cloud_node.on_lookup)(&node, &lookup);
             }
         }
         for node in nodes {
@@ -280,7 +277,8 @@ impl Sweep<'_> {
             return;
         };
         let node = &node;
-        let parts = &self.cloud_node.parts;
+        let cloud_node = self.cloud_node;
+        let nodes = &cloud_node.context.nodes;
         if node.is_paused() {
             // It is not written to, but load balancers send to the addresses that the cloud says.
             if let Ok(Lookup::Found(instance)) = answer {
@@ -289,10 +287,10 @@ impl Sweep<'_> {
             return;
         }
         if let Ok(lookup) = answer {
-            (parts.on_lookup)(node, lookup);
+            (cloud_node.on_lookup)(node, lookup);
             // An earlier observation is stale.
             let forget = |memory: &mut NodeMemory| memory.observed = None;
-            self.cloud_node.state.remember(&parts.nodes, node, forget);
+            cloud_node.state.remember(nodes, node, forget);
         }
         match answer {
             Ok(Lookup::Found(instance)) => self.found(node, instance),
@@ -300,7 +298,7 @@ impl Sweep<'_> {
                 self.tally.absent += 1;
                 // One that is not ready is the lifecycle loop's business.
                 if node.ready == Ready::True {
-                    parts.metrics.absent_while_ready.inc();
+                    cloud_node.metrics.absent_while_ready.inc();
                     warn!(
                         node = &*node.name,
                         provider_id = &*node.provider_id,
@@ -311,13 +309,13 @@ impl Sweep<'_> {
             }
             Ok(Lookup::NotManaged { reason }) => {
                 let boot_id = &self.session.boot_id;
-                parts
+                cloud_node
                     .not_managed
-                    .remember(&parts.nodes, node, boot_id, reason);
+                    .remember(nodes, node, boot_id, reason);
             }
             Err(error) => {
                 self.tally.failed += 1;
-                parts.metrics.failed(error.class().as_str());
+                cloud_node.metrics.failed(error.class().as_str());
                 debug!(node = &*node.name, %error, "node cannot be refreshed");
             }
         }
@@ -333,11 +331,11 @@ impl Sweep<'_> {
         }
         self.tally.differ += 1;
         let instance = Arc::new(instance.clone());
-        let nodes = &self.cloud_node.parts.nodes;
+        let nodes = &self.cloud_node.context.nodes;
         let observe = |memory: &mut NodeMemory| memory.observed = Some(instance);
         self.cloud_node.state.remember(nodes, node, observe);
         let name = Arc::clone(&node.name);
-        self.cloud_node.queue.add(name, Priority::Bulk);
+        self.cloud_node.context.queue.add(name, Priority::Bulk);
     }
 }
 
@@ -346,7 +344,7 @@ async fn ask(
     purpose: LookupPurpose,
     node: Arc<NodeView>,
 ) -> (Arc<NodeView>, Result<Lookup, Error>) {
-    let provider = &cloud_node.parts.provider;
+    let provider = &cloud_node.context.provider;
     let LookupAnswer { result, effects } = provider
         .instances()
         .look_up(Arc::clone(&node), purpose)
@@ -355,7 +353,7 @@ async fn ask(
         && cloud_node.effects.observe(&node, effects)
     {
         let name = Arc::clone(&node.name);
-        cloud_node.queue.add(name, Priority::Bulk);
+        cloud_node.context.queue.add(name, Priority::Bulk);
     }
     (node, result)
 }
@@ -363,7 +361,7 @@ async fn ask(
 /// The node as the store has it now, if it is still the one that was to be asked about: a sweep takes up
 /// to a period, and an answer takes its time too.
 fn present(cloud_node: &CloudNode, seen: &NodeView) -> Option<Arc<NodeView>> {
-    let node = cloud_node.parts.nodes.get(&seen.name)?;
+    let node = cloud_node.context.nodes.get(&seen.name)?;
     let is_same = node.uid == seen.uid && node.provider_id == seen.provider_id;
     (is_same && node.deleted.is_none()).then_some(node)
 }

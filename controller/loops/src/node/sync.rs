@@ -17,21 +17,20 @@ use tracing::{debug, info, warn};
 
 use super::{CloudNode, error::NodeSyncError, memory::NodeMemory};
 use crate::not_managed::ASKED_AGAIN;
-use outrigger_kubernetes::{
-    error::ApiError,
-    events::{EventType, ObjectRef},
-    nodes::Write,
-};
+use outrigger_kubernetes::{error::ApiError, events::EventType, nodes::Write};
 use outrigger_provider_client::{InstancesCapability, LookupAnswer, LookupPurpose, Session};
-use outrigger_runtime::queue::{Outcome, Priority};
+use outrigger_runtime::{
+    log_repeated,
+    queue::{Outcome, Priority},
+};
 
 impl CloudNode {
     pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
-        let Some(node) = self.parts.nodes.get(&name) else {
+        let Some(node) = self.context.nodes.get(&name) else {
             return Outcome::Done;
         };
         // The gate was open a moment ago; if it is not now, the queue waits for it.
-        let Some(session) = self.parts.provider.session() else {
+        let Some(session) = self.context.provider.session() else {
             return Outcome::Retry;
         };
         self.report_mistaken_switch(&node);
@@ -84,7 +83,7 @@ impl CloudNode {
     /// The status has other addresses than those that count. The next sweep asks for them; a Node that has none so far is
     /// asked about at once, and one that the provider is not asked about keeps those of the status. None: the sync goes on.
     async fn sync_addresses(&self, node: &Arc<NodeView>, session: &Session) -> Option<Outcome> {
-        let not_managed = &self.parts.not_managed;
+        let not_managed = &self.not_managed;
         let instances = session.instances.as_ref();
         let is_asked_about = instances.is_some_and(|instances| {
             self.may_touch(node, instances) && !not_managed.knows(node, &session.boot_id)
@@ -100,11 +99,11 @@ impl CloudNode {
             Ok(Lookup::Found(instance)) => {
                 let confirmed = self.confirm_instance(node, &instance);
                 let observe = |memory: &mut NodeMemory| memory.observed = Some(instance.into());
-                self.state.remember(&self.parts.nodes, node, observe);
+                self.state.remember(&self.context.nodes, node, observe);
                 confirmed.then_some(Outcome::RunAgain(Priority::Fresh))
             }
             Ok(Lookup::NotManaged { reason }) => {
-                not_managed.remember(&self.parts.nodes, node, &session.boot_id, &reason);
+                not_managed.remember(&self.context.nodes, node, &session.boot_id, &reason);
                 self.confirm(node, None);
                 None
             }
@@ -131,14 +130,15 @@ impl CloudNode {
             return;
         };
         let say = |memory: &mut NodeMemory| std::mem::replace(&mut memory.is_mistaken, true);
-        if self.state.remember(&self.parts.nodes, node, say) != Some(false) {
+        if self.state.remember(&self.context.nodes, node, say) != Some(false) {
             return;
         }
-        self.parts.metrics.mistaken_switches.inc();
-        if let Some(others) = self.repeats.due(mistaken.annotation) {
-            warn!(node = &*node.name, others, error = %mistaken, "annotation of the Node has no effect");
-        }
-        self.event(
+        self.metrics.mistaken_switches.inc();
+        log_repeated!(
+            warn, self.context.repeats, mistaken.annotation,
+            node = &*node.name, error = %mistaken, "annotation of the Node has no effect"
+        );
+        self.context.node_event(
             node,
             EventType::Warning,
             "AnnotationWithoutEffect",
@@ -153,7 +153,7 @@ impl CloudNode {
         if is_reported || !error.class().is_for_owner() {
             return;
         }
-        let nodes = &self.parts.nodes;
+        let nodes = &self.context.nodes;
         let is_due = self
             .state
             .remember(nodes, node, NodeMemory::reports)
@@ -162,36 +162,37 @@ impl CloudNode {
             return;
         }
         let message = error.to_string();
-        self.event(node, EventType::Warning, "FailedToInitialize", message);
+        self.context
+            .node_event(node, EventType::Warning, "FailedToInitialize", message);
     }
 
     /// N-11: logged, tried again.
     fn failed(&self, name: &str, work: &str, error: &NodeSyncError) -> Outcome {
         let class = error.class();
-        self.parts.metrics.failed(class.as_str());
         let class_name = class.as_str();
-        // Of a cause that may be that of many nodes, the first is said, and how many met it since.
-        let cause = error
-            .common_cause()
-            .unwrap_or_else(|| format!("{name}: {error}"));
-        let others = match (class, error) {
-            // Whoever paused the calls has said why, and a wait is no failure.
-            (
+        self.metrics.failed(class_name);
+        let is_expected = match error {
+            // The pause of the calls is logged where it begins, and a wait is no failure.
+            NodeSyncError::Lookup(_) => matches!(
+                class,
                 ErrorClass::Unavailable
-                | ErrorClass::RateLimited { .. }
-                | ErrorClass::Unauthenticated
-                | ErrorClass::InProgress { .. },
-                NodeSyncError::Lookup(_),
-            )
+                    | ErrorClass::RateLimited { .. }
+                    | ErrorClass::Unauthenticated
+                    | ErrorClass::InProgress { .. }
+            ),
+            NodeSyncError::Write(ApiError::Fenced) => true,
             // Another client was faster twice.
-            | (ErrorClass::Conflict, NodeSyncError::Write(_))
-            | (_, NodeSyncError::Write(ApiError::Fenced)) => None,
-            _ => self.repeats.due(&cause),
+            NodeSyncError::Write(_) => class == ErrorClass::Conflict,
+            _ => false,
         };
-        if let Some(others) = others {
-            warn!(node = name, class = class_name, work, others, %error, "node sync failed");
-        } else {
+        if is_expected {
             debug!(node = name, class = class_name, work, %error, "node sync failed");
+        } else {
+            let own_cause = || format!("{name}: {error}");
+            log_repeated!(
+                warn, self.context.repeats, &error.common_cause().unwrap_or_else(own_cause),
+                node = name, class = class_name, work, %error, "node sync failed"
+            );
         }
         error.retry()
     }
@@ -205,13 +206,13 @@ impl CloudNode {
             // Its error says so. Whichever process serves instances next has all such keys run at once.
             return self.lookup(asked).await.map(|_| Outcome::Done);
         };
-        let parts = &self.parts;
-        if parts.not_managed.knows(&asked, &session.boot_id) {
+        let nodes = &self.context.nodes;
+        if self.not_managed.knows(&asked, &session.boot_id) {
             return Ok(Outcome::RetryAfter(ASKED_AGAIN));
         }
         let lookup = self.lookup(Arc::clone(&asked)).await?;
         // A lookup waits as long as the provider's calls pause.
-        let Some(node) = parts.nodes.get(&asked.name) else {
+        let Some(node) = nodes.get(&asked.name) else {
             return Ok(Outcome::Done);
         };
         let is_same = node.uid == asked.uid && node.provider_id == asked.provider_id;
@@ -220,7 +221,7 @@ impl CloudNode {
             return Ok(Outcome::RunAgain(Priority::Fresh));
         }
         if matches!(lookup, Lookup::Found(_)) {
-            (parts.on_lookup)(&node, &lookup);
+            (self.on_lookup)(&node, &lookup);
         }
         match lookup {
             Lookup::Found(instance) => {
@@ -242,15 +243,15 @@ impl CloudNode {
             Lookup::Absent { .. } => Err(NodeSyncError::Absent),
             Lookup::NotManaged { reason } => {
                 // N-12: asked again when the node, or the provider, changes, and else seldom.
-                let (nodes, boot_id) = (&parts.nodes, &session.boot_id);
-                parts.not_managed.remember(nodes, &node, boot_id, &reason);
+                self.not_managed
+                    .remember(nodes, &node, &session.boot_id, &reason);
                 Ok(Outcome::RetryAfter(ASKED_AGAIN))
             }
         }
     }
 
     async fn lookup(&self, node: Arc<NodeView>) -> Result<Lookup, NodeSyncError> {
-        let provider = &self.parts.provider;
+        let provider = &self.context.provider;
         let purpose = LookupPurpose::Initialization;
         let LookupAnswer { result, effects } = provider
             .instances()
@@ -263,9 +264,9 @@ impl CloudNode {
     /// Two nodes with one provider id are both refused: the id can never be changed again. False if the node is
     /// gone.
     fn claim(&self, provider_id: &str, node: &NodeView) -> Result<bool, NodeSyncError> {
-        let claimed = self.state.try_claim(&self.parts.nodes, provider_id, node);
+        let claimed = self.state.try_claim(&self.context.nodes, provider_id, node);
         if let Err(duplicate) = &claimed {
-            self.event(
+            self.context.node_event(
                 node,
                 EventType::Warning,
                 "DuplicateProviderID",
@@ -276,10 +277,10 @@ impl CloudNode {
     }
 
     fn unclaim(&self, provider_id: &str, node: &NodeView) {
-        let written = self.parts.nodes.get(&node.name);
+        let written = self.context.nodes.get(&node.name);
         if written.is_none_or(|node| *node.provider_id != *provider_id) {
             let refused = self.state.release(provider_id, &node.name);
-            self.queue.add_all(refused, Priority::Fresh);
+            self.context.queue.add_all(refused, Priority::Fresh);
         }
     }
 
@@ -288,7 +289,7 @@ impl CloudNode {
         &self,
         node: Arc<NodeView>,
         instances: &InstancesCapability,
-        decide: impl Fn(&NodeView) -> Result<Option<Write>, NodeSyncError>,
+        mut decide: impl FnMut(&NodeView) -> Result<Option<Write>, NodeSyncError>,
     ) -> Result<Option<Arc<NodeView>>, NodeSyncError> {
         let decide = |node: &NodeView| {
             if node.is_paused() || !self.may_touch(node, instances) {
@@ -307,13 +308,18 @@ impl CloudNode {
             return;
         };
         if reason == EVENT_ADDRESS {
-            self.parts.metrics.faulty_addresses.inc();
+            self.metrics.faulty_addresses.inc();
         }
         // One mistake of a provider may concern all nodes.
-        if let Some(others) = self.repeats.due(reason) {
-            warn!(node = &*node.name, others, "{warning}");
-        }
-        self.event(node, EventType::Warning, reason, warning.to_string());
+        log_repeated!(
+            warn,
+            self.context.repeats,
+            reason,
+            node = &*node.name,
+            "{warning}"
+        );
+        self.context
+            .node_event(node, EventType::Warning, reason, warning.to_string());
     }
 
     async fn write(
@@ -327,16 +333,18 @@ impl CloudNode {
             return Err(ApiError::Fenced.into());
         };
         let policy = policy(instances);
-        for warning in initialize::plan(&node, instance, &policy)?.warnings {
-            self.warn(&node, warning.event(), &warning);
-        }
+        let mut is_first = true;
         // Provider id, labels and the end of the taint are one write (N-20).
         let metadata = |node: &NodeView| {
-            Ok(initialize::plan(node, instance, &policy)?
-                .change
-                .map(Write::Node))
+            let plan = initialize::plan(node, instance, &policy)?;
+            if std::mem::take(&mut is_first) {
+                for warning in &plan.warnings {
+                    self.warn(node, warning.event(), warning);
+                }
+            }
+            Ok(plan.change.map(Write::Node))
         };
-        let nodes = &self.parts.nodes;
+        let nodes = &self.context.nodes;
         let settled = self.settle(Arc::clone(&node), instances, metadata).await;
         match &settled {
             Ok(_) => {
@@ -355,7 +363,7 @@ impl CloudNode {
         };
         let begin = |memory: &mut NodeMemory| std::mem::replace(&mut memory.is_unfinished, true);
         if self.state.remember(nodes, &node, begin) == Some(false) {
-            self.parts.metrics.taint_removed.observe(age(&node));
+            self.metrics.taint_removed.observe(age(&node));
         }
         self.confirm_instance(&node, instance);
         // N-21, but the queue repeats a failure; it does not wait for the next period.
@@ -366,13 +374,13 @@ impl CloudNode {
             return Ok(());
         };
         self.state.remember(nodes, &node, NodeMemory::finish);
-        self.event(
+        self.context.node_event(
             &node,
             EventType::Normal,
             "Synced",
             "Node synced successfully".to_owned(),
         );
-        self.parts.metrics.initialized.observe(age(&node));
+        self.metrics.initialized.observe(age(&node));
         info!(
             node = &*node.name,
             provider_id = &*node.provider_id,
@@ -412,14 +420,16 @@ impl CloudNode {
             return Err(ApiError::Fenced.into());
         };
         let policy = policy(instances);
-        for warning in refresh::plan(&node, instance, &policy).warnings {
-            self.warn(&node, warning.event(), &warning);
-        }
-        let seen = Arc::clone(&node);
+        let node_before = Arc::clone(&node);
+        let mut is_first = true;
         let labels = |node: &NodeView| -> Result<_, NodeSyncError> {
-            Ok(refresh::plan(node, instance, &policy)
-                .change
-                .map(Write::Node))
+            let plan = refresh::plan(node, instance, &policy);
+            if std::mem::take(&mut is_first) {
+                for warning in &plan.warnings {
+                    self.warn(node, warning.event(), warning);
+                }
+            }
+            Ok(plan.change.map(Write::Node))
         };
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(write_of(refresh::plan(node, instance, &policy).addresses))
@@ -427,22 +437,13 @@ impl CloudNode {
         if let Some(node) = self.settle(node, instances, labels).await? {
             self.settle(node, instances, addresses).await?;
         }
-        self.state.remember(&self.parts.nodes, &seen, |memory| {
-            let is_same = |last: &mut Arc<Instance>| Arc::ptr_eq(last, instance);
-            memory.observed.take_if(is_same);
-        });
-        debug!(node = &*seen.name, "node refreshed");
+        self.state
+            .remember(&self.context.nodes, &node_before, |memory| {
+                let is_same = |last: &mut Arc<Instance>| Arc::ptr_eq(last, instance);
+                memory.observed.take_if(is_same);
+            });
+        debug!(node = &*node_before.name, "node refreshed");
         Ok(Outcome::Done)
-    }
-
-    /// N-22, B-10: about the node, by its real UID.
-    fn event(&self, node: &NodeView, kind: EventType, reason: &'static str, message: String) {
-        self.parts.events.event(
-            &ObjectRef::node(Arc::clone(&node.name), &*node.uid),
-            kind,
-            reason,
-            message,
-        );
     }
 }
 

@@ -18,9 +18,7 @@ use outrigger_provider_mock::{
 };
 use serde_json::json;
 
-use super::{
-    CloudNode, CloudNodeState, NAME, NodeMetrics, NodeParts, NodeSettings, OnLookup, subscribe,
-};
+use super::{CloudNode, CloudNodeState, NAME, NodeMetrics, NodeSettings, OnLookup, subscribe};
 use crate::{
     control_loop::LoopInputs,
     fixture::{Fixture, Setup, cloud},
@@ -64,24 +62,22 @@ fn hosted_on(
     });
     let not_managed = Arc::new(NotManaged::default());
     let inputs = subscribe(&fixture.nodes, Arc::clone(&not_managed), &fixture.queues);
-    let parts = NodeParts {
-        api: fixture.api.clone(),
-        nodes: Arc::clone(&fixture.nodes),
-        provider: fixture.provider.clone(),
-        events: fixture.recorder(NAME),
-        settings: NodeSettings {
-            workers: 32,
-            refreshers: 32,
-            refresh_period: PERIOD,
-            selector: None,
-        },
-        not_managed,
-        on_lookup: on_lookup(&mut fixture),
-        metrics: NodeMetrics::register(&mut fixture.registry),
+    let settings = NodeSettings {
+        workers: 32,
+        refreshers: 32,
+        refresh_period: PERIOD,
+        selector: None,
     };
-    let of_loop = inputs.clone();
-    fixture.host(inputs.clone(), move |term| {
-        let cloud_node = CloudNode::new(parts.clone(), &of_loop, term);
+    let on_lookup = on_lookup(&mut fixture);
+    let metrics = NodeMetrics::register(&mut fixture.registry);
+    fixture.host(NAME, inputs.clone(), move |context| {
+        let cloud_node = CloudNode::new(
+            context,
+            settings.clone(),
+            Arc::clone(&not_managed),
+            Arc::clone(&on_lookup),
+            metrics.clone(),
+        );
         // The Nodes of a whole cluster wait for the provider at one time.
         assert!(size_of_val(&cloud_node.sync("n".into())) <= 1536);
         cloud_node

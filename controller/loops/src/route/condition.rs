@@ -7,11 +7,11 @@ use outrigger_core::{
     node::NodeView,
     route::{NetworkConditionWrite, condition},
 };
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::NodeRoute;
 use outrigger_kubernetes::{error::ApiError, nodes::Write};
-use outrigger_runtime::queue::Outcome;
+use outrigger_runtime::{log_repeated, queue::Outcome};
 
 impl NodeRoute {
     /// The condition of the Node, and the effects on it.
@@ -28,7 +28,7 @@ impl NodeRoute {
 
     /// written only where it changes.
     async fn sync_condition(&self, name: &Arc<str>) -> Outcome {
-        let node = self.parts.nodes.get(name);
+        let node = self.context.nodes.get(name);
         if node.is_none_or(|node| self.condition(&node).is_none()) {
             return Outcome::Done;
         }
@@ -36,7 +36,7 @@ impl NodeRoute {
         let Ok(_permit) = self.writing.acquire().await else {
             return Outcome::Retry;
         };
-        let Some(node) = self.parts.nodes.get(name) else {
+        let Some(node) = self.context.nodes.get(name) else {
             return Outcome::Done;
         };
         let decide = |node: &NodeView| -> Result<_, ApiError> {
@@ -53,10 +53,11 @@ impl NodeRoute {
     }
 
     fn log_unwritten(&self, node: &str, part: &str, error: &ApiError) {
-        if let Some(others) = self.repeats.due(&error.cause()) {
-            let class = error.class().as_str();
-            warn!(node, class, others, %error, "{part} cannot be written");
-        }
+        let class = error.class().as_str();
+        log_repeated!(
+            warn, self.context.repeats, &error.cause(),
+            node, class, %error, "{part} cannot be written"
+        );
     }
 
     fn condition(&self, node: &NodeView) -> Option<NetworkConditionWrite> {

@@ -7,10 +7,10 @@ use std::sync::{
 
 use outrigger_core::{cidr::Cidr, node::NodeView, route::Confirmation};
 use tokio::sync::Mutex;
-use tracing::warn;
 
 use super::NodeRoute;
 use outrigger_kubernetes::{decode::Item, error::ApiError, nodes};
+use outrigger_runtime::log_repeated;
 
 /// Nodes in one page.
 const PAGE: u32 = 500;
@@ -33,18 +33,19 @@ impl NodeRoute {
             Confirmation::Node(name) => self.confirm_node(name, destination).await,
             Confirmation::AllNodes => self.confirm_all(destination).await,
         };
-        if let Err(error) = &answered
-            && let Some(others) = self.repeats.due(&error.cause())
-        {
+        if let Err(error) = &answered {
             let class = error.class().as_str();
-            warn!(%destination, class, others, %error, "stale route stays, since its Node cannot be asked for");
+            log_repeated!(
+                warn, self.context.repeats, &error.cause(),
+                %destination, class, %error, "stale route stays, since its Node cannot be asked for"
+            );
         }
         answered
     }
 
     async fn confirm_node(&self, name: &Arc<str>, destination: Cidr) -> Result<(), ApiError> {
         let question = self.state.ask();
-        let due = match self.parts.api.get::<NodeView>(&nodes::path(name)).await {
+        let due = match self.context.api.get::<NodeView>(&nodes::path(name)).await {
             Ok(node) => question.shows(node),
             Err(error) if error.is_not_found() => question.denies(name),
             Err(error) => return Err(error),
@@ -82,7 +83,7 @@ impl NodeRoute {
             // The route may lead to it.
             Item::Undecodable(node) => undecodable = Some(node),
         };
-        self.parts.api.list(nodes::COLLECTION, PAGE, each).await?;
+        self.context.api.list(nodes::COLLECTION, PAGE, each).await?;
         match undecodable {
             None => Ok(()),
             Some(node) => Err(ApiError::Decode(format!(

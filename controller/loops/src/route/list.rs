@@ -8,11 +8,11 @@ use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep, sleep_until},
 };
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::{NodeRoute, metrics::SyncOutcome};
 use outrigger_provider_client::Error;
-use outrigger_runtime::queue::Outcome;
+use outrigger_runtime::{log_repeated, queue::Outcome};
 
 /// Pause before a list is tried again, doubled by each failure up to [`LONGEST_RETRY`], and to the period.
 const RETRY: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ impl NodeRoute {
 
     /// Lists whenever that is due. Never returns.
     pub(super) async fn keep_listing(&self) {
-        let period = self.parts.settings.period;
+        let period = self.settings.period;
         loop {
             let due = *self.schedule.began.lock() + period;
             tokio::select! {
@@ -107,11 +107,11 @@ impl NodeRoute {
     /// Lists until a list is complete. Once one is after others failed, the cloud is there again: changes that failed
     /// meanwhile need not wait for their back-off.
     pub(super) async fn list(&self) {
-        let longest = LONGEST_RETRY.min(self.parts.settings.period);
+        let longest = LONGEST_RETRY.min(self.settings.period);
         let mut retry = RETRY;
         let mut has_failed = false;
         loop {
-            self.parts.provider.serving().await;
+            self.context.provider.serving().await;
             let Err(error) = self.list_once().await else {
                 if has_failed {
                     let failed = self.schedule.backing_off.lock().clone();
@@ -121,12 +121,12 @@ impl NodeRoute {
             };
             has_failed = true;
             let class = error.class();
-            self.parts.metrics.failed("list", class);
-            self.parts.metrics.periodic(SyncOutcome::Error);
-            if let Some(others) = self.repeats.due(&error.to_string()) {
-                let class = class.as_str();
-                warn!(class, others, %error, "routes cannot be listed; none is deleted before that");
-            }
+            self.metrics.failed("list", class);
+            self.metrics.periodic(SyncOutcome::Error);
+            log_repeated!(
+                warn, self.context.repeats, &error.to_string(),
+                class = class.as_str(), %error, "routes cannot be listed; none is deleted before that"
+            );
             if class == ErrorClass::Unavailable {
                 retry = RETRY;
             }
@@ -138,7 +138,7 @@ impl NodeRoute {
     async fn list_once(&self) -> Result<(), Error> {
         *self.schedule.began.lock() = Instant::now();
         let start = self.state.known().table.list_begins();
-        let routes = self.parts.provider.routes().list().await?;
+        let routes = self.context.provider.routes().list().await?;
         let listed = routes.len();
         let mut due = {
             let mut known = self.state.known();
@@ -150,8 +150,8 @@ impl NodeRoute {
             0 => SyncOutcome::Noop,
             _ => SyncOutcome::Changed,
         };
-        self.parts.metrics.periodic(outcome);
-        self.parts.metrics.listed();
+        self.metrics.periodic(outcome);
+        self.metrics.listed();
         debug!(routes = listed, changed = due.len(), "routes listed");
         due.extend(self.state.forget_unwatched());
         self.queue_destinations(due);

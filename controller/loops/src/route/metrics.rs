@@ -1,17 +1,12 @@
 //! Metrics of the node-route loop: upstream's (M-10), and what an operator needs besides.
 
-use std::{sync::atomic::AtomicU64, time::Duration};
+use std::sync::atomic::AtomicU64;
 
 use jiff::Timestamp;
 use outrigger_core::error_class::ErrorClass;
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
-use tokio::time::sleep;
 
-use super::NodeRoute;
 use outrigger_runtime::metric_families;
-
-/// How often the gauge of the routes is set.
-const GAUGES: Duration = Duration::from_secs(5);
 
 type OfSync = [(&'static str, &'static str); 2];
 type OfReason = [(&'static str, &'static str); 1];
@@ -93,16 +88,9 @@ impl RouteMetrics {
         #[expect(clippy::cast_precision_loss, reason = "seconds of this era")]
         self.last_list.set(Timestamp::now().as_second() as f64);
     }
-}
 
-impl NodeRoute {
-    /// Sets the gauge. Never returns.
-    pub(super) async fn measure(&self) {
-        loop {
-            let routes = self.state.known().table.iter().count();
-            let routes = i64::try_from(routes).unwrap_or(i64::MAX);
-            self.parts.metrics.routes.set(routes);
-            sleep(GAUGES).await;
-        }
+    /// So many routes are in the cloud.
+    pub(super) fn routes(&self, count: usize) {
+        self.routes.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 }

@@ -12,6 +12,7 @@ use tracing::{debug, warn};
 use super::NodeRoute;
 use outrigger_kubernetes::events::{EventType, ObjectRef};
 use outrigger_provider_client::Error;
+use outrigger_runtime::log_repeated;
 
 /// A route could not be made.
 const NOT_CREATED: &str = "FailedToCreateRoute";
@@ -37,7 +38,7 @@ impl NodeRoute {
     pub(super) fn report_refused(&self, refused: &RefusedRoute) {
         let reason = match refused.why {
             RouteRefusal::Outside | RouteRefusal::TooWide { .. } => NOT_CREATED,
-            RouteRefusal::Overlaps { .. } if self.parts.settings.reports_duplicates => DUPLICATE,
+            RouteRefusal::Overlaps { .. } if self.settings.reports_duplicates => DUPLICATE,
             RouteRefusal::Overlaps { .. } => return,
         };
         let uid = {
@@ -47,29 +48,27 @@ impl NodeRoute {
             due.map(|node| node.uid.clone())
         };
         let Some(uid) = uid else { return };
-        self.parts.metrics.problem(reason);
+        self.metrics.problem(reason);
         warn!(node = &*refused.node, error = %refused, "Node gets no route");
         self.event(&refused.node, &uid, reason, refused.to_string());
     }
 
     pub(super) fn log_failure(&self, line: &str, destination: Cidr, node: &str, error: &Error) {
         let class = error.class();
-        match self.repeats.due(&[line, &error.steady()].concat()) {
-            // It is planned anew, or another process leads.
-            _ if matches!(class, ErrorClass::Conflict) || matches!(error, Error::Fenced { .. }) => {
-                debug!(node, %destination, %error, "{line}");
-            }
-            Some(others) => {
-                let class = class.as_str();
-                warn!(node, %destination, class, others, %error, "{line}");
-            }
-            None => {}
+        // The route is planned again, or another process leads.
+        if class == ErrorClass::Conflict || matches!(error, Error::Fenced { .. }) {
+            debug!(node, %destination, %error, "{line}");
+            return;
         }
+        log_repeated!(
+            warn, self.context.repeats, &[line, &error.steady()].concat(),
+            node, %destination, class = class.as_str(), %error, "{line}"
+        );
     }
 
     fn event(&self, node: &str, uid: &str, reason: &'static str, message: String) {
         let object = ObjectRef::node(Arc::from(node), uid);
-        self.parts
+        self.context
             .events
             .event(&object, EventType::Warning, reason, message);
     }

@@ -52,7 +52,7 @@ impl NodeRoute {
         let mut synced = SyncOutcome::Noop;
         let outcome = self.carry_out(destination, &mut synced).await;
         self.schedule.note(destination, outcome);
-        self.parts.metrics.node_change(synced);
+        self.metrics.node_change(synced);
         let concerned: Vec<_> = {
             let known = self.state.known();
             let nodes = known.nodes.with(destination);
@@ -60,7 +60,7 @@ impl NodeRoute {
                 .map(|node| RouteKey::Node(Arc::clone(&node.name)))
                 .collect()
         };
-        self.queue.add_all(concerned, Priority::Fresh);
+        self.context.queue.add_all(concerned, Priority::Fresh);
         outcome
     }
 
@@ -139,7 +139,7 @@ impl NodeRoute {
         let step = RouteStep::Create(wanted.clone());
         let is_current = self.is_current(destination, step, confirmed);
         self.state.known().table.call_begins(destination);
-        let provider = &self.parts.provider;
+        let provider = &self.context.provider;
         let answer = provider.routes().create(wanted.clone(), is_current).await;
         self.observe_effects(&wanted.node_name, &wanted.node_uid, answer.effects);
         match answer.result {
@@ -174,7 +174,7 @@ impl NodeRoute {
     }
 
     fn creation_failed(&self, wanted: &WantedRoute, error: &Error) -> Outcome {
-        self.parts.metrics.failed("create", error.class());
+        self.metrics.failed("create", error.class());
         if is_for_owner(error) {
             self.report_failure(wanted, error);
         }
@@ -192,10 +192,10 @@ impl NodeRoute {
         let step = RouteStep::Delete(route.clone());
         let is_current = self.is_current(destination, step, confirmed);
         self.state.known().table.call_begins(destination);
-        let provider = &self.parts.provider;
+        let provider = &self.context.provider;
         let node = &route.raw().node_name;
         // A route names no UID: a Node that registers under the name during the call is another one.
-        let target = self.parts.nodes.get(node);
+        let target = self.context.nodes.get(node);
         let answer = provider.routes().delete(route.clone(), is_current).await;
         if let Some(target) = target {
             self.observe_effects(node, &target.uid, answer.effects);
@@ -208,7 +208,7 @@ impl NodeRoute {
             }
             Err(error) => {
                 self.state.known().not_deleted(destination, &error);
-                self.parts.metrics.failed("delete", error.class());
+                self.metrics.failed("delete", error.class());
                 self.log_failure("route cannot be deleted", destination, node, &error);
                 // The Node whose change would bring the next try is gone.
                 Err(match error.class().requeue() {
@@ -221,12 +221,12 @@ impl NodeRoute {
 
     /// Queues the Node to have them written, if it still is the one of this UID.
     fn observe_effects(&self, node: &str, uid: &str, effects: RawEffects) {
-        if let Some(node) = self.parts.nodes.get(node)
+        if let Some(node) = self.context.nodes.get(node)
             && *node.uid == *uid
             && self.effects.observe(&node, effects)
         {
             let key = RouteKey::Node(Arc::clone(&node.name));
-            self.queue.add(key, Priority::Fresh);
+            self.context.queue.add(key, Priority::Fresh);
         }
     }
 }

@@ -11,7 +11,7 @@ use outrigger_provider_mock::{
 };
 use serde_json::{Value, json};
 
-use super::{COMPONENT, NodeRoute, RouteMetrics, RouteParts, RouteSettings, subscribe};
+use super::{COMPONENT, NodeRoute, RouteMetrics, RouteSettings, subscribe};
 use crate::fixture::{Fixture, Setup};
 use outrigger_kubernetes::fixture::settled;
 
@@ -84,21 +84,15 @@ impl Rig {
             cidr: Cidr::parse(text).unwrap(),
             node_prefix: None,
         };
-        let parts = RouteParts {
-            api: fixture.api.clone(),
-            nodes: Arc::clone(&fixture.nodes),
-            provider: fixture.provider.clone(),
-            events: fixture.recorder(COMPONENT),
-            settings: RouteSettings {
-                ranges: ["10.244.0.0/16", "fd00::/48"].map(range).into(),
-                period: self.period,
-                selector: None,
-                reports_duplicates: self.reports_duplicates,
-            },
-            metrics: RouteMetrics::register(&mut fixture.registry),
+        let settings = RouteSettings {
+            ranges: ["10.244.0.0/16", "fd00::/48"].map(range).into(),
+            period: self.period,
+            selector: None,
+            reports_duplicates: self.reports_duplicates,
         };
-        fixture.host(inputs.clone(), move |term| {
-            NodeRoute::new(parts.clone(), &inputs, term)
+        let metrics = RouteMetrics::register(&mut fixture.registry);
+        fixture.host(COMPONENT, inputs, move |context| {
+            NodeRoute::new(context, settings.clone(), metrics.clone())
         });
         for node in self.nodes {
             fixture.register(node);

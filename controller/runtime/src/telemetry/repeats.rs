@@ -54,6 +54,19 @@ impl Repeats {
     }
 }
 
+/// Logs at `level` with the number of `others` if a line about `cause` is due by
+/// [`Repeats::due`](crate::telemetry::Repeats::due), and at the level debug in between. The fields and the message
+/// are those of [`tracing::warn!`].
+#[macro_export]
+macro_rules! log_repeated {
+    ($level:ident, $repeats:expr, $cause:expr, $($line:tt)+) => {
+        match $repeats.due($cause) {
+            Some(others) => ::tracing::$level!(others, $($line)+),
+            None => ::tracing::debug!($($line)+),
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use outrigger_core::cluster_uid::ClusterUid;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -20,6 +21,7 @@ use outrigger_kubernetes::{
     fixture::lease::Store as Lease,
     watch::{Health, NODES, Sight},
 };
+use outrigger_loops::context::Term;
 use outrigger_provider_client::{
     ProviderMetrics,
     fixture::{Fake, Pipe},
@@ -245,9 +247,9 @@ async fn proc_13_who_loses_the_lease_ends_and_says_so() {
 /// A loop with one call in flight that changes the cloud, and that the provider answers after `answer`.
 fn working(answer: Duration) -> impl FnOnce(&mut Loops) {
     move |loops| {
-        loops.add(Controller::CloudNode, move |term, work| {
+        let host = move |term: &Term, work: CancellationToken| {
             let fence = term.fence.clone();
-            async move {
+            let running = async move {
                 let call = fence.begin(true).unwrap();
                 tokio::select! {
                     () = sleep(answer) => call.ended(),
@@ -255,8 +257,10 @@ fn working(answer: Duration) -> impl FnOnce(&mut Loops) {
                 }
                 assert!(fence.begin(true).is_none() || !work.is_cancelled());
                 work.cancelled().await;
-            }
-        });
+            };
+            running.boxed()
+        };
+        loops.add(Controller::CloudNode, Box::new(host));
     }
 }
 
@@ -311,10 +315,12 @@ async fn work_is_dropped_at_once_when_the_lease_is_lost_while_it_ends() {
 async fn a_loop_that_panics_gives_the_lease_back() {
     let lease = Lease::default();
     let mut only = Replica::with(&lease, |loops| {
-        loops.add(Controller::CloudNode, |_, _| async {
+        let panics = || async {
             sleep(Duration::from_secs(5)).await;
             panic!("as the test wants it");
-        });
+        };
+        let host = move |_: &Term, _| panics().boxed();
+        loops.add(Controller::CloudNode, Box::new(host));
     });
     holder(&lease, |holder| !holder.is_empty()).await;
     let ended = only.lease_tasks.ended().await.unwrap_err();

@@ -17,7 +17,7 @@ use outrigger_kubernetes::{
     events::{EventType, ObjectRef},
 };
 use outrigger_provider_client::{Session, VolumeLookup, VolumePurpose};
-use outrigger_runtime::queue::Outcome;
+use outrigger_runtime::{log_repeated, queue::Outcome};
 
 /// The volume's own label says something else than the cloud.
 const CONTRADICTION: &str = "LabelContradiction";
@@ -32,10 +32,10 @@ const FAILED: &str = "FailedToLabelVolume";
 
 impl VolumeLabels {
     pub(super) async fn sync(&self, name: &Arc<str>) -> Outcome {
-        let Some(volume) = self.parts.volumes.get(name) else {
+        let Some(volume) = self.volumes.get(name) else {
             return Outcome::Done;
         };
-        let Some(session) = self.parts.provider.session() else {
+        let Some(session) = self.context.provider.session() else {
             return Outcome::Retry;
         };
         let Some(offered) = &session.volumes else {
@@ -55,18 +55,18 @@ impl VolumeLabels {
 
     async fn ask(&self, volume: Arc<VolumeView>, session: &Session) -> Outcome {
         let lookup = self
-            .parts
+            .context
             .provider
             .volumes()
             .look_up(Arc::clone(&volume), VolumePurpose::Labels);
         match lookup.await {
             Ok(VolumeLookup::Found(topology)) => {
-                self.parts.metrics.looked_up("found");
+                self.metrics.looked_up("found");
                 let Some(offered) = &session.volumes else {
                     return Outcome::Done;
                 };
                 // As it is after the wait; one of another source is another question.
-                let now = self.parts.volumes.get(&volume.name);
+                let now = self.volumes.get(&volume.name);
                 let Some(now) = now.filter(|now| now.source == volume.source) else {
                     return Outcome::Retry;
                 };
@@ -74,21 +74,21 @@ impl VolumeLabels {
                 self.carry_out(&now, session, decision).await
             }
             Ok(VolumeLookup::Absent { reason }) => {
-                self.parts.metrics.looked_up("absent");
+                self.metrics.looked_up("absent");
                 let message = format!("The volume does not exist in the cloud: {reason}");
                 self.warn(&volume, NOT_FOUND, message);
                 self.state.remember(&volume, session);
                 Outcome::Done
             }
             Ok(VolumeLookup::NotManaged { reason }) => {
-                self.parts.metrics.looked_up("not_managed");
+                self.metrics.looked_up("not_managed");
                 info!(volume = &*volume.name, %reason, "volume not managed by the provider");
                 self.state.remember(&volume, session);
                 Outcome::Done
             }
             Err(error) => {
                 let class = error.class();
-                self.parts.metrics.looked_up(class.as_str());
+                self.metrics.looked_up(class.as_str());
                 if class.is_for_owner() {
                     self.warn(&volume, FAILED, error.to_string());
                 }
@@ -135,7 +135,7 @@ impl VolumeLabels {
         let _permit = self.writing.acquire().await;
         match self.writer.write(volume, write).await {
             Ok(Some(_)) => {
-                self.parts.metrics.written();
+                self.metrics.written();
                 info!(
                     volume = &*volume.name,
                     labels = write.labels.len(),
@@ -148,10 +148,10 @@ impl VolumeLabels {
             Err(ApiError::Fenced) => Outcome::Retry,
             Err(error) => {
                 let class = error.class();
-                if let Some(others) = self.repeats.due(&error.cause()) {
-                    let class = class.as_str();
-                    warn!(volume = &*volume.name, class, others, %error, "volume cannot be written");
-                }
+                log_repeated!(
+                    warn, self.context.repeats, &error.cause(),
+                    volume = &*volume.name, class = class.as_str(), %error, "volume cannot be written"
+                );
                 if class.is_for_owner() {
                     self.warn(volume, FAILED, error.to_string());
                 }
@@ -165,7 +165,7 @@ impl VolumeLabels {
         if self.state.is_news(&volume.name, &message) {
             warn!(volume = &*volume.name, reason, error = %message, "volume is not as the cloud has it");
             let object = ObjectRef::volume(Arc::clone(&volume.name), &*volume.uid);
-            self.parts
+            self.context
                 .events
                 .event(&object, EventType::Warning, reason, message);
         }

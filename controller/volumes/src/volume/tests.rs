@@ -9,7 +9,7 @@ use outrigger_provider_mock::{
 };
 use serde_json::{Value, json};
 
-use super::{COMPONENT, VolumeLabels, VolumeMetrics, VolumeParts, subscribe};
+use super::{COMPONENT, VolumeLabels, VolumeMetrics, subscribe};
 use outrigger_kubernetes::{
     fixture::POLICY,
     store::{Origin, Store},
@@ -43,15 +43,10 @@ impl Hosted {
         });
         let volumes = Arc::new(Store::default());
         let inputs = subscribe(&volumes, &fixture.queues);
-        let parts = VolumeParts {
-            api: fixture.api.clone(),
-            volumes: Arc::clone(&volumes),
-            provider: fixture.provider.clone(),
-            events: fixture.recorder(COMPONENT),
-            metrics: VolumeMetrics::register(&mut fixture.registry),
-        };
-        fixture.host(inputs.clone(), move |term| {
-            VolumeLabels::new(parts.clone(), &inputs, term)
+        let store = Arc::clone(&volumes);
+        let metrics = VolumeMetrics::register(&mut fixture.registry);
+        fixture.host(COMPONENT, inputs, move |context| {
+            VolumeLabels::new(context, Arc::clone(&store), metrics.clone())
         });
         Self { fixture, volumes }
     }

@@ -9,7 +9,7 @@ use http::{Method, Request, StatusCode, header, request};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::debug;
 
 use super::{
     AdmissionVerdict, Reviewer, Webhook, WebhookMetrics,
@@ -17,7 +17,7 @@ use super::{
     deadline::answer_within,
     review::{self, FailedReview},
 };
-use outrigger_runtime::telemetry::Repeats;
+use outrigger_runtime::{log_repeated, telemetry::Repeats};
 use outrigger_server::{
     ClientCa, Handler, Peer, Server, ServingMetrics,
     answer::{self, Answer},
@@ -75,11 +75,15 @@ impl WebhookServer {
     /// client that reaches the port.
     fn log_failure(&self, webhook: Webhook, failure: &FailedReview) {
         let (webhook, code, error) = (webhook.name(), failure.code.as_u16(), &*failure.text);
-        if let Some(others) = self.repeats.due(&format!("{webhook} {code}")) {
-            warn!(webhook, code, others, error, "admission request failed");
-        } else {
-            debug!(webhook, code, error, "admission request failed");
-        }
+        log_repeated!(
+            warn,
+            self.repeats,
+            &format!("{webhook} {code}"),
+            webhook,
+            code,
+            error,
+            "admission request failed"
+        );
     }
 
     async fn review(
@@ -146,24 +150,31 @@ impl WebhookServer {
     /// One line a minute for each kind: the answer has the rest, and any client that reaches the port can ask.
     fn log_verdict(&self, webhook: Webhook, object: &str, verdict: &AdmissionVerdict) {
         let webhook = webhook.name();
-        let due = |kind| self.repeats.due(&format!("{webhook} {kind}"));
+        let cause = |kind| format!("{webhook} {kind}");
         match verdict {
             AdmissionVerdict::Admit(patch) if patch.is_empty() => {
                 debug!(webhook, object, "object admitted");
             }
             AdmissionVerdict::Admit(_) => {
-                if let Some(others) = due("changed") {
-                    info!(webhook, object, others, "object admitted with changes");
-                } else {
-                    debug!(webhook, object, "object admitted with changes");
-                }
+                log_repeated!(
+                    info,
+                    self.repeats,
+                    &cause("changed"),
+                    webhook,
+                    object,
+                    "object admitted with changes"
+                );
             }
             AdmissionVerdict::Refuse(reason) => {
-                if let Some(others) = due("refused") {
-                    info!(webhook, object, others, reason, "object refused");
-                } else {
-                    debug!(webhook, object, reason, "object refused");
-                }
+                log_repeated!(
+                    info,
+                    self.repeats,
+                    &cause("refused"),
+                    webhook,
+                    object,
+                    reason,
+                    "object refused"
+                );
             }
         }
     }

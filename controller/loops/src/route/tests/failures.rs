@@ -248,25 +248,19 @@ async fn a_provider_without_routes_is_warned_about_once() {
     let warnings = Warnings::listen();
     let mut fixture = Fixture::new(Setup::default());
     let inputs = subscribe(&fixture.nodes, &fixture.queues);
-    let parts = RouteParts {
-        api: fixture.api.clone(),
-        nodes: Arc::clone(&fixture.nodes),
-        provider: fixture.provider.clone(),
-        events: fixture.recorder(COMPONENT),
-        settings: RouteSettings {
-            ranges: [RouteRange {
-                cidr: Cidr::parse("10.244.0.0/16").unwrap(),
-                node_prefix: None,
-            }]
-            .into(),
-            period: PERIOD,
-            selector: None,
-            reports_duplicates: true,
-        },
-        metrics: RouteMetrics::register(&mut fixture.registry),
+    let range = RouteRange {
+        cidr: Cidr::parse("10.244.0.0/16").unwrap(),
+        node_prefix: None,
     };
-    fixture.host(inputs.clone(), move |term| {
-        NodeRoute::new(parts.clone(), &inputs, term)
+    let settings = RouteSettings {
+        ranges: [range].into(),
+        period: PERIOD,
+        selector: None,
+        reports_duplicates: true,
+    };
+    let metrics = RouteMetrics::register(&mut fixture.registry);
+    fixture.host(COMPONENT, inputs, move |context| {
+        NodeRoute::new(context, settings.clone(), metrics.clone())
     });
     fixture.register(routed("a", 1, &[A]));
     fixture.nodes.finish_list(|_| true);

@@ -139,9 +139,9 @@ impl Rig {
             metrics: ServiceMetrics::register(&mut fixture.registry),
         };
         let hosted = (parts.clone(), inputs.clone());
-        fixture.host(inputs.keys.clone(), move |term| {
+        fixture.host(COMPONENT, inputs.keys.clone(), move |context| {
             let (parts, inputs) = &hosted;
-            ServiceLb::new(parts.clone(), inputs, term)
+            ServiceLb::new(parts.clone(), inputs, &context.term)
         });
         fixture.watch_services();
         let this = Self {
