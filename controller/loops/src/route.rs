@@ -14,6 +14,7 @@
 
 mod condition;
 mod confirm;
+mod decider;
 mod list;
 mod metrics;
 mod report;
@@ -26,21 +27,14 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use outrigger_core::{
-    cidr::Cidr,
-    cluster_uid::ClusterUid,
-    node::{
-        NodeView,
-        ownership::{NodeScope, Prefixes},
-    },
-    route::{Confirmation, RouteFacts, RouteRange},
-    selector::Selector,
-};
-use tokio::sync::{Semaphore, watch};
-use tokio_util::sync::CancellationToken;
+use outrigger_core::{cidr::Cidr, node::NodeView, route::RouteRange, selector::Selector};
+use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
-use self::{confirm::NodeLists, list::ListSchedule};
+use self::{
+    condition::NetworkConditions, confirm::NodeConfirmer, decider::RouteDecider, list::RouteLists,
+    report::RouteReporter, sync::RouteReconciler,
+};
 pub use self::{metrics::RouteMetrics, state::RouteState};
 use crate::{
     context::LoopContext,
@@ -51,6 +45,7 @@ use outrigger_kubernetes::{
     nodes::NodeWriter,
     store::{Change, Store},
 };
+use outrigger_provider_client::Provider;
 use outrigger_runtime::queue::{Backoff, Outcome, Priority, QueueMetrics};
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -87,18 +82,13 @@ pub enum RouteKey {
 
 /// The node-route loop.
 pub struct NodeRoute {
-    context: LoopContext<RouteKey>,
-    settings: RouteSettings,
+    nodes: Arc<Store<NodeView>>,
+    provider: Provider,
     metrics: RouteMetrics,
     state: Arc<RouteState>,
-    schedule: ListSchedule,
-    /// As of before the first list.
-    cluster_uid: watch::Receiver<ClusterUid>,
-    node_lists: NodeLists,
-    writer: NodeWriter,
-    writing: Semaphore,
-    effects: NodeEffects,
-    stopping: CancellationToken,
+    lists: Arc<RouteLists>,
+    routes: RouteReconciler,
+    conditions: NetworkConditions,
 }
 
 /// Subscribes the loop to `nodes`. A standby has no state, and its queue stays empty: a lease term
@@ -149,68 +139,44 @@ impl NodeRoute {
         settings: RouteSettings,
         metrics: RouteMetrics,
     ) -> Self {
+        let state = Arc::new(RouteState::new(&context));
+        let lists = RouteLists::new(context.clone(), settings.period, &state, metrics.clone());
+        let lists = Arc::new(lists);
+        let reports_duplicates = settings.reports_duplicates;
+        let decider = Arc::new(RouteDecider::new(&context, settings, &state));
         let writer = NodeWriter::new(context.api.clone(), Arc::clone(&context.nodes));
-        let state = Arc::new(RouteState::new(Arc::clone(&context.nodes)));
         let pending = Arc::clone(&state.effects);
+        let effects = NodeEffects::new(&context, writer.clone(), WRITERS, pending);
+        let effects = Arc::new(effects);
         Self {
-            effects: NodeEffects::new(&context, writer.clone(), WRITERS, pending),
-            writer,
-            writing: Semaphore::new(WRITERS),
-            state,
-            schedule: ListSchedule::default(),
-            cluster_uid: context.provider.cluster_uid(),
-            node_lists: NodeLists::default(),
-            context,
-            settings,
-            metrics,
-            stopping: CancellationToken::new(),
-        }
-    }
-
-    /// Decides upon what is known now; None while there is no provider.
-    fn decide<T>(
-        &self,
-        confirmed: &[Confirmation],
-        decide: impl FnOnce(&RouteFacts<'_>, &state::RouteFindings) -> T,
-    ) -> Option<T> {
-        let session = self.context.provider.session()?;
-        let by_name;
-        let prefixes = if let Some(instances) = &session.instances {
-            &instances.prefixes
-        } else {
-            by_name = Prefixes::new(&session.name, [""; 0]).ok()?;
-            &by_name
-        };
-        let known = self.state.known();
-        let facts = RouteFacts {
-            table: &known.table,
-            nodes: &known.nodes,
-            is_synced: self.context.nodes.is_synced(),
-            confirmed,
-            scope: NodeScope {
-                prefixes,
-                selector: self.settings.selector.as_deref(),
-                foreign_prefix_seen: false,
+            nodes: Arc::clone(&context.nodes),
+            provider: context.provider.clone(),
+            metrics: metrics.clone(),
+            conditions: NetworkConditions {
+                context: context.clone(),
+                decider: Arc::clone(&decider),
+                writer,
+                writing: Semaphore::new(WRITERS),
+                effects: Arc::clone(&effects),
             },
-            without_provider_id: session
-                .instances
-                .as_ref()
-                .is_some_and(|instances| instances.without_provider_id),
-            ranges: &self.settings.ranges,
-        };
-        Some(decide(&facts, &known))
-    }
-
-    fn queue_destinations(&self, destinations: impl IntoIterator<Item = Cidr>) {
-        let keys = destinations.into_iter().map(RouteKey::Destination);
-        self.context.queue.add_all(keys, Priority::Bulk);
-    }
-
-    /// The conditions of all Nodes, which another client may have changed or removed.
-    fn queue_all_nodes(&self) {
-        let nodes = self.context.nodes.all().into_iter();
-        let keys = nodes.map(|node| RouteKey::Node(Arc::clone(&node.name)));
-        self.context.queue.add_all(keys, Priority::Bulk);
+            routes: RouteReconciler {
+                confirmer: NodeConfirmer::new(context.clone(), &state),
+                reporter: RouteReporter {
+                    context: context.clone(),
+                    reports_duplicates,
+                    state: Arc::clone(&state),
+                    metrics: metrics.clone(),
+                },
+                context,
+                state: Arc::clone(&state),
+                decider,
+                lists: Arc::clone(&lists),
+                effects,
+                metrics,
+            },
+            state,
+            lists,
+        }
     }
 }
 
@@ -234,20 +200,20 @@ impl ControlLoop for NodeRoute {
             info!("Skipping {NAME:?}");
         };
         let listed = async {
-            self.context.provider.routes().serving(without).await;
-            self.list().await;
+            self.provider.routes().serving(without).await;
+            self.lists.list().await;
         };
         // Both are long in a large cluster.
-        tokio::join!(self.context.nodes.synced(), listed);
+        tokio::join!(self.nodes.synced(), listed);
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
-        for node in self.context.nodes.all() {
+        for node in self.nodes.all() {
             self.state.observe(&node.name);
         }
-        self.queue_destinations(self.state.destinations());
-        self.queue_all_nodes();
-        let (lists, uid) = (Arc::clone(self), Arc::clone(self));
+        self.state.queue_destinations(self.state.destinations());
+        self.state.queue_all_nodes();
+        let (lists, uid) = (Arc::clone(&self.lists), Arc::clone(&self.lists));
         let lists = async move { lists.keep_listing().await };
         let uid = async move { uid.follow_cluster_uid().await };
         vec![
@@ -258,22 +224,23 @@ impl ControlLoop for NodeRoute {
 
     /// The new process may make routes that the last one refused, and have other Nodes.
     fn provider_restarted(&self) {
-        self.queue_destinations(self.state.destinations());
+        self.state.queue_destinations(self.state.destinations());
     }
 
     fn measure(&self) {
-        self.metrics.routes(self.state.known().table.iter().count());
+        self.metrics
+            .routes(self.state.findings().table.iter().count());
     }
 
     async fn reconcile(self: Arc<Self>, key: RouteKey, _: Priority) -> Outcome {
         match key {
-            RouteKey::Destination(destination) => self.sync(destination).await,
-            RouteKey::Node(name) => self.sync_node(&name).await,
+            RouteKey::Destination(destination) => self.routes.sync(destination).await,
+            RouteKey::Node(name) => self.conditions.sync(&name).await,
         }
     }
 
     fn stopping(&self) {
-        self.stopping.cancel();
-        self.writing.close();
+        self.lists.stop();
+        self.conditions.writing.close();
     }
 }

@@ -2,20 +2,31 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use outrigger_core::{
-    node::NodeView,
-    route::{NetworkConditionWrite, condition},
-};
+use outrigger_core::{node::NodeView, route::NetworkConditionWrite};
+use tokio::sync::Semaphore;
 use tracing::debug;
 
-use super::NodeRoute;
-use outrigger_kubernetes::{error::ApiError, nodes::Write};
+use super::{RouteKey, decider::RouteDecider};
+use crate::{context::LoopContext, node_effects::NodeEffects};
+use outrigger_kubernetes::{
+    error::ApiError,
+    nodes::{NodeWriter, Write},
+};
 use outrigger_runtime::{log_repeated, queue::Outcome};
 
-impl NodeRoute {
-    /// The condition of the Node, and the effects on it.
-    pub(super) async fn sync_node(&self, name: &Arc<str>) -> Outcome {
+/// Writes the condition of Nodes, and the effects on them.
+pub(super) struct NetworkConditions {
+    pub(super) context: LoopContext<RouteKey>,
+    pub(super) decider: Arc<RouteDecider>,
+    pub(super) writer: NodeWriter,
+    /// Closed at the stop.
+    pub(super) writing: Semaphore,
+    pub(super) effects: Arc<NodeEffects>,
+}
+
+impl NetworkConditions {
+    /// Writes what is to be written to the Node.
+    pub(super) async fn sync(&self, name: &Arc<str>) -> Outcome {
         let outcome = self.sync_condition(name).await;
         match self.effects.write(name).await {
             Ok(()) => outcome,
@@ -61,9 +72,7 @@ impl NodeRoute {
     }
 
     fn condition(&self, node: &NodeView) -> Option<NetworkConditionWrite> {
-        let write = self.decide(&[], |facts, known| {
-            condition(Timestamp::now(), node, &known.failed, facts)
-        })??;
+        let write = self.decider.condition(node)?;
         debug!(
             node = &*node.name,
             status = write.status.as_str(),

@@ -8,21 +8,32 @@ use std::sync::{
 use outrigger_core::{cidr::Cidr, node::NodeView, route::Confirmation};
 use tokio::sync::Mutex;
 
-use super::NodeRoute;
+use super::{RouteKey, RouteState};
+use crate::context::LoopContext;
 use outrigger_kubernetes::{decode::Item, error::ApiError, nodes};
 use outrigger_runtime::log_repeated;
 
 /// Nodes in one page.
 const PAGE: u32 = 500;
 
-/// Lists of all Nodes, each for all keys that wait for one.
-#[derive(Debug, Default)]
-pub(super) struct NodeLists {
-    begun: AtomicU64,
-    last: Mutex<Option<(u64, Result<(), ApiError>)>>,
+/// Asks the API server. One list of all Nodes serves all keys that wait for one.
+pub(super) struct NodeConfirmer {
+    context: LoopContext<RouteKey>,
+    state: Arc<RouteState>,
+    lists_begun: AtomicU64,
+    last_list: Mutex<Option<(u64, Result<(), ApiError>)>>,
 }
 
-impl NodeRoute {
+impl NodeConfirmer {
+    pub(super) fn new(context: LoopContext<RouteKey>, state: &Arc<RouteState>) -> Self {
+        Self {
+            context,
+            state: Arc::clone(state),
+            lists_begun: AtomicU64::default(),
+            last_list: Mutex::default(),
+        }
+    }
+
     /// Asks about `question`, for a plan of `destination`, and observes the Nodes of the answer.
     pub(super) async fn confirm(
         &self,
@@ -51,21 +62,21 @@ impl NodeRoute {
             Err(error) => return Err(error),
         };
         // Its own key goes on with the answer.
-        self.queue_destinations(due.into_iter().filter(|other| *other != destination));
+        self.state
+            .queue_destinations(due.into_iter().filter(|other| *other != destination));
         Ok(())
     }
 
     /// One list serves all that ask before it begins.
     async fn confirm_all(&self, destination: Cidr) -> Result<(), ApiError> {
-        let lists = &self.node_lists;
-        let begun = lists.begun.load(Ordering::Acquire);
-        let mut last = lists.last.lock().await;
+        let begun = self.lists_begun.load(Ordering::Acquire);
+        let mut last = self.last_list.lock().await;
         if let Some((list, result)) = &*last
             && *list > begun
         {
             return result.clone();
         }
-        let list = lists.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let list = self.lists_begun.fetch_add(1, Ordering::AcqRel) + 1;
         let result = self.list_nodes(destination).await;
         *last = Some((list, result.clone()));
         result
@@ -78,7 +89,7 @@ impl NodeRoute {
             Item::Decoded(node) => {
                 let due = question.shows(node);
                 let others = due.into_iter().filter(|other| *other != destination);
-                self.queue_destinations(others);
+                self.state.queue_destinations(others);
             }
             // The route may lead to it.
             Item::Undecodable(node) => undecodable = Some(node),

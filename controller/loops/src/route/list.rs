@@ -1,16 +1,18 @@
 //! The list of all routes: at the start, after an unknown result, and once in each period.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use outrigger_core::{cidr::Cidr, error_class::ErrorClass};
+use outrigger_core::{cidr::Cidr, cluster_uid::ClusterUid, error_class::ErrorClass};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep, sleep_until},
 };
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::{NodeRoute, metrics::SyncOutcome};
+use super::{RouteKey, RouteMetrics, RouteState, metrics::SyncOutcome};
+use crate::context::LoopContext;
 use outrigger_provider_client::Error;
 use outrigger_runtime::{log_repeated, queue::Outcome};
 
@@ -20,29 +22,50 @@ const LONGEST_RETRY: Duration = Duration::from_mins(1);
 /// Pause between two lists that are not due by the period.
 const GAP: Duration = Duration::from_secs(1);
 
-/// When routes are listed. One list serves all keys that wait for it.
-#[derive(Debug)]
-pub(super) struct ListSchedule {
-    wanted: Notify,
+/// The lists of routes. One serves all keys that wait for it.
+pub(super) struct RouteLists {
+    context: LoopContext<RouteKey>,
+    period: Duration,
+    state: Arc<RouteState>,
+    metrics: RouteMetrics,
+    /// As of before the first list.
+    cluster_uid: watch::Receiver<ClusterUid>,
+    is_due: Notify,
     /// How many lists were complete.
     complete: watch::Sender<u64>,
     began: Mutex<Instant>,
     /// Destinations that wait for their back-off.
     backing_off: Mutex<BTreeSet<Cidr>>,
+    stopping: CancellationToken,
 }
 
-impl Default for ListSchedule {
-    fn default() -> Self {
+impl RouteLists {
+    /// No list yet; then one in each `period`.
+    pub(super) fn new(
+        context: LoopContext<RouteKey>,
+        period: Duration,
+        state: &Arc<RouteState>,
+        metrics: RouteMetrics,
+    ) -> Self {
         Self {
-            wanted: Notify::new(),
+            cluster_uid: context.provider.cluster_uid(),
+            context,
+            period,
+            state: Arc::clone(state),
+            metrics,
+            is_due: Notify::new(),
             complete: watch::Sender::new(0),
             began: Mutex::new(Instant::now()),
             backing_off: Mutex::default(),
+            stopping: CancellationToken::new(),
         }
     }
-}
 
-impl ListSchedule {
+    /// No key waits for a list any more.
+    pub(super) fn stop(&self) {
+        self.stopping.cancel();
+    }
+
     /// Notes how a destination was reconciled.
     pub(super) fn note(&self, destination: Cidr, outcome: Outcome) {
         let mut backing_off = self.backing_off.lock();
@@ -52,18 +75,16 @@ impl ListSchedule {
             backing_off.remove(&destination);
         }
     }
-}
 
-impl NodeRoute {
     /// Waits for a list that settles what is not known about `destination`. Returns false at the stop.
-    pub(super) async fn listed(&self, destination: Cidr) -> bool {
-        let mut complete = self.schedule.complete.subscribe();
+    pub(super) async fn wait(&self, destination: Cidr) -> bool {
+        let mut complete = self.complete.subscribe();
         loop {
             complete.mark_unchanged();
-            if !self.state.known().table.needs_list(destination) {
+            if !self.state.findings().table.needs_list(destination) {
                 return true;
             }
-            self.schedule.wanted.notify_one();
+            self.is_due.notify_one();
             tokio::select! {
                 // The sender lives as long as self.
                 _ = complete.changed() => {}
@@ -74,14 +95,14 @@ impl NodeRoute {
 
     /// Lists whenever that is due. Never returns.
     pub(super) async fn keep_listing(&self) {
-        let period = self.settings.period;
+        let period = self.period;
         loop {
-            let due = *self.schedule.began.lock() + period;
+            let due = *self.began.lock() + period;
             tokio::select! {
                 () = sleep_until(due) => {}
-                () = self.schedule.wanted.notified() => {
+                () = self.is_due.notified() => {
                     // The last list may have settled it.
-                    if !self.state.known().table.is_outdated() {
+                    if !self.state.findings().table.is_outdated() {
                         continue;
                     }
                 }
@@ -96,9 +117,9 @@ impl NodeRoute {
     pub(super) async fn follow_cluster_uid(&self) {
         let mut uid = self.cluster_uid.clone();
         while uid.changed().await.is_ok() {
-            self.state.known().table.outdate();
-            self.schedule.wanted.notify_one();
-            self.queue_destinations(self.state.destinations());
+            self.state.findings().table.outdate();
+            self.is_due.notify_one();
+            self.state.queue_destinations(self.state.destinations());
         }
         // The sender lives as long as the provider's handle.
         std::future::pending::<()>().await;
@@ -107,15 +128,15 @@ impl NodeRoute {
     /// Lists until a list is complete. Once one is after others failed, the cloud is there again: changes that failed
     /// meanwhile need not wait for their back-off.
     pub(super) async fn list(&self) {
-        let longest = LONGEST_RETRY.min(self.settings.period);
+        let longest = LONGEST_RETRY.min(self.period);
         let mut retry = RETRY;
         let mut has_failed = false;
         loop {
             self.context.provider.serving().await;
             let Err(error) = self.list_once().await else {
                 if has_failed {
-                    let failed = self.schedule.backing_off.lock().clone();
-                    self.queue_destinations(failed);
+                    let failed = self.backing_off.lock().clone();
+                    self.state.queue_destinations(failed);
                 }
                 return;
             };
@@ -136,14 +157,14 @@ impl NodeRoute {
     }
 
     async fn list_once(&self) -> Result<(), Error> {
-        *self.schedule.began.lock() = Instant::now();
-        let start = self.state.known().table.list_begins();
+        *self.began.lock() = Instant::now();
+        let start = self.state.findings().table.list_begins();
         let routes = self.context.provider.routes().list().await?;
         let listed = routes.len();
         let mut due = {
-            let mut known = self.state.known();
-            let mut due = known.table.list_completed(start, routes);
-            known.nodes.add_overlapping(&mut due);
+            let mut findings = self.state.findings();
+            let mut due = findings.table.list_completed(start, routes);
+            findings.nodes.add_overlapping(&mut due);
             due
         };
         let outcome = match due.len() {
@@ -154,9 +175,9 @@ impl NodeRoute {
         self.metrics.listed();
         debug!(routes = listed, changed = due.len(), "routes listed");
         due.extend(self.state.forget_unwatched());
-        self.queue_destinations(due);
-        self.queue_all_nodes();
-        self.schedule.complete.send_modify(|lists| *lists += 1);
+        self.state.queue_destinations(due);
+        self.state.queue_all_nodes();
+        self.complete.send_modify(|lists| *lists += 1);
         Ok(())
     }
 }

@@ -9,7 +9,8 @@ use outrigger_core::{
 };
 use tracing::{debug, warn};
 
-use super::NodeRoute;
+use super::{RouteKey, RouteMetrics, RouteState};
+use crate::context::LoopContext;
 use outrigger_kubernetes::events::{EventType, ObjectRef};
 use outrigger_provider_client::Error;
 use outrigger_runtime::log_repeated;
@@ -19,9 +20,17 @@ const NOT_CREATED: &str = "FailedToCreateRoute";
 /// Another Node has addresses of its Pod CIDR; the reason is node-ipam's.
 const DUPLICATE: &str = "DuplicatePodCIDR";
 
-impl NodeRoute {
+/// Reports what cannot be done about routes.
+pub(super) struct RouteReporter {
+    pub(super) context: LoopContext<RouteKey>,
+    pub(super) reports_duplicates: bool,
+    pub(super) state: Arc<RouteState>,
+    pub(super) metrics: RouteMetrics,
+}
+
+impl RouteReporter {
     /// R-30 without the time it took, so that equal events fold (not Q-36).
-    pub(super) fn report_failure(&self, wanted: &WantedRoute, error: &Error) {
+    pub(super) fn not_created(&self, wanted: &WantedRoute, error: &Error) {
         let WantedRoute {
             destination,
             node_name,
@@ -35,16 +44,16 @@ impl NodeRoute {
     }
 
     /// Not Q-14: once for each Node and Pod CIDR.
-    pub(super) fn report_refused(&self, refused: &RefusedRoute) {
+    pub(super) fn refused(&self, refused: &RefusedRoute) {
         let reason = match refused.why {
             RouteRefusal::Outside | RouteRefusal::TooWide { .. } => NOT_CREATED,
-            RouteRefusal::Overlaps { .. } if self.settings.reports_duplicates => DUPLICATE,
+            RouteRefusal::Overlaps { .. } if self.reports_duplicates => DUPLICATE,
             RouteRefusal::Overlaps { .. } => return,
         };
         let uid = {
-            let mut known = self.state.known();
-            let node = known.nodes.get(&refused.node).cloned();
-            let due = node.filter(|node| known.is_new(node, refused.destination));
+            let mut findings = self.state.findings();
+            let node = findings.nodes.get(&refused.node).cloned();
+            let due = node.filter(|node| findings.is_new(node, refused.destination));
             due.map(|node| node.uid.clone())
         };
         let Some(uid) = uid else { return };
@@ -53,7 +62,7 @@ impl NodeRoute {
         self.event(&refused.node, &uid, reason, refused.to_string());
     }
 
-    pub(super) fn log_failure(&self, line: &str, destination: Cidr, node: &str, error: &Error) {
+    pub(super) fn log(&self, line: &str, destination: Cidr, node: &str, error: &Error) {
         let class = error.class();
         // The route is planned again, or another process leads.
         if class == ErrorClass::Conflict || matches!(error, Error::Fenced { .. }) {

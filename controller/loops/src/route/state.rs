@@ -13,16 +13,18 @@ use outrigger_core::{
 };
 use parking_lot::{Mutex, MutexGuard};
 
-use super::sync::is_for_owner;
-use crate::node_effects::PendingNodeEffects;
+use super::{RouteKey, sync::is_for_owner};
+use crate::{context::LoopContext, node_effects::PendingNodeEffects};
 use outrigger_kubernetes::store::Store;
 use outrigger_provider_client::Error;
+use outrigger_runtime::queue::{Priority, Queue};
 
 /// The routes and Nodes that decisions of one lease term rest on.
 #[derive(Debug)]
 pub struct RouteState {
     nodes: Arc<Store<NodeView>>,
-    known: Mutex<RouteFindings>,
+    queue: Queue<RouteKey>,
+    findings: Mutex<RouteFindings>,
     pub(super) effects: Arc<PendingNodeEffects>,
 }
 
@@ -101,32 +103,46 @@ impl RouteFindings {
 }
 
 impl RouteState {
-    pub(super) fn new(nodes: Arc<Store<NodeView>>) -> Self {
+    pub(super) fn new(context: &LoopContext<RouteKey>) -> Self {
         Self {
-            nodes,
-            known: Mutex::default(),
+            nodes: Arc::clone(&context.nodes),
+            queue: context.queue.clone(),
+            findings: Mutex::default(),
             effects: Arc::default(),
         }
     }
 
     /// All of it. Not to be held over a wait.
-    pub(super) fn known(&self) -> MutexGuard<'_, RouteFindings> {
-        self.known.lock()
+    pub(super) fn findings(&self) -> MutexGuard<'_, RouteFindings> {
+        self.findings.lock()
+    }
+
+    /// Queues the destinations.
+    pub(super) fn queue_destinations(&self, destinations: impl IntoIterator<Item = Cidr>) {
+        let keys = destinations.into_iter().map(RouteKey::Destination);
+        self.queue.add_all(keys, Priority::Bulk);
+    }
+
+    /// Queues the conditions of all Nodes, which another client may have changed or removed.
+    pub(super) fn queue_all_nodes(&self) {
+        let nodes = self.nodes.all().into_iter();
+        let keys = nodes.map(|node| RouteKey::Node(Arc::clone(&node.name)));
+        self.queue.add_all(keys, Priority::Bulk);
     }
 
     /// Observes the Node as the store has it now: two threads may call the handlers of two changes in
     /// either order. Returns the destinations to be reconciled.
     pub(super) fn observe(&self, name: &str) -> BTreeSet<Cidr> {
-        let mut known = self.known();
+        let mut findings = self.findings();
         match self.nodes.get(name) {
-            Some(node) => known.observe(&node),
+            Some(node) => findings.observe(&node),
             None => BTreeSet::new(),
         }
     }
 
     /// To be called right before the API server is asked about Nodes, and held until its answer is observed.
     pub(super) fn ask(&self) -> Question<'_> {
-        self.known().questions += 1;
+        self.findings().questions += 1;
         Question(self)
     }
 
@@ -135,25 +151,25 @@ impl RouteState {
     fn observe_live(&self, live: NodeView) -> BTreeSet<Cidr> {
         let live = Arc::new(live);
         self.nodes.refresh(&live);
-        let mut known = self.known();
-        if known.deleted_since.contains(&live.uid) {
+        let mut findings = self.findings();
+        if findings.deleted_since.contains(&live.uid) {
             return BTreeSet::new();
         }
         let held = self.nodes.get(&live.name);
         let held = held.filter(|held| held.uid == live.uid);
-        known.observe(&held.unwrap_or(live))
+        findings.observe(&held.unwrap_or(live))
     }
 
     /// The Node is gone. Returns the destinations to be reconciled.
     pub(super) fn forget(&self, name: &str, uid: &str) -> BTreeSet<Cidr> {
-        self.known().forget(name, uid)
+        self.findings().forget(name, uid)
     }
 
     /// The API server has no Node of this name.
     fn forget_named(&self, name: &str) -> BTreeSet<Cidr> {
-        let mut known = self.known();
-        match known.nodes.get(name).cloned() {
-            Some(node) => known.forget(name, &node.uid),
+        let mut findings = self.findings();
+        match findings.nodes.get(name).cloned() {
+            Some(node) => findings.forget(name, &node.uid),
             None => BTreeSet::new(),
         }
     }
@@ -161,23 +177,28 @@ impl RouteState {
     /// Forgets the Nodes that only the API server has shown and the store still lacks: they are asked for
     /// again where it matters.
     pub(super) fn forget_unwatched(&self) -> BTreeSet<Cidr> {
-        let mut known = self.known();
+        let mut findings = self.findings();
         let is_unwatched = |node: &&Arc<NodeView>| {
             let held = self.nodes.get(&node.name);
             held.is_none_or(|held| held.uid != node.uid)
         };
-        let unwatched: Vec<_> = known.nodes.iter().filter(is_unwatched).cloned().collect();
+        let unwatched: Vec<_> = findings
+            .nodes
+            .iter()
+            .filter(is_unwatched)
+            .cloned()
+            .collect();
         let forgotten = unwatched.iter();
         forgotten
-            .flat_map(|node| known.forget(&node.name, &node.uid))
+            .flat_map(|node| findings.forget(&node.name, &node.uid))
             .collect()
     }
 
     /// All Pod CIDRs, and the destinations of all routes.
     pub(super) fn destinations(&self) -> BTreeSet<Cidr> {
-        let known = self.known();
-        let routes = known.table.iter().map(ObservedRoute::destination);
-        known.nodes.destinations().chain(routes).collect()
+        let findings = self.findings();
+        let routes = findings.table.iter().map(ObservedRoute::destination);
+        findings.nodes.destinations().chain(routes).collect()
     }
 }
 
@@ -198,10 +219,10 @@ impl Question<'_> {
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
-        let mut known = self.0.known();
-        known.questions -= 1;
-        if known.questions == 0 {
-            known.deleted_since.clear();
+        let mut findings = self.0.findings();
+        findings.questions -= 1;
+        if findings.questions == 0 {
+            findings.deleted_since.clear();
         }
     }
 }

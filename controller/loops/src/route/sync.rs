@@ -6,12 +6,16 @@ use outrigger_core::{
     cidr::Cidr,
     effects::RawEffects,
     error_class::Requeue,
-    route::{Confirmation, ObservedRoute, RoutePlan, RouteStep, WantedRoute, dispute, plan},
+    route::{Confirmation, ObservedRoute, RoutePlan, RouteStep, WantedRoute},
 };
 use tokio::time::Instant;
 use tracing::info;
 
-use super::{NodeRoute, RouteKey, metrics::SyncOutcome};
+use super::{
+    RouteKey, RouteMetrics, RouteState, confirm::NodeConfirmer, decider::RouteDecider,
+    list::RouteLists, metrics::SyncOutcome, report::RouteReporter,
+};
+use crate::{context::LoopContext, node_effects::NodeEffects};
 use outrigger_provider_client::Error;
 use outrigger_runtime::queue::{Outcome, Priority};
 
@@ -46,16 +50,28 @@ impl Confirmed {
     }
 }
 
-impl NodeRoute {
+/// Makes and deletes the routes of one destination after another.
+pub(super) struct RouteReconciler {
+    pub(super) context: LoopContext<RouteKey>,
+    pub(super) state: Arc<RouteState>,
+    pub(super) decider: Arc<RouteDecider>,
+    pub(super) lists: Arc<RouteLists>,
+    pub(super) confirmer: NodeConfirmer,
+    pub(super) reporter: RouteReporter,
+    pub(super) effects: Arc<NodeEffects>,
+    pub(super) metrics: RouteMetrics,
+}
+
+impl RouteReconciler {
     /// Reconciles the routes of `destination`, then the conditions of the Nodes that have it.
-    pub(super) async fn sync(self: &Arc<Self>, destination: Cidr) -> Outcome {
+    pub(super) async fn sync(&self, destination: Cidr) -> Outcome {
         let mut synced = SyncOutcome::Noop;
         let outcome = self.carry_out(destination, &mut synced).await;
-        self.schedule.note(destination, outcome);
+        self.lists.note(destination, outcome);
         self.metrics.node_change(synced);
         let concerned: Vec<_> = {
-            let known = self.state.known();
-            let nodes = known.nodes.with(destination);
+            let findings = self.state.findings();
+            let nodes = findings.nodes.with(destination);
             nodes
                 .map(|node| RouteKey::Node(Arc::clone(&node.name)))
                 .collect()
@@ -64,21 +80,22 @@ impl NodeRoute {
         outcome
     }
 
-    async fn carry_out(self: &Arc<Self>, destination: Cidr, synced: &mut SyncOutcome) -> Outcome {
+    async fn carry_out(&self, destination: Cidr, synced: &mut SyncOutcome) -> Outcome {
         let mut confirmed = Confirmed::default();
         let mut is_made = false;
         loop {
-            let Some(RoutePlan { step, refused }) = self.plan(destination, &confirmed.questions)
+            let Some(RoutePlan { step, refused }) =
+                self.decider.plan(destination, &confirmed.questions)
             else {
                 return Outcome::Retry;
             };
             for one in &refused {
-                self.report_refused(one);
+                self.reporter.refused(one);
             }
             let changed = match step {
                 RouteStep::Nothing => return Outcome::Done,
                 RouteStep::Keep => {
-                    self.state.known().keep(destination);
+                    self.state.findings().keep(destination);
                     return Outcome::Done;
                 }
                 // Else this would go on for ever.
@@ -87,10 +104,10 @@ impl NodeRoute {
                     return self.shown_otherwise(&wanted);
                 }
                 _ if is_made => return Outcome::Retry,
-                RouteStep::List if self.listed(destination).await => continue,
+                RouteStep::List if self.lists.wait(destination).await => continue,
                 RouteStep::List => return Outcome::Retry,
                 RouteStep::Confirm(question) => {
-                    let answered = self.confirm(&question, destination).await;
+                    let answered = self.confirmer.confirm(&question, destination).await;
                     confirmed.add(question);
                     if let Err(error) = answered {
                         *synced = SyncOutcome::Error;
@@ -112,47 +129,39 @@ impl NodeRoute {
         }
     }
 
-    fn plan(&self, destination: Cidr, confirmed: &[Confirmation]) -> Option<RoutePlan> {
-        self.decide(confirmed, |facts, _| plan(destination, facts))
-    }
-
     /// Whether `step` is still the next for `destination`, to be asked right before it is sent.
     fn is_current(
-        self: &Arc<Self>,
+        &self,
         destination: Cidr,
         step: RouteStep,
         confirmed: &Confirmed,
     ) -> impl Fn() -> bool + Send + Sync + 'static {
-        let (this, confirmed) = (Arc::clone(self), confirmed.clone());
+        let (decider, confirmed) = (Arc::clone(&self.decider), confirmed.clone());
         move || {
-            let planned = this.plan(destination, confirmed.fresh());
+            let planned = decider.plan(destination, confirmed.fresh());
             planned.is_some_and(|planned| planned.step == step)
         }
     }
 
-    async fn create(
-        self: &Arc<Self>,
-        wanted: WantedRoute,
-        confirmed: &Confirmed,
-    ) -> Result<(), Outcome> {
+    async fn create(&self, wanted: WantedRoute, confirmed: &Confirmed) -> Result<(), Outcome> {
         let destination = wanted.destination;
         let step = RouteStep::Create(wanted.clone());
         let is_current = self.is_current(destination, step, confirmed);
-        self.state.known().table.call_begins(destination);
+        self.state.findings().table.call_begins(destination);
         let provider = &self.context.provider;
         let answer = provider.routes().create(wanted.clone(), is_current).await;
         self.observe_effects(&wanted.node_name, &wanted.node_uid, answer.effects);
         match answer.result {
             Ok(route) => {
-                let mut known = self.state.known();
-                known.table.created(&wanted, route);
-                known.failed.remove(&destination);
-                drop(known);
+                let mut findings = self.state.findings();
+                findings.table.created(&wanted, route);
+                findings.failed.remove(&destination);
+                drop(findings);
                 info!(node = &*wanted.node_name, %destination, "route created");
                 Ok(())
             }
             Err(error) => {
-                self.state.known().not_created(&wanted, &error);
+                self.state.findings().not_created(&wanted, &error);
                 Err(self.creation_failed(&wanted, &error))
             }
         }
@@ -161,37 +170,31 @@ impl NodeRoute {
     /// A creation that the provider has answered with OK, and a route that does not lead to its Node. To delete that
     /// one, and to make it again, would bring the same.
     fn shown_otherwise(&self, wanted: &WantedRoute) -> Outcome {
-        let dispute = self.decide(&[], |facts, _| {
-            dispute(wanted.destination, &wanted.node_name, facts)
-        });
         let error = Error::Malformed {
             rpc: CREATE,
-            what: dispute.flatten().unwrap_or_default().into(),
+            what: self.decider.dispute(wanted).unwrap_or_default().into(),
         };
-        self.state.known().failed.insert(wanted.destination);
-        self.report_failure(wanted, &error);
+        self.state.findings().failed.insert(wanted.destination);
+        self.reporter.not_created(wanted, &error);
         self.creation_failed(wanted, &error)
     }
 
     fn creation_failed(&self, wanted: &WantedRoute, error: &Error) -> Outcome {
         self.metrics.failed("create", error.class());
         if is_for_owner(error) {
-            self.report_failure(wanted, error);
+            self.reporter.not_created(wanted, error);
         }
-        self.log_failure(NOT_CREATED, wanted.destination, &wanted.node_name, error);
+        self.reporter
+            .log(NOT_CREATED, wanted.destination, &wanted.node_name, error);
         Outcome::from(error.class().requeue())
     }
 
     /// a failure is logged only.
-    async fn delete(
-        self: &Arc<Self>,
-        route: ObservedRoute,
-        confirmed: &Confirmed,
-    ) -> Result<(), Outcome> {
+    async fn delete(&self, route: ObservedRoute, confirmed: &Confirmed) -> Result<(), Outcome> {
         let destination = route.destination();
         let step = RouteStep::Delete(route.clone());
         let is_current = self.is_current(destination, step, confirmed);
-        self.state.known().table.call_begins(destination);
+        self.state.findings().table.call_begins(destination);
         let provider = &self.context.provider;
         let node = &route.raw().node_name;
         // A route names no UID: a Node that registers under the name during the call is another one.
@@ -202,14 +205,15 @@ impl NodeRoute {
         }
         match answer.result {
             Ok(_) => {
-                self.state.known().table.deleted(&route);
+                self.state.findings().table.deleted(&route);
                 info!(node, %destination, "route deleted");
                 Ok(())
             }
             Err(error) => {
-                self.state.known().not_deleted(destination, &error);
+                self.state.findings().not_deleted(destination, &error);
                 self.metrics.failed("delete", error.class());
-                self.log_failure("route cannot be deleted", destination, node, &error);
+                self.reporter
+                    .log("route cannot be deleted", destination, node, &error);
                 // The Node whose change would bring the next try is gone.
                 Err(match error.class().requeue() {
                     Requeue::OnChange => Requeue::SlowBackOff.into(),

@@ -1,0 +1,94 @@
+//! Decisions of core on what the loop knows at one moment.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use jiff::Timestamp;
+use outrigger_core::{
+    cidr::Cidr,
+    node::{
+        NodeView,
+        ownership::{NodeScope, Prefixes},
+    },
+    route::{
+        Confirmation, NetworkConditionWrite, RouteFacts, RoutePlan, WantedRoute, condition,
+        dispute, plan,
+    },
+};
+
+use super::{RouteKey, RouteSettings, RouteState};
+use crate::context::LoopContext;
+use outrigger_kubernetes::store::Store;
+use outrigger_provider_client::Provider;
+
+/// Calls the decisions of core with the routes, Nodes, flags and declarations of this moment. Each is none while there is
+/// no provider.
+pub(super) struct RouteDecider {
+    provider: Provider,
+    nodes: Arc<Store<NodeView>>,
+    settings: RouteSettings,
+    state: Arc<RouteState>,
+}
+
+impl RouteDecider {
+    pub(super) fn new(
+        context: &LoopContext<RouteKey>,
+        settings: RouteSettings,
+        state: &Arc<RouteState>,
+    ) -> Self {
+        Self {
+            provider: context.provider.clone(),
+            nodes: Arc::clone(&context.nodes),
+            settings,
+            state: Arc::clone(state),
+        }
+    }
+
+    /// The next step for `destination`, of whose questions the API server has answered those of `confirmed`.
+    pub(super) fn plan(&self, destination: Cidr, confirmed: &[Confirmation]) -> Option<RoutePlan> {
+        self.decide(confirmed, |facts, _| plan(destination, facts))
+    }
+
+    /// Why the route that was made for `wanted` does not lead to its Node.
+    pub(super) fn dispute(&self, wanted: &WantedRoute) -> Option<String> {
+        let (destination, node) = (wanted.destination, &wanted.node_name);
+        self.decide(&[], |facts, _| dispute(destination, node, facts))?
+    }
+
+    /// The condition `NetworkUnavailable` to write for `node`, if it is to change.
+    pub(super) fn condition(&self, node: &NodeView) -> Option<NetworkConditionWrite> {
+        self.decide(&[], |facts, failed| {
+            condition(Timestamp::now(), node, failed, facts)
+        })?
+    }
+
+    fn decide<T>(
+        &self,
+        confirmed: &[Confirmation],
+        decide: impl FnOnce(&RouteFacts<'_>, &BTreeSet<Cidr>) -> T,
+    ) -> Option<T> {
+        let session = self.provider.session()?;
+        let instances = session.instances.as_ref();
+        let by_name;
+        let prefixes = if let Some(instances) = instances {
+            &instances.prefixes
+        } else {
+            by_name = Prefixes::new(&session.name, [""; 0]).ok()?;
+            &by_name
+        };
+        let findings = self.state.findings();
+        let facts = RouteFacts {
+            table: &findings.table,
+            nodes: &findings.nodes,
+            is_synced: self.nodes.is_synced(),
+            confirmed,
+            scope: NodeScope {
+                prefixes,
+                selector: self.settings.selector.as_deref(),
+                foreign_prefix_seen: false,
+            },
+            without_provider_id: instances.is_some_and(|instances| instances.without_provider_id),
+            ranges: &self.settings.ranges,
+        };
+        Some(decide(&facts, &findings.failed))
+    }
+}
