@@ -18,7 +18,7 @@ use outrigger_controller::options::{
     Config, Exit, config::PlanOutput, flag::Parity, parse_from, table::FLAGS,
 };
 use outrigger_core::{
-    node::brake::DeletionLimits,
+    node::deletion_limit::DeletionLimits,
     targets::{Allowance, Pace},
 };
 use outrigger_server::settings::Certificate;

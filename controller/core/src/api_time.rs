@@ -4,6 +4,8 @@
 //! write, and an offset moves it to the year 10000. A time out of range becomes the nearest
 //! [`Timestamp`] rather than an error, because one odd time must not cost the whole object.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de::Error};
 
@@ -50,6 +52,11 @@ where
 {
     let text = Option::<Box<str>>::deserialize(deserializer)?;
     Ok(text.and_then(|text| parse(&text)))
+}
+
+/// `by` later than `at`, at most the end of time.
+pub(crate) fn after(at: Timestamp, by: Duration) -> Timestamp {
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

@@ -154,6 +154,25 @@ pub struct EventContent {
     pub message: Box<str>,
 }
 
+impl EventContent {
+    /// A normal event.
+    pub fn normal(reason: &str, message: &str) -> Self {
+        Self {
+            kind: EventType::Normal,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+
+    /// A warning.
+    pub fn warning(reason: &str, message: &str) -> Self {
+        Self {
+            kind: EventType::Warning,
+            ..Self::normal(reason, message)
+        }
+    }
+}
+
 /// An event before it is correlated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {

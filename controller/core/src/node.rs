@@ -13,10 +13,11 @@ use crate::{
 
 pub mod address;
 pub mod answer;
-pub mod brake;
 pub mod change;
 pub mod claims;
+pub mod deletion_limit;
 pub mod effects;
+mod event;
 pub mod initialize;
 pub mod instance;
 pub mod labels;
@@ -39,8 +40,8 @@ pub const EFFECT_NO_SCHEDULE: &str = "NoSchedule";
 /// set labels of this domain, on its own Node either, where the API server runs the admission plugin `NodeRestriction`.
 pub const LABEL_PAUSED: &str = "outrigger.dev.node-restriction.kubernetes.io/paused";
 
-/// Label by which an operator confirms a deletion that the brake withholds: with the value
-/// `true` ([`crate::node::brake`]). Protected as [`LABEL_PAUSED`] is.
+/// Label by which an operator confirms a deletion that the rate limit withholds: with the value
+/// `true` ([`crate::node::deletion_limit`]). Protected as [`LABEL_PAUSED`] is.
 pub const LABEL_CONFIRM_DELETION: &str =
     "outrigger.dev.node-restriction.kubernetes.io/confirm-deletion";
 
@@ -124,7 +125,7 @@ impl NodeView {
         self.labels.get(LABEL_PAUSED) == Some("true")
     }
 
-    /// Whether an operator confirms its deletion in spite of the brake ([`LABEL_CONFIRM_DELETION`]).
+    /// Whether an operator confirms its deletion in spite of the rate limit ([`LABEL_CONFIRM_DELETION`]).
     pub fn is_deletion_confirmed(&self) -> bool {
         self.labels.get(LABEL_CONFIRM_DELETION) == Some("true")
     }

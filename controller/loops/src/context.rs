@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use outrigger_core::node::NodeView;
+use outrigger_core::{correlator::EventContent, node::NodeView};
 use outrigger_kubernetes::{
     api::Api,
-    events::{EventType, ObjectRef, Recorder},
+    events::{ObjectRef, Recorder},
     leader::Handle,
     store::Store,
 };
@@ -72,14 +72,13 @@ impl<K: queue::Key> LoopContext<K> {
     }
 
     /// Records an event about the Node, by its real UID (N-22, B-10).
-    pub(crate) fn node_event(
-        &self,
-        node: &NodeView,
-        kind: EventType,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) {
+    pub(crate) fn node_event(&self, node: &NodeView, event: EventContent) {
         let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
+        let EventContent {
+            kind,
+            reason,
+            message,
+        } = event;
         self.events.event(&object, kind, reason, message);
     }
 }

@@ -221,7 +221,7 @@ impl Fixture {
         self.events.recorder(component)
     }
 
-    /// Keeps the store of Services in step with the API server.
+    /// Keeps the store of Services in sync with the API server.
     pub fn watch_services(&self) {
         let services = Arc::clone(&self.services);
         self.spawn(self.cluster.clone().watch_services(services));

@@ -37,7 +37,7 @@ use std::{
 use outrigger_core::{
     node::{
         NodeView, Ready,
-        brake::{Counts, DeletionLimits},
+        deletion_limit::{Counts, DeletionLimits},
         instance::Lookup,
         lifecycle::Lifecycle,
     },
@@ -91,7 +91,7 @@ pub struct NodeLifecycle {
     effects: NodeEffects,
     /// By the provider that serves instances now, or did last.
     declared: RwLock<Option<Arc<Declared>>>,
-    is_limited: AtomicBool,
+    is_limit_exceeded: AtomicBool,
 }
 
 /// State of the loop in one lease term. A restart loses it without harm: deletions only come later, since
@@ -201,7 +201,7 @@ impl NodeLifecycle {
             not_managed,
             metrics,
             declared: RwLock::default(),
-            is_limited: AtomicBool::default(),
+            is_limit_exceeded: AtomicBool::default(),
         }
     }
 }
@@ -253,9 +253,9 @@ impl ControlLoop for NodeLifecycle {
             let now = self.state.clock.now();
             let counts = self.state.lifecycle.lock().counts(now, nodes);
             self.metrics.counted(&counts);
-            let is_limited = counts.is_braked();
-            if self.is_limited.swap(is_limited, Ordering::Relaxed) != is_limited {
-                say(is_limited, &counts);
+            let is_exceeded = counts.is_exceeded();
+            if self.is_limit_exceeded.swap(is_exceeded, Ordering::Relaxed) != is_exceeded {
+                log_limit(is_exceeded, &counts);
             }
         }
     }
@@ -265,25 +265,25 @@ impl ControlLoop for NodeLifecycle {
     }
 }
 
-fn say(braked: bool, counts: &Counts) {
+fn log_limit(is_exceeded: bool, counts: &Counts) {
     let Counts {
         nodes,
         absent,
-        held,
+        awaiting_operator,
         absent_while_ready,
         deleted,
         limit,
     } = *counts;
-    if braked {
+    if is_exceeded {
         warn!(
             nodes,
             absent,
-            held,
+            awaiting_operator,
             absent_while_ready,
             deleted,
             limit,
-            "too many nodes are absent from the cloud at once: nodes are not deleted until a \
-             second look, or a person, says the same"
+            "rate limit of deletions exceeded: a node is deleted only if its instance is still absent a window \
+             later and the provider finds others, or if an operator confirms the deletion"
         );
     } else {
         info!(nodes, absent, deleted, limit, "nodes may be deleted again");

@@ -1,5 +1,5 @@
 //! The cloud-node loop: takes the taint from nodes whose machine the provider knows, and keeps them
-//! in step with it (upstream's cloud-node-controller, N-1 to N-48 of `docs/upstream.md`).
+//! in sync with it (upstream's cloud-node-controller, N-1 to N-48 of `docs/upstream.md`).
 //!
 //! ```text
 //!  store ─(changed, tainted)─► queue ─► sync: lookup ─► core::node::initialize::plan ─► writes ─► event
@@ -127,7 +127,7 @@ fn needs_something(node: &NodeView) -> bool {
 
 impl CloudNode {
     /// The loop for one lease term. `on_lookup` receives each answer about an initialised node, and each instance
-    /// that is found for another: they count for the brake.
+    /// that is found for another: they count for the rate limit of deletions.
     pub fn new(
         context: LoopContext<Arc<str>>,
         settings: NodeSettings,

@@ -15,7 +15,7 @@ use outrigger_provider_client::Session;
 /// Account of both loops.
 const ACCOUNT: &str = "node-controller";
 
-/// Adds both loops. The event handler that it returns counts answers to other loops for the brake.
+/// Adds both loops. The event handler that it returns counts answers to other loops for the rate limit of deletions.
 pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<OnLookup, Fatal> {
     let (config, metrics) = (wiring.context.config, wiring.context.metrics);
     let not_managed = Arc::new(NotManaged::default());

@@ -1,4 +1,4 @@
-//! Nodes after their initialisation: kept in step, tainted when their machine is stopped, deleted
+//! Nodes after their initialisation: kept in sync, tainted when their machine is stopped, deleted
 //! when it is gone for certain, and not otherwise (L-1 to L-15).
 
 mod deletion;

@@ -78,7 +78,7 @@ impl Error {
 
 /// The addresses that `node` should have, given those of its instance.
 ///
-/// For nodes that are being initialised and for those that are kept in step alike.
+/// For nodes that are being initialised and for those that are kept in sync alike.
 pub fn desired(node: &NodeView, of_instance: &[NodeAddress]) -> Result<DesiredAddresses, Error> {
     if of_instance.is_empty() {
         return Ok(DesiredAddresses::Untouched);

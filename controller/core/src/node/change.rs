@@ -1,6 +1,6 @@
 //! A change of a node's metadata and spec as a value, with what it presumes.
 
-use crate::node::{NodeAddress, NodeView, Taint};
+use crate::node::{EFFECT_NO_SCHEDULE, NodeAddress, NodeView, TAINT_SHUTDOWN, Taint};
 
 /// One write to `nodes/<name>`, made so that it cannot lose a concurrent change (instead of Q-3,
 /// the whole object): it names the fields it changes and its preconditions, and is refused as a whole
@@ -31,13 +31,17 @@ pub struct TaintRemoval {
 }
 
 impl TaintRemoval {
-    /// The removal of `taint`, which stands at `index`.
-    pub(crate) fn of(index: usize, taint: &Taint) -> Self {
-        Self {
-            index,
-            key: taint.key.clone(),
-            effect: taint.effect.clone(),
-        }
+    /// The removals of the taints of `node` that `is_removed` names, whatever their values are.
+    pub(crate) fn of(node: &NodeView, is_removed: impl Fn(&Taint) -> bool) -> Vec<Self> {
+        let taints = node.taints.iter().enumerate().rev();
+        taints
+            .filter(|(_, taint)| is_removed(taint))
+            .map(|(index, taint)| Self {
+                index,
+                key: taint.key.clone(),
+                effect: taint.effect.clone(),
+            })
+            .collect()
     }
 }
 
@@ -65,13 +69,18 @@ pub struct TaintAddition {
 }
 
 impl TaintAddition {
-    /// `taint` for `node`.
-    pub(crate) fn of(node: &NodeView, taint: Taint) -> Self {
-        Self {
+    /// The taint of a stopped instance, unless `node` has it (Q-19: decided on the store's view).
+    pub fn shutdown(node: &NodeView) -> Option<Self> {
+        let addition = || Self {
             uid: node.uid.clone(),
-            taint,
+            taint: Taint {
+                key: TAINT_SHUTDOWN.into(),
+                value: "".into(),
+                effect: EFFECT_NO_SCHEDULE.into(),
+            },
             create_taints: node.taints.is_empty(),
-        }
+        };
+        (!node.is_shut_down()).then(addition)
     }
 
     /// The view of whatever `node` is by now once this is written.
@@ -88,6 +97,12 @@ impl TaintAddition {
 }
 
 impl NodeChange {
+    /// The change that removes the taint of a stopped instance, if `node` has it.
+    pub fn remove_shutdown_taint(node: &NodeView) -> Option<Self> {
+        let removals = TaintRemoval::of(node, Taint::is_shutdown);
+        Self::of(node, removals, None, Vec::new())
+    }
+
     /// A change of `node`, or `None` if there is nothing to write.
     pub(crate) fn of(
         node: &NodeView,

@@ -24,7 +24,7 @@ pub const EVENT_ADDRESS: &str = "InvalidAddress";
 pub struct Policy {
     /// The cloud has no provider ids: a node may be initialised without one.
     pub without_provider_id: bool,
-    /// Labels that the provider keeps in step: a node's own value does not win.
+    /// Labels that the provider keeps in sync: a node's own value does not win.
     pub managed_label_keys: Box<[Box<str>]>,
 }
 
@@ -136,8 +136,10 @@ pub fn plan(
     warnings.extend(dropped.into_iter().map(InitializationWarning::Label));
     let faulty = instance.faulty_addresses.iter().cloned();
     warnings.extend(faulty.map(InitializationWarning::Address));
+    // Whatever value and effect it has (N-19).
+    let taints = TaintRemoval::of(node, |taint| &*taint.key == TAINT_UNINITIALIZED);
     Ok(InitializationPlan {
-        change: NodeChange::of(node, cloud_taints(node), provider_id, labels),
+        change: NodeChange::of(node, taints, provider_id, labels),
         warnings,
     })
 }
@@ -179,15 +181,6 @@ fn provider_id(
             Ok(None)
         }
     }
-}
-
-/// All taints with the key, whatever value and effect (N-19).
-fn cloud_taints(node: &NodeView) -> Vec<TaintRemoval> {
-    let taints = node.taints.iter().enumerate().rev();
-    taints
-        .filter(|(_, taint)| &*taint.key == TAINT_UNINITIALIZED)
-        .map(|(index, taint)| TaintRemoval::of(index, taint))
-        .collect()
 }
 
 fn invalid_node_ip(node: &NodeView, source: address::Error) -> Error {

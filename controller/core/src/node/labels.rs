@@ -62,7 +62,7 @@ impl fmt::Display for DroppedLabel {
 }
 
 /// The labels to write on a node with the labels `current` that is being initialised, and those of
-/// the provider that are left out. `managed` are the keys that the provider keeps in step.
+/// the provider that are left out. `managed` are the keys that the provider keeps in sync.
 pub fn from_instance(
     current: &StringMap,
     instance: &Instance,
@@ -113,7 +113,7 @@ pub fn reconcile(current: &StringMap) -> Vec<LabelWrite> {
 /// A managed key that the instance does not have stays as it is, as does every other key (the
 /// provider's silence removes nothing). Where one generation of zone, region or instance type is
 /// managed, the other one follows it if it is there: else [`reconcile`] would undo the change.
-pub fn keep_in_step(
+pub fn keep_in_sync(
     current: &StringMap,
     instance: &Instance,
     managed: &[Box<str>],

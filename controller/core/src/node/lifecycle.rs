@@ -18,7 +18,7 @@
 //!   condition has not changed since the question;
 //! - the node is the provider's ([`NodeScope::owns`]), old enough for its instance to be visible, not
 //!   paused by an operator;
-//! - the [`Brake`] is open, and the provider, asked once more about itself, is ready; or an operator confirms
+//! - the [`DeletionLimiter`] allows it, and the provider, asked once more about itself, is ready; or an operator confirms
 //!   this deletion.
 //!
 //! Everything else (errors, inconclusive answers, another provider's instance) keeps the node. Rules
@@ -30,19 +30,21 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::node::{
-    NodeView, Ready,
-    brake::{Brake, Counts, DeletionLimits, Release, after},
-    instance::{Instance, Lookup, PowerState},
-    ownership::NodeScope,
+use crate::{
+    api_time::after,
+    node::{
+        NodeView, Ready,
+        change::{NodeChange, TaintAddition},
+        deletion_limit::{Counts, DeletionLimiter, DeletionLimits, Release},
+        instance::{Instance, Lookup, PowerState},
+        ownership::NodeScope,
+    },
 };
 
 mod schedule;
-mod shutdown;
 mod verdict;
 
 pub use schedule::Schedule;
-pub use shutdown::{addition as shutdown_addition, removal as shutdown_removal};
 pub use verdict::{
     Check, Deletion, Idle, Inconclusive, LifecycleAction, LifecycleDecision, Withheld,
 };
@@ -64,7 +66,7 @@ pub struct LifecycleFacts<'a> {
     pub not_managed: bool,
 }
 
-/// State of the loop: a schedule for each node that is not ready, and the brake. A restart forgets
+/// State of the loop: a schedule for each node that is not ready, and the rate limit. A restart forgets
 /// it without harm.
 ///
 /// Calls about one node come one after the other, as from a queue that hands out each name once at
@@ -73,7 +75,7 @@ pub struct LifecycleFacts<'a> {
 pub struct Lifecycle {
     period: Duration,
     watched: HashMap<Arc<str>, Watched>,
-    brake: Brake,
+    limiter: DeletionLimiter,
 }
 
 /// A node that is not ready.
@@ -95,7 +97,7 @@ impl Lifecycle {
         Self {
             period: limits.period,
             watched: HashMap::new(),
-            brake: Brake::new(limits),
+            limiter: DeletionLimiter::new(limits),
         }
     }
 
@@ -119,8 +121,8 @@ impl Lifecycle {
         }
         if node.ready == Ready::True {
             self.watched.remove(&node.name);
-            self.brake.ready(&node.name);
-            return match shutdown::removal(node) {
+            self.limiter.ready(&node.name);
+            return match NodeChange::remove_shutdown_taint(node) {
                 Some(change) => Check::RemoveShutdownTaint(change),
                 None => Check::Idle(Idle::Ready),
             };
@@ -143,7 +145,7 @@ impl Lifecycle {
             // The Ready condition changed in between, though the node was perhaps not seen ready: an
             // absence before that is not the first of two in a row.
             watched.heard = heard;
-            self.brake.unconfirm(&node.name);
+            self.limiter.unconfirm(&node.name);
         }
         let due = watched.schedule.due();
         if due <= now {
@@ -204,13 +206,13 @@ impl Lifecycle {
         deletion: &Deletion,
         provider_trouble: Option<Box<str>>,
     ) -> Result<(), Withheld> {
-        if deletion.release == Release::Person {
+        if deletion.release == Release::Operator {
             return Ok(());
         }
         if let Some(reason) = provider_trouble {
             return Err(Withheld::ProviderNotReady { reason });
         }
-        match self.brake.contradiction(&node.name) {
+        match self.limiter.contradiction(&node.name) {
             Some(refusal) => Err(refusal.into()),
             None => Ok(()),
         }
@@ -223,10 +225,10 @@ impl Lifecycle {
     pub fn observed(&mut self, now: Timestamp, node: &NodeView, lookup: &Lookup) {
         match lookup {
             Lookup::Found(instance) if !instance.is_other_than(node) => {
-                self.brake.found_lately(now, &node.name);
+                self.limiter.found_lately(now, &node.name);
             }
             Lookup::Absent { .. } if node.ready == Ready::True => {
-                self.brake.absent_while_ready(now, &node.name);
+                self.limiter.absent_while_ready(now, &node.name);
             }
             Lookup::Found(_) | Lookup::Absent { .. } | Lookup::NotManaged { .. } => {}
         }
@@ -238,24 +240,24 @@ impl Lifecycle {
         let watched = self.watched.get_mut(&node.name);
         if let Some(watched) = watched.filter(|watched| watched.uid == node.uid) {
             watched.is_deleted = true;
-            self.brake.removed(now, &node.name);
+            self.limiter.removed(now, &node.name);
         }
     }
 
     /// The Node object is gone from the store, whoever deleted it.
     pub fn removed(&mut self, now: Timestamp, name: &str) {
         self.watched.remove(name);
-        self.brake.removed(now, name);
+        self.limiter.removed(now, name);
     }
 
-    /// The counts of the brake, with `nodes` of the provider's in the cluster.
+    /// The counts of the rate limit, with `nodes` of the provider's in the cluster.
     pub fn counts(&mut self, now: Timestamp, nodes: usize) -> Counts {
-        self.brake.count(now, nodes)
+        self.limiter.count(now, nodes)
     }
 
     fn dismiss(&mut self, node: &NodeView, why: Idle) -> Check {
         self.watched.remove(&node.name);
-        self.brake.dismiss(&node.name);
+        self.limiter.dismiss(&node.name);
         Check::Idle(why)
     }
 
@@ -278,17 +280,17 @@ impl Lifecycle {
                 reason: reason.clone(),
             },
             Lookup::Found(instance) if instance.is_other_than(node) => {
-                self.brake.unconfirm(&node.name);
+                self.limiter.unconfirm(&node.name);
                 LifecycleAction::Inconclusive(Inconclusive::AnotherInstance {
                     instance_id: instance.provider_id.clone(),
                 })
             }
             Lookup::Found(instance) => {
-                self.brake.found(now, &node.name);
+                self.limiter.found(now, &node.name);
                 powered(node, instance)
             }
             Lookup::Absent { confirmed: false } => {
-                self.brake.unconfirm(&node.name);
+                self.limiter.unconfirm(&node.name);
                 LifecycleAction::Inconclusive(Inconclusive::NotConfirmed)
             }
             Lookup::Absent { confirmed: true } => self.absent(now, node, asked, facts),
@@ -304,7 +306,7 @@ impl Lifecycle {
     ) -> LifecycleAction {
         // The Ready condition changed since the question: perhaps the machine is back.
         if (node.ready, node.ready_since) != (asked.ready, asked.ready_since) {
-            self.brake.dismiss(&node.name);
+            self.limiter.dismiss(&node.name);
             return LifecycleAction::Inconclusive(Inconclusive::NodeChanged);
         }
         if !facts.scope.owns(node) {
@@ -316,8 +318,11 @@ impl Lifecycle {
         if now < until {
             return LifecycleAction::Withhold(Withheld::Young { until });
         }
-        let by_person = node.is_deletion_confirmed();
-        match self.brake.absent(now, &node.name, facts.nodes, by_person) {
+        let by_operator = node.is_deletion_confirmed();
+        match self
+            .limiter
+            .absent(now, &node.name, facts.nodes, by_operator)
+        {
             Ok(release) => LifecycleAction::Delete(Deletion::of(node, release)),
             Err(refusal) => LifecycleAction::Withhold(Withheld::Refused(refusal)),
         }
@@ -352,7 +357,7 @@ fn is_same_question(node: &NodeView, asked: &NodeView) -> bool {
 fn powered(node: &NodeView, instance: &Instance) -> LifecycleAction {
     match instance.power_state {
         // An instance that is being deleted counts as stopped until it is absent.
-        PowerState::Shutdown | PowerState::Terminating => shutdown::addition(node)
+        PowerState::Shutdown | PowerState::Terminating => TaintAddition::shutdown(node)
             .map_or(LifecycleAction::Keep, LifecycleAction::AddShutdownTaint),
         PowerState::Unknown | PowerState::Pending | PowerState::Running => LifecycleAction::Keep,
     }

@@ -1,4 +1,4 @@
-//! The cloud-node loop's decision about a node that is initialised: what keeps it in step with its
+//! The cloud-node loop's decision about a node that is initialised: what keeps it in sync with its
 //! machine.
 
 use std::fmt;
@@ -96,7 +96,7 @@ impl RefreshPlan {
     }
 }
 
-/// The writes that keep `node` in step with `instance`, its machine: addresses (N-41 to N-45) and,
+/// The writes that keep `node` in sync with `instance`, its machine: addresses (N-41 to N-45) and,
 /// in one change, the labels of the old generation (N-35) and those that the provider manages.
 ///
 /// Provider id, taints and all labels that the provider does not manage, zone and instance type
@@ -134,7 +134,7 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> RefreshPla
         }
     };
     let managed = &policy.managed_label_keys;
-    let labels = labels::keep_in_step(&node.labels, instance, managed);
+    let labels = labels::keep_in_sync(&node.labels, instance, managed);
     RefreshPlan {
         change: NodeChange::of(node, Vec::new(), None, labels),
         addresses,

@@ -3,26 +3,11 @@
 use std::net::IpAddr;
 
 use crate::{
-    correlator::{EventContent, EventType},
+    correlator::EventContent,
     targets::{Targets, names},
 };
 
 impl EventContent {
-    pub(super) fn normal(reason: &str, message: &str) -> Self {
-        Self {
-            kind: EventType::Normal,
-            reason: reason.into(),
-            message: message.into(),
-        }
-    }
-
-    pub(super) fn warning(reason: &str, message: &str) -> Self {
-        Self {
-            kind: EventType::Warning,
-            ..Self::normal(reason, message)
-        }
-    }
-
     pub(super) fn ensuring() -> Self {
         Self::normal("EnsuringLoadBalancer", "Ensuring load balancer")
     }

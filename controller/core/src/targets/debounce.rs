@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::TargetChange;
-use crate::node::brake::after;
+use crate::api_time::after;
 
 /// How long changes are gathered. The defaults are those of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::{
 use jiff::Timestamp;
 
 use super::{Excluded, Targets, exclusion};
-use crate::node::{NodeView, brake::after};
+use crate::{api_time::after, node::NodeView};
 
 /// How many targets may go in one step. The defaults are those of the flags.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
+    correlator::EventContent,
     error_class::ErrorClass,
     ipam::{self, Exhausted, PodCidrPlan, PodCidrProblem, PodCidrStep},
     node::{NodeView, change::PodCidrsWrite, instance::Lookup},
@@ -12,7 +13,6 @@ use tracing::{debug, info, warn};
 use super::NodeIpam;
 use outrigger_kubernetes::{
     error::ApiError,
-    events::EventType,
     nodes::{self, Write},
 };
 use outrigger_provider_client::LookupPurpose;
@@ -177,7 +177,7 @@ impl NodeIpam {
                 if !matches!(class, ErrorClass::RateLimited { .. } | ErrorClass::Conflict) {
                     let message = format!("{}: {error}", status(&node, ASSIGNMENT_FAILED));
                     self.context
-                        .node_event(&node, EventType::Warning, ASSIGNMENT_FAILED, message);
+                        .node_event(&node, EventContent::warning(ASSIGNMENT_FAILED, &message));
                 }
                 error.retry()
             }
@@ -187,12 +187,8 @@ impl NodeIpam {
     /// I-13: the event once for each wait, and not with each try (not Q-18).
     fn wait(&self, node: &Arc<NodeView>, error: &Exhausted) -> Outcome {
         if self.state.waiting.lock().wait(&node.name) {
-            self.context.node_event(
-                node,
-                EventType::Warning,
-                NOT_AVAILABLE,
-                status(node, NOT_AVAILABLE),
-            );
+            let event = EventContent::warning(NOT_AVAILABLE, &status(node, NOT_AVAILABLE));
+            self.context.node_event(node, event);
         }
         log_repeated!(
             warn, self.context.repeats, NOT_AVAILABLE,
@@ -228,7 +224,7 @@ impl NodeIpam {
             self.metrics.problem(reason);
             warn!(node = &*node.name, reason, error = %problem, "Pod CIDRs of the Node are wrong");
             self.context
-                .node_event(node, EventType::Warning, reason, problem.to_string());
+                .node_event(node, EventContent::warning(reason, &problem.to_string()));
         }
     }
 }

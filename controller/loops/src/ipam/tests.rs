@@ -323,7 +323,7 @@ fn slow_cloud() -> Fixture {
 
 /// It contradicts an absence, whichever loop asked.
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_is_found_counts_for_the_brake_on_deletion() {
+async fn an_instance_that_is_found_counts_for_the_rate_limit_of_deletions() {
     let mut fixture = slow_cloud();
     let found = Arc::new(Mutex::new(Vec::new()));
     let overhears = Arc::clone(&found);

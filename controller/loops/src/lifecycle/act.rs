@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use outrigger_core::{
+    correlator::EventContent,
     effects::RawEffects,
     error_class::ErrorClass,
     node::{
         NodeView, Ready,
-        brake::{DeletionRefusal, Release},
-        lifecycle::{self, Deletion, LifecycleAction, Withheld},
+        change::{NodeChange, TaintAddition},
+        deletion_limit::{DeletionRefusal, Release},
+        lifecycle::{Deletion, LifecycleAction, Withheld},
     },
 };
 use tracing::{debug, info, warn};
 
 use super::NodeLifecycle;
-use outrigger_kubernetes::{error::ApiError, events::EventType, nodes::Write};
+use outrigger_kubernetes::{error::ApiError, nodes::Write};
 use outrigger_runtime::{log_repeated, queue::Outcome};
 
 /// It was not done; why is in the log, and when to try again is here.
@@ -60,7 +62,7 @@ impl NodeLifecycle {
         let addition = |node: &NodeView| -> Result<_, ApiError> {
             let wanted = node.ready != Ready::True && !node.is_paused();
             Ok(wanted
-                .then(|| lifecycle::shutdown_addition(node))
+                .then(|| TaintAddition::shutdown(node))
                 .flatten()
                 .map(Write::Taint))
         };
@@ -84,7 +86,7 @@ impl NodeLifecycle {
         let removal = |node: &NodeView| -> Result<_, ApiError> {
             let wanted = node.ready == Ready::True && !node.is_paused();
             Ok(wanted
-                .then(|| lifecycle::shutdown_removal(node))
+                .then(|| NodeChange::remove_shutdown_taint(node))
                 .flatten()
                 .map(Write::Node))
         };
@@ -108,7 +110,7 @@ impl NodeLifecycle {
     async fn delete(&self, node: &NodeView, deletion: &Deletion) -> Result<(), Failed> {
         let name = &*node.name;
         let trouble = match deletion.release {
-            Release::Person => None,
+            Release::Operator => None,
             Release::WithinLimit | Release::SecondLook => self.context.provider.trouble().await,
         };
         let _permit = self.writing.acquire().await;
@@ -120,10 +122,8 @@ impl NodeLifecycle {
             self.withhold(node, &why);
             return Ok(());
         }
-        let message =
-            format!("Deleting node {name} because it does not exist in the cloud provider");
         self.context
-            .node_event(node, EventType::Normal, "DeletingNode", message);
+            .node_event(node, EventContent::deleting_node(name));
         match self.writer.delete(name, deletion).await {
             Ok(()) => {
                 let now = self.state.clock.now();
@@ -144,9 +144,8 @@ impl NodeLifecycle {
                 Err(Failed(Outcome::Retry))
             }
             Err(error) => {
-                let message = format!("Failed deleting node {name}: {error}");
-                self.context
-                    .node_event(node, EventType::Warning, "DeletingNodeFailed", message);
+                let event = EventContent::node_not_deleted(name, &error);
+                self.context.node_event(node, event);
                 Err(self.failed(name, "delete the node", &error))
             }
         }
@@ -203,11 +202,7 @@ impl NodeLifecycle {
             reason = %why,
             "node not deleted, though its instance does not exist"
         );
-        let message = format!(
-            "Not deleting node {}, which does not exist in the cloud provider: {why}",
-            node.name
-        );
-        self.context
-            .node_event(node, EventType::Warning, "NodeDeletionWithheld", message);
+        let event = EventContent::node_deletion_withheld(&node.name, why);
+        self.context.node_event(node, event);
     }
 }

@@ -1,8 +1,8 @@
-//! Metrics of the cloud-node-lifecycle loop: upstream's (M-20, M-21), and those of the brake.
+//! Metrics of the cloud-node-lifecycle loop: upstream's (M-20, M-21), and those of the rate limit of deletions.
 
 use std::time::Duration;
 
-use outrigger_core::node::{brake::Counts, instance::Lookup};
+use outrigger_core::node::{deletion_limit::Counts, instance::Lookup};
 use prometheus_client::metrics::{
     counter::Counter,
     family::Family,
@@ -32,11 +32,11 @@ metric_families! {
         doubts: Family<Labels<1>, Counter>,
             "outrigger_node_checks_doubted", "Answers about nodes that are not ready that prove nothing, by reason";
         counts: Family<Labels<1>, Gauge>,
-            "outrigger_node_deletion_brake_nodes", "Nodes that the brake on deletion counts, by what they are";
+            "outrigger_node_deletion_limit_nodes", "Nodes that the rate limit of deletions counts, by what they are";
         limit: Gauge<f64, std::sync::atomic::AtomicU64>,
-            "outrigger_node_deletion_brake_limit", "Absent and deleted nodes above which deletion stops";
-        braked: Gauge,
-            "outrigger_node_deletion_braked", "1 while more nodes are absent or deleted than the limit";
+            "outrigger_node_deletion_limit", "Absent and deleted nodes above which deletion stops";
+        limited: Gauge,
+            "outrigger_node_deletion_limited", "1 while more nodes are absent or deleted than the limit";
     }
 }
 
@@ -50,7 +50,7 @@ impl LifecycleMetrics {
         };
         self.asked(&Err(unknown));
         self.deleted("confirmed");
-        self.withheld("braked");
+        self.withheld("limit_exceeded");
         self.doubted("stale");
         self.counts.get_or_create(&[("state", "owned")]).set(1);
     }
@@ -89,7 +89,7 @@ impl LifecycleMetrics {
         for (what, nodes) in [
             ("owned", counts.nodes),
             ("absent", counts.absent),
-            ("held", counts.held),
+            ("awaits_operator", counts.awaiting_operator),
             ("absent_while_ready", counts.absent_while_ready),
             ("deleted", counts.deleted),
         ] {
@@ -97,6 +97,6 @@ impl LifecycleMetrics {
             gauge.set(i64::try_from(nodes).unwrap_or(i64::MAX));
         }
         self.limit.set(counts.limit);
-        self.braked.set(i64::from(counts.is_braked()));
+        self.limited.set(i64::from(counts.is_exceeded()));
     }
 }

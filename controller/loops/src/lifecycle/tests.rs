@@ -6,7 +6,7 @@ mod without_cloud;
 use std::{sync::Arc, time::Duration};
 
 use outrigger_core::node::{
-    brake::DeletionLimits,
+    deletion_limit::DeletionLimits,
     instance::{Instance, Lookup},
 };
 use outrigger_provider_mock::{
@@ -245,8 +245,11 @@ async fn thirty_of_a_hundred_at_once_are_held_back_and_then_deleted() {
     sleep(MINUTE * 4).await;
     // Up to ten may go before it is known that there are so many.
     assert_eq!(left(&fixture, 100), 100);
-    assert_eq!(value(&fixture, "outrigger_node_deletion_braked"), Some(1.0));
-    let absent = r#"outrigger_node_deletion_brake_nodes{state="absent"}"#;
+    assert_eq!(
+        value(&fixture, "outrigger_node_deletion_limited"),
+        Some(1.0)
+    );
+    let absent = r#"outrigger_node_deletion_limit_nodes{state="absent"}"#;
     assert_eq!(value(&fixture, absent), Some(30.0));
     let writes = fixture.api_writes();
     assert_eq!(writes.len(), 30, "{writes:?}");
@@ -258,7 +261,10 @@ async fn thirty_of_a_hundred_at_once_are_held_back_and_then_deleted() {
     sleep(MINUTE * 4).await;
     assert_eq!(left(&fixture, 100), 70);
     sleep(MINUTE * 6).await;
-    assert_eq!(value(&fixture, "outrigger_node_deletion_braked"), Some(0.0));
+    assert_eq!(
+        value(&fixture, "outrigger_node_deletion_limited"),
+        Some(0.0)
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Keeps initialised nodes in step with their machines (N-40 to N-47): one snapshot of the cloud a
+//! Keeps initialised nodes in sync with their machines (N-40 to N-47): one snapshot of the cloud a
 //! period, and a write only where something differs.
 //!
 //! ```text

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
 use outrigger_core::{
+    correlator::EventContent,
     error_class::ErrorClass,
     node::{
         LABEL_PAUSED, NodeView,
@@ -17,7 +18,7 @@ use tracing::{debug, info, warn};
 
 use super::{CloudNode, error::NodeSyncError, memory::NodeMemory};
 use crate::not_managed::ASKED_AGAIN;
-use outrigger_kubernetes::{error::ApiError, events::EventType, nodes::Write};
+use outrigger_kubernetes::{error::ApiError, nodes::Write};
 use outrigger_provider_client::{InstancesCapability, LookupAnswer, LookupPurpose, Session};
 use outrigger_runtime::{
     log_repeated,
@@ -138,12 +139,8 @@ impl CloudNode {
             warn, self.context.repeats, mistaken.annotation,
             node = &*node.name, error = %mistaken, "annotation of the Node has no effect"
         );
-        self.context.node_event(
-            node,
-            EventType::Warning,
-            "AnnotationWithoutEffect",
-            mistaken.to_string(),
-        );
+        let event = EventContent::annotation_without_effect(&mistaken);
+        self.context.node_event(node, event);
     }
 
     /// Says on the node why it still keeps its taint (not N-11).
@@ -161,9 +158,8 @@ impl CloudNode {
         if !is_due {
             return;
         }
-        let message = error.to_string();
-        self.context
-            .node_event(node, EventType::Warning, "FailedToInitialize", message);
+        let event = EventContent::node_not_initialized(error);
+        self.context.node_event(node, event);
     }
 
     /// N-11: logged, tried again.
@@ -266,12 +262,8 @@ impl CloudNode {
     fn claim(&self, provider_id: &str, node: &NodeView) -> Result<bool, NodeSyncError> {
         let claimed = self.state.try_claim(&self.context.nodes, provider_id, node);
         if let Err(duplicate) = &claimed {
-            self.context.node_event(
-                node,
-                EventType::Warning,
-                "DuplicateProviderID",
-                duplicate.to_string(),
-            );
+            let event = EventContent::duplicate_provider_id(duplicate);
+            self.context.node_event(node, event);
         }
         Ok(claimed?)
     }
@@ -318,8 +310,8 @@ impl CloudNode {
             node = &*node.name,
             "{warning}"
         );
-        self.context
-            .node_event(node, EventType::Warning, reason, warning.to_string());
+        let event = EventContent::warning(reason, &warning.to_string());
+        self.context.node_event(node, event);
     }
 
     async fn write(
@@ -374,12 +366,7 @@ impl CloudNode {
             return Ok(());
         };
         self.state.remember(nodes, &node, NodeMemory::finish);
-        self.context.node_event(
-            &node,
-            EventType::Normal,
-            "Synced",
-            "Node synced successfully".to_owned(),
-        );
+        self.context.node_event(&node, EventContent::node_synced());
         self.metrics.initialized.observe(age(&node));
         info!(
             node = &*node.name,
@@ -404,7 +391,7 @@ impl CloudNode {
         Ok(Outcome::Done)
     }
 
-    /// N-40 to N-47: what a sweep found to differ. Looked at again here, for it may be in step by now.
+    /// N-40 to N-47: what a sweep found to differ. Looked at again here, for it may be in sync by now.
     async fn refresh(
         &self,
         node: Arc<NodeView>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outrigger_core::{node::brake::DeletionLimits, selector::Selector};
+use outrigger_core::{node::deletion_limit::DeletionLimits, selector::Selector};
 use outrigger_loops::{lifecycle::LifecycleSettings, node::NodeSettings};
 
 use super::Findings;

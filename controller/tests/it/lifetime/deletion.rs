@@ -105,7 +105,7 @@ async fn nothing_but_certainty_deletes_a_node() {
 }
 
 #[tokio::test]
-async fn thirty_of_a_hundred_are_braked_and_deleted_after_a_second_look() {
+async fn thirty_of_a_hundred_exceed_the_limit_and_deleted_after_a_second_look() {
     // The other nodes are found between the first look and the second.
     let setup = quick()
         .flag("--node-deletion-window=4s")

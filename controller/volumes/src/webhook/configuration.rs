@@ -1,5 +1,5 @@
 //! The `MutatingWebhookConfiguration`, from which the API server knows the webhooks: written once if
-//! that is asked for, then only its CAs are kept in step, so that an operator may change the rest.
+//! that is asked for, then only its CAs are kept in sync, so that an operator may change the rest.
 //!
 //! RBAC: `get` and `patch` on the named `mutatingwebhookconfigurations`, `create` with
 //! `--register-webhooks`.

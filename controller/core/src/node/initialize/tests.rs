@@ -259,7 +259,11 @@ fn n19_every_taint_with_the_key_goes_and_the_others_keep_their_order() {
         let plan = planned(&node, &full()).unwrap();
         let removed = removed.into_iter();
         let removed: Vec<_> = removed
-            .map(|index| TaintRemoval::of(index, &node.taints[index]))
+            .map(|index| TaintRemoval {
+                index,
+                key: node.taints[index].key.clone(),
+                effect: node.taints[index].effect.clone(),
+            })
             .collect();
         assert_eq!(
             plan.change.as_ref().unwrap().remove_taints,

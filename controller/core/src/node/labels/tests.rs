@@ -1,5 +1,5 @@
 use super::{
-    DroppedLabel, INSTANCE_TYPE, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_step,
+    DroppedLabel, INSTANCE_TYPE, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_sync,
     reconcile,
 };
 use crate::{
@@ -198,11 +198,11 @@ fn n35_initialisation_copies_the_old_generation_in_the_same_write() {
 
 fn kept(current: &StringMap, instance: &Instance, managed: &[&str]) -> Vec<String> {
     let managed: Vec<Box<str>> = managed.iter().map(|key| (*key).into()).collect();
-    shown(&keep_in_step(current, instance, &managed))
+    shown(&keep_in_sync(current, instance, &managed))
 }
 
 #[test]
-fn only_managed_labels_are_kept_in_step() {
+fn only_managed_labels_are_kept_in_sync() {
     let current = map(&[("rack", "7"), ("row", "1"), (INSTANCE_TYPE, "large")]);
     let instance = Instance {
         instance_type: "small".into(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::node::brake::after;
+use crate::api_time::after;
 
 /// Checks that are made one period apart, as upstream makes all of them: by then a node that will
 /// be ready again soon mostly is.

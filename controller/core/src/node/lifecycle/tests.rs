@@ -11,8 +11,8 @@ use crate::{
     node::{
         EFFECT_NO_SCHEDULE, LABEL_CONFIRM_DELETION, LABEL_PAUSED, NodeView, Ready, TAINT_SHUTDOWN,
         Taint,
-        brake::{DeletionLimits, DeletionRefusal, Hold, Release},
         change::{NodeChange, TaintAddition, TaintRemoval},
+        deletion_limit::{DeletionLimits, DeletionRefusal, Doubt, Release},
         instance::{Instance, Lookup, PowerState},
         ownership::{NodeScope, Prefixes},
     },

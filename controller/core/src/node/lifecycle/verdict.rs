@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use crate::node::{
     LABEL_CONFIRM_DELETION, NodeView,
-    brake::{DeletionRefusal, Release},
     change::{NodeChange, TaintAddition},
+    deletion_limit::{DeletionRefusal, Release},
 };
 
 /// The step for a node before the provider is asked.
@@ -75,7 +75,7 @@ pub struct Deletion {
     /// Precondition: whatever changed since has not been looked at. A node that cannot be decoded any more
     /// keeps its last view, in which it may be lost though it is ready.
     pub resource_version: Box<str>,
-    /// Why the brake allows it.
+    /// Why the rate limit allows it.
     pub release: Release,
 }
 
@@ -113,7 +113,7 @@ pub enum Withheld {
         /// How it is, in its own words.
         reason: Box<str>,
     },
-    /// The brake refuses it.
+    /// The rate limit refuses it.
     #[error(transparent)]
     Refused(#[from] DeletionRefusal),
 }
@@ -136,11 +136,11 @@ impl Withheld {
             | Self::Refused(
                 DeletionRefusal::LookAgain { at: until }
                 | DeletionRefusal::Contradicted { at: until }
-                | DeletionRefusal::Braked { until },
+                | DeletionRefusal::LimitExceeded { until },
             ) => Some(*until),
             Self::NotOwned
             | Self::ProviderNotReady { .. }
-            | Self::Refused(DeletionRefusal::Off | DeletionRefusal::Held(_)) => None,
+            | Self::Refused(DeletionRefusal::Off | DeletionRefusal::AwaitsOperator(_)) => None,
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::{
     },
 };
 
-/// An initialised node and its machine, in step.
-fn in_step() -> (NodeView, Instance) {
+/// An initialised node and its machine, in sync.
+fn in_sync() -> (NodeView, Instance) {
     let node = NodeView {
         taints: taints("dedicated:NoSchedule"),
         provider_id: "mock://i-1".into(),
@@ -62,8 +62,8 @@ fn nothing(wanted: DesiredAddresses) -> RefreshPlan {
 }
 
 #[test]
-fn a_node_in_step_is_left_alone() {
-    let (node, instance) = in_step();
+fn a_node_in_sync_is_left_alone() {
+    let (node, instance) = in_sync();
     let plan = planned(&node, &instance);
     assert_eq!(plan, nothing(DesiredAddresses::Unchanged));
     assert!(plan.is_empty());
@@ -73,7 +73,7 @@ fn a_node_in_step_is_left_alone() {
 /// N-40: its addresses come with initialisation.
 #[test]
 fn n40_a_node_that_is_not_initialised_is_left_alone() {
-    let (node, instance) = in_step();
+    let (node, instance) = in_sync();
     let node = NodeView {
         taints: taints("cloud:NoExecute"),
         addresses: addresses("InternalIP=10.9.9.9"),
@@ -126,7 +126,7 @@ fn n41_to_n45_addresses_are_compared_whole() {
             DesiredAddresses::Changed(addresses("InternalIP=10.0.0.6 Hostname=n6")),
         ),
     ] {
-        let (node, instance) = in_step();
+        let (node, instance) = in_sync();
         let node = NodeView {
             addresses: addresses(before),
             ..node
@@ -147,7 +147,7 @@ fn n41_to_n45_addresses_are_compared_whole() {
 /// N-44: upstream logs it and leaves the node as it is. The labels are another matter.
 #[test]
 fn n44_a_provided_ip_that_cannot_be_honoured_keeps_the_addresses() {
-    let (node, instance) = in_step();
+    let (node, instance) = in_sync();
     let node = NodeView {
         labels: map(&[(labels::ZONE_BETA, "z9")]),
         ..with_provided_ip(node, "10.0.0.99")
@@ -163,10 +163,10 @@ fn n44_a_provided_ip_that_cannot_be_honoured_keeps_the_addresses() {
     assert_eq!(after.labels.get(labels::ZONE), Some("z9"));
 }
 
-/// Zone, type and provider id are not kept in step, as upstream.
+/// Zone, type and provider id are not kept in sync, as upstream.
 #[test]
 fn fields_of_initialisation_stay() {
-    let (node, instance) = in_step();
+    let (node, instance) = in_sync();
     let instance = Instance {
         zone: "z2".into(),
         region: "r2".into(),
@@ -191,7 +191,7 @@ fn fields_of_initialisation_stay() {
 
 #[test]
 fn n35_and_managed_labels_are_one_change() {
-    let (node, instance) = in_step();
+    let (node, instance) = in_sync();
     let node = NodeView {
         labels: node.labels.with([(labels::REGION_BETA, "r1")]),
         ..node
@@ -224,7 +224,7 @@ fn n35_and_managed_labels_are_one_change() {
 /// A machine that was made again under its old name.
 #[test]
 fn another_instance_is_reported_and_changes_no_field() {
-    let (node, instance) = in_step();
+    let (node, instance) = in_sync();
     let node = NodeView {
         labels: map(&[(labels::ZONE_BETA, "z9")]),
         ..node
@@ -256,7 +256,7 @@ fn another_instance_is_reported_and_changes_no_field() {
 /// All IDs of a cloud got a region: the node follows its machine all the same, and keeps its own.
 #[test]
 fn another_spelling_of_the_provider_id_freezes_no_node() {
-    let (node, instance) = in_step();
+    let (node, instance) = in_sync();
     let node = NodeView {
         labels: map(&[(labels::ZONE_BETA, "z1"), (labels::ZONE, "z9")]),
         ..node
@@ -280,7 +280,7 @@ fn another_spelling_of_the_provider_id_freezes_no_node() {
 
 #[test]
 fn a_faulty_address_has_an_event_and_the_others_are_written() {
-    let (node, instance) = in_step();
+    let (node, instance) = in_sync();
     let instance = Instance {
         addresses: addresses("InternalIP=10.0.0.6"),
         faulty_addresses: ["none".into()].into(),
@@ -340,7 +340,7 @@ proptest! {
     }
 
     #[test]
-    fn managed_labels_are_in_step_afterwards(node in any_node(), instance in any_instance()) {
+    fn managed_labels_are_in_sync_afterwards(node in any_node(), instance in any_instance()) {
         prop_assume!(!node.is_uninitialized() && !instance.is_other_than(&node));
         let policy = managing(&[labels::ZONE, labels::REGION_BETA, "rack"]);
         let after = applied(&plan(&node, &instance, &policy), &node);

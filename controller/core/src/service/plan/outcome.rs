@@ -8,11 +8,11 @@ use super::{
     Consequence, Ensure, EnsureCause, Failure, Manner, Progress, ServiceFacts, Waits, Work,
 };
 use crate::{
+    api_time::after,
     condition::Status,
     correlator::EventContent,
     effects::Effects,
     error_class::{ErrorClass, Requeue},
-    node::brake::after,
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer, RefusedAnswer},

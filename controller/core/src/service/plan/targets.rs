@@ -8,10 +8,10 @@ use super::{
     Work, outcome::AT_ONCE,
 };
 use crate::{
+    api_time::after,
     condition::Status,
     correlator::EventContent,
     error_class::{ErrorClass, Requeue},
-    node::brake::after,
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},

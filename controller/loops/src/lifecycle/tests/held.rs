@@ -1,4 +1,4 @@
-//! Deletions that wait for the provider, or for a person.
+//! Deletions that wait for the provider, or for an operator.
 
 use super::*;
 

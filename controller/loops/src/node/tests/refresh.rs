@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_core::node::brake::DeletionLimits;
+use outrigger_core::node::deletion_limit::DeletionLimits;
 use outrigger_provider_mock::{
     cloud::Preference,
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
@@ -175,7 +175,7 @@ async fn a_cloud_that_lists_nothing_is_not_asked_about_every_node() {
 }
 
 /// A sweep takes up to a period: Nodes that are deleted with their machines meanwhile are no absences of
-/// nodes whose kubelets are alive, which would push the brake on deletion.
+/// nodes whose kubelets are alive, which would exceed the rate limit of deletions.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_are_deleted_during_a_sweep_do_not_speak_against_the_provider() {
     for preference in [Preference::List, Preference::Batch, Preference::Each] {
@@ -198,7 +198,7 @@ async fn nodes_that_are_deleted_during_a_sweep_do_not_speak_against_the_provider
             sleep(Duration::from_secs(2)).await;
         }
         sleep(Duration::from_secs(20)).await;
-        let line = r#"outrigger_node_deletion_brake_nodes{state="absent_while_ready"} 0"#;
+        let line = r#"outrigger_node_deletion_limit_nodes{state="absent_while_ready"} 0"#;
         let metrics = fixture.metrics();
         assert!(metrics.contains(line), "{preference:?}: {metrics}");
         let never = "outrigger_node_absent_while_ready_total 0";

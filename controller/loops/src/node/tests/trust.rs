@@ -45,7 +45,7 @@ async fn an_address_that_is_none_is_left_out_with_an_event() {
     let line = "outrigger_node_addresses_dropped_total 1";
     assert!(metrics.contains(line), "{metrics}");
 
-    // In step as well: once a period, and nothing is written for it.
+    // In sync as well: once a period, and nothing is written for it.
     let writes = |fixture: &Fixture| fixture.cluster.requests().len();
     sleep(PERIOD * 2).await;
     let before = writes(&fixture);

@@ -52,7 +52,7 @@ const TARGETS: Duration = CALL.saturating_mul(16).saturating_add(SLACK);
 /// Others' changes of a route are seen by the next list, which is made every 10 s.
 pub(super) const ROUTE: Duration = Duration::from_secs(10).saturating_add(SLACK);
 
-/// Nodes are kept in step every 5 s.
+/// Nodes are kept in sync every 5 s.
 const REFRESHED: Duration = Duration::from_secs(5).saturating_add(SLACK);
 
 /// A dead connection is noticed within 45 s, and the next one needs a moment.

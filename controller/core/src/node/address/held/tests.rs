@@ -81,6 +81,6 @@ fn the_cloud_says_the_addresses_whatever_the_kubelet_annotates() {
         );
     }
     assert_eq!(said(&held, &[]), None);
-    let in_step = node("InternalIP=10.0.0.5 ExternalIP=198.51.100.7");
-    assert_eq!(said(&in_step, &of_instance), Some(of_instance));
+    let in_sync = node("InternalIP=10.0.0.5 ExternalIP=198.51.100.7");
+    assert_eq!(said(&in_sync, &of_instance), Some(of_instance));
 }

@@ -166,7 +166,7 @@ fn a_clock_that_is_behind_keeps_no_node_young_for_longer_than_the_delay() {
 }
 
 #[test]
-fn the_brake_withholds_until_an_operator_confirms() {
+fn deletions_above_the_limit_wait_until_an_operator_confirms() {
     let mut rig = Rig::quick();
     let nodes: Vec<NodeView> = (0..60).map(|n| lost(&format!("n{n}"))).collect();
     let says = |rig: &mut Rig, seconds, node: &NodeView| {
@@ -178,16 +178,16 @@ fn the_brake_withholds_until_an_operator_confirms() {
         rig.lifecycle.removed(at(0), &node.name);
         rig.nodes -= 1;
     }
-    let braked = Withheld::Refused(DeletionRefusal::Braked { until: at(300) });
+    let limited = Withheld::Refused(DeletionRefusal::LimitExceeded { until: at(300) });
     let verdict = says(&mut rig, 0, &nodes[10]);
-    assert_eq!(verdict.action, LifecycleAction::Withhold(braked));
+    assert_eq!(verdict.action, LifecycleAction::Withhold(limited));
     // Checked on as usual: it may come back.
     assert_eq!(verdict.next, Check::At(at(5)));
 
     for node in &nodes[11..] {
         says(&mut rig, 1, node);
     }
-    let held = Withheld::Refused(DeletionRefusal::Held(Hold::Majority));
+    let held = Withheld::Refused(DeletionRefusal::AwaitsOperator(Doubt::Majority));
     let verdict = says(&mut rig, 6, &nodes[11]);
     assert_eq!(verdict.action, LifecycleAction::Withhold(held));
     let confirmed = labelled(&nodes[12], LABEL_CONFIRM_DELETION);
@@ -196,7 +196,7 @@ fn the_brake_withholds_until_an_operator_confirms() {
         LifecycleAction::Delete(Deletion {
             uid: "uid-n12".into(),
             resource_version: "7".into(),
-            release: Release::Person,
+            release: Release::Operator,
         })
     );
 }
@@ -242,8 +242,8 @@ fn a_last_look_before_the_deletion_is_sent_may_still_withhold_it() {
     let LifecycleAction::Delete(deletion) = rig.answered(6, &node, &GONE).action else {
         panic!("two answers are enough");
     };
-    let by_person = Deletion {
-        release: Release::Person,
+    let by_operator = Deletion {
+        release: Release::Operator,
         ..deletion.clone()
     };
     let look = |rig: &Rig, deletion, trouble: Option<&str>| {
@@ -256,13 +256,13 @@ fn a_last_look_before_the_deletion_is_sent_may_still_withhold_it() {
     assert_eq!(look(&rig, &deletion, None), Ok(()));
     let trouble = Some("degraded: no credentials");
     assert_eq!(look(&rig, &deletion, trouble), Err(unwell));
-    assert_eq!(look(&rig, &by_person, trouble), Ok(()));
+    assert_eq!(look(&rig, &by_operator, trouble), Ok(()));
     // An answer to the other loop came in the meantime.
     let lookup = found(&node, PowerState::Running);
     rig.lifecycle.observed(at(7), &node, &lookup);
     let why = look(&rig, &deletion, None).unwrap_err();
     assert_eq!(why.as_str(), "contradicted");
-    assert_eq!(look(&rig, &by_person, None), Ok(()));
+    assert_eq!(look(&rig, &by_operator, None), Ok(()));
 }
 
 /// Another loop's answers speak about the provider.

@@ -12,11 +12,11 @@ use controller::{Controller, REFRESH, SNAPSHOT};
 use plan::{Event, Ids, Plan, SMOOTH, plans};
 use world::{World, shut_down};
 
-use crate::node::{NodeView, Ready, brake::Release};
+use crate::node::{NodeView, Ready, deletion_limit::Release};
 
 /// Seconds of trouble.
 const TROUBLE: u64 = 900;
-/// Enough for a person to let everything go that the brake holds, and for it to open again.
+/// Enough for an operator to confirm everything that the rate limit withholds, and for the limit to end.
 const CLEARED: u64 = TROUBLE + 200;
 const OPEN: u64 = CLEARED + 700;
 
@@ -177,13 +177,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(6) })]
 
     #[test]
-    fn a_loss_of_thirty_per_cent_is_braked_and_then_completed(nodes in 20..50_usize, ids in ids()) {
+    fn a_loss_of_thirty_per_cent_is_exceeded_and_then_completed(nodes in 20..50_usize, ids in ids()) {
         let lost = nodes * 3 / 10;
         let mut run = lose(nodes, lost, ids);
         let start = run.world.now;
         run.until(start + 290);
         prop_assert_eq!(&run.controller.deletions, &[]);
-        prop_assert!(run.controller.counts(&run.world).is_braked());
+        prop_assert!(run.controller.counts(&run.world).is_exceeded());
         run.until(start + 330);
         prop_assert_eq!(run.controller.deletions.len(), lost);
         let releases = run.controller.deletions.iter();

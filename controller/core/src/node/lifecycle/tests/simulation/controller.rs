@@ -16,7 +16,7 @@ use super::{
 };
 use crate::node::{
     NodeView, Ready,
-    brake::{Counts, DeletionLimits, Release},
+    deletion_limit::{Counts, DeletionLimits, Release},
     initialize::Policy,
     instance::{Instance, Lookup},
     lifecycle::{Check, Deletion, Lifecycle, LifecycleAction, LifecycleFacts},
@@ -67,7 +67,7 @@ pub(super) struct Controller {
     confirmed: HashMap<Box<str>, u32>,
     /// By UID, how many such answers have come since any answer, to either loop, was another.
     agreed: HashMap<Box<str>, u32>,
-    /// Name, when, and why the brake allowed it.
+    /// Name, when, and why the rate limit allowed it.
     pub(super) deletions: Vec<(String, u64, Release)>,
 }
 
@@ -242,9 +242,9 @@ impl Controller {
                     return;
                 }
                 let is_agreed = self.agreed.get(&deletion.uid) >= Some(&self.confirm);
-                let by_person = deletion.release == Release::Person;
+                let by_operator = deletion.release == Release::Operator;
                 assert!(
-                    by_person || (is_agreed && !trouble),
+                    by_operator || (is_agreed && !trouble),
                     "found since the first absence, or {trouble}: {name}"
                 );
                 if let Some(node) = world.delete(name, &deletion) {

@@ -1,4 +1,4 @@
-//! Whether a node whose instance does not exist may be deleted now: the brake on deletion.
+//! The rate limit of deletions: decides when a node whose instance does not exist may be deleted.
 //!
 //! A cloud that suddenly returns no instance for many Nodes is more likely to be wrong than right: a
 //! token that lost a right, the wrong account, a cache that was emptied. So absences are counted,
@@ -11,10 +11,10 @@
 //!  answers in a row     too few ─► LookAgain, Contradicted
 //!  switched             off ─────► Off
 //!  confirmed deletion   set ─────► Allowed
-//!  half of all nodes    more ────► Held, and stays so
+//!  half of all nodes    more ────► AwaitsOperator, and stays so
 //!  the limit            within ──► Allowed
-//!  since the first      < window ► Braked
-//!  found since          nothing ─► Held
+//!  since the first      < window ► LimitExceeded
+//!  found since          nothing ─► AwaitsOperator
 //!                                  Allowed
 //! ```
 //!
@@ -28,9 +28,11 @@ use std::{
 
 use jiff::Timestamp;
 
+use crate::api_time::after;
+
 mod decision;
 
-pub use decision::{DeletionRefusal, Hold, Release};
+pub use decision::{DeletionRefusal, Doubt, Release};
 
 /// How many deletions are allowed. The defaults are those of the flags.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,15 +65,15 @@ impl Default for DeletionLimits {
     }
 }
 
-/// Counts of the brake, for metrics and logs.
+/// Counts beside the limit, for metrics and logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// The provider's nodes, those deleted in the window among them.
     pub nodes: usize,
     /// Nodes that are not ready and absent.
     pub absent: usize,
-    /// Of these, how many wait for an operator ([`Hold::Majority`]).
-    pub held: usize,
+    /// How many of these wait for an operator ([`Doubt::Majority`]).
+    pub awaiting_operator: usize,
     /// Nodes that are ready, though the provider reports their instances absent.
     pub absent_while_ready: usize,
     /// Nodes that were absent when they were deleted, in the window.
@@ -86,8 +88,8 @@ impl Counts {
         self.absent + self.absent_while_ready + self.deleted
     }
 
-    /// Whether deletion stops.
-    pub fn is_braked(&self) -> bool {
+    /// Whether the limit is exceeded, and deletion stops.
+    pub fn is_exceeded(&self) -> bool {
         self.total() as f64 > self.limit
     }
 }
@@ -95,7 +97,7 @@ impl Counts {
 /// Absent and deleted nodes, by name: one entry for each node of the cluster at most, and a time for
 /// each deletion of the window.
 #[derive(Clone, Debug)]
-pub struct Brake {
+pub struct DeletionLimiter {
     limits: DeletionLimits,
     absent: HashMap<Arc<str>, Absence>,
     deleted: VecDeque<Timestamp>,
@@ -104,9 +106,9 @@ pub struct Brake {
 
 #[derive(Clone, Copy, Debug)]
 enum Absence {
-    /// Of a node that is not ready: confirmed.
+    /// The node is not ready, and its absence is confirmed.
     Confirmed(Confirmed),
-    /// Of a node that is ready: a contradiction, so that the provider is likely wrong.
+    /// The node is ready: a contradiction, so that the provider is likely wrong.
     WhileReady {
         /// Time of the last such answer.
         last: Timestamp,
@@ -124,7 +126,7 @@ struct Confirmed {
     /// How many of these came before another loop was answered that the instance exists. They count only for
     /// an operator's confirmation.
     contradicted: u32,
-    held: bool,
+    awaits_operator: bool,
 }
 
 impl Confirmed {
@@ -134,8 +136,8 @@ impl Confirmed {
     }
 }
 
-impl Brake {
-    /// A brake without absences.
+impl DeletionLimiter {
+    /// A limiter without absences.
     pub fn new(limits: DeletionLimits) -> Self {
         Self {
             limits,
@@ -146,21 +148,21 @@ impl Brake {
     }
 
     /// Counts the confirmed absence of a node that is not ready, and decides about its deletion.
-    /// `nodes` is how many nodes of the cluster are the provider's, `by_person` whether an operator
-    /// confirmed its deletion in spite of the brake.
+    /// `nodes` is how many nodes of the cluster are the provider's, `by_operator` whether an operator
+    /// confirmed its deletion in spite of the limit.
     pub fn absent(
         &mut self,
         now: Timestamp,
         name: &Arc<str>,
         nodes: usize,
-        by_person: bool,
+        by_operator: bool,
     ) -> Result<Release, DeletionRefusal> {
         let absence = self.confirm(now, name);
         self.forget_old(now);
         let counts = self.counts(nodes);
         // Whatever becomes of this node: it may be the one that makes a majority with the others.
-        let majority = self.hold_majority(&counts);
-        let in_a_row = if by_person {
+        let majority = self.require_operator(&counts);
+        let in_a_row = if by_operator {
             absence.confirmations
         } else {
             absence.agreed()
@@ -176,24 +178,24 @@ impl Brake {
         if !self.limits.enabled {
             return Err(DeletionRefusal::Off);
         }
-        if by_person {
-            return Ok(Release::Person);
+        if by_operator {
+            return Ok(Release::Operator);
         }
-        if majority || absence.held {
-            return Err(DeletionRefusal::Held(Hold::Majority));
+        if majority || absence.awaits_operator {
+            return Err(DeletionRefusal::AwaitsOperator(Doubt::Majority));
         }
-        if !counts.is_braked() {
+        if !counts.is_exceeded() {
             return Ok(Release::WithinLimit);
         }
         let until = after(absence.since, self.limits.window);
         if now < until {
-            return Err(DeletionRefusal::Braked { until });
+            return Err(DeletionRefusal::LimitExceeded { until });
         }
         if self
             .found_at
             .is_none_or(|found_at| found_at < absence.since)
         {
-            return Err(DeletionRefusal::Held(Hold::FindsNone));
+            return Err(DeletionRefusal::AwaitsOperator(Doubt::FindsNone));
         }
         Ok(Release::SecondLook)
     }
@@ -286,7 +288,7 @@ impl Brake {
             last: now,
             confirmations: 1,
             contradicted: 0,
-            held: false,
+            awaits_operator: false,
         };
         let absence = match self.absent.get(&**name) {
             Some(Absence::Confirmed(absence)) => *absence,
@@ -294,7 +296,7 @@ impl Brake {
         };
         let absence = if absence.confirmations == 0 {
             Confirmed {
-                held: absence.held,
+                awaits_operator: absence.awaits_operator,
                 ..first
             }
         } else if now >= after(absence.last, self.limits.period) {
@@ -319,12 +321,12 @@ impl Brake {
 
     /// Whether more than half is absent or deleted. A confirmation does not release it, even when
     /// the deletions among it are no longer counted.
-    fn hold_majority(&mut self, counts: &Counts) -> bool {
-        let more_than_half = |count: usize| counts.is_braked() && 2 * count > counts.nodes;
+    fn require_operator(&mut self, counts: &Counts) -> bool {
+        let more_than_half = |count: usize| counts.is_exceeded() && 2 * count > counts.nodes;
         if more_than_half(counts.absent + counts.deleted) {
             for absence in self.absent.values_mut() {
                 if let Absence::Confirmed(absence) = absence {
-                    absence.held = true;
+                    absence.awaits_operator = true;
                 }
             }
         }
@@ -332,20 +334,20 @@ impl Brake {
     }
 
     fn counts(&self, nodes: usize) -> Counts {
-        let (mut absent, mut held) = (0, 0);
+        let (mut absent, mut awaiting_operator) = (0, 0);
         for absence in self.absent.values() {
             if let Absence::Confirmed(absence) = absence {
                 absent += 1;
-                held += usize::from(absence.held);
+                awaiting_operator += usize::from(absence.awaits_operator);
             }
         }
         let deleted = self.deleted.len();
-        // Of those deleted the caller knows no more; of those absent it may not know yet.
+        // The caller knows no more of those deleted, and perhaps not yet of those absent.
         let nodes = nodes.max(self.absent.len()) + deleted;
         Counts {
             nodes,
             absent,
-            held,
+            awaiting_operator,
             absent_while_ready: self.absent.len() - absent,
             deleted,
             limit: (self.limits.fraction * nodes as f64).max(f64::from(self.limits.burst)),
@@ -366,11 +368,6 @@ impl Brake {
             Absence::Confirmed(_) => true,
         });
     }
-}
-
-/// `at` and `by` later, at most the end of time.
-pub(crate) fn after(at: Timestamp, by: Duration) -> Timestamp {
-    at.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

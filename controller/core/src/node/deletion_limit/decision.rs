@@ -1,4 +1,4 @@
-//! Decisions of the brake, for events, logs and metrics.
+//! Decisions of the rate limit, for events, logs and metrics.
 
 use jiff::Timestamp;
 
@@ -12,14 +12,14 @@ pub enum Release {
     /// Many are absent, and still were one window later.
     SecondLook,
     /// An operator confirmed it.
-    Person,
+    Operator,
 }
 
 /// Why a node may not be deleted now. The texts of all but [`Self::LookAgain`] stay the same for
 /// one node, so that events about it fold (not Q-36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeletionRefusal {
-    /// Not on so few answers.
+    /// There are too few answers.
     #[error("the provider is asked once more at {at:.0}")]
     LookAgain {
         /// When the next answer counts.
@@ -28,7 +28,7 @@ pub enum DeletionRefusal {
     /// Another loop was answered meanwhile that the instance exists.
     #[error(
         "the provider has found the instance since it first said that there is none, so its answers in a row are \
-         counted anew; a person who knows better labels the node with {LABEL_CONFIRM_DELETION}=true"
+         counted anew; an operator who knows better labels the node with {LABEL_CONFIRM_DELETION}=true"
     )]
     Contradicted {
         /// When the next answer counts.
@@ -37,20 +37,20 @@ pub enum DeletionRefusal {
     /// Deletion is switched off.
     #[error("deletion is switched off (--node-deletion-enabled=false)")]
     Off,
-    /// Too many at once.
-    #[error("too many nodes are absent at once; a second look at {until:.0} decides")]
-    Braked {
+    /// Too many nodes are absent.
+    #[error("too many nodes are absent together; a second look at {until:.0} decides")]
+    LimitExceeded {
         /// When the second look is due.
         until: Timestamp,
     },
     /// An operator must confirm it.
     #[error("{0}; it stays until an operator labels it with {LABEL_CONFIRM_DELETION}=true")]
-    Held(Hold),
+    AwaitsOperator(Doubt),
 }
 
 /// Why an operator must confirm the deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Hold {
+pub enum Doubt {
     /// More than half of the provider's nodes are absent or deleted.
     #[error("more than half of the provider's nodes are absent")]
     Majority,
@@ -65,7 +65,7 @@ impl Release {
         match self {
             Self::WithinLimit => "within_limit",
             Self::SecondLook => "second_look",
-            Self::Person => "person",
+            Self::Operator => "operator",
         }
     }
 }
@@ -77,9 +77,9 @@ impl DeletionRefusal {
             Self::LookAgain { .. } => "look_again",
             Self::Contradicted { .. } => "contradicted",
             Self::Off => "off",
-            Self::Braked { .. } => "braked",
-            Self::Held(Hold::Majority) => "held_majority",
-            Self::Held(Hold::FindsNone) => "held_finds_none",
+            Self::LimitExceeded { .. } => "limit_exceeded",
+            Self::AwaitsOperator(Doubt::Majority) => "majority_absent",
+            Self::AwaitsOperator(Doubt::FindsNone) => "finds_none",
         }
     }
 }

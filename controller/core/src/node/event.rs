@@ -1,0 +1,50 @@
+//! The events about a Node of the loops cloud-node and cloud-node-lifecycle, upstream's in its words (N-22, L-8).
+
+use std::fmt::Display;
+
+use crate::{
+    correlator::EventContent,
+    node::{MistakenSwitch, claims::Duplicate, lifecycle::Withheld},
+};
+
+impl EventContent {
+    /// The Node is initialised.
+    pub fn node_synced() -> Self {
+        Self::normal("Synced", "Node synced successfully")
+    }
+
+    /// Ours: why the Node still keeps its taint (not N-11).
+    pub fn node_not_initialized(error: &impl Display) -> Self {
+        Self::warning("FailedToInitialize", &error.to_string())
+    }
+
+    /// Ours: another Node has the provider ID.
+    pub fn duplicate_provider_id(duplicate: &Duplicate) -> Self {
+        Self::warning("DuplicateProviderID", &duplicate.to_string())
+    }
+
+    /// Ours: an annotation would be a switch if it were a label.
+    pub fn annotation_without_effect(mistaken: &MistakenSwitch) -> Self {
+        Self::warning("AnnotationWithoutEffect", &mistaken.to_string())
+    }
+
+    /// The Node is deleted next.
+    pub fn deleting_node(name: &str) -> Self {
+        let message =
+            format!("Deleting node {name} because it does not exist in the cloud provider");
+        Self::normal("DeletingNode", &message)
+    }
+
+    /// The API server has not deleted the Node.
+    pub fn node_not_deleted(name: &str, error: &impl Display) -> Self {
+        let message = format!("Failed deleting node {name}: {error}");
+        Self::warning("DeletingNodeFailed", &message)
+    }
+
+    /// Ours: why the Node stays though it has no instance.
+    pub fn node_deletion_withheld(name: &str, why: &Withheld) -> Self {
+        let message =
+            format!("Not deleting node {name}, which does not exist in the cloud provider: {why}");
+        Self::warning("NodeDeletionWithheld", &message)
+    }
+}
