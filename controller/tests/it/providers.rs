@@ -37,11 +37,11 @@ async fn check_of_a_provider_without_instances_ends_with_the_logs() {
         ..check(&[mock, "serve"])
     };
     let error = check.run(|step, _| panic!("{step}")).await.unwrap_err();
-    let Error::Unfulfilled { step, seen, .. } = &error else {
+    let Error::Unfulfilled { step, observed, .. } = &error else {
         panic!("{error}");
     };
     assert_eq!(step, "Node first is initialised");
-    assert!(seen.contains("uninitialized"), "{seen}");
+    assert!(observed.contains("uninitialized"), "{observed}");
     let text = error.to_string();
     assert!(text.contains("provider ready"), "{text}");
 }
