@@ -241,7 +241,6 @@ fn way(proxy: Option<&Proxy>) -> Result<Way, String> {
     tcp.set_keepalive(Some(PING_AFTER));
     tcp.set_keepalive_interval(Some(PING_TIMEOUT / PROBES));
     tcp.set_keepalive_retries(Some(PROBES));
-    #[cfg(target_os = "linux")]
     tcp.set_tcp_user_timeout(Some(PING_AFTER + PING_TIMEOUT));
     let Some(proxy) = proxy else {
         let direct = tcp.map_response(Stream::Http).map_err(Into::into);

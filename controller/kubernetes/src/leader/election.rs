@@ -5,7 +5,7 @@ mod inputs;
 
 use std::{fmt, future::pending, sync::Arc};
 
-use futures::StreamExt;
+use futures::{StreamExt, future::OptionFuture};
 use jiff::Timestamp;
 use outrigger_core::lease::{
     Candidacy, Decision, LeaseRecord, LeaseTerm, Lost, ObservedLease, ReplicaState, Unbroken,
@@ -44,10 +44,8 @@ pub struct Elector {
     on_event: OnEvent,
     shared: Arc<Shared>,
     leadership: watch::Sender<Leadership>,
-    /// Absent once all handles are dropped.
-    commands: Option<mpsc::UnboundedReceiver<Command>>,
-    /// Absent when the answer can no longer change.
-    may_contend: Option<watch::Receiver<bool>>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    may_contend: watch::Receiver<bool>,
 
     candidacy: Candidacy,
     observed: ObservedLease,
@@ -77,9 +75,9 @@ impl fmt::Debug for Elector {
 enum Wake {
     Time,
     Answer(LeaseAnswer),
-    Command(Option<Command>),
+    Command(Command),
     Observed(LeaseObservation),
-    Contend(Option<bool>),
+    Contend(bool),
 }
 
 impl Elector {
@@ -113,8 +111,8 @@ impl Elector {
             on_event,
             shared: Arc::clone(&handle.shared),
             leadership,
-            commands: Some(commands),
-            may_contend: Some(may_contend),
+            commands,
+            may_contend,
             candidacy: Candidacy::default(),
             observed: ObservedLease::default(),
             object: None,
@@ -135,11 +133,8 @@ impl Elector {
             identity = self.config.identity,
             "attempting to acquire leader lease"
         );
-        let allowed = self
-            .may_contend
-            .as_mut()
-            .map(|may| *may.borrow_and_update());
-        self.allow(allowed.unwrap_or(false));
+        let allowed = *self.may_contend.borrow_and_update();
+        self.allow(allowed);
         loop {
             let wait = match self.decide() {
                 Decision::Lost(lost) => return self.lost(lost),
@@ -163,19 +158,17 @@ impl Elector {
                     self.answered(answer);
                 }
                 Wake::Observed(observation) => self.observed(observation),
-                Wake::Contend(Some(allowed)) => self.allow(allowed),
-                Wake::Contend(None) => self.may_contend = None,
-                Wake::Command(None) => self.commands = None,
-                Wake::Command(Some(Command::Write)) => {
+                Wake::Contend(allowed) => self.allow(allowed),
+                Wake::Command(Command::Write) => {
                     // A command outside the lease term is dropped.
                     if self.lease_term.is_none() {
                         self.shared.annotations.clear();
                     }
                 }
-                Wake::Command(Some(Command::StepDown { hold_off, done })) => {
+                Wake::Command(Command::StepDown { hold_off, done }) => {
                     self.step_down(hold_off, done).await;
                 }
-                Wake::Command(Some(Command::Release { done })) => {
+                Wake::Command(Command::Release { done }) => {
                     self.release().await;
                     let _ = done.send(());
                     return Ended::Released;
@@ -209,57 +202,23 @@ impl Elector {
 
     async fn wait(&mut self, until: Option<Instant>) -> Wake {
         let leading = self.leading();
-        let Self {
-            lease_term,
-            request,
-            commands,
-            may_contend,
-            watching,
-            poll_at,
-            config,
-            ..
-        } = self;
-        let terms = &config.terms;
-        let deadline = lease_term.map(|lease_term| lease_term.deadline(terms).into());
-        let poll_at = poll_at.filter(|_| lease_term.is_none());
-        let over = async {
-            match &leading {
-                Some(leading) => leading.token().cancelled().await,
-                None => pending().await,
-            }
-        };
-        let answer = async {
-            match request {
-                Some(request) => request.await,
-                None => pending().await,
-            }
-        };
-        let command = async {
-            match commands {
-                Some(commands) => commands.recv().await,
-                None => pending().await,
-            }
-        };
-        let contend = async {
-            match may_contend {
-                Some(may) => may.changed().await.ok().map(|()| *may.borrow_and_update()),
-                None => pending().await,
-            }
-        };
-        let observation = async {
-            match watching.next().await {
-                Some(observation) => observation,
-                None => pending().await,
-            }
-        };
+        let terms = &self.config.terms;
+        let deadline = self
+            .lease_term
+            .map(|lease_term| lease_term.deadline(terms).into());
+        let poll_at = self.poll_at.filter(|_| self.lease_term.is_none());
+        let over = leading.as_ref().map(|leading| leading.token().cancelled());
+        // A branch whose other end is gone takes no part.
         tokio::select! {
             biased;
             () = at(deadline) => Wake::Time,
-            () = over => Wake::Time,
-            answer = answer => Wake::Answer(answer),
-            observation = observation => Wake::Observed(observation),
-            allowed = contend => Wake::Contend(allowed),
-            command = command => Wake::Command(command),
+            Some(()) = OptionFuture::from(over) => Wake::Time,
+            Some(answer) = OptionFuture::from(self.request.as_mut()) => Wake::Answer(answer),
+            Some(observation) = self.watching.next() => Wake::Observed(observation),
+            Ok(()) = self.may_contend.changed() => {
+                Wake::Contend(*self.may_contend.borrow_and_update())
+            }
+            Some(command) = self.commands.recv() => Wake::Command(command),
             () = at(until) => Wake::Time,
             () = at(poll_at) => Wake::Time,
         }

@@ -3,50 +3,23 @@
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Since the machine was booted, at least: for the start of a time that must not last too long.
 pub(super) fn at_least() -> Duration {
-    let since_boot = clock::since_boot();
-    since_boot.saturating_sub(clock::awake())
+    let since_boot = clock(ClockId::Boottime);
+    since_boot.saturating_sub(clock(ClockId::Monotonic))
 }
 
 /// Since the machine was booted, at most: for the end of such a time. The two clocks are read one after
 /// the other, and this thread may be held up in between.
 pub(super) fn at_most() -> Duration {
-    let awake = clock::awake();
-    clock::since_boot().saturating_sub(awake)
+    let awake = clock(ClockId::Monotonic);
+    clock(ClockId::Boottime).saturating_sub(awake)
 }
 
-#[cfg(target_os = "linux")]
-mod clock {
-    use std::time::Duration;
-
-    use rustix::time::{ClockId, clock_gettime};
-
-    pub(super) fn since_boot() -> Duration {
-        clock_gettime(ClockId::Boottime)
-            .try_into()
-            .unwrap_or_default()
-    }
-
-    pub(super) fn awake() -> Duration {
-        clock_gettime(ClockId::Monotonic)
-            .try_into()
-            .unwrap_or_default()
-    }
-}
-
-/// Elsewhere nothing is known of it.
-#[cfg(not(target_os = "linux"))]
-mod clock {
-    use std::time::Duration;
-
-    pub(super) fn since_boot() -> Duration {
-        Duration::ZERO
-    }
-
-    pub(super) fn awake() -> Duration {
-        Duration::ZERO
-    }
+fn clock(clock: ClockId) -> Duration {
+    clock_gettime(clock).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]
