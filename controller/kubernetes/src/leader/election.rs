@@ -19,7 +19,7 @@ use tracing::info;
 
 use super::{
     Handle, LeaderConfig, LeaderMetrics, Leadership, Leading, OnEvent, TERMS_ANNOTATION,
-    handle::{Command, Shared},
+    handle::{Command, ElectorState},
     object::LeaseObject,
     requests::{LeaseAnswer, Purpose, Request, Requests},
     watching::{LeaseObservation, Watching, watch},
@@ -42,7 +42,7 @@ pub struct Elector {
     requests: Requests,
     metrics: LeaderMetrics,
     on_event: OnEvent,
-    shared: Arc<Shared>,
+    shared: Arc<ElectorState>,
     leadership: watch::Sender<Leadership>,
     commands: mpsc::UnboundedReceiver<Command>,
     may_contend: watch::Receiver<bool>,

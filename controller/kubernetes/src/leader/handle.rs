@@ -27,8 +27,9 @@ pub(super) enum Command {
     Write,
 }
 
+/// State that an elector shares with its handles.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct ElectorState {
     pub(super) annotations: Annotations,
     /// While leading: when the last acknowledged renewal was sent.
     pub(super) renewed: Mutex<Option<Instant>>,
@@ -49,7 +50,7 @@ pub struct Handle {
     pub(super) lease_duration: Duration,
     pub(super) leadership: watch::Receiver<Leadership>,
     pub(super) commands: mpsc::UnboundedSender<Command>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ElectorState>,
 }
 
 impl Handle {
