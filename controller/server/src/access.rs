@@ -169,13 +169,13 @@ impl Access {
         let reviewer = reviewer.map(|api| ReviewClient {
             api,
             path: tokens::PATH,
-            metrics: counts.token.clone(),
+            metrics: counts.tokens(),
             queue: Arc::clone(&queue),
         });
         let judge = judge.map(|api| ReviewClient {
             api,
             path: rights::PATH,
-            metrics: counts.subject.clone(),
+            metrics: counts.subjects(),
             queue,
         });
         let tokens = reviewer.map(|one| Tokens::new(one, authentication.token_cache_ttl));

@@ -1,14 +1,13 @@
 //! The listener and its connections: who may be how slow, and how they end.
 
 mod accept;
-mod bounds;
 mod connections;
 mod flushed;
 mod socket;
 
 use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{Method, Request, Response, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{
     body::{Bytes, Incoming},
@@ -85,6 +84,20 @@ const PLAIN_ANSWER: &[u8] =
 
 /// Beginnings of requests that Go recognises.
 const METHODS: [&[u8]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"];
+
+/// Bytes of path and query.
+const URI_BYTES: usize = 1024;
+
+/// The methods of HTTP that a page may tell apart.
+const HTTP_METHODS: [Method; 7] = [
+    Method::GET,
+    Method::HEAD,
+    Method::PUT,
+    Method::POST,
+    Method::PATCH,
+    Method::DELETE,
+    Method::OPTIONS,
+];
 
 /// The server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -268,7 +281,7 @@ async fn connection(
         let (handler, peer, last) = (Arc::clone(&handler), peer.clone(), last.clone());
         async move {
             let is_head = request.method() == Method::HEAD;
-            let mut answer = match bounds::refuse(&request) {
+            let mut answer = match refuse(&request) {
                 Some(refusal) => refusal,
                 None => handler.answer(request, peer).await,
             };
@@ -313,4 +326,18 @@ async fn refuse_plain(mut stream: TcpStream) -> io::Result<Option<TcpStream>> {
     stream.write_all(PLAIN_ANSWER).await?;
     stream.shutdown().await?;
     Ok(None)
+}
+
+/// The refusal of a request that no page serves, before anything looks at it: its path or method would be remembered,
+/// logged or sent on.
+fn refuse<B>(request: &Request<B>) -> Option<answer::Answer> {
+    if !HTTP_METHODS.contains(request.method()) {
+        return Some(answer::wrong_method());
+    }
+    let uri = request.uri();
+    if uri.path().len() + uri.query().map_or(0, str::len) > URI_BYTES {
+        let text = "414 URI too long";
+        return Some(answer::error(StatusCode::URI_TOO_LONG, text));
+    }
+    None
 }

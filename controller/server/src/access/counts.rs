@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
-    registry::Registry,
-};
+use outrigger_runtime::metric_families;
+use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 
 /// Upstream's buckets of reviews, in seconds.
 const LATENCY: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
@@ -30,69 +27,66 @@ const LEFT: [f64; 14] = [
     31_104_000.0,
 ];
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CodeLabels {
-    code: String,
+type OfCode = [(&'static str, String); 1];
+type Requests = Family<OfCode, Counter>;
+type Durations = Family<OfCode, Histogram, fn() -> Histogram>;
+
+fn durations() -> Durations {
+    Family::new_with_constructor(|| Histogram::new(LATENCY))
 }
 
 /// Requests for one kind of review.
 #[derive(Clone, Debug)]
 pub(crate) struct Reviews {
-    requests: Family<CodeLabels, Counter>,
-    duration: Family<CodeLabels, Histogram, fn() -> Histogram>,
+    requests: Requests,
+    durations: Durations,
 }
 
 impl Reviews {
-    fn register(registry: &mut Registry, kind: &str) -> Self {
-        let this = Self {
-            requests: Family::default(),
-            duration: Family::new_with_constructor(|| Histogram::new(LATENCY)),
-        };
-        registry.register(
-            format!("apiserver_delegated_{kind}_request"),
-            "Number of HTTP requests partitioned by status code",
-            this.requests.clone(),
-        );
-        registry.register(
-            format!("apiserver_delegated_{kind}_request_duration_seconds"),
-            "Request latency in seconds. Broken down by status code",
-            this.duration.clone(),
-        );
-        this
-    }
-
     /// An answer with this HTTP code, or none.
     pub(super) fn answered(&self, code: Option<u16>, time: Duration) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let labels = CodeLabels { code };
+        let labels = [("code", code)];
         self.requests.get_or_create(&labels).inc();
-        self.duration
+        self.durations
             .get_or_create(&labels)
             .observe(time.as_secs_f64());
     }
 }
 
-/// Reviews and client certificates.
-#[derive(Clone, Debug)]
-pub struct AccessMetrics {
-    pub(super) token: Reviews,
-    pub(super) subject: Reviews,
-    left: Histogram,
+metric_families! {
+    /// Reviews and client certificates.
+    pub struct AccessMetrics {
+        token_requests: Requests,
+            "apiserver_delegated_authn_request", "Number of HTTP requests partitioned by status code";
+        token_durations: Durations = durations(),
+            "apiserver_delegated_authn_request_duration_seconds",
+            "Request latency in seconds. Broken down by status code";
+        subject_requests: Requests,
+            "apiserver_delegated_authz_request", "Number of HTTP requests partitioned by status code";
+        subject_durations: Durations = durations(),
+            "apiserver_delegated_authz_request_duration_seconds",
+            "Request latency in seconds. Broken down by status code";
+        left: Histogram = Histogram::new(LEFT),
+            "apiserver_client_certificate_expiration_seconds",
+            "Distribution of the remaining lifetime on the certificate used to authenticate a request";
+    }
 }
 
 impl AccessMetrics {
-    /// Registers the families.
-    pub fn register(registry: &mut Registry) -> Self {
-        let left = Histogram::new(LEFT);
-        registry.register(
-            "apiserver_client_certificate_expiration_seconds",
-            "Distribution of the remaining lifetime on the certificate used to authenticate a request",
-            left.clone(),
-        );
-        Self {
-            token: Reviews::register(registry, "authn"),
-            subject: Reviews::register(registry, "authz"),
-            left,
+    /// Those of reviews of tokens.
+    pub(super) fn tokens(&self) -> Reviews {
+        Reviews {
+            requests: self.token_requests.clone(),
+            durations: self.token_durations.clone(),
+        }
+    }
+
+    /// Those of reviews of rights.
+    pub(super) fn subjects(&self) -> Reviews {
+        Reviews {
+            requests: self.subject_requests.clone(),
+            durations: self.subject_durations.clone(),
         }
     }
 
@@ -100,8 +94,8 @@ impl AccessMetrics {
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {
         let time = Duration::from_millis(1);
-        self.token.answered(Some(201), time);
-        self.subject.answered(None, time);
+        self.tokens().answered(Some(201), time);
+        self.subjects().answered(None, time);
     }
 
     /// A caller showed a good certificate that ends then.
