@@ -4,13 +4,34 @@ use super::{Cloud, Conformance, Makes, Provider, Step};
 
 const GO: &str = "Go 1.26 or newer";
 
+/// A provider of instances and load balancers that is one process and names no machines.
+pub(super) const PLAIN: Provider = Provider {
+    name: "",
+    requires: "",
+    steps: &[],
+    cloud: None,
+    start: &[],
+    effect_prefixes: &[],
+    conformance: None,
+    machine: None,
+    routes: false,
+    provided_ips: false,
+    is_mock: false,
+};
+
+const fn conformance(inputs: &'static str) -> Conformance {
+    Conformance {
+        inputs,
+        waivers: None,
+        machines: &[],
+    }
+}
+
 /// All providers of this repository.
 pub static PROVIDERS: &[Provider] = &[
     Provider {
         name: "mock",
         requires: "Rust",
-        steps: &[],
-        cloud: None,
         start: &[
             "provider-mock",
             "serve",
@@ -19,16 +40,11 @@ pub static PROVIDERS: &[Provider] = &[
             "--csi-driver=disk.mock.example",
             "--latency=20ms",
         ],
-        effect_prefixes: &[],
-        conformance: Some(Conformance {
-            inputs: "conformance/examples/mock.yaml",
-            waivers: None,
-            machines: &[],
-        }),
-        machine: None,
+        conformance: Some(conformance("conformance/examples/mock.yaml")),
         routes: true,
         provided_ips: true,
         is_mock: true,
+        ..PLAIN
     },
     // Upstream's fake behind the adapter.
     Provider {
@@ -46,18 +62,14 @@ pub static PROVIDERS: &[Provider] = &[
             ],
             makes: None,
         }],
-        cloud: None,
         start: &["env", "FAKE_MACHINES={nodes}", "target/providers/go/fake"],
-        effect_prefixes: &[],
         conformance: Some(Conformance {
             inputs: "adapters/go/examples/fake/conformance.yaml",
             waivers: Some("adapters/go/examples/fake/waivers.yaml"),
             machines: &[],
         }),
-        machine: None,
         routes: true,
-        provided_ips: false,
-        is_mock: false,
+        ..PLAIN
     },
     Provider {
         name: "digitalocean",
@@ -97,10 +109,7 @@ pub static PROVIDERS: &[Provider] = &[
             waivers: None,
             machines: &["worker-1", "worker-2", "stopped-1=off"],
         }),
-        machine: None,
-        routes: false,
-        provided_ips: false,
-        is_mock: false,
+        ..PLAIN
     },
     Provider {
         name: "python",
@@ -136,23 +145,14 @@ pub static PROVIDERS: &[Provider] = &[
                 }),
             },
         ],
-        cloud: None,
         start: &[
             "target/providers/python/bin/python",
             "-m",
             "example_provider",
             "--synthesize-instances",
         ],
-        effect_prefixes: &[],
-        conformance: Some(Conformance {
-            inputs: "examples/python/conformance.yaml",
-            waivers: None,
-            machines: &[],
-        }),
-        machine: None,
-        routes: false,
-        provided_ips: false,
-        is_mock: false,
+        conformance: Some(conformance("examples/python/conformance.yaml")),
+        ..PLAIN
     },
     Provider {
         name: "node",
@@ -181,18 +181,9 @@ pub static PROVIDERS: &[Provider] = &[
                 }),
             },
         ],
-        cloud: None,
         start: &["node", "examples/node/dist/src/main.js", "{nodes...}"],
-        effect_prefixes: &[],
-        conformance: Some(Conformance {
-            inputs: "examples/node/conformance.yaml",
-            waivers: None,
-            machines: &[],
-        }),
-        machine: None,
-        routes: false,
-        provided_ips: false,
-        is_mock: false,
+        conformance: Some(conformance("examples/node/conformance.yaml")),
+        ..PLAIN
     },
     // Its folder has a conformance run of its own, with two files of inputs.
     Provider {
@@ -204,7 +195,6 @@ pub static PROVIDERS: &[Provider] = &[
             command: &["providers/aws/simulated/build"],
             makes: None,
         }],
-        cloud: None,
         start: &[
             "sh",
             "-c",
@@ -213,11 +203,8 @@ pub static PROVIDERS: &[Provider] = &[
             "sh",
             "{nodes...}",
         ],
-        effect_prefixes: &[],
-        conformance: None,
         machine: Some("ip-10-0-1-{number}.ec2.internal"),
         routes: true,
-        provided_ips: false,
-        is_mock: false,
+        ..PLAIN
     },
 ];

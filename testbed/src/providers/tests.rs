@@ -9,14 +9,8 @@ const fn provider(steps: &'static [Step]) -> Provider {
         name: "test",
         requires: "Test 1.0 or newer",
         steps,
-        cloud: None,
         start: &["true"],
-        effect_prefixes: &[],
-        conformance: None,
-        machine: None,
-        routes: false,
-        provided_ips: false,
-        is_mock: false,
+        ..table::PLAIN
     }
 }
 
