@@ -20,7 +20,6 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use self::{
     conformance::Conformance, pod_check::CheckPod, provider_check::CheckProvider,
@@ -31,6 +30,7 @@ use crate::{
     binaries::Binaries,
     floor::{self, Measured, Writes},
     nodes::{self, Load, Machine, Readiness},
+    signals::Signals,
 };
 
 /// Runs a real kube-apiserver and etcd, and puts load on them.
@@ -169,15 +169,7 @@ impl Up {
         if self.kubelet {
             RealNode::possible()?;
         }
-        // Before anything is started: a signal must not find only half of it.
-        let ended = Error::io("wait for signals");
-        let signals = || {
-            Ok((
-                signal(SignalKind::interrupt())?,
-                signal(SignalKind::terminate())?,
-            ))
-        };
-        let (mut interrupt, mut terminate) = signals().map_err(ended)?;
+        let mut signals = Signals::install()?;
         let options = Options {
             keep: self.keep,
             workloads: self.kubelet,
@@ -195,18 +187,14 @@ impl Up {
         };
         let (node, plane) = tokio::select! {
             started = start => started?,
-            _ = interrupt.recv() => return Ok(()),
-            _ = terminate.recv() => return Ok(()),
+            () = signals.next() => return Ok(()),
         };
         print(&format!("{}\n", plane.admin_kubeconfig()?.display()))?;
         note(&format!(
             "the API server is {}; Ctrl-C ends it",
             plane.url()
         ));
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        signals.next().await;
         drop(node);
         if self.keep {
             note(&format!("data and logs are in {}", plane.dir().display()));

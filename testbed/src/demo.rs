@@ -20,7 +20,6 @@ mod pod;
 mod programs;
 mod report;
 mod services;
-mod signals;
 mod stage;
 mod volumes;
 
@@ -36,13 +35,14 @@ use tokio::time::timeout;
 
 pub use self::error::Error;
 use self::{
-    live::Live, narrator::Narrator, report::Report, services::Exposing, signals::Signals,
-    stage::Stage, volumes::Labelling,
+    live::Live, narrator::Narrator, report::Report, services::Exposing, stage::Stage,
+    volumes::Labelling,
 };
 use crate::{
     cli::duration,
     nodes::Machine,
     providers::{self, Provider},
+    signals::Signals,
 };
 
 /// The label on the demo's nodes; its value differs from run to run.
@@ -148,7 +148,7 @@ enum Failure {
 
 /// Runs the demo. Returns the exit code of the process.
 pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
-    let mut signals = Signals::install()?;
+    let mut signals = Signals::install_with_hangup()?;
     if demo.pod {
         return pod::run(demo.once, demo.timeout, &mut signals).await;
     }

@@ -42,6 +42,7 @@ pub mod providers;
 mod real_node;
 pub mod services;
 mod shared;
+mod signals;
 mod wait;
 mod wire;
 

@@ -8,12 +8,12 @@ use std::{
 
 use clap::Args;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{duration, note, print};
 use crate::{
     Error, Result,
     pod_check::{MOCK, Passed, PodCheck},
+    signals::Signals,
 };
 
 #[derive(Debug, Args)]
@@ -117,14 +117,7 @@ fn show(kubeconfig: &Path) {
 }
 
 async fn stay(check: &PodCheck, passed: impl FnMut(Passed)) -> Result<()> {
-    // Before anything is started: a signal must not find only half of it.
-    let signals = || {
-        Ok((
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-        ))
-    };
-    let (mut interrupt, mut terminate) = signals().map_err(Error::io("wait for signals"))?;
+    let mut signals = Signals::install()?;
     let all = async {
         let deployed = check.deploy(passed).await?;
         print(&format!("{}\n", deployed.kubeconfig()?.display()))?;
@@ -136,7 +129,6 @@ async fn stay(check: &PodCheck, passed: impl FnMut(Passed)) -> Result<()> {
     };
     tokio::select! {
         ended = all => ended,
-        _ = interrupt.recv() => Ok(()),
-        _ = terminate.recv() => Ok(()),
+        () = signals.next() => Ok(()),
     }
 }

@@ -13,11 +13,12 @@ use kube::{
 };
 use tokio::time::{interval, timeout};
 
-use super::{Error, LABEL, Run, error::root, signals::Signals};
+use super::{Error, LABEL, Run, error::root};
 use crate::{
     ControlPlane,
     nodes::{self, Load, UNINITIALIZED_TAINT},
     process::log_end,
+    signals::Signals,
 };
 
 /// Time limit for the first answer of an existing API server.

@@ -10,11 +10,12 @@ use std::{
 
 use tokio::process::Command;
 
-use super::{Error, interrupted, signals::Signals};
+use super::{Error, interrupted};
 use crate::{
     RealNode,
     binaries::architecture,
     pod_check::{MOCK, Passed, PodCheck},
+    signals::Signals,
 };
 
 /// Builds the images, deploys the Pod, and stays until a signal unless `once` is set.

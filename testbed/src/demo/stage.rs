@@ -16,11 +16,11 @@ use super::{
     cluster::Cluster,
     narrator::Narrator,
     programs::{self, Programs},
-    signals::Signals,
 };
 use crate::{
     ControlPlane, Options,
     process::{Process, Scratch},
+    signals::Signals,
 };
 
 const CONTROLLER: &str = "cloud-controller-manager";

@@ -1,0 +1,46 @@
+//! Termination signals.
+
+use std::{future::poll_fn, io, task::Poll};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::{Error, Result};
+
+/// Signals that no longer kill the process.
+#[derive(Debug)]
+pub(crate) struct Signals(Vec<Signal>);
+
+impl Signals {
+    /// Catches Ctrl-C and SIGTERM. To be called before anything is started: a signal must not find only half of it.
+    pub(crate) fn install() -> Result<Self> {
+        Self::of(&[SignalKind::interrupt(), SignalKind::terminate()])
+    }
+
+    /// Catches SIGHUP of a terminal that was closed besides, which `nohup` would hold off.
+    pub(crate) fn install_with_hangup() -> Result<Self> {
+        Self::of(&[
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ])
+    }
+
+    fn of(kinds: &[SignalKind]) -> Result<Self> {
+        let signals = kinds.iter().map(|kind| signal(*kind));
+        let signals = signals.collect::<io::Result<_>>();
+        signals.map(Self).map_err(Error::io("wait for signals"))
+    }
+
+    /// Returns when the next one comes.
+    pub(crate) async fn next(&mut self) {
+        poll_fn(|context| {
+            let mut signals = self.0.iter_mut();
+            if signals.any(|signal| signal.poll_recv(context).is_ready()) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+}
