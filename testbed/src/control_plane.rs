@@ -12,15 +12,10 @@ use std::{
     time::Duration,
 };
 
-use futures::TryFutureExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use parking_lot::Mutex;
-use tokio::{
-    net::{TcpSocket, UnixStream},
-    task,
-    time::{Instant, sleep, timeout},
-};
+use tokio::{net::TcpSocket, task};
 
 use crate::{
     Error, Result,
@@ -192,18 +187,17 @@ impl ControlPlane {
     /// server that still runs is killed first.
     pub async fn start_apiserver(&self) -> Result<()> {
         self.kill_apiserver().await?;
-        let process = Process::start(
+        let mut process = Process::start(
             "kube-apiserver",
             &self.binaries.kube_apiserver,
             &components::apiserver_args(self.dir(), self.address, &self.options),
             self.dir().join("kube-apiserver.log"),
         )?;
-        *self.apiserver.lock() = Some(process);
         let client = self.client()?;
-        wait_ready(&self.apiserver, self.options.deadline, || {
-            probe_apiserver(&client)
-        })
-        .await
+        let probe = || probe_apiserver(&client);
+        process.ready(self.options.deadline, probe).await?;
+        *self.apiserver.lock() = Some(process);
+        Ok(())
     }
 
     /// Ends API server and etcd and returns when they are gone. Dropping does the same,
@@ -214,17 +208,16 @@ impl ControlPlane {
     }
 
     async fn start_etcd(&self) -> Result<()> {
-        let process = Process::start(
+        let mut process = Process::start(
             "etcd",
             &self.binaries.etcd,
             &components::etcd_args(self.dir()),
             self.dir().join("etcd.log"),
         )?;
-        *self.etcd.lock() = Some(process);
         let socket = components::etcd_socket(self.dir());
-        let connect = || UnixStream::connect(&socket);
-        let probe = || connect().map_ok(drop).map_err(|error| error.to_string());
-        wait_ready(&self.etcd, self.options.deadline, probe).await
+        process.listens(&socket, self.options.deadline).await?;
+        *self.etcd.lock() = Some(process);
+        Ok(())
     }
 
     async fn start_managers(&self) -> Result<()> {
@@ -301,36 +294,6 @@ async fn probe_apiserver(client: &Client) -> Result<(), String> {
         namespace.map_err(|error| error.to_string())?;
     }
     Ok(())
-}
-
-async fn wait_ready<P: Future<Output = Result<(), String>>>(
-    process: &Mutex<Option<Process>>,
-    deadline: Duration,
-    probe: impl Fn() -> P,
-) -> Result<()> {
-    const PROBE_EVERY: Duration = Duration::from_millis(25);
-    const PROBE_TIME: Duration = Duration::from_secs(5);
-    let end = Instant::now() + deadline;
-    loop {
-        let last = match timeout(PROBE_TIME, probe()).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(refused)) => refused,
-            Err(_) => "none".to_owned(),
-        };
-        if let Some(process) = process.lock().as_mut() {
-            process.check()?;
-            if Instant::now() > end {
-                return Err(Error::NotReady {
-                    program: process.program(),
-                    deadline,
-                    last,
-                    log: process.log().to_owned(),
-                    log_end: process.log_end(),
-                });
-            }
-        }
-        sleep(PROBE_EVERY).await;
-    }
 }
 
 async fn end(process: Option<Process>) -> Result<()> {

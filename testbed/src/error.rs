@@ -1,6 +1,10 @@
 //! Errors of the testbed, for the engineer who runs the test.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// An error of the testbed. Its text names the program or object and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +105,10 @@ pub enum Error {
         output: String,
     },
     /// A component ended without a request.
-    #[error("{program} ended by itself ({status}). The end of its log, {}:\n{log_end}", log.display())]
+    #[error(
+        "{program} ended by itself ({status}). The end of its log{}:\n{log_end}",
+        place(log)
+    )]
     Ended {
         /// The component.
         program: &'static str,
@@ -114,8 +121,9 @@ pub enum Error {
     },
     /// A component did not get ready in time.
     #[error(
-        "{program} was not ready after {deadline:?} (last answer: {last}). The end of its log, \
-         {}:\n{log_end}", log.display()
+        "{program} was not ready after {deadline:?} (last answer: {last}). The end of its log\
+         {}:\n{log_end}",
+        place(log)
     )]
     NotReady {
         /// The component.
@@ -238,6 +246,15 @@ impl Error {
             action,
             source: Box::new(source),
         }
+    }
+}
+
+/// The path of a log, while it is there: most go with their component.
+fn place(log: &Path) -> String {
+    if log.is_file() {
+        format!(", {}", log.display())
+    } else {
+        String::new()
     }
 }
 

@@ -7,11 +7,18 @@
 //! and is bound to the thread that spawned, which in a test runner ends early.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     io,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tokio::{
+    net::UnixStream,
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{Error, Result};
@@ -80,10 +87,6 @@ impl Process {
         })
     }
 
-    pub(crate) fn program(&self) -> &'static str {
-        self.program
-    }
-
     pub(crate) fn log(&self) -> &Path {
         &self.log
     }
@@ -97,18 +100,52 @@ impl Process {
     pub(crate) fn check(&mut self) -> Result<()> {
         match self.keeper.try_wait() {
             Ok(None) => Ok(()),
-            Ok(Some(status)) => Err(self.ended(status)),
+            Ok(Some(status)) => Err(Error::Ended {
+                program: self.program,
+                status,
+                log: self.log.clone(),
+                log_end: self.log_end(),
+            }),
             Err(error) => Err(Error::io(format!("wait for {}", self.program))(error)),
         }
     }
 
-    fn ended(&self, status: ExitStatus) -> Error {
-        Error::Ended {
-            program: self.program,
-            status,
-            log: self.log.clone(),
-            log_end: self.log_end(),
+    /// Waits until `probe` succeeds. Fails if the component has ended, or after `deadline`.
+    pub(crate) async fn ready<P: Future<Output = Result<(), String>>>(
+        &mut self,
+        deadline: Duration,
+        probe: impl Fn() -> P,
+    ) -> Result<()> {
+        const EVERY: Duration = Duration::from_millis(20);
+        const PROBE_TIME: Duration = Duration::from_secs(5);
+        let end = Instant::now() + deadline;
+        loop {
+            let last = match timeout(PROBE_TIME, probe()).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(reason)) => reason,
+                Err(_) => "none".to_owned(),
+            };
+            self.check()?;
+            if Instant::now() > end {
+                return Err(Error::NotReady {
+                    program: self.program,
+                    deadline,
+                    last,
+                    log: self.log.clone(),
+                    log_end: self.log_end(),
+                });
+            }
+            sleep(EVERY).await;
         }
+    }
+
+    /// Waits until the component listens at a Unix socket; see [`ready`](Self::ready).
+    pub(crate) async fn listens(&mut self, socket: &Path, deadline: Duration) -> Result<()> {
+        let connect = || async {
+            let connected = UnixStream::connect(socket).await;
+            connected.map(drop).map_err(|error| error.to_string())
+        };
+        self.ready(deadline, connect).await
     }
 }
 
@@ -128,12 +165,58 @@ pub(crate) fn log_end(path: &Path) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
+/// A shell that waits for the end of this process, or for its own drop, and then removes what is left behind.
+#[derive(Debug)]
+pub(crate) struct Sweeper(Child);
+
+impl Sweeper {
+    /// `script` starts with a `read` that returns when the pipe closes.
+    pub(crate) fn start(script: &str, args: impl IntoIterator<Item: AsRef<OsStr>>) -> Result<Self> {
+        let sweeper = Command::new("/bin/sh")
+            .args(["-c", script, "sweeper"])
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
+        sweeper.map(Self).map_err(Error::io("start /bin/sh"))
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        // Waiting closes the pipe first.
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a command to its end, which `action` names in errors, and returns what it printed.
+pub(crate) async fn output(
+    program: &'static str,
+    command: &mut tokio::process::Command,
+    action: impl FnOnce() -> String,
+) -> Result<String> {
+    let command = command.stdin(Stdio::null()).kill_on_drop(true);
+    let output = command.output().await;
+    let output = output.map_err(Error::io(format!("run {program}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(Error::Command {
+        program,
+        action: action(),
+        status: output.status,
+        output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    })
+}
+
 /// A directory that is removed when dropped and, unlike a `TempDir`, when the process is
 /// killed as well.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
-    sweeper: Option<Child>,
+    _sweeper: Option<Sweeper>,
 }
 
 impl Scratch {
@@ -145,33 +228,15 @@ impl Scratch {
             .tempdir()
             .map_err(Error::io("make a temporary directory"))?
             .keep();
-        let sweeper = if keep {
-            None
-        } else {
-            let sweeper = Command::new("/bin/sh")
-                .args(["-c", SWEEPER, "sweeper"])
-                .arg(&path)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .process_group(0)
-                .spawn()
-                .map_err(Error::io("start /bin/sh"))?;
-            Some(sweeper)
-        };
-        Ok(Self { path, sweeper })
+        let sweeper = (!keep).then(|| Sweeper::start(SWEEPER, [&path]));
+        Ok(Self {
+            _sweeper: sweeper.transpose()?,
+            path,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Some(sweeper) = &mut self.sweeper {
-            let _ = sweeper.wait();
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::{Api, Client, api::DeleteParams, api::PostParams};
-use tokio::{net::UnixStream, task::spawn_blocking, time::Instant};
+use tokio::{task::spawn_blocking, time::Instant};
 
 use crate::{
     ControlPlane, Error, Options, Result,
@@ -18,7 +18,6 @@ use crate::{
     wait::Waits,
 };
 
-const PROVIDER: &str = "the provider";
 const CONTROLLER: &str = "cloud-controller-manager";
 const SERVICE: &str = "web";
 const NAMESPACE: &str = "default";
@@ -47,7 +46,8 @@ pub struct ProviderCheck {
 struct Stage<'a> {
     check: &'a ProviderCheck,
     controller: Process,
-    provider: Process,
+    /// None while it is killed and started again.
+    provider: Option<Process>,
     cloud: Option<Process>,
     client: Client,
     scratch: Scratch,
@@ -96,9 +96,9 @@ impl ProviderCheck {
         Ok(())
     }
 
-    fn start_provider(&self, scratch: &Path) -> Result<Process> {
-        self.provider
-            .start(&socket(scratch), scratch.join("provider.log"))
+    async fn start_provider(&self, scratch: &Path) -> Result<Process> {
+        let (socket, log) = (socket(scratch), scratch.join("provider.log"));
+        self.provider.start(&socket, log, self.timeout).await
     }
 }
 
@@ -115,7 +115,7 @@ impl<'a> Stage<'a> {
             .provider
             .start_cloud(scratch.path().join("cloud.log"))
             .await?;
-        let provider = check.start_provider(scratch.path())?;
+        let provider = check.start_provider(scratch.path()).await?;
         let mut args = vec![
             format!("--kubeconfig={}", plane.admin_kubeconfig()?.display()),
             format!(
@@ -133,39 +133,25 @@ impl<'a> Stage<'a> {
         args.extend_from_slice(&check.controller_args);
         let log = scratch.path().join("controller.log");
         let controller = Process::start(CONTROLLER, &check.controller, &args, log)?;
-        let mut stage = Self {
+        Ok(Self {
             check,
             controller,
-            provider,
+            provider: Some(provider),
             cloud,
             client,
             scratch,
             _plane: plane,
-        };
-        stage.listens().await?;
-        Ok(stage)
-    }
-
-    async fn listens(&mut self) -> Result<()> {
-        let socket = socket(self.scratch.path());
-        let probe = async || match UnixStream::connect(&socket).await {
-            Ok(_) => Ok(None),
-            Err(error) => Ok(Some(format!("{}: {error}", socket.display()))),
-        };
-        self.until("the provider listens", probe).await
+        })
     }
 
     /// `kill -9`, which leaves the socket behind.
     async fn restart_provider(&mut self) -> Result<()> {
-        let next = || self.check.start_provider(self.scratch.path());
-        // The stand-in ends at once; a struct's field cannot be empty.
-        let log = self.scratch.path().join("provider.log");
-        let none = Process::start(PROVIDER, Path::new("/bin/true"), &[], log)?;
-        let killed = std::mem::replace(&mut self.provider, none);
+        let killed = self.provider.take();
         let ended = spawn_blocking(move || drop(killed)).await;
         ended.map_err(|error| Error::io("kill the provider")(error.into()))?;
-        self.provider = next()?;
-        self.listens().await
+        let provider = self.check.start_provider(self.scratch.path()).await?;
+        self.provider = Some(provider);
+        Ok(())
     }
 
     /// Registers a Node as its kubelet does, and waits until it is initialised.
@@ -257,11 +243,16 @@ impl Waits for Stage<'_> {
     }
 
     fn processes_run(&mut self) -> Result<()> {
-        let both = [&mut self.provider, &mut self.controller].into_iter();
-        both.chain(&mut self.cloud).try_for_each(Process::check)
+        let mut all = self.provider.iter_mut().chain([&mut self.controller]);
+        all.try_for_each(Process::check)?;
+        self.cloud.iter_mut().try_for_each(Process::check)
     }
 
     fn log_ends(&self) -> (String, String) {
-        (self.controller.log_end(), self.provider.log_end())
+        let provider = self.provider.as_ref();
+        (
+            self.controller.log_end(),
+            provider.map(Process::log_end).unwrap_or_default(),
+        )
     }
 }

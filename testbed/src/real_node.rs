@@ -18,21 +18,16 @@ use std::{
     fs,
     net::IpAddr,
     path::{Path, PathBuf},
-    process::Stdio,
     time::Duration,
 };
 
-use tokio::{
-    process::Command,
-    task,
-    time::{Instant, sleep},
-};
+use tokio::{process::Command, task};
 
 use self::{cgroup::Cgroup, requirements::Requirements};
 use crate::{
     ControlPlane, Error, Result,
     binaries::workloads,
-    process::{Process, Scratch},
+    process::{Process, Scratch, output},
 };
 
 /// The namespace of containerd that a kubelet's containers and images are in.
@@ -52,7 +47,14 @@ pub struct RealNode {
     scratch: Scratch,
     name: String,
     address: IpAddr,
-    ctr: PathBuf,
+    ctr: Ctr,
+}
+
+/// The command line of the node's containerd.
+#[derive(Debug)]
+struct Ctr {
+    program: PathBuf,
+    socket: PathBuf,
 }
 
 impl RealNode {
@@ -87,7 +89,7 @@ impl RealNode {
         };
         node.write()?;
         pause::write(&pause, dir).await?;
-        let machine = Process::start(
+        let mut machine = Process::start(
             "the kubelet's machine",
             &requirements.unshare,
             &[
@@ -103,15 +105,23 @@ impl RealNode {
             .map(str::to_owned),
             dir.join("machine.log"),
         )?;
-        let mut node = Self {
+        let ctr = Ctr {
+            program: requirements.ctr,
+            socket: dir.join(files::CONTAINERD_SOCKET),
+        };
+        let version = || async {
+            let answer = ctr.run(&["version"], "reach containerd".to_owned()).await;
+            answer.map(drop).map_err(|error| error.to_string())
+        };
+        machine.ready(STARTS_WITHIN, version).await?;
+        let node = Self {
             machine,
             _cgroup: cgroup,
             name: name.to_owned(),
             address: requirements.address,
-            ctr: requirements.ctr,
+            ctr,
             scratch,
         };
-        node.wait_for_containerd().await?;
         let archive = node.scratch.path().join(pause::ARCHIVE);
         node.import(&archive).await?;
         fs::write(node.scratch.path().join(files::IMAGES_READY), "")
@@ -138,7 +148,10 @@ impl RealNode {
     pub async fn import(&self, archive: &Path) -> Result<String> {
         let archive = archive.display().to_string();
         let action = format!("load the image of {archive}");
-        let said = self.ctr(&["images", "import", &archive], action).await?;
+        let said = self
+            .ctr
+            .run(&["images", "import", &archive], action)
+            .await?;
         // "unpacking NAME (DIGEST)...done"
         let name = said.split_whitespace().nth(1).unwrap_or_default();
         Ok(name.to_owned())
@@ -148,9 +161,8 @@ impl RealNode {
     pub async fn kill_container(&self, id: &str) -> Result<()> {
         let id = id.rsplit('/').next().unwrap_or(id);
         let action = format!("kill the container {id}");
-        self.ctr(&["tasks", "kill", "--signal", "SIGKILL", id], action)
-            .await?;
-        Ok(())
+        let kill = ["tasks", "kill", "--signal", "SIGKILL", id];
+        self.ctr.run(&kill, action).await.map(drop)
     }
 
     /// Kills the kubelet as `kill -9` does; the machine starts it again at once. Containers keep running.
@@ -168,40 +180,13 @@ impl RealNode {
     pub fn check(&mut self) -> Result<()> {
         self.machine.check()
     }
+}
 
-    async fn wait_for_containerd(&mut self) -> Result<()> {
-        let end = Instant::now() + STARTS_WITHIN;
-        loop {
-            let Err(error) = self.ctr(&["version"], "reach containerd".to_owned()).await else {
-                return Ok(());
-            };
-            self.check()?;
-            if Instant::now() > end {
-                return Err(error);
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    async fn ctr(&self, args: &[&str], action: String) -> Result<String> {
-        let output = Command::new(&self.ctr)
-            .arg("--address")
-            .arg(self.scratch.path().join(files::CONTAINERD_SOCKET))
-            .args(["--namespace", NAMESPACE])
-            .args(args)
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output()
-            .await
-            .map_err(Error::io("run ctr"))?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        Err(Error::Command {
-            program: "ctr",
-            action,
-            status: output.status,
-            output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        })
+impl Ctr {
+    async fn run(&self, args: &[&str], action: String) -> Result<String> {
+        let mut ctr = Command::new(&self.program);
+        ctr.arg("--address").arg(&self.socket);
+        ctr.args(["--namespace", NAMESPACE]).args(args);
+        output("ctr", &mut ctr, || action).await
     }
 }

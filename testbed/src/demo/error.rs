@@ -77,29 +77,6 @@ pub enum Error {
         /// The last lines it printed.
         output: String,
     },
-    /// A component ended without a request.
-    #[error("{program} ended by itself ({status}). The last lines of its log:\n{log_end}")]
-    Ended {
-        /// The component.
-        program: &'static str,
-        /// How it ended.
-        status: ExitStatus,
-        /// The last lines of its log.
-        log_end: String,
-    },
-    /// A component did not get ready in time.
-    #[error(
-        "{program} was not ready after {} s. The last lines of its log:\n{log_end}",
-        deadline.as_secs()
-    )]
-    NotReady {
-        /// The component.
-        program: &'static str,
-        /// How long it was waited for.
-        deadline: Duration,
-        /// The last lines of its log.
-        log_end: String,
-    },
     /// The demo's own API server stopped answering.
     #[error(
         "kube-apiserver does not answer any more: {reason}. The last lines of its log:\n{log_end}"

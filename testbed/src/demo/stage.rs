@@ -5,11 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    net::UnixStream,
-    task,
-    time::{Instant, interval, sleep},
-};
+use tokio::{task, time::interval};
 
 use super::{
     Demo, Error, Run,
@@ -24,6 +20,9 @@ use crate::{
 };
 
 const CONTROLLER: &str = "cloud-controller-manager";
+
+/// Time for the provider to listen.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Everything that runs. Dropping it ends everything, in the order of its fields.
 pub(super) struct Stage {
@@ -77,8 +76,8 @@ impl Stage {
         let place = |file| scratch.path().join(file);
         let cloud = launch.start_cloud(place("cloud.log")).await?;
         let socket = socket(scratch.path());
-        let mut provider = launch.start(&socket, place("provider.log"))?;
-        wait_for(&mut provider, &socket).await?;
+        let log = place("provider.log");
+        let provider = launch.start(&socket, log, STARTS_WITHIN).await?;
         let mut args = controller_args(&cluster, scratch.path());
         args.extend(launch.grant());
         let controller = Process::start(
@@ -132,8 +131,8 @@ impl Stage {
             let mut tick = interval(EVERY);
             loop {
                 tick.tick().await;
-                if let Err(error) = processes.iter_mut().try_for_each(|process| check(process)) {
-                    return error;
+                if let Err(error) = processes.iter_mut().try_for_each(|process| process.check()) {
+                    return error.into();
                 }
             }
         };
@@ -209,39 +208,4 @@ fn controller_args(cluster: &Cluster, scratch: &Path) -> Vec<String> {
         args.extend(more.map(str::to_owned));
     }
     args
-}
-
-async fn wait_for(process: &mut Process, socket: &Path) -> Result<(), Error> {
-    const DEADLINE: Duration = Duration::from_secs(30);
-    const EVERY: Duration = Duration::from_millis(10);
-    let end = Instant::now() + DEADLINE;
-    while UnixStream::connect(socket).await.is_err() {
-        check(process)?;
-        if Instant::now() > end {
-            return Err(Error::NotReady {
-                program: process.program(),
-                deadline: DEADLINE,
-                log_end: process.log_end(),
-            });
-        }
-        sleep(EVERY).await;
-    }
-    Ok(())
-}
-
-/// An error if the process has ended. It names no log file, since that goes with the demo.
-fn check(process: &mut Process) -> Result<(), Error> {
-    process.check().map_err(|error| match error {
-        crate::Error::Ended {
-            program,
-            status,
-            log_end,
-            ..
-        } => Error::Ended {
-            program,
-            status,
-            log_end,
-        },
-        other => other.into(),
-    })
 }

@@ -1,6 +1,6 @@
 //! A volume is made by hand, as without a provisioner, and gets the labels of its zone.
 
-use std::{io, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec},
@@ -11,9 +11,10 @@ use tokio::process::Command;
 
 use super::{LABEL, Run, narrator::Narrator};
 use crate::{
-    Error, Result,
+    Result,
     creation::{Created, Creation},
     nodes::Load,
+    process::output,
     wire,
 };
 
@@ -98,15 +99,11 @@ impl Labelling<'_> {
             "set",
             handle,
         ])
-        .args(PLACE)
-        .kill_on_drop(true);
-        let failed = || Error::io(format!("make the disk {handle} with provider-mock ctl"));
-        let output = ctl.output().await.map_err(failed())?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(failed()(io::Error::other(reason)))
+        .args(PLACE);
+        let made = output("provider-mock ctl", &mut ctl, || {
+            format!("make the disk {handle}")
+        });
+        made.await.map(drop)
     }
 }
 

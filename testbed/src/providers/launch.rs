@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    net::TcpStream,
-    time::{Instant, sleep},
-};
+use tokio::net::TcpStream;
 
 use super::{Command, Conformance, Provider, source_tree};
 use crate::{Error, Result, process::Process};
@@ -55,40 +52,37 @@ impl Launch {
         (!prefixes.is_empty()).then(|| format!("--provider-effect-prefixes={}", prefixes.join(",")))
     }
 
-    /// Starts the provider at this socket; its output is appended to `log`.
-    pub(crate) fn start(&self, socket: &Path, log: PathBuf) -> Result<Process> {
+    /// Starts the provider and waits until it listens at this socket; its output is appended to `log`.
+    pub(crate) async fn start(
+        &self,
+        socket: &Path,
+        log: PathBuf,
+        deadline: Duration,
+    ) -> Result<Process> {
         let mut args = self.environment.clone();
         args.push(format!(
             "CLOUDPROVIDER_ENDPOINT=unix://{}",
             socket.display()
         ));
         args.extend_from_slice(&self.command);
-        Process::start(PROVIDER, Path::new("/usr/bin/env"), &args, log)
+        let mut provider = Process::start(PROVIDER, Path::new("/usr/bin/env"), &args, log)?;
+        provider.listens(socket, deadline).await?;
+        Ok(provider)
     }
 
     /// Starts the fake of the provider's cloud, if it is a process of its own, and waits until it listens.
     pub(crate) async fn start_cloud(&self, log: PathBuf) -> Result<Option<Process>> {
         const DEADLINE: Duration = Duration::from_mins(1);
-        const EVERY: Duration = Duration::from_millis(20);
         let Some((command, port)) = &self.cloud else {
             return Ok(None);
         };
         let args = [self.environment.as_slice(), command].concat();
         let mut cloud = Process::start(CLOUD, Path::new("/usr/bin/env"), &args, log)?;
-        let end = Instant::now() + DEADLINE;
-        while let Err(error) = TcpStream::connect(("127.0.0.1", *port)).await {
-            cloud.check()?;
-            if Instant::now() > end {
-                return Err(Error::NotReady {
-                    program: CLOUD,
-                    deadline: DEADLINE,
-                    last: error.to_string(),
-                    log: cloud.log().to_owned(),
-                    log_end: cloud.log_end(),
-                });
-            }
-            sleep(EVERY).await;
-        }
+        let connect = || async {
+            let connected = TcpStream::connect(("127.0.0.1", *port)).await;
+            connected.map(drop).map_err(|error| error.to_string())
+        };
+        cloud.ready(DEADLINE, connect).await?;
         Ok(Some(cloud))
     }
 }

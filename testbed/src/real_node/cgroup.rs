@@ -2,12 +2,10 @@
 
 use std::{
     fs, io,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
 };
 
-use crate::{Error, Result};
+use crate::{Error, Result, process::Sweeper};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
@@ -29,7 +27,7 @@ done
 #[derive(Debug)]
 pub(super) struct Cgroup {
     name: String,
-    sweeper: Child,
+    _sweeper: Sweeper,
 }
 
 impl Cgroup {
@@ -44,17 +42,10 @@ impl Cgroup {
         let dirs: Vec<PathBuf> = hierarchies.iter().map(|dir| dir.join(&name)).collect();
         // Before the first is made. Beside version 1, the kubelet makes one of version 2 as well.
         let beside = Path::new(ROOT).join("unified").join(&name);
-        let sweeper = Command::new("/bin/sh")
-            .args(["-c", SWEEPER, "sweeper"])
-            .args(&dirs)
-            .arg(beside)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .map_err(Error::io("start /bin/sh"))?;
-        let cgroup = Self { name, sweeper };
+        let cgroup = Self {
+            name,
+            _sweeper: Sweeper::start(SWEEPER, dirs.iter().chain([&beside]))?,
+        };
         for (hierarchy, dir) in hierarchies.iter().zip(&dirs) {
             fs::create_dir(dir).map_err(refused)?;
             // A version 1 cpuset is empty until it is set, and takes no process.
@@ -71,13 +62,6 @@ impl Cgroup {
     /// The name for the kubelet's `cgroupRoot`.
     pub(super) fn name(&self) -> &str {
         &self.name
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        // Waiting closes the pipe first.
-        let _ = self.sweeper.wait();
     }
 }
 

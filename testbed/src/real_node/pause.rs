@@ -6,7 +6,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
-use crate::{Error, Result, binaries::architecture};
+use crate::{Error, Result, binaries::architecture, process::output};
 
 /// The name that containerd's configuration has.
 pub(super) const IMAGE: &str = "outrigger.dev/pause:testbed";
@@ -42,16 +42,7 @@ async fn tar(dir: &Path, archive: &str, members: &[&str]) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.current_dir(dir)
         .args(["--create", "--owner=0", "--group=0", "--file", archive])
-        .args(members)
-        .kill_on_drop(true);
-    let output = tar.output().await.map_err(Error::io("run tar"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(Error::Command {
-        program: "tar",
-        action: format!("make {archive}"),
-        status: output.status,
-        output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-    })
+        .args(members);
+    let made = output("tar", &mut tar, || format!("make {archive}")).await;
+    made.map(drop)
 }
