@@ -19,14 +19,14 @@ use kube::{
     Client,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::{
     conformance::Conformance, pod_check::CheckPod, provider_check::CheckProvider,
     services::Services,
 };
 use crate::{
-    ControlPlane, Error, Options, RealNode, Result,
+    ControlPlane, Error, Options, Passed, RealNode, Result,
     binaries::Binaries,
     floor::{self, Measured, Writes},
     nodes::{self, Load, Machine, Readiness},
@@ -322,6 +322,27 @@ impl Floor {
                 format!("{per_second:.0}"),
             ],
         )
+    }
+}
+
+/// The steps of a check that have passed.
+#[derive(Default)]
+struct PassedSteps(Vec<Value>);
+
+impl PassedSteps {
+    fn note(&mut self, Passed { step, took, .. }: &Passed) {
+        let seconds = took.as_secs_f64();
+        note(&format!("passed in {seconds:.1} s: {step}"));
+        self.0.push(json!({"step": step, "seconds": seconds}));
+    }
+
+    /// Prints them as JSON, or how many they are after `what` they show.
+    fn print(&self, json: bool, what: &str) -> Result<()> {
+        let Self(steps) = self;
+        if json {
+            return print(&format!("{}\n", json!({ "passed": steps })));
+        }
+        print(&format!("{what}: {} steps passed\n", steps.len()))
     }
 }
 

@@ -23,6 +23,7 @@
 //! No process outlives its owner, even one that is killed: see [`ControlPlane`].
 
 pub mod binaries;
+mod check;
 pub mod cli;
 mod control_plane;
 mod creation;
@@ -43,9 +44,9 @@ mod real_node;
 pub mod services;
 mod shared;
 mod signals;
-mod wait;
 mod wire;
 
+pub use check::Passed;
 pub use control_plane::{ControlPlane, Options};
 pub use error::Error;
 pub use real_node::RealNode;

@@ -11,37 +11,28 @@ mod cloud;
 mod disturbances;
 mod manifest;
 mod pod;
-mod steps;
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use k8s_openapi::{
-    api::core::v1::{Node, Service},
-    jiff::Timestamp,
-};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, PostParams},
-};
+use k8s_openapi::{api::core::v1::Service, jiff::Timestamp};
+use kube::{Client, ResourceExt};
 
 pub(crate) use self::cloud::MOCK;
-pub use self::steps::Passed;
 use self::{
     cloud::Cloud,
     manifest::{CONTROLLER, Images, Manifest, PROVIDER},
     pod::Workload,
-    steps::Steps,
 };
 use crate::{
-    ControlPlane, Error, Options, RealNode, Result, nodes::UNINITIALIZED_TAINT, services,
-    wait::Waits,
+    ControlPlane, Options, Passed, RealNode, Result,
+    check::{Checked, Steps, service_named},
+    nodes::{UNINITIALIZED_TAINT, is_tainted},
 };
 
 const NODE: &str = "machine-1";
-const NAMESPACE: &str = "default";
 const FIRST: &str = "web";
 
 /// The images and the manifest to check.
@@ -197,26 +188,11 @@ impl<'a> Stage<'a> {
             served: None,
             extra: 0,
         };
-        let nodes = stage.nodes();
-        let probe = async || {
-            let node = nodes.get_opt(NODE).await;
-            let node = node.map_err(Error::kube(format!("cannot read Node {NODE}")))?;
-            Ok(match node {
-                None => Some("it is not registered".to_owned()),
-                Some(node) if !is_tainted(&node) => {
-                    Some(format!("it has no taint {UNINITIALIZED_TAINT}"))
-                }
-                Some(_) => None,
-            })
+        let registered = |node: &_| {
+            (!is_tainted(node)).then(|| format!("it has no taint {UNINITIALIZED_TAINT}"))
         };
-        stage
-            .until(&format!("Node {NODE} is registered"), probe)
-            .await?;
+        stage.node(NODE, "is registered", registered).await?;
         Ok(stage)
-    }
-
-    fn nodes(&self) -> Api<Node> {
-        Api::all(self.client.clone())
     }
 
     fn images(&self, version: usize) -> Images {
@@ -227,21 +203,7 @@ impl<'a> Stage<'a> {
     async fn deploy(&mut self) -> Result<f64> {
         let images = self.images(0);
         self.manifest.apply(&self.client, &images, true).await?;
-        let nodes = self.nodes();
-        let probe = async || {
-            let node = nodes.get(NODE).await;
-            let node = node.map_err(Error::kube(format!("cannot read Node {NODE}")))?;
-            let id = node
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.provider_id.as_ref());
-            if is_tainted(&node) {
-                return Ok(Some(format!("it has the taint {UNINITIALIZED_TAINT}")));
-            }
-            Ok(id.is_none().then(|| "it has no spec.providerID".to_owned()))
-        };
-        self.until(&format!("Node {NODE} is initialised"), probe)
-            .await?;
+        self.initialised(NODE).await?;
         let initialised = Timestamp::now();
         self.rolled_out().await?;
         let started = self.workload.started(CONTROLLER).await?;
@@ -283,7 +245,7 @@ impl<'a> Stage<'a> {
         let extra = format!("{FIRST}-{}", self.extra);
         self.serve(&extra).await?;
         self.withdraw(&extra).await?;
-        let now = self.service(FIRST).await?;
+        let now = service_named(&self.services(), FIRST).await?;
         let Some((before, calls)) = &self.served else {
             return Ok(());
         };
@@ -299,53 +261,15 @@ impl<'a> Stage<'a> {
         }
         Ok(())
     }
-
-    async fn serve(&mut self, name: &str) -> Result<Service> {
-        let service = services::balanced(name, ("outrigger.dev/testbed", "check"));
-        let created = self
-            .services()
-            .create(&PostParams::default(), &service)
-            .await;
-        created.map_err(Error::kube(format!("cannot create the Service {name}")))?;
-        let services = self.services();
-        let probe = async || {
-            let service = services.get(name).await;
-            let service =
-                service.map_err(Error::kube(format!("cannot read the Service {name}")))?;
-            let is_served = services::is_served(&service);
-            Ok((!is_served).then(|| format!("{:?}", services::conditions(&service))))
-        };
-        self.until(&format!("the Service {name} is served"), probe)
-            .await?;
-        self.service(name).await
-    }
-
-    async fn withdraw(&mut self, name: &str) -> Result<()> {
-        let services = self.services();
-        let deleted = services.delete(name, &DeleteParams::default()).await;
-        deleted.map_err(Error::kube(format!("cannot delete the Service {name}")))?;
-        let probe = async || {
-            let left = services.get_metadata_opt(name).await;
-            let left = left.map_err(Error::kube(format!("cannot read the Service {name}")))?;
-            Ok(left.map(|left| format!("finalizers {:?}", left.metadata.finalizers)))
-        };
-        self.until(&format!("the deleted Service {name} is gone"), probe)
-            .await
-    }
-
-    fn services(&self) -> Api<Service> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
-    }
-
-    async fn service(&self, name: &str) -> Result<Service> {
-        let service = self.services().get(name).await;
-        service.map_err(Error::kube(format!("cannot read the Service {name}")))
-    }
 }
 
-impl Waits for Stage<'_> {
+impl Checked for Stage<'_> {
     fn timeout(&self) -> Duration {
         self.check.timeout
+    }
+
+    fn client(&self) -> &Client {
+        &self.client
     }
 
     fn processes_run(&mut self) -> Result<()> {
@@ -358,10 +282,4 @@ impl Waits for Stage<'_> {
             self.workload.log_end(PROVIDER),
         )
     }
-}
-
-fn is_tainted(node: &Node) -> bool {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
-    let mut taints = taints.unwrap_or_default().iter();
-    taints.any(|taint| taint.key == UNINITIALIZED_TAINT)
 }

@@ -5,22 +5,19 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{Node, Service};
-use kube::{Api, Client, api::DeleteParams, api::PostParams};
-use tokio::{task::spawn_blocking, time::Instant};
+use kube::Client;
+use tokio::task::spawn_blocking;
 
 use crate::{
-    ControlPlane, Error, Options, Result,
-    nodes::{self, Load, Machine, UNINITIALIZED_TAINT},
+    ControlPlane, Error, Options, Passed, Result,
+    check::{Checked, Steps},
+    nodes::{self, Load, Machine},
     process::{Process, Scratch},
     providers::Launch,
-    services,
-    wait::Waits,
 };
 
 const CONTROLLER: &str = "cloud-controller-manager";
 const SERVICE: &str = "web";
-const NAMESPACE: &str = "default";
 
 /// A provider, and the parts of the contract that the cluster sees of it.
 #[derive(Debug)]
@@ -51,47 +48,44 @@ struct Stage<'a> {
     cloud: Option<Process>,
     client: Client,
     scratch: Scratch,
-    _plane: ControlPlane,
+    plane: ControlPlane,
 }
 
 impl ProviderCheck {
     /// Starts a control plane, the provider and the controller, and goes through all steps.
     ///
-    /// `passed` is called with each step and its time. Ends at the first step that fails, with
+    /// `passed` is called after each step. Ends at the first step that fails, with
     /// [`Error::Unfulfilled`] or [`Error::Ended`], which carry the end of the logs.
-    pub async fn run(&self, mut passed: impl FnMut(&str, Duration)) -> Result<()> {
+    pub async fn run(&self, passed: impl FnMut(Passed)) -> Result<()> {
         let mut stage = Stage::set_up(self).await?;
+        let mut steps = Steps::new(passed);
+        steps.kubeconfig = stage.plane.admin_kubeconfig()?;
         let (last, first) = match self.nodes.split_last() {
             Some((last, first)) if !first.is_empty() => (Some(last), first),
             _ => (None, self.nodes.as_slice()),
         };
-        let mut started = Instant::now();
-        let mut done = |step: &str| {
-            passed(step, started.elapsed());
-            started = Instant::now();
-        };
         for node in first {
             stage.join(node).await?;
         }
-        done("Nodes are initialised");
+        steps.done("Nodes are initialised");
         if self.services {
-            stage.serve().await?;
-            done("a Service is served");
+            stage.serve(SERVICE).await?;
+            steps.done("a Service is served");
         }
         if let Some(node) = last {
             stage.restart_provider().await?;
             stage.join(node).await?;
-            done("a Node joins after the provider was killed and started again");
+            steps.done("a Node joins after the provider was killed and started again");
         }
         if self.routes {
             for node in &self.nodes {
                 stage.routed(node).await?;
             }
-            done("Nodes have their routes");
+            steps.done("Nodes have their routes");
         }
         if self.services {
-            stage.withdraw().await?;
-            done("a deleted Service is gone");
+            stage.withdraw(SERVICE).await?;
+            steps.done("a deleted Service is gone");
         }
         Ok(())
     }
@@ -140,7 +134,7 @@ impl<'a> Stage<'a> {
             cloud,
             client,
             scratch,
-            _plane: plane,
+            plane,
         })
     }
 
@@ -158,20 +152,7 @@ impl<'a> Stage<'a> {
     async fn join(&mut self, name: &str) -> Result<()> {
         let machine = [Machine::new(name)];
         nodes::register_all(&self.client, machine, Load::default(), |_| {}).await?;
-        self.node(name, "is initialised", |node| {
-            let spec = node.spec.as_ref();
-            let taints = spec.and_then(|spec| spec.taints.as_deref());
-            if taints
-                .unwrap_or_default()
-                .iter()
-                .any(|taint| taint.key == UNINITIALIZED_TAINT)
-            {
-                return Some(format!("it has the taint {UNINITIALIZED_TAINT}"));
-            }
-            let id = spec.and_then(|spec| spec.provider_id.as_deref());
-            id.is_none().then(|| "it has no spec.providerID".to_owned())
-        })
-        .await
+        self.initialised(name).await
     }
 
     async fn routed(&mut self, name: &str) -> Result<()> {
@@ -187,59 +168,15 @@ impl<'a> Stage<'a> {
         })
         .await
     }
-
-    async fn node(
-        &mut self,
-        name: &str,
-        step: &str,
-        lacks: impl Fn(&Node) -> Option<String>,
-    ) -> Result<()> {
-        let nodes: Api<Node> = Api::all(self.client.clone());
-        let probe = async || {
-            let node = nodes.get(name).await;
-            let node = node.map_err(Error::kube(format!("cannot read Node {name}")))?;
-            Ok(lacks(&node))
-        };
-        self.until(&format!("Node {name} {step}"), probe).await
-    }
-
-    async fn serve(&mut self) -> Result<()> {
-        let services: Api<Service> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let service = services::balanced(SERVICE, ("outrigger.dev/testbed", "check"));
-        let created = services.create(&PostParams::default(), &service).await;
-        created.map_err(Error::kube("cannot create a Service"))?;
-        let probe = async || {
-            let service = services.get(SERVICE).await;
-            let service = service.map_err(Error::kube("cannot read the Service"))?;
-            let state = || {
-                let conditions = services::conditions(&service).iter();
-                let conditions = conditions.map(|one| {
-                    let (kind, status) = (&one.type_, &one.status);
-                    format!("{kind}={status} ({}: {})", one.reason, one.message)
-                });
-                conditions.collect::<Vec<_>>().join(", ")
-            };
-            Ok((!services::is_served(&service)).then(state))
-        };
-        self.until("a Service is served", probe).await
-    }
-
-    async fn withdraw(&mut self) -> Result<()> {
-        let services: Api<Service> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let deleted = services.delete(SERVICE, &DeleteParams::default()).await;
-        deleted.map_err(Error::kube("cannot delete the Service"))?;
-        let probe = async || {
-            let left = services.get_metadata_opt(SERVICE).await;
-            let left = left.map_err(Error::kube("cannot read the Service"))?;
-            Ok(left.map(|left| format!("finalizers {:?}", left.metadata.finalizers)))
-        };
-        self.until("a deleted Service is gone", probe).await
-    }
 }
 
-impl Waits for Stage<'_> {
+impl Checked for Stage<'_> {
     fn timeout(&self) -> Duration {
         self.check.timeout
+    }
+
+    fn client(&self) -> &Client {
+        &self.client
     }
 
     fn processes_run(&mut self) -> Result<()> {

@@ -24,7 +24,7 @@ async fn mock_passes_every_step_of_a_check() {
     let flags = ["--synthesize-instances", "--routes", "--route-target=all"];
     let mut steps = 0;
     let provider = [&[mock, "serve"], flags.as_slice()].concat();
-    let checked = check(&provider).run(|_, _| steps += 1).await;
+    let checked = check(&provider).run(|_| steps += 1).await;
     checked.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(steps, 5);
 }
@@ -36,7 +36,10 @@ async fn check_of_a_provider_without_instances_ends_with_the_logs() {
         timeout: Duration::from_secs(5),
         ..check(&[mock, "serve"])
     };
-    let error = check.run(|step, _| panic!("{step}")).await.unwrap_err();
+    let error = check
+        .run(|passed| panic!("{}", passed.step))
+        .await
+        .unwrap_err();
     let Error::Unfulfilled { step, observed, .. } = &error else {
         panic!("{error}");
     };
@@ -49,7 +52,10 @@ async fn check_of_a_provider_without_instances_ends_with_the_logs() {
 #[tokio::test]
 async fn check_of_a_provider_that_ends_shows_its_last_words() {
     let check = check(&["sh", "-c", "echo no credentials; exit 3"]);
-    let error = check.run(|step, _| panic!("{step}")).await.unwrap_err();
+    let error = check
+        .run(|passed| panic!("{}", passed.step))
+        .await
+        .unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("the provider ended by itself") && text.contains("no credentials"),

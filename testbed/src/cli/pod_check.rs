@@ -7,12 +7,11 @@ use std::{
 };
 
 use clap::Args;
-use serde_json::json;
 
-use super::{duration, note, print};
+use super::{PassedSteps, duration, note, print};
 use crate::{
-    Error, Result,
-    pod_check::{MOCK, Passed, PodCheck},
+    Error, Passed, Result,
+    pod_check::{MOCK, PodCheck},
     signals::Signals,
 };
 
@@ -72,15 +71,12 @@ impl CheckPod {
             provider_args: self.provider_args,
             timeout: self.timeout,
         };
-        let mut steps = Vec::new();
+        let mut steps = PassedSteps::default();
         let passed = |passed: Passed| {
-            let Passed { step, took, .. } = &passed;
-            let seconds = took.as_secs_f64();
-            note(&format!("passed in {seconds:.1} s: {step}"));
+            steps.note(&passed);
             if self.report.show {
                 show(&passed.kubeconfig);
             }
-            steps.push(json!({"step": step, "seconds": seconds}));
         };
         let ended = if self.stay {
             stay(&check, passed).await
@@ -96,13 +92,7 @@ impl CheckPod {
         if self.stay {
             return Ok(());
         }
-        let passed = steps.len();
-        if self.report.json {
-            return print(&format!("{}\n", json!({ "passed": steps })));
-        }
-        print(&format!(
-            "the Pod works on a real kubelet: {passed} steps passed\n"
-        ))
+        steps.print(self.report.json, "the Pod works on a real kubelet")
     }
 }
 

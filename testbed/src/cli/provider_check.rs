@@ -7,9 +7,8 @@ use std::{
 };
 
 use clap::Args;
-use serde_json::json;
 
-use super::{duration, note, print};
+use super::{PassedSteps, duration, note};
 use crate::{
     Error, Result,
     provider_check::ProviderCheck,
@@ -87,20 +86,9 @@ impl CheckProvider {
             routes,
             timeout: self.timeout,
         };
-        let mut steps = Vec::new();
-        let passed = |step: &str, took: Duration| {
-            let seconds = took.as_secs_f64();
-            note(&format!("passed in {seconds:.1} s: {step}"));
-            steps.push(json!({"step": step, "seconds": seconds}));
-        };
-        check.run(passed).await?;
-        let passed = steps.len();
-        if self.json {
-            return print(&format!("{}\n", json!({ "passed": steps })));
-        }
-        print(&format!(
-            "the controller works with this provider: {passed} steps passed\n"
-        ))
+        let mut steps = PassedSteps::default();
+        check.run(|passed| steps.note(&passed)).await?;
+        steps.print(self.json, "the controller works with this provider")
     }
 }
 

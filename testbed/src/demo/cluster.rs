@@ -16,7 +16,7 @@ use tokio::time::{interval, timeout};
 use super::{Error, LABEL, Run, error::root};
 use crate::{
     ControlPlane,
-    nodes::{self, Load, UNINITIALIZED_TAINT},
+    nodes::{self, Load, is_tainted},
     process::log_end,
     signals::Signals,
 };
@@ -197,10 +197,4 @@ async fn delete(client: &Client, prefix: &str) -> crate::Result<()> {
         }
         nodes::delete_all(client, names, Load::default(), |_| {}).await?;
     }
-}
-
-/// Returns whether the node still waits for a cloud controller.
-pub(super) fn is_tainted(node: &Node) -> bool {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == UNINITIALIZED_TAINT))
 }

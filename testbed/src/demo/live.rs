@@ -6,14 +6,11 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use tokio::time::{sleep, timeout};
 
-use super::{
-    cluster::is_tainted,
-    narrator::{self, Narrator},
-};
+use super::narrator::{self, Narrator};
 use crate::{
     Error, Result,
     creation::{Created, Creation},
-    nodes::{self, Load, Machine},
+    nodes::{self, Load, Machine, is_tainted},
 };
 
 /// How long a node's addresses may follow its taint; they are a separate write.

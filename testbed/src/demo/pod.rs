@@ -12,9 +12,9 @@ use tokio::process::Command;
 
 use super::{Error, interrupted};
 use crate::{
-    RealNode,
+    Passed, RealNode,
     binaries::architecture,
-    pod_check::{MOCK, Passed, PodCheck},
+    pod_check::{MOCK, PodCheck},
     signals::Signals,
 };
 

@@ -6,7 +6,7 @@ use super::{
     NODE, Stage,
     manifest::{CONTROLLER, PROVIDER},
 };
-use crate::{Result, wait::Waits};
+use crate::{Result, check::Checked};
 
 impl Stage<'_> {
     /// The processes of these containers, by `kill -9`.
