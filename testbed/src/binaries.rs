@@ -177,6 +177,17 @@ impl Program {
     }
 }
 
+/// A program of this project, which lies beside this one.
+pub(crate) fn beside(program: &'static str) -> Result<PathBuf> {
+    let this = env::current_exe().map_err(Error::io("find the running program"))?;
+    let path = this.with_file_name(program);
+    if path.is_file() {
+        return Ok(path);
+    }
+    let dir = path.parent().map(PathBuf::from).unwrap_or_default();
+    Err(Error::NotBuilt { program, dir })
+}
+
 /// Cargo's target directory: the environment's, else the one that the running
 /// program lies in. Cargo marks it with `CACHEDIR.TAG` if it made the directory itself, and keeps
 /// `.rustc_info.json` there in any case.

@@ -188,7 +188,8 @@ pub enum Error {
     },
     /// A program of this project is not where it is looked for.
     #[error(
-        "there is no {program} in {}. Build it with `cargo build`, or name it with a flag",
+        "there is no {program} in {}. Build it with `cargo build` in the source tree; \
+         `cargo demo` does it itself, and check-provider takes --controller",
         dir.display()
     )]
     NotBuilt {
@@ -228,16 +229,6 @@ impl Error {
     pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();
         move |source| Self::Io { action, source }
-    }
-
-    /// Nothing, if it is that the object is not there.
-    pub(crate) fn unless_missing(self) -> Result<(), Self> {
-        match &self {
-            Self::Kube { source, .. } if matches!(&**source, kube::Error::Api(status) if status.code == 404) => {
-                Ok(())
-            }
-            _ => Err(self),
-        }
     }
 
     pub(crate) fn kube(action: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {

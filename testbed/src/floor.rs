@@ -21,7 +21,7 @@ use crate::{
 pub enum Writes {
     /// The two that make a node ready: metadata and spec, status.
     Ready,
-    /// Those and the event about it.
+    /// The writes of `Ready` and the event about it.
     ReadyAndEvent,
     /// The one that gives a node its Pod CIDR.
     PodCidrs,

@@ -250,7 +250,7 @@ pub async fn set_readiness(
     wire::strategic_merge(client, &path, &status, &node_named(name)).await
 }
 
-/// Whether a node still waits for a cloud controller.
+/// Returns whether a node still waits for a cloud controller.
 pub(crate) fn is_tainted(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == UNINITIALIZED_TAINT))

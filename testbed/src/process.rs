@@ -165,7 +165,7 @@ pub(crate) fn log_end(path: &Path) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// A shell that waits for the end of this process, or for its own drop, and then removes what is left behind.
+/// A shell that waits for the end of this process, or for its own drop, and then removes files or cgroups.
 #[derive(Debug)]
 pub(crate) struct Sweeper(Child);
 

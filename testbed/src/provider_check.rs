@@ -43,7 +43,7 @@ pub struct ProviderCheck {
 struct Stage<'a> {
     check: &'a ProviderCheck,
     controller: Process,
-    /// None while it is killed and started again.
+    /// Missing while it is killed and started again.
     provider: Option<Process>,
     cloud: Option<Process>,
     client: Client,

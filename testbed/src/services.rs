@@ -132,8 +132,7 @@ pub async fn delete_all(
     let started = Instant::now();
     let path = path(namespace);
     let delete = async |name: String| {
-        let deleted = wire::delete(client, &format!("{path}/{name}"), &service_named(&name)).await;
-        deleted.or_else(Error::unless_missing)
+        wire::delete(client, &format!("{path}/{name}"), &service_named(&name)).await
     };
     load.run(names.clone(), |_| {}, delete).await?;
     loop {

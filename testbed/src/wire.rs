@@ -4,6 +4,7 @@
 use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 use crate::{Error, Result};
 
@@ -14,17 +15,8 @@ pub(crate) async fn post(
     object: &impl Serialize,
     what: &str,
 ) -> Result<String> {
-    let body = json(object, what)?;
-    send(
-        client,
-        Method::POST,
-        path,
-        "application/json",
-        body,
-        "create",
-        what,
-    )
-    .await
+    let kind = "application/json";
+    send(client, (Method::POST, "create"), path, kind, object, what).await
 }
 
 pub(crate) async fn json_patch(
@@ -33,11 +25,9 @@ pub(crate) async fn json_patch(
     change: &impl Serialize,
     what: &str,
 ) -> Result<()> {
-    let body = json(change, what)?;
     let kind = "application/json-patch+json";
-    send(client, Method::PATCH, path, kind, body, "patch", what)
-        .await
-        .map(drop)
+    let patched = send(client, (Method::PATCH, "patch"), path, kind, change, what);
+    patched.await.map(drop)
 }
 
 pub(crate) async fn strategic_merge(
@@ -46,26 +36,20 @@ pub(crate) async fn strategic_merge(
     change: &impl Serialize,
     what: &str,
 ) -> Result<()> {
-    let body = json(change, what)?;
     let kind = "application/strategic-merge-patch+json";
-    send(client, Method::PATCH, path, kind, body, "patch", what)
-        .await
-        .map(drop)
+    let patched = send(client, (Method::PATCH, "patch"), path, kind, change, what);
+    patched.await.map(drop)
 }
 
+/// Deletes the object at `path`. It may be missing.
 pub(crate) async fn delete(client: &Client, path: &str, what: &str) -> Result<()> {
-    let kind = "application/json";
-    send(
-        client,
-        Method::DELETE,
-        path,
-        kind,
-        Vec::new(),
-        "delete",
-        what,
-    )
-    .await
-    .map(drop)
+    let (method, kind) = ((Method::DELETE, "delete"), "application/json");
+    match send(client, method, path, kind, &json!({}), what).await {
+        Err(Error::Kube { source, .. }) if matches!(&*source, kube::Error::Api(status) if status.code == 404) => {
+            Ok(())
+        }
+        deleted => deleted.map(drop),
+    }
 }
 
 pub(crate) fn parse<T: DeserializeOwned>(text: &str, what: &str) -> Result<T> {
@@ -74,30 +58,24 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str, what: &str) -> Result<T> {
         .map_err(Error::kube(format!("read the answer about {what}")))
 }
 
-fn json(object: &impl Serialize, what: &str) -> Result<Vec<u8>> {
-    serde_json::to_vec(object)
-        .map_err(kube::Error::SerdeError)
-        .map_err(Error::kube(format!("serialise {what}")))
-}
-
 async fn send(
     client: &Client,
-    method: Method,
+    (method, verb): (Method, &str),
     path: &str,
     content_type: &str,
-    body: Vec<u8>,
-    verb: &str,
+    body: &impl Serialize,
     what: &str,
 ) -> Result<String> {
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(CONTENT_TYPE, content_type)
-        .body(body)
-        .map_err(kube::Error::HttpError);
-    let answer = match request {
-        Ok(request) => client.request_text(request).await,
-        Err(error) => Err(error),
+    let sent = async {
+        let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(CONTENT_TYPE, content_type)
+            .body(body);
+        let request = request.map_err(kube::Error::HttpError)?;
+        client.request_text(request).await
     };
-    answer.map_err(Error::kube(format!("cannot {verb} {what}")))
+    sent.await
+        .map_err(Error::kube(format!("cannot {verb} {what}")))
 }

@@ -5,9 +5,10 @@ use std::{fs, path::Path};
 use clap::Args;
 use tokio::process::Command;
 
-use super::{note, provider_check::beside};
+use super::note;
 use crate::{
     Error, Result,
+    binaries::beside,
     process::Scratch,
     providers::{self, Provider, Run},
 };

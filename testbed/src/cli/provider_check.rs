@@ -1,7 +1,6 @@
 //! `outrigger-testbed check-provider`.
 
 use std::{
-    env,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -10,7 +9,8 @@ use clap::Args;
 
 use super::{PassedSteps, duration, note};
 use crate::{
-    Error, Result,
+    Result,
+    binaries::beside,
     provider_check::ProviderCheck,
     providers::{self, Launch, Provider},
 };
@@ -90,15 +90,4 @@ impl CheckProvider {
         check.run(|passed| steps.note(&passed)).await?;
         steps.print(self.json, "the controller works with this provider")
     }
-}
-
-/// A program of this project, which lies beside this one.
-pub(super) fn beside(program: &'static str) -> Result<PathBuf> {
-    let this = env::current_exe().map_err(Error::io("find the running program"))?;
-    let path = this.with_file_name(program);
-    if path.is_file() {
-        return Ok(path);
-    }
-    let dir = path.parent().map(PathBuf::from).unwrap_or_default();
-    Err(Error::NotBuilt { program, dir })
 }

@@ -56,17 +56,6 @@ pub enum Error {
         /// The provider.
         provider: &'static str,
     },
-    /// A program is not there and cannot be built.
-    #[error(
-        "there is no {program} beside the demo in {}. Run `cargo demo` in the source tree: it \
-         builds what is missing", dir.display()
-    )]
-    NotBuilt {
-        /// The program.
-        program: &'static str,
-        /// Where it was looked for.
-        dir: PathBuf,
-    },
     /// `cargo build` failed.
     #[error("`cargo build` of {programs} failed ({status}):\n{output}")]
     Cargo {

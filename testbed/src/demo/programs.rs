@@ -10,7 +10,7 @@ use std::{
 use futures::{FutureExt, try_join};
 
 use super::{Error, narrator::Narrator};
-use crate::binaries::Binaries;
+use crate::binaries::{Binaries, beside};
 
 mod cargo;
 
@@ -64,16 +64,6 @@ async fn own(narrator: &Narrator, go_builds: &Cell<bool>) -> Result<Programs, Er
     if let Some(cargo) = cargo::Cargo::from_env(&demo) {
         return cargo.build(narrator, go_builds).await;
     }
-    let dir = demo.parent().map(PathBuf::from).unwrap_or_default();
-    let beside = |program| {
-        let path = dir.join(program);
-        if path.is_file() {
-            Ok(path)
-        } else {
-            let dir = dir.clone();
-            Err(Error::NotBuilt { program, dir })
-        }
-    };
     Ok(Programs {
         controller: beside(CONTROLLER)?,
         mock: beside(MOCK)?,

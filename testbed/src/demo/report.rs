@@ -7,6 +7,7 @@ use std::{
     fmt::Write as _,
     io::{self, IsTerminal, Write as _},
     path::Path,
+    time::Duration,
 };
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -59,23 +60,11 @@ impl Report {
             controller_log: stage.controller.log().display().to_string(),
             provider_log: stage.provider.log().display().to_string(),
             seconds: milliseconds(nodes.ready),
-            nodes: nodes
-                .objects
-                .iter()
-                .map(|(node, waited)| NodeRow::new(node, *waited))
-                .collect(),
+            nodes: rows(nodes, NodeRow::new),
             seconds_to_addresses: milliseconds(services.ready),
-            services: services
-                .objects
-                .iter()
-                .map(|(service, waited)| ServiceRow::new(service, *waited))
-                .collect(),
+            services: rows(services, ServiceRow::new),
             seconds_to_labels: milliseconds(volumes.ready),
-            volumes: volumes
-                .objects
-                .iter()
-                .map(|(volume, waited)| VolumeRow::new(volume, *waited))
-                .collect(),
+            volumes: rows(volumes, VolumeRow::new),
             mock: provider.is_mock.then(|| as_typed(&stage.programs.mock)),
             own_cluster,
             state: live::state(own_cluster && provider.routes),
@@ -88,42 +77,30 @@ impl Report {
             let document = serde_json::to_string_pretty(self).map_err(io::Error::from);
             document.map_err(Error::io("write the JSON document"))?
         } else {
-            let mut text = tables(&self.nodes);
-            text.push_str(&self.summary());
-            if !self.services.is_empty() {
-                text.push('\n');
-                text.push_str(&tables(&self.services));
-                text.push_str(&self.summary_of_services());
-            }
-            if !self.volumes.is_empty() {
-                text.push('\n');
-                text.push_str(&tables(&self.volumes));
-                text.push_str(&self.summary_of_volumes());
-            }
+            let nodes = narrator::nodes(self.nodes.len());
+            let services = narrator::services(self.services.len());
+            let parts = [
+                table_of(&self.nodes, &nodes, self.state, self.seconds),
+                table_of(
+                    &self.services,
+                    &services,
+                    "reachable",
+                    self.seconds_to_addresses,
+                ),
+                table_of(
+                    &self.volumes,
+                    "1 volume",
+                    "labelled",
+                    self.seconds_to_labels,
+                ),
+            ];
+            let mut text = parts.into_iter().flatten().collect::<Vec<_>>().join("\n");
             if stays {
                 text.push_str(&self.things_to_try());
             }
             text
         };
         writeln!(io::stdout(), "{text}").map_err(Error::io("write to standard output"))
-    }
-
-    fn summary(&self) -> String {
-        let nodes = narrator::nodes(self.nodes.len());
-        let state = self.state;
-        format!("{nodes} {state} in {:.2} s\n", self.seconds)
-    }
-
-    fn summary_of_services(&self) -> String {
-        let services = narrator::services(self.services.len());
-        format!(
-            "{services} reachable in {:.2} s\n",
-            self.seconds_to_addresses
-        )
-    }
-
-    fn summary_of_volumes(&self) -> String {
-        format!("1 volume labelled in {:.2} s\n", self.seconds_to_labels)
     }
 
     fn things_to_try(&self) -> String {
@@ -210,6 +187,24 @@ Everything runs until Ctrl-C. Things to try in another terminal:
         }
         text
     }
+}
+
+fn rows<K, R>(created: &Created<K>, row: fn(&K, Duration) -> R) -> Vec<R> {
+    let objects = created.objects.iter();
+    objects
+        .map(|(object, waited)| row(object, *waited))
+        .collect()
+}
+
+/// The rows and a line that says how long all took to reach a `state`; nothing without rows.
+fn table_of<R: Row<COLUMNS>, const COLUMNS: usize>(
+    rows: &[R],
+    objects: &str,
+    state: &str,
+    seconds: f64,
+) -> Option<String> {
+    let table = tables(rows);
+    (!rows.is_empty()).then(|| format!("{table}{objects} {state} in {seconds:.2} s\n"))
 }
 
 /// For people on a terminal; elsewhere for `grep` and `awk`.

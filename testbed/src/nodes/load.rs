@@ -62,8 +62,7 @@ pub async fn delete_all(
 ) -> Result<Duration> {
     load.run(names, done, |name| async move {
         let path = format!("/api/v1/nodes/{name}");
-        let deleted = wire::delete(client, &path, &node_named(&name)).await;
-        deleted.or_else(Error::unless_missing)
+        wire::delete(client, &path, &node_named(&name)).await
     })
     .await
 }
