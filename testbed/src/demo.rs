@@ -195,7 +195,7 @@ impl Demo {
             volume: (is_own && self.provider.is_mock).then(|| stage.run.volume()),
             selector: live.selector.clone(),
             mock: &stage.programs.mock.clone(),
-            endpoint: stage.endpoint(),
+            endpoint: stage.pair.endpoint(),
             timeout: self.timeout,
         };
         let all = async {
@@ -215,14 +215,14 @@ impl Demo {
                 return Err(Error::NotInitialised {
                     late,
                     timeout,
-                    log_end: stage.controller.log_end(),
+                    log_end: stage.pair.controller.log_end(),
                 });
             }
             Err(Failure::Others(crate::Error::Unready { late, timeout })) => {
                 return Err(Error::NotServed {
                     late,
                     timeout,
-                    log_end: stage.controller.log_end(),
+                    log_end: stage.pair.controller.log_end(),
                 });
             }
             // A request fails at once when a component dies, which explains more.

@@ -35,6 +35,7 @@ pub mod floor;
 mod follow;
 mod identity;
 pub mod nodes;
+mod pair;
 pub mod pod_check;
 mod process;
 pub mod prometheus;

@@ -1,22 +1,18 @@
 //! A provider in any language behind the controller, on a real API server.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use kube::Client;
-use tokio::task::spawn_blocking;
 
 use crate::{
-    ControlPlane, Error, Options, Passed, Result,
+    ControlPlane, Options, Passed, Result,
     check::{Checked, Steps},
     nodes::{self, Load, Machine},
-    process::{Process, Scratch},
+    pair::Pair,
+    process::log_end,
     providers::Launch,
 };
 
-const CONTROLLER: &str = "cloud-controller-manager";
 const SERVICE: &str = "web";
 
 /// A provider, and the parts of the contract that the cluster sees of it.
@@ -42,12 +38,8 @@ pub struct ProviderCheck {
 /// Components that run. Dropped in the order of the fields.
 struct Stage<'a> {
     check: &'a ProviderCheck,
-    controller: Process,
-    /// Missing while it is killed and started again.
-    provider: Option<Process>,
-    cloud: Option<Process>,
+    pair: Pair,
     client: Client,
-    scratch: Scratch,
     plane: ControlPlane,
 }
 
@@ -55,7 +47,7 @@ impl ProviderCheck {
     /// Starts a control plane, the provider and the controller, and goes through all steps.
     ///
     /// `passed` is called after each step. Ends at the first step that fails, with
-    /// [`Error::Unfulfilled`] or [`Error::Ended`], which carry the end of the logs.
+    /// [`Unfulfilled`](crate::Error::Unfulfilled) or [`Ended`](crate::Error::Ended), which carry the end of the logs.
     pub async fn run(&self, passed: impl FnMut(Passed)) -> Result<()> {
         let mut stage = Stage::set_up(self).await?;
         let mut steps = Steps::new(passed);
@@ -73,7 +65,8 @@ impl ProviderCheck {
             steps.done("a Service is served");
         }
         if let Some(node) = last {
-            stage.restart_provider().await?;
+            let pair = &mut stage.pair;
+            pair.restart_provider(&self.provider, self.timeout).await?;
             stage.join(node).await?;
             steps.done("a Node joins after the provider was killed and started again");
         }
@@ -89,63 +82,27 @@ impl ProviderCheck {
         }
         Ok(())
     }
-
-    async fn start_provider(&self, scratch: &Path) -> Result<Process> {
-        let (socket, log) = (socket(scratch), scratch.join("provider.log"));
-        self.provider.start(&socket, log, self.timeout).await
-    }
-}
-
-fn socket(scratch: &Path) -> PathBuf {
-    scratch.join("provider.sock")
 }
 
 impl<'a> Stage<'a> {
     async fn set_up(check: &'a ProviderCheck) -> Result<Self> {
         let plane = ControlPlane::start(Options::default()).await?;
         let client = plane.client()?;
-        let scratch = Scratch::new(false)?;
-        let cloud = check
-            .provider
-            .start_cloud(scratch.path().join("cloud.log"))
-            .await?;
-        let provider = check.start_provider(scratch.path()).await?;
-        let mut args = vec![
-            format!("--kubeconfig={}", plane.admin_kubeconfig()?.display()),
-            format!(
-                "--provider-endpoint=unix://{}",
-                socket(scratch.path()).display()
-            ),
-            "--leader-elect=false".to_owned(),
-            "--secure-port=0".to_owned(),
-        ];
+        let mut args = Vec::new();
         if check.routes {
             let network = ["--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16"];
             args.extend(network.map(str::to_owned));
         }
-        args.extend(check.provider.grant());
         args.extend_from_slice(&check.controller_args);
-        let log = scratch.path().join("controller.log");
-        let controller = Process::start(CONTROLLER, &check.controller, &args, log)?;
+        let kubeconfig = plane.admin_kubeconfig()?;
+        let (launch, controller) = (&check.provider, &check.controller);
+        let pair = Pair::start(launch, controller, &kubeconfig, args, check.timeout);
         Ok(Self {
             check,
-            controller,
-            provider: Some(provider),
-            cloud,
+            pair: pair.await?,
             client,
-            scratch,
             plane,
         })
-    }
-
-    /// `kill -9`, which leaves the socket behind.
-    async fn restart_provider(&mut self) -> Result<()> {
-        let killed = self.provider.take();
-        let ended = spawn_blocking(move || drop(killed)).await;
-        ended.map_err(|error| Error::io("kill the provider")(error.into()))?;
-        let provider = self.check.start_provider(self.scratch.path()).await?;
-        self.provider = Some(provider);
-        Ok(())
     }
 
     /// Registers a Node as its kubelet does, and waits until it is initialised.
@@ -180,16 +137,11 @@ impl Checked for Stage<'_> {
     }
 
     fn processes_run(&mut self) -> Result<()> {
-        let mut all = self.provider.iter_mut().chain([&mut self.controller]);
-        all.try_for_each(Process::check)?;
-        self.cloud.iter_mut().try_for_each(Process::check)
+        self.pair.check()
     }
 
     fn log_ends(&self) -> (String, String) {
-        let provider = self.provider.as_ref();
-        (
-            self.controller.log_end(),
-            provider.map(Process::log_end).unwrap_or_default(),
-        )
+        let provider = log_end(&self.pair.provider_log());
+        (self.pair.controller.log_end(), provider)
     }
 }

@@ -56,9 +56,9 @@ impl Report {
         Self {
             provider: provider.name,
             kubeconfig: stage.cluster.kubeconfig().display().to_string(),
-            provider_endpoint: stage.endpoint(),
-            controller_log: stage.controller.log().display().to_string(),
-            provider_log: stage.provider.log().display().to_string(),
+            provider_endpoint: stage.pair.endpoint(),
+            controller_log: stage.pair.controller.log().display().to_string(),
+            provider_log: stage.pair.provider_log().display().to_string(),
             seconds: milliseconds(nodes.ready),
             nodes: rows(nodes, NodeRow::new),
             seconds_to_addresses: milliseconds(services.ready),

@@ -1,11 +1,8 @@
 //! The processes of a demo.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
-use tokio::{task, time::interval};
+use tokio::time::interval;
 
 use super::{
     Demo, Error, Run,
@@ -13,26 +10,17 @@ use super::{
     narrator::Narrator,
     programs::{self, Programs},
 };
-use crate::{
-    ControlPlane, Options,
-    process::{Process, Scratch},
-    signals::Signals,
-};
-
-const CONTROLLER: &str = "cloud-controller-manager";
+use crate::{ControlPlane, Options, pair::Pair, signals::Signals};
 
 /// Time for the provider to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Everything that runs. Dropping it ends everything, in the order of its fields.
 pub(super) struct Stage {
-    pub(super) controller: Process,
-    pub(super) provider: Process,
-    cloud: Option<Process>,
+    pub(super) pair: Pair,
     pub(super) cluster: Cluster,
     pub(super) programs: Programs,
     pub(super) run: Run,
-    scratch: Scratch,
 }
 
 impl Stage {
@@ -61,7 +49,6 @@ impl Stage {
             Cluster::own(ControlPlane::start(Options::default()).await?)?
         };
         let run = Run::new(kubeconfig.is_none());
-        let scratch = Scratch::new(false)?;
 
         let name = provider.name;
         narrator.begin(&format!(
@@ -73,46 +60,29 @@ impl Stage {
             .map(|machine| machine.name().to_owned())
             .collect();
         let launch = provider.launch(programs.folder(), &machines)?;
-        let place = |file| scratch.path().join(file);
-        let cloud = launch.start_cloud(place("cloud.log")).await?;
-        let socket = socket(scratch.path());
-        let log = place("provider.log");
-        let provider = launch.start(&socket, log, STARTS_WITHIN).await?;
-        let mut args = controller_args(&cluster, scratch.path());
-        args.extend(launch.grant());
-        let controller = Process::start(
-            CONTROLLER,
-            &programs.controller,
-            &args,
-            place("cloud-controller-manager.log"),
-        )?;
-        narrator.clear();
+        let args = controller_args(cluster.own_dir().is_some());
+        let kubeconfig = cluster.kubeconfig();
+        let controller = &programs.controller;
+        let pair = Pair::start(&launch, controller, kubeconfig, args, STARTS_WITHIN);
         let stage = Self {
-            controller,
-            provider,
-            cloud,
+            pair: pair.await?,
             cluster,
             programs,
             run,
-            scratch,
         };
+        narrator.clear();
         for (name, place) in stage.places() {
             narrator.note(&format!("{name:<26}{}", place.display()));
         }
         Ok(stage)
     }
 
-    /// Where the provider listens.
-    pub(super) fn endpoint(&self) -> String {
-        endpoint(self.scratch.path())
-    }
-
     /// Places to look into, while it runs.
     pub(super) fn places(&self) -> Vec<(&'static str, PathBuf)> {
         let mut places = vec![
             ("kubeconfig", self.cluster.kubeconfig().to_owned()),
-            ("controller's log", self.controller.log().to_owned()),
-            ("provider's log", self.provider.log().to_owned()),
+            ("controller's log", self.pair.controller.log().to_owned()),
+            ("provider's log", self.pair.provider_log()),
         ];
         if let Some(dir) = self.cluster.own_dir() {
             places.push(("API server's log", dir.join("kube-apiserver.log")));
@@ -124,14 +94,12 @@ impl Stage {
     /// Returns when something has ended that should run.
     pub(super) async fn failure(&mut self) -> Error {
         const EVERY: Duration = Duration::from_millis(100);
-        // The controller last: it may end for want of the others.
-        let mut processes: Vec<_> = self.cloud.iter_mut().collect();
-        processes.extend([&mut self.provider, &mut self.controller]);
+        let pair = &mut self.pair;
         let process = async {
             let mut tick = interval(EVERY);
             loop {
                 tick.tick().await;
-                if let Err(error) = processes.iter_mut().try_for_each(|process| process.check()) {
+                if let Err(error) = pair.check() {
                     return error.into();
                 }
             }
@@ -148,64 +116,29 @@ impl Stage {
         narrator: &Narrator,
         signals: &mut Signals,
     ) -> Result<(), Error> {
-        let Self {
-            controller,
-            provider,
-            cloud,
-            cluster,
-            run,
-            scratch,
-            ..
-        } = self;
         narrator.begin("cleaning up");
-        // The controller first, so that it neither misses the others nor touches the nodes
-        // while they are deleted.
-        let processes = task::spawn_blocking(move || {
-            drop(controller);
-            drop(provider);
-            drop(cloud);
-        });
-        let processes = processes.await;
-        let cleaned = cluster.clean_up(&run, signals).await;
-        let scratch = task::spawn_blocking(move || drop(scratch)).await;
+        // The controller must not touch the nodes while they are deleted.
+        let ended = self.pair.end().await;
+        let cleaned = self.cluster.clean_up(&self.run, signals).await;
         narrator.clear();
-        let ended = processes.and(scratch);
-        cleaned.and(ended.map_err(|ended| {
-            let failed = crate::Error::io("end the demo's processes");
-            failed(ended.into()).into()
-        }))
+        cleaned.and(ended.map_err(Error::from))
     }
 }
 
-fn socket(scratch: &Path) -> PathBuf {
-    scratch.join("provider.sock")
-}
-
-fn endpoint(scratch: &Path) -> String {
-    format!("unix://{}", socket(scratch).display())
-}
-
-fn controller_args(cluster: &Cluster, scratch: &Path) -> Vec<String> {
-    let mut args = vec![
-        format!("--kubeconfig={}", cluster.kubeconfig().display()),
-        format!("--provider-endpoint={}", endpoint(scratch)),
-        // No election, and no port that another process may have bound.
-        "--leader-elect=false".to_owned(),
-        "--secure-port=0".to_owned(),
-    ];
-    if cluster.own_dir().is_none() {
-        // Services, routes and the end of nodes are another controller's business there.
-        args.push("--controllers=cloud-node-controller".to_owned());
-    } else {
-        let more = [
+/// The flags of the controller besides those that every pair needs.
+fn controller_args(is_own_cluster: bool) -> Vec<String> {
+    let args: &[&str] = if is_own_cluster {
+        &[
             "--allocate-node-cidrs",
             "--cluster-cidr=10.244.0.0/16",
             // Soon enough to watch it repair the table.
             "--route-reconciliation-period=10s",
             // For volumes without a provisioner, so off by default.
             "--controllers=*,persistentvolume-labels",
-        ];
-        args.extend(more.map(str::to_owned));
-    }
-    args
+        ]
+    } else {
+        // Services, routes and the end of nodes are another controller's business there.
+        &["--controllers=cloud-node-controller"]
+    };
+    args.iter().map(ToString::to_string).collect()
 }
