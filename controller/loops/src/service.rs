@@ -18,22 +18,17 @@
 //! `nodes`, `get` on `nodes` for those that a list did not show; `create`, `patch` on `events`.
 
 mod absence;
-mod act;
-mod applied;
-mod decision_inputs;
-mod declarations;
+mod cleanup;
 mod drift;
 mod event_handlers;
-mod held;
-mod key;
-mod left_behind;
 mod metrics;
-mod node_changes;
 pub mod plan;
+mod reconciler;
+mod reports;
 mod rollout;
+mod sessions;
 mod states;
-mod sync;
-mod update;
+mod term;
 mod write;
 
 #[cfg(test)]
@@ -44,25 +39,28 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{
     node::NodeView,
-    service::{
-        ServiceView,
-        capability::Capability,
-        ownership::{Ownership, is_not_managed},
-        update_size::UpdateSize,
-    },
+    service::ServiceView,
     targets::{Allowance, Pace},
 };
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
+use self::{
+    absence::Absence,
+    cleanup::Cleanup,
+    drift::Drift,
+    reconciler::Reconciler,
+    reports::Reports,
+    rollout::{CurrentTargets, Rollout},
+    sessions::Sessions,
+    states::{ServiceKey, ServiceStates},
+    term::ServiceTerm,
+    write::Writes,
+};
 pub use self::{
-    applied::{TARGETS_ANNOTATION, stored_targets},
     event_handlers::{ServiceInputs, subscribe},
     metrics::ServiceMetrics,
-};
-use self::{
-    declarations::Declarations, key::ServiceKey, node_changes::NodeChanges, rollout::Rollout,
-    states::ServiceStates,
+    rollout::{TARGETS_ANNOTATION, stored_targets},
 };
 use crate::{
     context::Term,
@@ -71,11 +69,9 @@ use crate::{
 use outrigger_kubernetes::{
     api::Api, events::Recorder, leader::Handle, services::ServiceWriter, store::Store,
 };
-use outrigger_provider_client::{Provider, Session, Slot};
+use outrigger_provider_client::{Provider, Slot};
 use outrigger_runtime::{
-    clock::Clock,
-    fence::Fence,
-    queue::{Outcome, Priority, Queue, Taken},
+    queue::{Outcome, Priority, Taken},
     telemetry::Repeats,
 };
 
@@ -120,41 +116,24 @@ pub struct ServiceSettings {
     pub drift_period: Option<Duration>,
 }
 
-/// The service-lb loop.
+/// The service-lb loop in one lease term.
 pub struct ServiceLb {
-    parts: ServiceParts,
-    fence: Fence,
-    queue: Queue<ServiceKey>,
-    states: Arc<ServiceStates>,
-    clock: Clock,
-    writer: ServiceWriter,
-    update_size: Mutex<UpdateSize>,
-    node_changes: Arc<NodeChanges>,
-    rollout: Rollout,
-    repeats: Repeats,
-}
-
-/// A process of the provider, and what it declares about load balancers.
-#[derive(PartialEq)]
-struct Declared {
-    boot_id: Box<str>,
-    capability: Option<Arc<Capability>>,
-}
-
-fn declared(session: Option<&Session>) -> Option<Declared> {
-    session.map(|session| Declared {
-        boot_id: session.boot_id.clone(),
-        capability: session
-            .load_balancers
-            .as_ref()
-            .map(|offered| Arc::clone(&offered.capability)),
-    })
+    /// `--concurrent-service-syncs`.
+    workers: usize,
+    nodes: Arc<Store<NodeView>>,
+    term: Arc<ServiceTerm>,
+    reconciler: Reconciler,
+    rollout: Arc<Rollout>,
+    sessions: Sessions,
+    drift: Drift,
+    reports: Reports,
+    absence: Absence,
 }
 
 impl fmt::Debug for ServiceLb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceLb")
-            .field("queue", &self.queue)
+            .field("queue", &self.term.queue)
             .finish_non_exhaustive()
     }
 }
@@ -162,96 +141,74 @@ impl fmt::Debug for ServiceLb {
 impl ServiceLb {
     /// The loop over the keys and changes of `inputs`, for one lease term. Its Lease says which targets all
     /// load balancers have; without a Lease, a restart sends them the targets anew.
-    pub fn new(mut parts: ServiceParts, inputs: &ServiceInputs, term: &Term) -> Self {
-        let settings = parts.settings;
-        let unbroken_since = term.lease.as_ref().map_or(0, Handle::unbroken_since);
-        let fence = term.fence.clone();
-        let api = parts.api.fenced(fence.clone());
-        parts.provider = parts.provider.fenced(fence.clone());
-        Self {
-            writer: ServiceWriter::new(api, Arc::clone(&parts.services)),
-            update_size: Mutex::default(),
-            rollout: Rollout::new(term.lease.clone(), settings.allowance),
-            fence,
+    pub fn new(parts: ServiceParts, inputs: &ServiceInputs, term: &Term) -> Self {
+        let ServiceParts {
+            api,
+            services,
+            nodes,
+            provider,
+            events,
+            settings,
+            metrics,
+        } = parts;
+        let api = api.fenced(term.fence.clone());
+        let lease = &term.lease;
+        let follows_another = lease.as_ref().is_some_and(Handle::follows_another);
+        let term = Arc::new(ServiceTerm {
             queue: inputs.keys.queue.clone(),
-            states: Arc::new(ServiceStates::new(Declarations::new(unbroken_since))),
+            provider: provider.fenced(term.fence.clone()),
+            fence: term.fence.clone(),
+            metrics,
+            services: Arc::clone(&services),
+            states: Arc::default(),
+            targets: CurrentTargets::new(lease.clone()),
             clock: inputs.clock,
-            node_changes: Arc::clone(&inputs.node_changes),
-            repeats: Repeats::default(),
-            parts,
-        }
-    }
-
-    /// The provider's declarations; none while there is no connection, or it serves no load
-    /// balancers.
-    fn capability(&self) -> Option<Arc<Capability>> {
-        let declared = event_handlers::capability(&self.parts.provider)?;
-        Some(self.states.declarations.in_term(declared))
-    }
-
-    /// Requeues all Services when another process of the provider, or another declaration, appears: it may do what
-    /// the last one refused, and serve other Services. Never returns.
-    async fn watch_provider(&self, mut known: Option<Declared>) {
-        let follow = |session: &Session| {
-            let now = declared(Some(session));
-            let is_other = known != now;
-            if is_other {
-                self.apply_declaration(known.as_ref(), now.as_ref());
-            }
-            if known.is_some() {
-                // The nodes may have changed while there was no session.
-                self.queue_without_targets();
-            }
-            if is_other {
-                self.queue_all(Priority::Bulk);
-            }
-            known = now;
-        };
-        self.parts.provider.each_session(follow).await;
-    }
-
-    /// Applies the provider's declaration `now`, which replaces `before`. A new process of a volatile provider may
-    /// have lost every load balancer, and a new one of any may manage those that the last one did not.
-    fn apply_declaration(&self, before: Option<&Declared>, now: Option<&Declared>) {
-        self.states.provider_changed();
-        let is_new = before.map(|before| &before.boot_id) != now.map(|now| &now.boot_id);
-        let capability = now.and_then(|now| now.capability.as_ref());
-        let Some(capability) = capability.filter(|_| is_new) else {
-            return;
-        };
-        if capability.volatile {
-            let services = self.provided(capability);
-            info!(
-                services = services.len(),
-                "the provider keeps load balancers in its own process, and the process may be a new \
-                 one; ensuring all of them"
-            );
-            for key in services {
-                self.states.with(&key, |state| state.progress.state_lost());
-            }
-        }
-        let mut not_managed = Vec::new();
-        self.parts.services.for_each(|service| {
-            let ownership = Ownership::of(service, Some(capability));
-            if ownership == Ownership::Provide && is_not_managed(service) {
-                not_managed.push(ServiceKey::of(service));
-            }
         });
-        for key in not_managed {
-            self.states
-                .with(&key, |state| state.progress.ask_whether_managed());
-        }
-    }
-
-    /// Queues every Service that a provider may serve.
-    fn queue_all(&self, priority: Priority) {
-        for service in self.parts.services.all() {
-            if event_handlers::may_concern(&service) {
-                self.queue.add(ServiceKey::of(&service), priority);
-            }
-        }
-        for key in self.states.left_behind() {
-            self.queue.add(key, priority);
+        let writes = Arc::new(Writes {
+            term: Arc::clone(&term),
+            writer: ServiceWriter::new(api.clone(), services),
+            events,
+            repeats: Repeats::default(),
+        });
+        let rollout = Arc::new(Rollout::new(
+            Arc::clone(&term),
+            Arc::clone(&nodes),
+            Arc::clone(&inputs.node_changes),
+            api,
+            settings.allowance,
+        ));
+        Self {
+            workers: settings.workers,
+            nodes,
+            reconciler: Reconciler {
+                term: Arc::clone(&term),
+                writes: Arc::clone(&writes),
+                rollout: Arc::clone(&rollout),
+                cleanup: Cleanup {
+                    term: Arc::clone(&term),
+                    writes: Arc::clone(&writes),
+                },
+                update_size: Mutex::default(),
+            },
+            sessions: Sessions {
+                term: Arc::clone(&term),
+                rollout: Arc::clone(&rollout),
+                follows_another: follows_another.into(),
+            },
+            drift: Drift {
+                term: Arc::clone(&term),
+                period: settings.drift_period,
+            },
+            reports: Reports {
+                term: Arc::clone(&term),
+                period: settings.drift_period,
+            },
+            absence: Absence {
+                term: Arc::clone(&term),
+                writes,
+            },
+            rollout,
+            term,
         }
     }
 }
@@ -266,7 +223,7 @@ impl ControlLoop for ServiceLb {
     const HANDLERS: usize = 32;
 
     fn state(&self) -> &Arc<ServiceStates> {
-        &self.states
+        &self.term.states
     }
 
     /// Both stores (S-5), and all the way a provider that serves load balancers (S-1).
@@ -280,76 +237,73 @@ impl ControlLoop for ServiceLb {
         };
         // Not one after the other: without such a provider the store of Services is not filled.
         tokio::join!(
-            self.parts.services.synced(),
-            self.parts.nodes.synced(),
-            self.parts.provider.load_balancers().serving(without),
+            self.term.services.synced(),
+            self.nodes.synced(),
+            self.term.provider.load_balancers().serving(without),
         );
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
-        self.refresh_targets();
-        self.publish_targets();
-        let known = declared(self.parts.provider.session().as_deref());
-        self.apply_declaration(None, known.as_ref());
-        self.queue_all(Priority::Bulk);
+        self.rollout.refresh();
+        self.rollout.publish();
+        let session = self.sessions.begin();
         let this = Arc::clone(self);
-        let sessions = async move { this.watch_provider(known).await }.boxed();
+        let sessions = async move { this.sessions.run(session).await }.boxed();
         macro_rules! task {
-            ($name:literal, $run:ident) => {{
+            ($name:literal, $part:ident.$run:ident) => {{
                 let this = Arc::clone(self);
-                ($name, async move { this.$run().await }.boxed())
+                ($name, async move { this.$part.$run().await }.boxed())
             }};
         }
         vec![
-            task!("targets", run_rollout),
-            task!("confirmation of deleted Nodes", confirm_deletions),
+            task!("targets", rollout.run),
+            task!("confirmation of deleted Nodes", rollout.confirm_deletions),
             ("sessions of the provider", sessions),
-            task!("drift", check_drift),
-            task!("orphans", check_orphans),
-            task!("states", count_states),
-            task!("absence of the provider", mark_waiting_services),
+            task!("drift", drift.run),
+            task!("orphans", reports.check_orphans),
+            task!("states", reports.count_states),
+            task!("absence of the provider", absence.run),
         ]
     }
 
     async fn reconcile(self: Arc<Self>, key: ServiceKey, priority: Priority) -> Outcome {
-        self.sync(&key, priority, None).await
+        self.reconciler.sync(&key, priority, None).await
     }
 
     fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
         match priority {
             Priority::Background => {
-                in_flight(Priority::Background) + self.states.turns() < IN_BACKGROUND
+                in_flight(Priority::Background) + self.term.states.turns() < IN_BACKGROUND
             }
             Priority::Batch => true,
             _ => {
                 let calls = [Priority::FreshCall, Priority::BulkCall];
                 let in_flight: usize = calls.into_iter().map(in_flight).sum();
-                in_flight < self.parts.settings.workers
+                in_flight < self.workers
             }
         }
     }
 
     fn slot(&self, priority: Priority) -> BoxFuture<'static, Slot> {
-        let provider = self.parts.provider.clone();
-        async move {
-            provider
-                .load_balancers()
-                .slot(priority == Priority::Background)
-                .await
-        }
-        .boxed()
+        let provider = self.term.provider.clone();
+        let in_background = priority == Priority::Background;
+        async move { provider.load_balancers().slot(in_background).await }.boxed()
     }
 
     fn batch_size(&self, slot: &Slot) -> usize {
-        let in_time = self.update_size.lock().services(slot.max_in_flight());
+        let in_time = self
+            .reconciler
+            .update_size
+            .lock()
+            .services(slot.max_in_flight());
         in_time.min(slot.services_per_update())
     }
 
     async fn call(self: Arc<Self>, key: ServiceKey, priority: Priority, slot: Slot) -> Outcome {
-        match self.sync(&key, priority, Some(slot)).await {
+        match self.reconciler.sync(&key, priority, Some(slot)).await {
             // It has its turn already.
-            Outcome::RetryAfter(delay) if self.states.has_turn(&key) => {
-                self.queue.add_after(key, Priority::BulkCall, delay);
+            Outcome::RetryAfter(delay) if self.term.states.has_turn(&key) => {
+                self.term.queue.add_after(key, Priority::BulkCall, delay);
                 Outcome::Done
             }
             outcome => outcome,
@@ -357,6 +311,6 @@ impl ControlLoop for ServiceLb {
     }
 
     async fn call_batch(self: Arc<Self>, keys: Vec<Taken<ServiceKey>>, slot: Slot) {
-        self.update_all(keys, slot).await;
+        self.reconciler.update_all(keys, slot).await;
     }
 }

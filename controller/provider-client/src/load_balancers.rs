@@ -43,7 +43,7 @@ pub struct EnsureInput {
     pub held: Option<Vec<IpAddr>>,
 }
 
-/// Calls about load balancers. Those that change a load balancer begin at once, with a [`Slot`]. The others wait while calls about load
+/// Calls about load balancers. Calls that change a load balancer begin immediately, with a [`Slot`]. The others wait while calls about load
 /// balancers are paused, and end with [`Error::Unavailable`] as soon as there is no provider. Dropping the future
 /// cancels the call; what the provider has begun by then may still happen.
 #[derive(Clone, Copy, Debug)]
@@ -92,26 +92,11 @@ impl LoadBalancers<'_> {
         answer::check(said, LoadBalancerCall::Get, service, &session)
     }
 
-    /// Makes the load balancer of `service`, or changes it, to its desired state; without `input` the call is not
-    /// sent.
+    /// Makes the load balancer of a Service, or changes it, to its desired state. The call uses `slot` up.
     ///
     /// # Errors
-    /// As [`LoadBalancers::get`]; [`Error::SourceRanges`] without a call, [`Error::Fenced`]
-    /// without input.
+    /// As [`LoadBalancers::get`]; [`Error::SourceRanges`] without a call.
     pub async fn ensure(
-        self,
-        slot: Slot,
-        service: &ServiceView,
-        input: impl Future<Output = Option<EnsureInput>>,
-    ) -> Result<LoadBalancerAnswer, Error> {
-        const RPC: &str = v1::EnsureLoadBalancerRequest::METHOD.name;
-        ranges(service)?;
-        slot.session.offers::<v1::EnsureLoadBalancerRequest>()?;
-        let input = input.await.ok_or(Error::Fenced { rpc: RPC })?;
-        self.ensure_with(&slot, input).await
-    }
-
-    pub(super) async fn ensure_with(
         self,
         slot: &Slot,
         input: EnsureInput,
@@ -121,8 +106,9 @@ impl LoadBalancers<'_> {
             targets,
             held,
         } = input;
-        ranges(&service)?;
         let Slot { permit, session } = slot;
+        ranges(&service)?;
+        session.offers::<v1::EnsureLoadBalancerRequest>()?;
         let request = |targets| v1::EnsureLoadBalancerRequest {
             context: None,
             service: Some(service_of(&service, session)),
@@ -137,25 +123,20 @@ impl LoadBalancers<'_> {
         answer::check(said, LoadBalancerCall::Ensure, &service, session)
     }
 
-    /// Removes the load balancer of `service` and every part of it, if `may_send` allows it. Of none, that is
+    /// Removes the load balancer of `service` and every part of it. Where there is none, the answer is
     /// [`Disposition::Absent`].
     ///
     /// # Errors
-    /// As [`LoadBalancers::get`]; [`Error::Fenced`] if it does not.
+    /// As [`LoadBalancers::get`].
     ///
     /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
     pub async fn delete(
         self,
         slot: Slot,
         service: &ServiceView,
-        may_send: impl FnOnce() -> bool,
     ) -> Result<LoadBalancerAnswer, Error> {
-        const RPC: &str = v1::DeleteLoadBalancerRequest::METHOD.name;
         let Slot { permit, session } = slot;
         session.offers::<v1::DeleteLoadBalancerRequest>()?;
-        if !may_send() {
-            return Err(Error::Fenced { rpc: RPC });
-        }
         let request = |session: &Session| v1::DeleteLoadBalancerRequest {
             context: None,
             service: Some(service_of(service, session)),

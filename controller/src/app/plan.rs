@@ -8,11 +8,9 @@ use std::{io::IsTerminal, sync::Arc, time::Duration};
 use comfy_table::{Attribute, Cell, Table, presets};
 use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::{
-    lease::Unbroken,
     node::NodeView,
     service::{
         ServiceView,
-        capability::Capability,
         plan::{EnsureCause, ServiceFacts},
     },
     targets::{Revision, Targets},
@@ -26,7 +24,6 @@ use crate::options::{Config, config::PlanOutput};
 use outrigger_kubernetes::{
     api::Api,
     cluster::{self, Lease},
-    leader::TERMS_ANNOTATION,
     store::{Store, View},
     watch::{self, Health, Resource, Sight},
 };
@@ -65,16 +62,12 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
         );
     }
     let targets = Arc::new(Targets::among(nodes.all()));
-    let (unbroken_since, applied) = of_lease(&context.informers, context.config).await;
-    // Where it is not known, all is taken to be in step.
+    let applied = targets_of_lease(&context.informers, context.config).await;
+    // Where it is not known, all are taken to be in sync.
     let applied = Some(applied.as_ref().unwrap_or(targets.revision()));
-    let capability = Capability {
-        unbroken_since,
-        ..(*declared.capability).clone()
-    };
     let now = jiff::Timestamp::now();
     let facts = ServiceFacts {
-        capability: &capability,
+        capability: &declared.capability,
         targets: &targets,
         applied,
         time_of_day: now,
@@ -125,27 +118,18 @@ async fn fill<V: View>(context: &ControllerContext<'_>, resource: Resource, stor
     }
 }
 
-/// Since which term no other program would have led, and the targets that every load balancer has, as the leader
-/// wrote it on its Lease.
-async fn of_lease(api: &Api, config: &Config) -> (i32, Option<Revision>) {
-    let Some(election) = &config.election else {
-        return (0, None);
-    };
+/// The targets that every load balancer has, as the leader wrote it on its Lease.
+async fn targets_of_lease(api: &Api, config: &Config) -> Option<Revision> {
+    let election = config.election.as_ref()?;
     match cluster::lease(api, &election.path()).await {
-        Ok(Lease {
-            annotations,
-            transitions: held,
-        }) => {
-            let terms = annotations.get(TERMS_ANNOTATION).map(|text| &**text);
-            let since = Unbroken::claimed(terms, held, held.saturating_add(1)).first;
-            let targets = annotations.get(TARGETS_ANNOTATION);
-            (since, targets.and_then(|text| stored_targets(text, since)))
-        }
+        Ok(Lease { annotations, .. }) => annotations
+            .get(TARGETS_ANNOTATION)
+            .and_then(|text| stored_targets(text)),
         // No replica has led yet.
-        Err(error) if error.is_not_found() => (0, None),
+        Err(error) if error.is_not_found() => None,
         Err(error) => {
             warn!(%error, "Lease cannot be read, so that new targets are not shown");
-            (0, None)
+            None
         }
     }
 }

@@ -86,7 +86,7 @@ impl Stage {
         self.served(name).await;
         self.service_that(name, "is settled", |service| {
             let record = annotation_of(service, SETTLED).unwrap_or_default();
-            !record.ends_with(['/', '+']) && finalizers(service) == [FINALIZER]
+            !record.ends_with('/') && finalizers(service) == [FINALIZER]
         })
         .await
     }

@@ -29,10 +29,15 @@ impl Unbroken {
         let first = match before.map(Self::parse) {
             // There are no records yet.
             None => 0,
-            Some(Some(known)) if known.last == held => known.first,
+            Some(Some(terms)) if terms.last == held => terms.first,
             Some(_) => next,
         };
         Self { first, last: next }
+    }
+
+    /// Whether another program led between the last term and the one before.
+    pub const fn follows_another(self) -> bool {
+        self.first != 0 && self.first == self.last
     }
 }
 
@@ -65,6 +70,8 @@ mod tests {
             let claimed = Unbroken::claimed(before, held, next);
             assert_eq!(claimed.to_string(), expected, "{before:?} {held} {next}");
             assert_eq!(Unbroken::parse(expected), Some(claimed));
+            let is_first = ["10-10", "1-1", "4-4", "2-2"].contains(&expected);
+            assert_eq!(claimed.follows_another(), is_first, "{expected}");
         }
     }
 }

@@ -17,9 +17,6 @@ pub struct Capability {
     pub without_default_class: bool,
     /// `configuration_revision`; empty: none.
     pub configuration_revision: Box<str>,
-    /// The first term of the Lease since which no other program has led ([`crate::lease::Unbroken`]): what an
-    /// earlier one of ours remembers of load balancers may not be true any more. Not of the handshake.
-    pub unbroken_since: i32,
     /// `volatile`: load balancers are lost with the provider's process.
     pub volatile: bool,
     /// `service_annotation_prefixes`: what the provider reads. Empty: all.

@@ -1,6 +1,6 @@
 //! Whether a change of a Service needs its load balancer to be looked at.
 
-use super::{ServiceView, capability::Capability, desired::Desired, ownership::Ownership};
+use super::{ServiceView, capability::Capability, ownership::Ownership, settled::Hash};
 
 /// Whether the step from `old` to `new` changes which load balancer there should be: it wants one
 /// now and did not before, or the reverse (S-20), or a field of S-21 differs. Two differences from
@@ -10,7 +10,7 @@ pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capabilit
     let wanted = |service| Ownership::of(service, Some(capability)) == Ownership::Provide;
     match (wanted(old), wanted(new)) {
         (false, false) => false,
-        (true, true) => Desired::of(old, capability) != Desired::of(new, capability),
+        (true, true) => Hash::of(old, capability) != Hash::of(new, capability),
         (true, false) | (false, true) => true,
     }
 }

@@ -2,21 +2,20 @@
 //! leads to.
 //!
 //! ```text
-//!  changed, time came ─► next ─► Prepare ─► (patch) ─► next
-//!                          ├──► Ensure ───► (call) ──► ensured ─┐
-//!                          ├──► Update ───► (call) ──► updated ─┼─► Consequence
-//!                          ├──► Delete ───► (call) ──► deleted ─┘
-//!                          ├──► Hold, EndWait ► (patch, once)
+//!  changed, time came ─► next ─► Ensure ─► (patch, call) ► ensured ─┐
+//!                          ├──► Update ─► (call) ────────► updated ─┼─► Consequence
+//!                          ├──► Delete ─► (call) ────────► deleted ─┘
+//!                          ├──► Write, Hold ► (patch, once)
 //!                          └──► At, Idle
 //! ```
 //!
 //! State that must outlive this process is on the Service: the finalizer before the first call
-//! (S-30), the record of the load balancer's inputs in the same write as its addresses. So a crash
-//! between cloud and API server repeats a call that states the wanted state, and a restart over
-//! what is settled does nothing.
+//! (S-30), the hash of the load balancer's inputs in the same write as its addresses, and no hash while
+//! a call for other inputs may have worked. So a crash between cloud and API server repeats a call that
+//! states the desired state, and a restart over what is settled does nothing.
 //!
-//! A cleanup asks for the deletion at once, not first whether there is something (S-40): an answer
-//! ABSENT is as good, and the question can be wrong.
+//! A cleanup calls the deletion immediately and does not ask before whether there is something (S-40): an
+//! answer ABSENT is as good, and the question can be wrong.
 
 use std::time::Duration;
 
@@ -25,11 +24,13 @@ use jiff::Timestamp;
 use super::{
     ServiceView,
     capability::Capability,
-    ownership::{Ownership, is_not_managed},
-    patch_plan::StatusPatch,
-    settled::{Comparison, Hash, SettledRecord},
+    condition::{ACCEPTED, PROVISIONED, WAITING},
+    ownership::{Ownership, is_claimed, is_not_managed},
+    patch_plan::{PatchDraft, StatusPatch},
+    settled::{ANNOTATION_SETTLED, Comparison, Hash, SettledRecord},
 };
 use crate::{
+    condition::Status,
     correlator::EventContent,
     effects::Effects,
     error_class::{ErrorClass, Requeue},
@@ -39,15 +40,13 @@ use crate::{
 mod cause;
 mod deletion;
 mod hold;
-mod mode;
 mod outcome;
-mod prepare;
 mod targets;
 
 pub use cause::{EnsureCause, Manner};
 pub use hold::HoldReason;
-use hold::end_wait;
-pub use mode::Mode;
+use hold::hold;
+pub use targets::SentTargets;
 
 /// How long targets fail before [`super::condition::TARGETS_IN_STEP`] becomes `False`.
 pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
@@ -87,12 +86,10 @@ pub enum Step {
         /// To be sent once it is written.
         events: Vec<EventContent>,
     },
-    /// Nothing, once this is written: what the Service waited for it does not want any more.
-    EndWait(StatusPatch),
+    /// To be written; then ask for the next step.
+    Write(StatusPatch),
     /// The provider is at work: ask again then, unless the Service changes before.
     At(Timestamp),
-    /// To be written before the provider is called; then ask for the next step.
-    Prepare(StatusPatch),
     /// `EnsureLoadBalancer`, and its answer to [`Progress::ensured`].
     Ensure(Ensure),
     /// `UpdateLoadBalancerNodes`, with others that want the same, and the answer to
@@ -105,7 +102,30 @@ pub enum Step {
     },
 }
 
-/// One call of `EnsureLoadBalancer`.
+/// How a step is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// By itself, without waiting for others.
+    Alone,
+    /// An update of targets, in one call with those of other Services. If the step is an Ensure, it is
+    /// background work that comes after the update.
+    Batch,
+    /// In the background, where it may wait for hours.
+    Background,
+}
+
+impl Step {
+    /// How it is carried out.
+    pub const fn mode(&self) -> Mode {
+        match self {
+            Self::Ensure(ensure) => ensure.mode,
+            Self::Update => Mode::Batch,
+            _ => Mode::Alone,
+        }
+    }
+}
+
+/// One call of `EnsureLoadBalancer`, with all that is needed to make it and to read its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ensure {
     /// Why.
@@ -116,6 +136,10 @@ pub struct Ensure {
     pub revision: Revision,
     /// How it is announced and paced.
     pub manner: Manner,
+    /// How it is carried out, with the write before it.
+    pub mode: Mode,
+    /// To be written before the call.
+    pub prepare: Option<StatusPatch>,
     /// To be sent before the call.
     pub events: Vec<EventContent>,
 }
@@ -164,20 +188,8 @@ pub struct Progress {
     done: Option<Hash>,
     /// To be ensured for a reason that is not on the Service.
     pending: Option<EnsureCause>,
-    targets: Has,
-    targets_fail_since: Option<Timestamp>,
-}
-
-/// Which targets a load balancer has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Has {
-    /// Those of [`ServiceFacts::applied`].
-    #[default]
-    Inherited,
-    /// These.
-    Revision(Revision),
-    /// Others were sent, with an unknown result.
-    Unknown,
+    /// Which targets its load balancer has.
+    pub targets: SentTargets,
 }
 
 /// The provider is at work.
@@ -197,21 +209,48 @@ enum Work {
     Delete,
 }
 
+/// A Service beside the record of its load balancer, compared once for a decision.
+struct Standing {
+    hash: Hash,
+    record: Option<SettledRecord>,
+    comparison: Option<Comparison>,
+}
+
+impl Standing {
+    fn of(service: &ServiceView, capability: &Capability) -> Self {
+        let hash = Hash::of(service, capability);
+        let record = SettledRecord::own(service, capability);
+        Self {
+            hash,
+            comparison: record
+                .as_ref()
+                .map(|record| record.compare(service, capability, hash)),
+            record,
+        }
+    }
+}
+
 impl Progress {
     /// The next step for `service`. To be asked whenever it changed, when the targets changed, and
     /// when [`Step::At`] or [`Consequence::requeue`] has come.
     pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
+        let hold = |why| hold(service, why, self.targets.last(facts), facts);
         match facts.ownership(service) {
             Ownership::Provide | Ownership::Cleanup if service.is_paused() => {
-                self.hold(service, HoldReason::Paused, facts)
+                hold(HoldReason::Paused)
             }
             Ownership::Provide | Ownership::Cleanup if let Some(shed) = &service.shed => {
-                self.hold(service, HoldReason::TooLarge(**shed), facts)
+                hold(HoldReason::TooLarge(**shed))
             }
             Ownership::Provide => self.provide(now, service, facts),
             Ownership::Cleanup => self.clean_up(now),
-            Ownership::Hold => self.hold(service, HoldReason::ClassNotServed, facts),
-            Ownership::WaitOver => end_wait(service, facts).map_or(Step::Idle, Step::EndWait),
+            Ownership::Hold => hold(HoldReason::ClassNotServed),
+            Ownership::WaitOver => {
+                // It does not want any more what it waited for.
+                let mut draft = PatchDraft::over(service, facts.time_of_day);
+                draft.remove_condition(WAITING);
+                draft.finish().map_or(Step::Idle, Step::Write)
+            }
             Ownership::Undecided | Ownership::Foreign | Ownership::Unrelated => Step::Idle,
         }
     }
@@ -228,15 +267,16 @@ impl Progress {
         }
     }
 
-    /// `service` was changed just now. One that has no record of what its load balancer was made from
-    /// would else be background work, and its change with it.
+    /// `service` was changed just now: work that may wait in the background does not wait any longer.
     pub fn edited(&mut self, service: &ServiceView, capability: &Capability) {
-        let ownership = Ownership::of(service, Some(capability));
-        if self.pending.is_none() && ownership == Ownership::Provide {
-            let cause = self.cause(service, Hash::of(service, capability), capability);
-            self.pending = cause
-                .filter(|cause| cause.manner() == Manner::Background)
-                .map(|_| EnsureCause::Changed);
+        let is_background = |cause: EnsureCause| cause.manner() == Manner::Background;
+        if self.pending.is_none_or(is_background)
+            && Ownership::of(service, Some(capability)) == Ownership::Provide
+            && self
+                .cause(service, &Standing::of(service, capability))
+                .is_some_and(is_background)
+        {
+            self.pending = Some(EnsureCause::Changed);
         }
     }
 
@@ -247,9 +287,9 @@ impl Progress {
         self.waits = None;
     }
 
-    /// The provider is another process now, and the last one did not manage the Service: it is asked, as for
-    /// another configuration.
-    pub fn ask_whether_managed(&mut self) {
+    /// The record may not be true any more: another program has led, or the provider is another process now and
+    /// the last one did not manage the Service. It is ensured as for another configuration.
+    pub fn doubt(&mut self) {
         self.pending.get_or_insert(EnsureCause::Reconfigured);
     }
 
@@ -273,66 +313,118 @@ impl Progress {
     }
 
     fn provide(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
-        if let Some(patch) = self.prepare(service, facts) {
-            return Step::Prepare(patch);
-        }
-        let hash = Hash::of(service, facts.capability);
-        if let Some(waits) = self.waits_on_ensure(hash)
+        let standing = Standing::of(service, facts.capability);
+        let patch = self.prepare(service, &standing, facts);
+        let hash = standing.hash;
+        let step = if let Some(waits) = self.waits_on_ensure(hash)
             && now < waits.until
             && self.pending.is_none()
         {
             // The provider asked for time for its own work: other targets than it works on do not wait.
-            return match &waits.on {
+            match &waits.on {
                 Work::Ensure(_, sent) if sent == facts.targets.revision() => Step::At(waits.until),
-                _ if self.needs_targets(service, facts) => Step::Update,
+                _ if self.targets.are_needed(service, facts) => Step::Update,
                 _ => Step::At(waits.until),
-            };
+            }
+        } else if let Some((cause, manner)) = self.reason(service, &standing) {
+            return Step::Ensure(Ensure {
+                cause,
+                hash,
+                revision: facts.targets.revision().clone(),
+                manner,
+                mode: self.mode(service, manner, facts),
+                prepare: patch,
+                events: events(cause, manner, facts.targets),
+            });
+        } else if !self.targets.are_needed(service, facts) {
+            Step::Idle
+        } else {
+            match self.waits_on(&Work::Update(facts.targets.revision().clone())) {
+                Some(waits) if now < waits.until => Step::At(waits.until),
+                _ => Step::Update,
+            }
+        };
+        patch.map_or(step, Step::Write)
+    }
+
+    /// The finalizer and the record that names the owner (S-30, not Q-5); for other inputs than those of the
+    /// last call the record loses its hash, so that after a crash the call is repeated. The condition of a
+    /// wait that is over is removed.
+    fn prepare(
+        &self,
+        service: &ServiceView,
+        standing: &Standing,
+        facts: &ServiceFacts<'_>,
+    ) -> Option<StatusPatch> {
+        let capability = facts.capability;
+        let begun = || SettledRecord::begun(service, capability);
+        let record = match (&standing.record, standing.comparison) {
+            (Some(record), Some(Comparison::Settled)) => record
+                .without_targets()
+                .filter(|_| self.targets.agree_with_lease(service, facts)),
+            (Some(_), Some(Comparison::Changed | Comparison::Unknown)) => Some(begun()),
+            // Background work: the comparison of a period finds what a crash leaves.
+            (Some(_), _) => None,
+            (None, _) => (!is_claimed(service, capability)).then(begun),
+        };
+        let mut draft = PatchDraft::over(service, facts.time_of_day);
+        if let Some(record) = record {
+            draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
         }
-        match self.reason(service, hash, facts) {
-            Some((cause, manner)) => Step::Ensure(ensure(cause, hash, manner, facts.targets)),
-            None => self.targets(now, service, facts),
+        draft.remove_condition(WAITING);
+        if !service.has_finalizer() {
+            draft.add_finalizer();
+            // An earlier condition may still be true.
+            let pending = "Waiting for the provider";
+            for (kind, status) in [(ACCEPTED, Status::Unknown), (PROVISIONED, Status::False)] {
+                if service.condition(kind).is_none() {
+                    draft.condition(kind, status, "Pending", pending);
+                }
+            }
+        }
+        draft.finish()
+    }
+
+    /// A load balancer that is ensured in the background gets the current targets before, by an update.
+    /// Without finalizer or record the Service gets no call yet.
+    fn mode(&self, service: &ServiceView, manner: Manner, facts: &ServiceFacts<'_>) -> Mode {
+        if manner != Manner::Background {
+            Mode::Alone
+        } else if self.targets.are_needed(service, facts) && is_claimed(service, facts.capability) {
+            Mode::Batch
+        } else {
+            Mode::Background
         }
     }
 
     /// Why the load balancer is to be ensured, if it is, and how.
-    fn reason(
-        &self,
-        service: &ServiceView,
-        hash: Hash,
-        facts: &ServiceFacts<'_>,
-    ) -> Option<(EnsureCause, Manner)> {
-        let waits = self.waits_on_ensure(hash);
-        let cause = match (waits, self.pending) {
-            (Some(_), _) => EnsureCause::Continued,
-            (None, Some(cause)) if cause.manner() != Manner::Announced => {
-                // A change of the Service is announced as ever.
-                let announced = self
-                    .cause(service, hash, facts.capability)
-                    .filter(|cause| cause.manner() == Manner::Announced);
-                announced.unwrap_or(cause)
-            }
-            (None, Some(cause)) => cause,
-            (None, None) => self.cause(service, hash, facts.capability)?,
+    fn reason(&self, service: &ServiceView, standing: &Standing) -> Option<(EnsureCause, Manner)> {
+        if let Some(waits) = self.waits_on_ensure(standing.hash) {
+            return Some((EnsureCause::Continued, waits.manner));
+        }
+        let by_record = || self.cause(service, standing);
+        let cause = match self.pending {
+            // A change of the Service is announced as ever.
+            Some(cause) if cause.manner() != Manner::Announced => by_record()
+                .filter(|cause| cause.manner() == Manner::Announced)
+                .unwrap_or(cause),
+            Some(cause) => cause,
+            None => by_record()?,
         };
-        let manner = waits.map_or_else(|| cause.manner(), |waits| waits.manner);
-        Some((cause, manner))
+        Some((cause, cause.manner()))
     }
 
     /// Why the load balancer is to be ensured, by the record on the Service.
-    fn cause(
-        &self,
-        service: &ServiceView,
-        hash: Hash,
-        capability: &Capability,
-    ) -> Option<EnsureCause> {
-        if self.done == Some(hash) {
+    fn cause(&self, service: &ServiceView, standing: &Standing) -> Option<EnsureCause> {
+        if self.done == Some(standing.hash) {
             return None;
         }
-        let record = SettledRecord::own(service, capability);
         let has_addresses = !service.ingress.is_empty();
-        match record.map(|record| record.compare(service, capability)) {
+        match standing.comparison {
             None if has_addresses => Some(EnsureCause::Unrecorded),
             Some(Comparison::Settled) if has_addresses || is_not_managed(service) => None,
+            // It was ready once, and its record has lost the hash since.
+            Some(Comparison::Unknown) if has_addresses => Some(EnsureCause::Changed),
             None | Some(Comparison::Unknown | Comparison::Settled) => Some(EnsureCause::New),
             Some(Comparison::Changed) => Some(EnsureCause::Changed),
             Some(Comparison::Reconfigured) => Some(EnsureCause::Reconfigured),
@@ -347,16 +439,6 @@ impl Progress {
     fn waits_on_ensure(&self, hash: Hash) -> Option<&Waits> {
         let is_it = |waits: &&Waits| matches!(waits.on, Work::Ensure(of, _) if of == hash);
         self.waits.as_ref().filter(is_it)
-    }
-}
-
-fn ensure(cause: EnsureCause, hash: Hash, manner: Manner, targets: &Targets) -> Ensure {
-    Ensure {
-        cause,
-        hash,
-        revision: targets.revision().clone(),
-        manner,
-        events: events(cause, manner, targets),
     }
 }
 

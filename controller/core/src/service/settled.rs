@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{ServiceView, capability::Capability, desired::Desired};
+use super::{ServiceView, capability::Capability, desired};
 use crate::{
     digest::{Digest, Encoder},
     targets::Revision,
@@ -15,7 +15,8 @@ pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
 /// The provider that works on a Service, the class, and from what the load balancer was made when it was
 /// last as wanted: `<provider>/<Service UID>/<class>/<configuration>/<desired>`. The class is empty for a
 /// Service without one. The last two are 32 hexadecimal digits, or empty as long as there is nothing to
-/// remember; after the configuration, `:` and a hash of the annotations that the provider read. A [`Mark`] may follow.
+/// remember; after the configuration, `:` and a hash of the annotations that the provider read. `~` and the revision of
+/// its targets may follow.
 ///
 /// A later release may add parts, and keeps provider and UID in front: a record that cannot be read further is one of a
 /// load balancer that was begun.
@@ -31,23 +32,19 @@ pub struct SettledRecord {
     class: Option<Box<str>>,
     configuration: Box<str>,
     desired: Box<str>,
-    mark: Mark,
+    targets: RecordedTargets,
 }
 
-/// The part of the load balancer's state that a [`SettledRecord`] does not vouch for.
+/// Where it is recorded which targets the load balancer has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// Nothing: the load balancer was made from just this.
-    None,
-    /// `+`: something else was asked for since. Written before the call: after a crash or a lost
-    /// answer the Service may want again what it wanted before, and the load balancer may be neither.
-    Open,
-    /// `~` and a revision: the load balancer was left with these targets (none: unknown), and the
-    /// revision on the Lease is not that of this load balancer.
-    Targets(Option<Revision>),
+pub(super) enum RecordedTargets {
+    /// On the Lease, for all load balancers together.
+    OnLease,
+    /// Here, `~` and a revision: the load balancer was left with these (none: unknown), and the revision on
+    /// the Lease is not that of this load balancer.
+    Own(Option<Revision>),
 }
 
-const OPEN: char = '+';
 const TARGETS: char = '~';
 const READ: char = ':';
 
@@ -70,14 +67,12 @@ impl SettledRecord {
         } else {
             (None, "", "")
         };
-        let (desired, mark) = if let Some(desired) = desired.strip_suffix(OPEN) {
-            (desired, Mark::Open)
-        } else if let Some((desired, revision)) = desired.split_once(TARGETS) {
-            let is_known = !revision.is_empty();
-            let revision = is_known.then(|| Revision::stored(revision));
-            (desired, Mark::Targets(revision))
-        } else {
-            (desired, Mark::None)
+        let (desired, targets) = match desired.split_once(TARGETS) {
+            Some((desired, revision)) => {
+                let revision = (!revision.is_empty()).then(|| Revision::stored(revision));
+                (desired, RecordedTargets::Own(revision))
+            }
+            None => (desired, RecordedTargets::OnLease),
         };
         (*uid == *service.uid).then(|| Self {
             provider: provider.into(),
@@ -85,7 +80,7 @@ impl SettledRecord {
             class: class.map(Into::into),
             configuration: configuration.into(),
             desired: desired.into(),
-            mark,
+            targets,
         })
     }
 
@@ -96,7 +91,7 @@ impl SettledRecord {
 
     /// Whether an annotation's value is that of a settled load balancer.
     pub(super) fn is_of_settled(value: &str) -> bool {
-        !value.ends_with(['/', OPEN])
+        !value.ends_with('/')
     }
 
     /// The provider works on `service`, and there is nothing to remember yet.
@@ -107,7 +102,7 @@ impl SettledRecord {
             class: Some(class_of(service).into()),
             configuration: Box::default(),
             desired: Box::default(),
-            mark: Mark::None,
+            targets: RecordedTargets::OnLease,
         }
     }
 
@@ -127,50 +122,32 @@ impl SettledRecord {
         }
     }
 
-    /// The same once something else is asked for, for the class that `service` has now; none if it is
-    /// open already.
-    pub fn opened(&self, service: &ServiceView) -> Option<Self> {
-        let mark = if self.is_settled() {
-            Mark::Open
-        } else {
-            Mark::None
-        };
-        let class = Some(class_of(service).into());
-        let is_known = self.mark == mark && !self.is_of_other_class(service);
-        (!is_known).then(|| Self {
-            class,
-            mark,
-            ..self.clone()
-        })
-    }
-
     /// The same with the targets of this load balancer alone (none: unknown), independent of the revision
     /// on the Lease. None if it has some already, or the load balancer is ensured anyway
     /// before this record counts again.
     pub fn with_targets(&self, targets: Option<&Revision>) -> Option<Self> {
-        (self.is_settled() && self.mark == Mark::None).then(|| Self {
-            mark: Mark::Targets(targets.cloned()),
+        self.relies_on_lease().then(|| Self {
+            targets: RecordedTargets::Own(targets.cloned()),
             ..self.clone()
         })
     }
 
     /// The same once the revision on the Lease is that of this load balancer again; none if it is.
     pub fn without_targets(&self) -> Option<Self> {
-        matches!(self.mark, Mark::Targets(_)).then(|| Self {
-            mark: Mark::None,
+        (self.targets != RecordedTargets::OnLease).then(|| Self {
+            targets: RecordedTargets::OnLease,
             ..self.clone()
         })
     }
 
-    /// The part that the record does not vouch for.
-    pub(super) const fn mark(&self) -> &Mark {
-        &self.mark
+    pub(super) const fn targets(&self) -> &RecordedTargets {
+        &self.targets
     }
 
     /// Whether at a start the load balancer counts as settled, with the targets that the
     /// Lease names.
     pub fn relies_on_lease(&self) -> bool {
-        self.is_settled() && self.mark == Mark::None
+        self.is_settled() && self.targets == RecordedTargets::OnLease
     }
 
     /// Whether there is something to remember, of whatever time.
@@ -200,8 +177,13 @@ impl SettledRecord {
         class.is_some_and(|class| *class != *class_of(service))
     }
 
-    /// Compares the record with the desired state.
-    pub fn compare(&self, service: &ServiceView, capability: &Capability) -> Comparison {
+    /// Compares the record with the desired state, whose hash is `hash`.
+    pub fn compare(
+        &self,
+        service: &ServiceView,
+        capability: &Capability,
+        hash: Hash,
+    ) -> Comparison {
         if *self.provider != *capability.provider || !self.is_settled() {
             return Comparison::Unknown;
         }
@@ -209,7 +191,10 @@ impl SettledRecord {
             Some((known, read)) => (known, Some(read)),
             None => (&*self.configuration, None),
         };
-        if text(Hash::of(service, capability).0) != self.desired {
+        if self.is_of_other_class(service) {
+            return Comparison::Changed;
+        }
+        if text(hash.0) != self.desired {
             // Else it need not be the Service that is another one.
             let is_read_alike =
                 read.is_none_or(|read| *read == *text(annotations_read(capability)));
@@ -222,8 +207,6 @@ impl SettledRecord {
         // A provider without configuration revision never wants anything made again for it.
         match configuration(capability) {
             Some(now) if *text(now) != *known => Comparison::Reconfigured,
-            // Back to what it was: the Service as it is asks for nothing new.
-            _ if self.mark == Mark::Open => Comparison::Reconfigured,
             _ => Comparison::Settled,
         }
     }
@@ -251,21 +234,18 @@ impl fmt::Display for SettledRecord {
             class,
             configuration,
             desired,
-            mark,
+            targets,
         } = self;
         write!(f, "{provider}/{uid}/")?;
         if let Some(class) = class {
             write!(f, "{class}/")?;
         }
         write!(f, "{configuration}/{desired}")?;
-        match mark {
-            Mark::None => Ok(()),
-            Mark::Open => write!(f, "{OPEN}"),
-            Mark::Targets(revision) => {
-                let revision = revision.as_ref().map_or("", Revision::as_str);
-                write!(f, "{TARGETS}{revision}")
-            }
+        if let RecordedTargets::Own(revision) = targets {
+            let revision = revision.as_ref().map_or("", Revision::as_str);
+            write!(f, "{TARGETS}{revision}")?;
         }
+        Ok(())
     }
 }
 
@@ -277,8 +257,7 @@ pub enum Comparison {
     /// The Service is not what it was then.
     Changed,
     /// The Service is, as far as is known, but perhaps not the load balancer: the provider's configuration is
-    /// another, or it reads other annotations, another program has led, or something else was asked for meanwhile.
-    /// Ensured again, slowly.
+    /// another, or it reads other annotations. Ensured again, slowly.
     Reconfigured,
     /// Nothing is remembered, or by another provider.
     Unknown,
@@ -292,7 +271,7 @@ pub struct Hash(Digest);
 impl Hash {
     /// The hash of what `service` wants.
     pub fn of(service: &ServiceView, capability: &Capability) -> Self {
-        Self(Desired::of(service, capability).digest())
+        Self(desired::digest(service, capability))
     }
 }
 
@@ -304,14 +283,10 @@ impl fmt::Display for Hash {
 
 fn configuration(capability: &Capability) -> Option<Digest> {
     let revision = &*capability.configuration_revision;
-    let since = capability.unbroken_since;
-    (!revision.is_empty() || since != 0).then(|| {
+    (!revision.is_empty()).then(|| {
         // Hashed, since it is opaque, and may hold what an annotation's parts are divided by.
         let mut encoder = Encoder::new("outrigger configuration 1");
         encoder.text(revision);
-        if since != 0 {
-            encoder.text(&since.to_string());
-        }
         encoder.finish()
     })
 }

@@ -109,11 +109,12 @@ impl Handle {
         self.shared.annotations.get(key)
     }
 
-    /// The first term since which no other program has led, for a leader; 0 where none is known to have.
-    pub fn unbroken_since(&self) -> i32 {
+    /// Whether another program led between this term and this program's one before: what this program remembers may
+    /// not be true any more. For a leader.
+    pub fn follows_another(&self) -> bool {
         let terms = self.annotation(TERMS_ANNOTATION);
         let terms = terms.as_deref().and_then(Unbroken::parse);
-        terms.map_or(0, |terms| terms.first)
+        terms.is_some_and(Unbroken::follows_another)
     }
 
     /// Sets (or removes) an annotation of the Lease with a renewal that is sent immediately, and waits

@@ -161,10 +161,10 @@ async fn a_released_lease_is_free_for_client_go() {
 async fn a_term_of_another_program_shows_on_the_lease() {
     let store = Store::default();
     for (name, expected) in [
-        ("a", (0, "0-0")),
-        ("b", (0, "0-1")),
-        ("c", (3, "3-3")),
-        ("d", (3, "3-4")),
+        ("a", (false, "0-0")),
+        ("b", (false, "0-1")),
+        ("c", (true, "3-3")),
+        ("d", (false, "3-4")),
     ] {
         if name == "c" {
             store.edit(|lease| lease["spec"]["leaseTransitions"] = json!(2));
@@ -173,9 +173,9 @@ async fn a_term_of_another_program_shows_on_the_lease() {
         replica.leading().await;
         let lease = store.lease();
         let terms = lease["metadata"]["annotations"][TERMS_ANNOTATION].as_str();
-        assert_eq!((replica.handle.unbroken_since(), terms.unwrap()), expected);
+        assert_eq!((replica.handle.follows_another(), terms.unwrap()), expected);
         secs(10).await;
-        assert_eq!(replica.handle.unbroken_since(), expected.0);
+        assert_eq!(replica.handle.follows_another(), expected.0);
         replica.handle.release().await;
         assert_eq!(replica.ended().await, Ended::Released);
     }

@@ -1,4 +1,4 @@
-//! Conditions and events on Services that wait for an absent provider; [`super::sync`] ends their wait.
+//! Conditions and events on Services that wait for an absent provider; [`super::reconciler`] ends their wait.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use outrigger_core::service::{capability::Capability, plan::Progress};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::{ServiceLb, key::ServiceKey};
+use super::{states::ServiceKey, term::ServiceTerm, write::Writes};
 use outrigger_provider_client::ProviderState;
 use outrigger_runtime::queue::Priority;
 
@@ -17,16 +17,22 @@ const MARK_AFTER: Duration = Duration::from_secs(30);
 /// How often Services are listed that began to wait since.
 const CHECK_PERIOD: Duration = Duration::from_secs(10);
 
-impl ServiceLb {
+/// Marks Services while the provider is away.
+pub(super) struct Absence {
+    pub(super) term: Arc<ServiceTerm>,
+    pub(super) writes: Arc<Writes>,
+}
+
+impl Absence {
     /// Marks each Service that a user created, changed or deleted as waiting for the provider, once that has
     /// been away for a while. Never returns.
-    pub(super) async fn mark_waiting_services(&self) {
-        let mut state = self.parts.provider.state();
-        let mut known = self.capability();
+    pub(super) async fn run(&self) {
+        let mut state = self.term.provider.state();
+        let mut declared = self.term.capability();
         loop {
             // The sender lives in the provider's handle.
             let _ = state.wait_for(ProviderState::serves).await;
-            known = self.capability().or(known);
+            declared = self.term.capability().or(declared);
             let _ = state.wait_for(|state| !state.serves()).await;
             if timeout(MARK_AFTER, state.wait_for(ProviderState::serves))
                 .await
@@ -35,7 +41,7 @@ impl ServiceLb {
                 continue;
             }
             loop {
-                if let Some(capability) = &known {
+                if let Some(capability) = &declared {
                     self.mark_waiting(capability).await;
                 }
                 if timeout(CHECK_PERIOD, state.wait_for(ProviderState::serves))
@@ -49,11 +55,13 @@ impl ServiceLb {
     }
 
     pub(super) async fn mark_waiting(&self, capability: &Arc<Capability>) {
-        let inputs = self.inputs_of(Arc::clone(capability));
-        let waiting = self.among_services_on(&inputs, |progress: &Progress, service, facts| {
-            let now = self.now();
-            progress.waits_for_provider(now, service, facts).is_some()
-        });
+        let inputs = self.term.inputs_of(Arc::clone(capability));
+        let waiting = self
+            .term
+            .among_services(&inputs, |progress: &Progress, service, facts| {
+                let now = self.term.now();
+                progress.waits_for_provider(now, service, facts).is_some()
+            });
         let mut marked = 0;
         for key in waiting {
             marked += usize::from(self.mark_one(&key, capability).await);
@@ -64,17 +72,19 @@ impl ServiceLb {
     }
 
     fn provider_serves(&self) -> bool {
-        self.parts.provider.state().borrow().serves()
+        self.term.provider.state().borrow().serves()
     }
 
     async fn mark_one(&self, key: &ServiceKey, capability: &Arc<Capability>) -> bool {
-        let Some(service) = self.live(key) else {
+        let Some(service) = self.term.live(key) else {
             return false;
         };
-        let inputs = self.inputs_of(Arc::clone(capability));
-        let mark = self.decide(key, &service, &inputs, |progress, now, facts| {
-            progress.waits_for_provider(now, &service, facts)
-        });
+        let inputs = self.term.inputs_of(Arc::clone(capability));
+        let mark = self
+            .term
+            .decide(key, &service, &inputs, |progress, now, facts| {
+                progress.waits_for_provider(now, &service, facts)
+            });
         let Some((patch, events)) = mark else {
             return false;
         };
@@ -82,13 +92,13 @@ impl ServiceLb {
         if self.provider_serves() {
             return false;
         }
-        match self.writer.write(&service, &patch).await {
+        match self.writes.writer.write(&service, &patch).await {
             Ok(Some(_)) => {
                 if self.provider_serves() {
                     // A call may have been answered during the write.
-                    self.queue.add(key.clone(), Priority::Fresh);
+                    self.term.queue.add(key.clone(), Priority::Fresh);
                 }
-                self.record_events(&service, &events);
+                self.writes.record_events(&service, &events);
                 true
             }
             Ok(None) => false,

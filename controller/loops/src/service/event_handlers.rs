@@ -13,7 +13,10 @@ use outrigger_core::{
     targets::Pace,
 };
 
-use super::{key::ServiceKey, node_changes::NodeChanges, states::ServiceStates};
+use super::{
+    rollout::NodeChanges,
+    states::{ServiceKey, ServiceStates},
+};
 use crate::control_loop::LoopInputs;
 use outrigger_kubernetes::store::{Change, Origin, Store};
 use outrigger_provider_client::Provider;
@@ -59,17 +62,13 @@ pub fn subscribe(
         let capability = capability(&provider);
         let states = state.current();
         let states = states.as_deref();
-        let capability = capability.map(|declared| match states {
-            Some(states) => states.declarations.in_term(declared),
-            None => declared,
-        });
         let service = match change {
             Change::Added(service) => service,
             Change::Updated(..) if origin == Origin::Write => return,
             Change::Updated(old, service) => {
                 let key = ServiceKey::of(service);
                 if lost_finalizer(old, service, capability.as_deref())
-                    && states.is_some_and(|states| states.with(&key, |s| s.mark_left_behind(old)))
+                    && states.is_some_and(|states| states.with(&key, |s| s.mark_orphaned(old)))
                 {
                     queue.add(key, origin.priority());
                     return;
@@ -83,7 +82,7 @@ pub fn subscribe(
                     return;
                 }
                 if let Some(states) = states.filter(|_| !is_resync && may_concern(service)) {
-                    states.with(&key, |s| s.edited(old, service, capability.as_deref()));
+                    states.with(&key, |s| s.is_edited = true);
                 }
                 service
             }

@@ -126,16 +126,16 @@ fn intended(service: &ServiceView, facts: &ServiceFacts<'_>, now: Timestamp) -> 
     let step = Progress::default().next(now, service, facts);
     let ownership = Ownership::of(service, Some(facts.capability));
     Some(match step {
-        Step::Idle | Step::EndWait(_) if !ownership.may_be_ours() => return None,
-        Step::Idle | Step::EndWait(_) | Step::At(_) => Action::Keep,
+        Step::Idle if !ownership.may_be_ours() => return None,
+        Step::Idle | Step::At(_) => Action::Keep,
         Step::Hold { .. } => Action::Hold,
         Step::Ensure(ensure) => Action::Ensure(ensure.cause),
         Step::Update => Action::Update,
         Step::Delete { .. } => Action::Delete,
-        // Written before the first call; what follows is the same as for a Service that has it.
-        Step::Prepare(patch) => {
-            let prepared = patch.applied_to(service, &service.resource_version);
-            return intended(&prepared, facts, now);
+        // What follows the write is the same as for a Service that has it.
+        Step::Write(patch) => {
+            let written = patch.applied_to(service, &service.resource_version);
+            return intended(&written, facts, now);
         }
     })
 }

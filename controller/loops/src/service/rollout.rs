@@ -23,7 +23,10 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
-    service::plan::Progress,
+    service::{
+        ServiceView,
+        plan::{Progress, ServiceFacts},
+    },
     targets::{Allowance, HeldTargets, Proposal, ShrinkGuard, Targets},
 };
 use parking_lot::{Mutex, RwLock};
@@ -33,8 +36,14 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{ServiceLb, applied::Applied};
-use outrigger_kubernetes::{leader::Handle, nodes};
+mod applied;
+mod node_changes;
+
+use self::applied::Applied;
+pub use self::applied::{TARGETS_ANNOTATION, stored_targets};
+pub(super) use self::{applied::UpdateInFlight, node_changes::NodeChanges};
+use super::term::ServiceTerm;
+use outrigger_kubernetes::{api::Api, leader::Handle, nodes, store::Store};
 use outrigger_runtime::{clock::until, queue::Priority};
 
 /// From progress to the check whether all have the targets, which goes over all Services.
@@ -46,14 +55,23 @@ const SHARED: Duration = Duration::from_millis(100);
 /// Confirmations of deleted Nodes in flight at once.
 const CONFIRMATIONS: usize = 16;
 
-pub(super) struct Rollout {
-    selection: Mutex<Selection>,
-    current: RwLock<Arc<Targets>>,
+/// The targets that go out now, and those that all load balancers have.
+pub(super) struct CurrentTargets {
+    set: RwLock<Arc<Targets>>,
     /// How often targets were published.
     publications: AtomicU64,
+    pub(super) applied: Applied,
+}
+
+/// Selects the targets, and brings them to all load balancers.
+pub(super) struct Rollout {
+    term: Arc<ServiceTerm>,
+    nodes: Arc<Store<NodeView>>,
+    node_changes: Arc<NodeChanges>,
+    api: Api,
+    selection: Mutex<Selection>,
     /// Wakes the confirmation of deletions.
     has_missing: Notify,
-    pub(super) applied: Applied,
     /// The rollout in flight; none: all have the current targets.
     in_flight: Mutex<Option<RolloutInFlight>>,
 }
@@ -78,25 +96,17 @@ struct RolloutInFlight {
     sent: Instant,
 }
 
-impl Rollout {
-    pub(super) fn new(lease: Option<Handle>, allowance: Allowance) -> Self {
+impl CurrentTargets {
+    pub(super) fn new(lease: Option<Handle>) -> Self {
         Self {
-            selection: Mutex::new(Selection {
-                guard: ShrinkGuard::new(allowance),
-                at: None,
-                is_unpublished: false,
-                held: None,
-            }),
-            current: RwLock::new(Arc::new(Targets::among([]))),
+            set: RwLock::new(Arc::new(Targets::among([]))),
             publications: AtomicU64::default(),
-            has_missing: Notify::new(),
             applied: Applied::new(lease),
-            in_flight: Mutex::default(),
         }
     }
 
     pub(super) fn current(&self) -> Arc<Targets> {
-        Arc::clone(&self.current.read())
+        Arc::clone(&self.set.read())
     }
 
     /// Another number after each publication of targets.
@@ -105,22 +115,43 @@ impl Rollout {
     }
 }
 
-impl ServiceLb {
+impl Rollout {
+    pub(super) fn new(
+        term: Arc<ServiceTerm>,
+        nodes: Arc<Store<NodeView>>,
+        node_changes: Arc<NodeChanges>,
+        api: Api,
+        allowance: Allowance,
+    ) -> Self {
+        Self {
+            term,
+            nodes,
+            node_changes,
+            api,
+            selection: Mutex::new(Selection {
+                guard: ShrinkGuard::new(allowance),
+                at: None,
+                is_unpublished: false,
+                held: None,
+            }),
+            has_missing: Notify::new(),
+            in_flight: Mutex::default(),
+        }
+    }
+
     /// Makes the nodes of the store the current targets, except those that the guard holds back.
-    pub(super) fn refresh_targets(&self) {
-        let rollout = &self.rollout;
-        let selection = &mut *rollout.selection.lock();
+    pub(super) fn refresh(&self) {
+        let selection = &mut *self.selection.lock();
         self.node_changes.mark_read();
         let missing = self.node_changes.missing();
         let Proposal { targets, held } =
             selection
                 .guard
-                .propose(self.now(), self.parts.nodes.all(), &missing);
+                .propose(self.term.now(), self.nodes.all(), &missing);
         self.node_changes.keep_missing(&targets);
         selection.at = Some(Instant::now());
-        let metrics = &self.parts.metrics;
-        metrics.held(held.is_some());
-        metrics.targets(targets.nodes().len());
+        self.term.metrics.held(held.is_some());
+        self.term.metrics.targets(targets.nodes().len());
         if let Some(HeldTargets {
             until,
             kept,
@@ -138,46 +169,48 @@ impl ServiceLb {
                 );
             }
             if missing > 0 {
-                rollout.has_missing.notify_one();
+                self.has_missing.notify_one();
             }
         }
         selection.held = held;
-        selection.is_unpublished |= rollout.current().revision() != targets.revision();
-        *rollout.current.write() = targets;
+        selection.is_unpublished |= self.term.targets.current().revision() != targets.revision();
+        *self.term.targets.set.write() = targets;
     }
 
     /// Refreshes the targets if nodes have changed since, so that a load balancer is made with the nodes of
     /// the store. The others get them when the debounce is over. Waits up to 100 ms.
-    pub(super) async fn refresh_stale_targets(&self) {
+    pub(super) async fn refresh_stale(&self) {
         if !self.node_changes.is_stale() {
             return;
         }
-        let last = self.rollout.selection.lock().at;
+        let last = self.selection.lock().at;
         if let Some(last) = last {
             sleep_until(last + SHARED).await;
         }
-        let is_shared = self.rollout.selection.lock().at != last;
+        let is_shared = self.selection.lock().at != last;
         if self.node_changes.is_stale() && !is_shared {
-            self.refresh_targets();
+            self.refresh();
             // Else no debounce might be due that would publish them.
             self.node_changes.changed.notify_one();
         }
     }
 
     /// Publishes the current targets: queues the load balancers that exist and do not have them.
-    pub(super) fn publish_targets(&self) {
-        let rollout = &self.rollout;
-        let is_unpublished = std::mem::take(&mut rollout.selection.lock().is_unpublished);
+    pub(super) fn publish(&self) {
+        let is_unpublished = std::mem::take(&mut self.selection.lock().is_unpublished);
         let sent = Instant::now();
         let changed = self.node_changes.since.lock().take().unwrap_or(sent);
         if !is_unpublished {
             return;
         }
-        let targets = rollout.current();
-        rollout.publications.fetch_add(1, Ordering::AcqRel);
-        if rollout.applied.is(targets.revision()) {
+        let targets = self.term.targets.current();
+        self.term
+            .targets
+            .publications
+            .fetch_add(1, Ordering::AcqRel);
+        if self.term.targets.applied.is(targets.revision()) {
             // Back to those that all of them have, before any got others.
-            *rollout.in_flight.lock() = None;
+            *self.in_flight.lock() = None;
         } else {
             debug!(
                 targets = targets.nodes().len(),
@@ -185,26 +218,32 @@ impl ServiceLb {
                 "load balancers get other targets"
             );
             let since = RolloutInFlight { changed, sent };
-            rollout.in_flight.lock().get_or_insert(since);
+            self.in_flight.lock().get_or_insert(since);
             self.queue_without_targets();
         }
-        rollout.applied.progressed();
+        self.term.targets.applied.progressed();
     }
 
     /// Queues the Services whose load balancers do not have the current targets, as one batch. Queues none while
     /// there is no session: the next one calls this again.
     pub(super) fn queue_without_targets(&self) {
-        let keys = self.among_services(Progress::needs_targets);
-        self.queue.add_all(keys, Priority::Batch);
+        if let Some(inputs) = self.term.inputs() {
+            let keys = self
+                .term
+                .among_services(&inputs, |progress, service, facts| {
+                    progress.targets.are_needed(service, facts)
+                });
+            self.term.queue.add_all(keys, Priority::Batch);
+        }
     }
 
     /// Publishes changes of the nodes after the debounce, and records when every load balancer has them.
     /// Never returns.
-    pub(super) async fn run_rollout(&self) {
+    pub(super) async fn run(&self) {
         let mut check: Option<Timestamp> = None;
         loop {
             let (held, is_unpublished) = {
-                let selection = self.rollout.selection.lock();
+                let selection = self.selection.lock();
                 (
                     selection.held.map(|held| held.until),
                     selection.is_unpublished,
@@ -213,31 +252,31 @@ impl ServiceLb {
             let due = self.node_changes.debounce.lock().due();
             if is_unpublished && due.is_none() {
                 // An Ensure refreshed them at the end of a hold, on a change without effect on the revision.
-                self.publish_targets();
+                self.publish();
             }
             let next = due.into_iter().chain(held).chain(check).min();
             let time = async {
                 match next {
-                    Some(time) => sleep(until(time, self.now())).await,
+                    Some(time) => sleep(until(time, self.term.now())).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 () = self.node_changes.changed.notified() => {}
                 () = time => {}
-                () = self.rollout.applied.progress(), if check.is_none() => {
-                    check = self.now().checked_add(CHECK_DELAY).ok();
+                () = self.term.targets.applied.progress(), if check.is_none() => {
+                    check = self.term.now().checked_add(CHECK_DELAY).ok();
                 }
             }
-            let now = self.now();
+            let now = self.term.now();
             let is_time = self.node_changes.debounce.lock().expire(now);
             if is_time || held.is_some_and(|until| until <= now) {
-                self.refresh_targets();
-                self.publish_targets();
+                self.refresh();
+                self.publish();
             }
             if check.is_some_and(|at| at <= now) {
                 check = None;
-                self.finish_rollout();
+                self.finish();
             }
         }
     }
@@ -246,23 +285,23 @@ impl ServiceLb {
     /// those that are deleted need not wait. Never returns.
     pub(super) async fn confirm_deletions(&self) {
         loop {
-            self.rollout.has_missing.notified().await;
+            self.has_missing.notified().await;
             let names = futures::stream::iter(self.node_changes.missing());
             let answers = names.map(|name| async move { (self.is_deleted(&name).await, name) });
             let answers: Vec<_> = answers.buffer_unordered(CONFIRMATIONS).collect().await;
             let deleted = answers.into_iter().filter(|(is_deleted, _)| *is_deleted);
             let deleted: Vec<_> = deleted.map(|(_, name)| name).collect();
-            self.node_changes.confirm_deleted(self.now(), &deleted);
+            self.node_changes.confirm_deleted(self.term.now(), &deleted);
         }
     }
 
     /// Whether the API server says that the Node `name` of the current targets is deleted.
     async fn is_deleted(&self, name: &str) -> bool {
-        let targets = self.rollout.current();
-        let known = targets.get(name);
+        let targets = self.term.targets.current();
+        let target = targets.get(name);
         let path = nodes::path(name);
-        match self.parts.api.get::<NodeView>(&path).await {
-            Ok(live) if known.is_some_and(|known| known.uid == live.uid) => {
+        match self.api.get::<NodeView>(&path).await {
+            Ok(live) if target.is_some_and(|target| target.uid == live.uid) => {
                 warn!(
                     node = name,
                     "a list did not show the Node, but the API server has it"
@@ -283,24 +322,30 @@ impl ServiceLb {
     }
 
     /// Records the current targets as applied, if every load balancer has them.
-    fn finish_rollout(&self) {
-        let rollout = &self.rollout;
-        let targets = rollout.current();
+    fn finish(&self) {
+        let targets = self.term.targets.current();
         let revision = targets.revision();
-        if rollout.applied.is(revision) || self.capability().is_none() {
+        if self.term.targets.applied.is(revision) {
             return;
         }
-        let all_have_it = || {
-            self.among_services(Progress::blocks_lease_revision)
-                .is_empty()
+        let Some(inputs) = self.term.inputs() else {
+            return;
         };
-        if !rollout.applied.record(revision, all_have_it) {
+        let all_have_it = || {
+            let blocking =
+                |progress: &Progress, service: &ServiceView, facts: &ServiceFacts<'_>| {
+                    progress.targets.block_lease_revision(service, facts)
+                };
+            self.term.among_services(&inputs, blocking).is_empty()
+        };
+        if !self.term.targets.applied.record(revision, all_have_it) {
             return;
         }
-        let in_flight = rollout.in_flight.lock().take();
+        let in_flight = self.in_flight.lock().take();
         if let Some(RolloutInFlight { changed, sent }) = in_flight {
-            let metrics = &self.parts.metrics;
-            metrics.rolled_out(changed.elapsed(), sent.elapsed());
+            self.term
+                .metrics
+                .rolled_out(changed.elapsed(), sent.elapsed());
         }
         debug!(
             revision = revision.as_str(),

@@ -1,4 +1,4 @@
-//! Writes to a Service, and its events.
+//! What people see of a call on a Service: one write, its events, and the log.
 
 use std::sync::Arc;
 
@@ -8,26 +8,46 @@ use outrigger_core::{
     error_class::{DELETION_WAIT, ErrorClass},
     service::{
         ServiceView,
+        answer::{Disposition, LoadBalancerAnswer},
         patch_plan::StatusPatch,
-        plan::{self, Progress, ServiceFacts},
+        plan::{self, Failure, Progress, ServiceFacts},
     },
 };
 use tracing::{debug, warn};
 
-use super::{ServiceLb, decision_inputs::DecisionInputs, key::ServiceKey};
-use outrigger_kubernetes::{error::ApiError, events::ObjectRef};
-use outrigger_runtime::queue::Outcome;
+use super::{
+    states::ServiceKey,
+    term::{DecisionInputs, ServiceTerm},
+};
+use outrigger_kubernetes::{
+    error::ApiError,
+    events::{ObjectRef, Recorder},
+    services::ServiceWriter,
+};
+use outrigger_provider_client as provider;
+use outrigger_runtime::{queue::Outcome, telemetry::Repeats};
 
 /// Writes that conflict with another client's before the queue's back-off takes over.
-pub(super) const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 5;
 
 /// A write of conditions, addresses or annotations, in upstream's words for events.
 pub(super) const WRITING_STATUS: &str = "update load balancer status";
 
-impl ServiceLb {
+/// The result of a call.
+pub(super) type Answered = Result<LoadBalancerAnswer, Box<Failure>>;
+
+/// Writes to Services, with their events and the log of their calls.
+pub(super) struct Writes {
+    pub(super) term: Arc<ServiceTerm>,
+    pub(super) writer: ServiceWriter,
+    pub(super) events: Recorder,
+    pub(super) repeats: Repeats,
+}
+
+impl Writes {
     /// Applies the consequence of an answer to the Service as it is now: the write, then the events. After a
     /// conflict with another client's write it is decided anew. None: the Service is gone.
-    pub(super) async fn apply_consequence(
+    pub(super) async fn apply(
         &self,
         key: &ServiceKey,
         inputs: &DecisionInputs,
@@ -35,11 +55,13 @@ impl ServiceLb {
     ) -> Option<Outcome> {
         let mut attempt = 0;
         loop {
-            let service = self.live(key)?;
-            let inputs = self.inputs_of(Arc::clone(&inputs.capability));
-            let decided = self.decide(key, &service, &inputs, |progress, now, facts| {
-                decide(progress, now, &service, facts)
-            });
+            let service = self.term.live(key)?;
+            let inputs = self.term.inputs_of(Arc::clone(&inputs.capability));
+            let decided = self
+                .term
+                .decide(key, &service, &inputs, |progress, now, facts| {
+                    decide(progress, now, &service, facts)
+                });
             if let Some(patch) = &decided.patch {
                 match self.write_with_effects(&service, patch).await {
                     Ok(Some(_)) => {}
@@ -51,13 +73,40 @@ impl ServiceLb {
                             continue;
                         }
                         // S-38: the provider is called once more.
-                        self.states.with(key, |state| state.progress.not_written());
+                        self.term
+                            .states
+                            .with(key, |state| state.progress.not_written());
                         return Some(self.write_failed(&service, WRITING_STATUS, &error));
                     }
                 }
             }
             self.record_events(&service, &decided.events);
             return Some(decided.requeue.map_or(Outcome::Done, Outcome::from));
+        }
+    }
+
+    /// Writes the patch of a step, and returns the Service as it is then. After a conflict with another client's
+    /// write the step is to be planned anew; `attempt` counts such writes.
+    ///
+    /// # Errors
+    /// The outcome, or none where the step is to be planned anew.
+    pub(super) async fn write_step(
+        &self,
+        service: &Arc<ServiceView>,
+        patch: &StatusPatch,
+        doing: &str,
+        attempt: &mut u32,
+    ) -> Result<Arc<ServiceView>, Option<Outcome>> {
+        match self.writer.write(service, patch).await {
+            Ok(Some(written)) => Ok(written),
+            // The store's deletion event ends the queue entry.
+            Ok(None) => Err(Some(Outcome::Done)),
+            Err(error) => {
+                *attempt += 1;
+                // After a conflict the store has the Service as it is now.
+                let is_final = error.class() != ErrorClass::Conflict || *attempt >= ATTEMPTS;
+                Err(is_final.then(|| self.write_failed(service, doing, &error)))
+            }
         }
     }
 
@@ -76,8 +125,8 @@ impl ServiceLb {
         };
         let rest = self.writer.write(service, &rest).await;
         if let Ok(Some(_)) = rest {
-            self.parts.metrics.effects_dropped(dropped.count());
-            let provider = &self.parts.provider;
+            self.term.metrics.effects_dropped(dropped.count());
+            let provider = &self.term.provider;
             provider.log_dropped_effects("service", &service.key, &dropped);
             for (_, report) in dropped.reports() {
                 self.record_event(service, &report);
@@ -86,13 +135,54 @@ impl ServiceLb {
         rest
     }
 
-    /// Logs a write that failed, with an event in upstream's words on the Service, and requeues it.
-    pub(super) fn write_failed(
+    /// Logs and counts the result of a call, and converts it for a decision. None: the call was not sent, since this
+    /// process stops or the Service has changed, and has no consequence.
+    pub(super) fn record_call(
         &self,
-        service: &ServiceView,
-        doing: &str,
-        error: &ApiError,
-    ) -> Outcome {
+        key: &ServiceKey,
+        call: &str,
+        result: Result<LoadBalancerAnswer, provider::Error>,
+    ) -> Option<Answered> {
+        use provider::Error as E;
+        if let Err(E::Fenced { .. } | E::Outdated { .. } | E::Cancelled { .. }) = result {
+            return None;
+        }
+        let result = result.map_err(|error| {
+            let session = self.term.provider.session();
+            let live = self.term.live(key);
+            let failure = error.failure(session.as_deref().zip(live.as_deref()));
+            (error, failure)
+        });
+        let effects = match &result {
+            Ok(answer) => &answer.effects,
+            Err((_, failure)) => &failure.effects,
+        };
+        self.term.metrics.effects_dropped(effects.dropped.count());
+        let provider = &self.term.provider;
+        provider.log_dropped_effects("service", &key.name, &effects.dropped);
+        Some(match result {
+            Ok(answer) => Ok(answer),
+            Err((error, failure)) => {
+                let (service, class) = (&*key.name, failure.class.as_str());
+                // A failure that concerns every Service alike was logged when the calls were paused. Any other may be
+                // that of many Services, each of which has its event.
+                let cause = || format!("{call}: {}", error.steady());
+                let is_for_owner = failure.class.is_for_owner();
+                if let Some(others) = is_for_owner
+                    .then(cause)
+                    .and_then(|cause| self.repeats.due(&cause))
+                {
+                    warn!(service, class, call, others, %error, "load balancer call failed");
+                } else {
+                    debug!(service, class, call, %error, "load balancer call failed");
+                }
+                Err(Box::new(failure))
+            }
+        })
+    }
+
+    /// Logs a write that failed, with an event in upstream's words on the Service, and requeues it.
+    fn write_failed(&self, service: &ServiceView, doing: &str, error: &ApiError) -> Outcome {
         let class = error.class();
         let (key, class_name) = (&*service.key, class.as_str());
         // The same cause once for many Services; each has its event.
@@ -114,9 +204,7 @@ impl ServiceLb {
     pub(super) fn record_event(&self, service: &ServiceView, event: &EventContent) {
         let object = ObjectRef::service(service);
         let (reason, message) = (event.reason.clone(), event.message.clone());
-        self.parts
-            .events
-            .event(&object, event.kind, reason, message);
+        self.events.event(&object, event.kind, reason, message);
     }
 
     pub(super) fn record_events(&self, service: &ServiceView, events: &[EventContent]) {
@@ -132,5 +220,13 @@ pub(super) fn retry_as_deletion(outcome: Outcome) -> Outcome {
         Outcome::Retry => Outcome::RetryWithin(DELETION_WAIT.longest()),
         Outcome::RetrySlowly(limit) => Outcome::RetrySlowly(limit.min(DELETION_WAIT.longest())),
         other => other,
+    }
+}
+
+/// The result of a call as it is counted.
+pub(super) fn call_result(result: &Answered) -> Result<Disposition, ErrorClass> {
+    match result {
+        Ok(answer) => Ok(answer.disposition),
+        Err(failure) => Err(failure.class),
     }
 }

@@ -21,11 +21,7 @@ mod meter;
 
 use std::{env, path::Path, sync::Arc};
 
-use futures::{
-    FutureExt, StreamExt,
-    future::{join_all, ready},
-    stream,
-};
+use futures::{FutureExt, StreamExt, future::join_all, stream};
 use jiff::Timestamp;
 use outrigger_core::{
     effects::GrantedPrefixes, node::NodeView, service::ServiceView, targets::Targets,
@@ -158,8 +154,7 @@ impl Rig {
                         targets: Arc::clone(targets),
                         held: None,
                     };
-                    let input = ready(Some(input));
-                    let ensured = self.provider.load_balancers().ensure(slot, service, input);
+                    let ensured = self.provider.load_balancers().ensure(&slot, input);
                     ensured.await.unwrap();
                 })
                 .await;

@@ -222,13 +222,7 @@ async fn ensure_instead(
     };
     let preconditions = asked.preconditions.clone();
     let provider = provider.only_while(move || preconditions.is_wanted());
-    asked.answer(
-        &provider
-            .load_balancers()
-            .ensure_with(slot, input)
-            .await
-            .into(),
-    );
+    asked.answer(&provider.load_balancers().ensure(slot, input).await.into());
 }
 
 /// Takes a result as soon as it is there.

@@ -1,6 +1,6 @@
 //! Calls about load balancers as a loop makes them, without a queue: each waits for its slot by itself.
 
-use std::{collections::VecDeque, future::ready, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use futures::{StreamExt, future::join_all, stream::FuturesUnordered};
 use outrigger_core::{
@@ -38,14 +38,12 @@ impl Provider {
             targets: Arc::clone(targets),
             held: None,
         };
-        self.load_balancers()
-            .ensure(slot, service, ready(Some(input)))
-            .await
+        self.load_balancers().ensure(&slot, input).await
     }
 
     pub(super) async fn delete_alone(&self, service: &ServiceView) -> Answered {
         let slot = self.slot_now("DeleteLoadBalancer").await?;
-        self.load_balancers().delete(slot, service, || true).await
+        self.load_balancers().delete(slot, service).await
     }
 
     /// As [`Provider::update_some`], where each has its result.

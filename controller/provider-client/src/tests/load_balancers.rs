@@ -94,8 +94,7 @@ async fn addresses_of_other_services_are_sent_where_they_are_declared() {
             held,
         };
         let slot = rig.provider.load_balancers().slot(false).await;
-        let input = std::future::ready(Some(input));
-        let call = rig.provider.load_balancers().ensure(slot, &web, input);
+        let call = rig.provider.load_balancers().ensure(&slot, input);
         call.await.unwrap();
     }
     let calls = rig.fake.balancers.ensure.calls().into_iter();

@@ -314,7 +314,7 @@ fn served(service: &Service, shown: &ShownLoadBalancer, targets: &[Target]) -> V
         }
     }
     match annotation(service, ANNOTATION_SETTLED) {
-        Some(record) if !record.ends_with(['/', '+']) => {}
+        Some(record) if !record.ends_with('/') => {}
         record => wrong.push(format!("it is not settled: {record:?}")),
     }
     wrong

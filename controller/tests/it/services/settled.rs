@@ -308,8 +308,7 @@ async fn a_provider_that_is_configured_anew_ensures_all_quietly() {
                 annotation_of(service, SETTLED),
                 annotation_of(&now, SETTLED),
             );
-            let is_open = new.is_none_or(|record| record.ends_with('+'));
-            holds(old != new && !is_open, || format!("{new:?}"))?;
+            holds(old != new, || format!("{new:?}"))?;
         }
         Ok(())
     })

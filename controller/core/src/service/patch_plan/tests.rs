@@ -56,19 +56,15 @@ fn patches_that_harm_when_late_hold_for_one_version_alone() {
     service.finalizers = [FINALIZER.into()].into();
     let settled =
         SettledRecord::settled(&service, &capability(), Hash::of(&service, &capability()));
-    let (begun, opened) = (
-        SettledRecord::begun(&service, &capability()),
-        settled.opened(&service),
-    );
+    let begun = SettledRecord::begun(&service, &capability());
     let record = |record: &SettledRecord| {
         let record = record.to_string();
         move |draft: &mut PatchDraft<'_>| draft.annotate(ANNOTATION_SETTLED, Some(&record))
     };
-    let changes: [(Change<'_>, bool); 6] = [
+    let changes: [(Change<'_>, bool); 5] = [
         (&|draft| draft.remove_finalizer(), true),
         (&record(&settled), true),
         (&record(&begun), false),
-        (&record(&opened.unwrap()), false),
         (&|draft| draft.annotate("example.com/a", Some("1")), false),
         (&|draft| draft.ingress(&[ip("192.0.2.7", None)]), false),
     ];

@@ -14,6 +14,7 @@ use crate::{
         patch_plan::{PatchDraft, StatusPatch},
         settled::{ANNOTATION_SETTLED, SettledRecord},
     },
+    targets::Revision,
 };
 
 /// Why nothing is done for a Service.
@@ -91,71 +92,60 @@ impl Progress {
         service: &ServiceView,
         facts: &ServiceFacts<'_>,
     ) -> Option<(StatusPatch, Vec<EventContent>)> {
-        let is_asked_for = match self.next(now, service, facts) {
+        let is_desired = match self.next(now, service, facts) {
             Step::Ensure(ensure) => ensure.manner == Manner::Announced,
-            Step::Prepare(patch) => {
-                let prepared = patch.applied_to(service, &service.resource_version);
-                let next = self.next(now, &prepared, facts);
-                matches!(next, Step::Ensure(ensure) if ensure.manner == Manner::Announced)
-            }
             Step::Delete { .. } => true,
-            Step::Idle | Step::Hold { .. } | Step::EndWait(_) | Step::At(_) | Step::Update => false,
+            _ => false,
         };
-        match self.hold(service, HoldReason::ProviderUnavailable, facts) {
+        let why = HoldReason::ProviderUnavailable;
+        match hold(service, why, self.targets.last(facts), facts) {
             Step::Hold {
                 patch: Some(patch),
                 events,
                 ..
-            } if is_asked_for => Some((patch, events)),
+            } if is_desired => Some((patch, events)),
             _ => None,
-        }
-    }
-
-    /// Nothing is done, and a condition says why. The record names the targets of the load balancer:
-    /// others may go out meanwhile.
-    pub(super) fn hold(
-        &self,
-        service: &ServiceView,
-        why: HoldReason,
-        facts: &ServiceFacts<'_>,
-    ) -> Step {
-        let mut draft = PatchDraft::over(service, facts.time_of_day);
-        let mut events = Vec::new();
-        // A load balancer that is not ours is not held.
-        if why != HoldReason::ClassNotServed || !is_not_managed(service) {
-            let message = why.message(service, facts.capability);
-            let is_new = service
-                .condition(WAITING)
-                .is_none_or(|waiting| *waiting.reason != *why.reason());
-            draft.condition(WAITING, Status::True, why.reason(), &message);
-            if is_new {
-                events.push(why.event(&message));
-            }
-        }
-        let may_come_back = why != HoldReason::ProviderUnavailable
-            && facts.ownership(service) != Ownership::Cleanup;
-        let record = match SettledRecord::own(service, facts.capability) {
-            _ if !may_come_back || is_not_managed(service) => None,
-            Some(record) => record.with_targets(self.last_targets(facts)),
-            None if service.ingress.is_empty() => None,
-            None => unsettled_record(service, facts.capability),
-        };
-        if let Some(record) = record {
-            draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
-        }
-        Step::Hold {
-            why,
-            patch: draft.finish(),
-            events,
         }
     }
 }
 
-/// The end of a wait for a load balancer that is not wanted any more.
-pub(super) fn end_wait(service: &ServiceView, facts: &ServiceFacts<'_>) -> Option<StatusPatch> {
+/// Nothing is done, and a condition says why. The record names `last_targets`, those of the load balancer
+/// where they are known: others may go out meanwhile.
+pub(super) fn hold(
+    service: &ServiceView,
+    why: HoldReason,
+    last_targets: Option<&Revision>,
+    facts: &ServiceFacts<'_>,
+) -> Step {
     let mut draft = PatchDraft::over(service, facts.time_of_day);
-    draft.remove_condition(WAITING);
-    draft.finish()
+    let mut events = Vec::new();
+    // A load balancer that is not ours is not held.
+    if why != HoldReason::ClassNotServed || !is_not_managed(service) {
+        let message = why.message(service, facts.capability);
+        let is_new = service
+            .condition(WAITING)
+            .is_none_or(|waiting| *waiting.reason != *why.reason());
+        draft.condition(WAITING, Status::True, why.reason(), &message);
+        if is_new {
+            events.push(why.event(&message));
+        }
+    }
+    let may_come_back =
+        why != HoldReason::ProviderUnavailable && facts.ownership(service) != Ownership::Cleanup;
+    let record = match SettledRecord::own(service, facts.capability) {
+        _ if !may_come_back || is_not_managed(service) => None,
+        Some(record) => record.with_targets(last_targets),
+        None if service.ingress.is_empty() => None,
+        None => unsettled_record(service, facts.capability),
+    };
+    if let Some(record) = record {
+        draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+    }
+    Step::Hold {
+        why,
+        patch: draft.finish(),
+        events,
+    }
 }
 
 fn class(service: &ServiceView) -> String {

@@ -139,7 +139,7 @@ impl Progress {
         match answer.disposition {
             Disposition::Ready => {
                 let ingress = answer.ingress.as_deref().unwrap_or(&service.ingress);
-                self.in_step(ensure.revision.clone());
+                self.targets.in_sync(ensure.revision.clone());
                 self.done = None;
                 record = settled;
                 accepted(&mut draft);
@@ -152,10 +152,8 @@ impl Progress {
             Disposition::NotManaged => {
                 self.done = Some(ensure.hash);
                 record = settled;
-                let was_managed = SettledRecord::own(service, facts.capability)
-                    .is_some_and(|record| record.is_settled())
-                    && !is_not_managed(service);
-                if was_managed {
+                // It was ready once.
+                if service.condition(TARGETS_IN_STEP).is_some() {
                     events.push(EventContent::not_managed(&facts.capability.provider));
                 }
                 let reason = answer.reason_or("NotManaged");
@@ -199,12 +197,15 @@ impl Progress {
         if requeue == Requeue::OnChange {
             self.done = Some(ensure.hash);
             self.pending = None;
+        } else if ensure.manner == Manner::Background {
+            // The call may have worked, and the provider's configuration be taken back.
+            self.pending.get_or_insert(EnsureCause::Reconfigured);
         }
         let mut draft = PatchDraft::over(service, facts.time_of_day);
         draft.effects(&failure.effects);
-        if !self.has(service, &ensure.revision, facts) {
-            self.mark_targets_unknown(service);
-            self.out_of_step(now, service, &mut draft, failure, facts);
+        if !self.targets.are(service, &ensure.revision, facts) {
+            self.targets
+                .failed(now, service, &mut draft, failure, facts);
         }
         let mut events = failure.effects.events.clone();
         if failure.has_event() {
@@ -217,15 +218,12 @@ impl Progress {
             // Background work does not make a serving load balancer look broken.
             if ensure.manner != Manner::Background {
                 draft.condition(PROVISIONED, Status::False, reason, message);
-                // Until it is ensured: at a start it must not count as settled.
-                let record =
-                    SettledRecord::own(service, facts.capability).filter(SettledRecord::is_settled);
-                if let Some(record) = record.and_then(|record| record.opened(service)) {
-                    draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
-                }
             }
-            if failure.class == ErrorClass::Invalid {
-                // Else a wrong Service would look like one that is not managed.
+            // At a start it must not count as settled, nor a wrong Service as one that is not managed. One that is
+            // ensured silently is ensured at each start.
+            let is_unsettled =
+                ensure.manner == Manner::Announced || failure.class == ErrorClass::Invalid;
+            if is_unsettled {
                 let begun = SettledRecord::begun(service, facts.capability).to_string();
                 draft.annotate(ANNOTATION_SETTLED, Some(&begun));
             }

@@ -4,8 +4,8 @@
 use jiff::Timestamp;
 
 use super::{
-    Consequence, EnsureCause, Failure, Has, Manner, Progress, ServiceFacts, Step, TARGETS_GRACE,
-    Work, outcome::AT_ONCE,
+    Consequence, EnsureCause, Failure, Manner, Progress, ServiceFacts, TARGETS_GRACE, Work,
+    outcome::AT_ONCE,
 };
 use crate::{
     api_time::after,
@@ -19,7 +19,7 @@ use crate::{
         condition::{TARGETS_IN_STEP, WAITING},
         ownership::{Ownership, is_claimed, is_not_managed},
         patch_plan::PatchDraft,
-        settled::{ANNOTATION_SETTLED, Mark, SettledRecord},
+        settled::{ANNOTATION_SETTLED, RecordedTargets, SettledRecord},
     },
     targets::{Revision, Targets},
 };
@@ -33,46 +33,40 @@ pub(super) fn unsettled_record(
     is_claimed(service, capability).then(|| SettledRecord::begun(service, capability))
 }
 
-impl Progress {
-    pub(super) fn targets(
-        &self,
-        now: Timestamp,
-        service: &ServiceView,
-        facts: &ServiceFacts<'_>,
-    ) -> Step {
-        if !self.needs_targets(service, facts) {
-            return Step::Idle;
-        }
-        match self.waits_on(&Work::Update(facts.targets.revision().clone())) {
-            Some(waits) if now < waits.until => Step::At(waits.until),
-            _ => Step::Update,
-        }
-    }
+/// Which targets the load balancer of one Service has, as far as this process knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SentTargets {
+    last: Last,
+    fail_since: Option<Timestamp>,
+}
 
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Last {
+    /// Those of [`ServiceFacts::applied`].
+    #[default]
+    Inherited,
+    /// These.
+    Revision(Revision),
+    /// Others were sent, with an unknown result.
+    Unknown,
+}
+
+impl SentTargets {
     /// Whether the load balancer of `service` still needs [`ServiceFacts::targets`], by an update or an
     /// Ensure; also while the Service is paused. One that was never made is
     /// made with the targets of that moment.
-    pub fn needs_targets(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-        let may_have_any = self.targets != Has::Inherited || !service.ingress.is_empty();
+    pub fn are_needed(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
+        let may_have_any = self.last != Last::Inherited || !service.ingress.is_empty();
         may_have_any
             && facts.ownership(service) == Ownership::Provide
             && !is_not_managed(service)
-            && (self.may_have_others(service, facts.capability)
-                || !self.has(service, facts.targets.revision(), facts))
-    }
-
-    /// A call before this process may have sent it others than the Lease names, and the Ensure that
-    /// repeats it is background work once the Service is as before.
-    fn may_have_others(&self, service: &ServiceView, capability: &Capability) -> bool {
-        self.targets == Has::Inherited
-            && SettledRecord::own(service, capability)
-                .is_some_and(|record| *record.mark() == Mark::Open)
+            && !self.are(service, facts.targets.revision(), facts)
     }
 
     /// Whether [`ServiceFacts::targets`] must not be kept as [`ServiceFacts::applied`] yet on account of `service`:
     /// at a start its load balancer would count as one that has them. One that is ensured at a start
     /// anyway, at full pace, or has its own targets in its record, blocks nothing.
-    pub fn blocks_lease_revision(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
+    pub fn block_lease_revision(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let capability = facts.capability;
         let relies_on_lease = match SettledRecord::own(service, capability) {
             Some(record) => record.relies_on_lease(),
@@ -86,47 +80,89 @@ impl Progress {
                 Ownership::Provide | Ownership::Hold
             )
             && !is_not_managed(service)
-            && !self.has(service, facts.targets.revision(), facts)
+            && !self.are(service, facts.targets.revision(), facts)
     }
 
     /// Whether the Lease, now or once all have [`ServiceFacts::targets`], names what the load balancer of
     /// `service` has.
-    pub(super) fn agrees_with_lease(
-        &self,
-        service: &ServiceView,
-        facts: &ServiceFacts<'_>,
-    ) -> bool {
+    pub(super) fn agree_with_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let current = facts.targets.revision();
-        self.has(service, current, facts) && facts.applied.is_none_or(|applied| applied == current)
+        self.are(service, current, facts) && facts.applied.is_none_or(|applied| applied == current)
     }
 
-    pub(super) fn has(
+    pub(super) fn are(
         &self,
         service: &ServiceView,
         revision: &Revision,
         facts: &ServiceFacts<'_>,
     ) -> bool {
-        match &self.targets {
-            Has::Inherited => {
-                match SettledRecord::own(service, facts.capability).map(|r| r.mark().clone()) {
-                    Some(Mark::Targets(left)) => left.as_ref() == Some(revision),
+        match &self.last {
+            Last::Inherited => {
+                let record = SettledRecord::own(service, facts.capability);
+                match record.as_ref().map(SettledRecord::targets) {
+                    Some(RecordedTargets::Own(own)) => own.as_ref() == Some(revision),
                     _ => facts.applied == Some(revision),
                 }
             }
-            Has::Revision(has) => has == revision,
-            Has::Unknown => false,
+            Last::Revision(last) => last == revision,
+            Last::Unknown => false,
         }
     }
 
     /// The targets that the load balancer was sent last, where that is known.
-    pub(super) fn last_targets<'a>(&'a self, facts: &ServiceFacts<'a>) -> Option<&'a Revision> {
-        match &self.targets {
-            Has::Inherited => facts.applied,
-            Has::Revision(has) => Some(has),
-            Has::Unknown => None,
+    pub(super) fn last<'a>(&'a self, facts: &ServiceFacts<'a>) -> Option<&'a Revision> {
+        match &self.last {
+            Last::Inherited => facts.applied,
+            Last::Revision(last) => Some(last),
+            Last::Unknown => None,
         }
     }
 
+    pub(super) fn in_sync(&mut self, revision: Revision) {
+        self.last = Last::Revision(revision);
+        self.fail_since = None;
+    }
+
+    /// The call may have worked. Of a load balancer that was never ready there is nothing to doubt.
+    pub(super) fn mark_unknown(&mut self, service: &ServiceView) {
+        if self.last != Last::Inherited || !service.ingress.is_empty() {
+            self.last = Last::Unknown;
+        }
+    }
+
+    /// The load balancer did not take its targets, for a reason of its own. After a while a condition says so,
+    /// and the record has the targets of its own: one load balancer that fails its updates must not keep the
+    /// others from being settled at a start. A failure that concerns all Services alike would write each of them.
+    pub(super) fn failed(
+        &mut self,
+        now: Timestamp,
+        service: &ServiceView,
+        draft: &mut PatchDraft<'_>,
+        failure: &Failure,
+        facts: &ServiceFacts<'_>,
+    ) {
+        self.mark_unknown(service);
+        let is_its_own =
+            failure.class.is_for_owner() || matches!(failure.class, ErrorClass::InProgress { .. });
+        if !is_its_own {
+            return;
+        }
+        let since = *self.fail_since.get_or_insert(now);
+        if now >= after(since, TARGETS_GRACE) {
+            let (reason, message) = (failure.reason(), &failure.message);
+            draft.condition(TARGETS_IN_STEP, Status::False, &reason, message);
+            let record = match SettledRecord::own(service, facts.capability) {
+                Some(record) => record.with_targets(None),
+                None => unsettled_record(service, facts.capability),
+            };
+            if let Some(record) = record {
+                draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+            }
+        }
+    }
+}
+
+impl Progress {
     /// The consequence of the answer to an update with `targets` for `service` as it is now.
     pub fn updated(
         &mut self,
@@ -147,10 +183,10 @@ impl Progress {
         let answer = match result {
             Ok(answer) => answer,
             Err(failure) => {
-                self.mark_targets_unknown(service);
                 draft.effects(&failure.effects);
                 let mut outcome = self.update_failed(targets, failure);
-                self.out_of_step(now, service, &mut draft, failure, facts);
+                self.targets
+                    .failed(now, service, &mut draft, failure, facts);
                 outcome.patch = draft.finish();
                 return outcome;
             }
@@ -162,7 +198,7 @@ impl Progress {
         let mut requeue = self.waits.is_some().then_some(AT_ONCE);
         match answer.disposition {
             Disposition::Ready => {
-                self.in_step(targets.revision().clone());
+                self.targets.in_sync(targets.revision().clone());
                 events.push(if targets.is_empty() {
                     EventContent::no_nodes()
                 } else {
@@ -182,7 +218,7 @@ impl Progress {
                 }
             }
             Disposition::InProgress => {
-                self.mark_targets_unknown(service);
+                self.targets.mark_unknown(service);
                 let revision = targets.revision().clone();
                 if let Some(waits) = &mut self.waits
                     && let Work::Ensure(_, sent) = &mut waits.on
@@ -199,7 +235,7 @@ impl Progress {
             Disposition::Absent | Disposition::NotManaged
                 if SettledRecord::own(service, facts.capability).is_none() =>
             {
-                self.in_step(targets.revision().clone());
+                self.targets.in_sync(targets.revision().clone());
             }
             // Not S-55's success without a word: an Ensure says whether the load balancer is managed. No other
             // disposition passes the check of this call's answers.
@@ -221,7 +257,7 @@ impl Progress {
     /// An update of several load balancers had no result for this one: it is asked about again.
     pub fn update_unanswered(&mut self, service: &ServiceView) {
         self.waits = None;
-        self.mark_targets_unknown(service);
+        self.targets.mark_unknown(service);
     }
 
     /// S-55: the Service is ensured at once, unless time alone heals it (not Q-28). One Ensure for each
@@ -249,48 +285,6 @@ impl Progress {
             events,
             requeue: Some(requeue),
             patch: None,
-        }
-    }
-
-    pub(super) fn in_step(&mut self, revision: Revision) {
-        self.targets = Has::Revision(revision);
-        self.targets_fail_since = None;
-    }
-
-    /// The call may have worked. Of a load balancer that was never ready there is nothing to doubt.
-    pub(super) fn mark_targets_unknown(&mut self, service: &ServiceView) {
-        if self.targets != Has::Inherited || !service.ingress.is_empty() {
-            self.targets = Has::Unknown;
-        }
-    }
-
-    /// After a while a condition says so, and the record has the targets of its own: one load balancer
-    /// that fails its updates must not keep the others from being settled at a start. A failure
-    /// that concerns all Services alike would write each of them.
-    pub(super) fn out_of_step(
-        &mut self,
-        now: Timestamp,
-        service: &ServiceView,
-        draft: &mut PatchDraft<'_>,
-        failure: &Failure,
-        facts: &ServiceFacts<'_>,
-    ) {
-        let is_its_own =
-            failure.class.is_for_owner() || matches!(failure.class, ErrorClass::InProgress { .. });
-        if !is_its_own {
-            return;
-        }
-        let since = *self.targets_fail_since.get_or_insert(now);
-        if now >= after(since, TARGETS_GRACE) {
-            let (reason, message) = (failure.reason(), &failure.message);
-            draft.condition(TARGETS_IN_STEP, Status::False, &reason, message);
-            let record = match SettledRecord::own(service, facts.capability) {
-                Some(record) => record.with_targets(None),
-                None => unsettled_record(service, facts.capability),
-            };
-            if let Some(record) = record {
-                draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
-            }
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::{
         change::needs_sync,
         condition::{ACCEPTED, PROVISIONED, TARGETS_IN_STEP, WAITING},
         ownership::Ownership,
+        patch_plan::StatusPatch,
         settled::{ANNOTATION_SETTLED, SettledRecord},
     },
     string_map::StringMap,
@@ -70,8 +71,7 @@ fn failure(class: ErrorClass) -> Failure {
 }
 
 fn mode(stage: &Stage) -> Mode {
-    let facts = stage.facts();
-    stage.progress.mode(&stage.next(), &stage.service, &facts)
+    stage.next().mode()
 }
 
 /// One Service with its controller: what is written is there at once.
@@ -124,15 +124,20 @@ impl Stage {
     /// The next step once all that has to be written first is written.
     fn step(&mut self) -> Step {
         match self.next() {
-            Step::Prepare(patch) => {
+            Step::Write(patch) => {
                 self.service = patch.applied_to(&self.service, "p");
-                assert!(!matches!(self.next(), Step::Prepare(_)));
-                self.next()
+                let next = self.next();
+                assert!(!matches!(next, Step::Write(_)), "{next:?}");
+                next
             }
-            Step::EndWait(patch) => {
-                self.service = patch.applied_to(&self.service, "l");
-                assert_eq!(self.next(), Step::Idle);
-                Step::Idle
+            Step::Ensure(mut ensure) => {
+                if let Some(patch) = ensure.prepare.take() {
+                    self.service = patch.applied_to(&self.service, "p");
+                    let next = self.next();
+                    let is_prepared = matches!(&next, Step::Ensure(e) if e.prepare.is_none());
+                    assert!(is_prepared, "{next:?}");
+                }
+                Step::Ensure(ensure)
             }
             Step::Hold { patch, .. } => {
                 if let Some(patch) = patch {
@@ -157,6 +162,14 @@ impl Stage {
 
     fn pause(&mut self, is_paused: bool) {
         self.annotate(ANNOTATION_PAUSED, if is_paused { "true" } else { "false" });
+    }
+
+    /// The write before an Ensure that is next.
+    fn prepare(&self) -> Option<StatusPatch> {
+        match self.next() {
+            Step::Ensure(ensure) => ensure.prepare,
+            step => panic!("{step:?}"),
+        }
     }
 
     fn question(&mut self) -> Ensure {

@@ -53,7 +53,8 @@ async fn nothing_is_said_once_the_provider_is_back() {
         provider: "mock".into(),
         ..Capability::default()
     };
-    service_lb.mark_waiting(&Arc::new(capability)).await;
+    let absence = &service_lb.absence;
+    absence.mark_waiting(&Arc::new(capability)).await;
     assert_eq!(rig.writes(), 0);
 }
 

@@ -101,8 +101,8 @@ async fn one_that_takes_no_targets_costs_the_others_nothing_at_a_start() {
         rig.calls("EnsureLoadBalancer"),
         rig.calls("UpdateLoadBalancerNodes"),
     ];
-    // Its Ensure is background work, and its nodes do not wait for it.
-    assert_eq!(after, [before[0] + 1, before[1] + 1], "only the one");
+    // Its Ensure brings the nodes.
+    assert_eq!(after, [before[0] + 1, before[1]], "only the one");
     let all = rig.cloud.load_balancers();
     assert!(all.iter().all(|lb| lb.targets.len() == 9));
     let (status, _) = rig.condition("shop/web-7", "TargetsInStep").unwrap();

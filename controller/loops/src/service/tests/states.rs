@@ -8,8 +8,7 @@ use super::*;
 use crate::{
     fixture::{self, Fixture},
     service::{
-        key::ServiceKey,
-        states::{ServiceState, ServiceStates},
+        states::{ServiceKey, ServiceState, ServiceStates},
         subscribe,
     },
 };
@@ -23,21 +22,21 @@ fn named(name: &str, uid: &str) -> (ServiceKey, Arc<ServiceView>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_predecessor_is_another_service_of_the_same_name_that_is_left_behind() {
+async fn a_predecessor_is_another_service_of_the_same_name_that_is_orphaned() {
     let states = ServiceStates::default();
     let (web, _) = named("web", "b");
     for (name, uid) in [("web", "a"), ("web", "c"), ("web-2", "d"), ("wea", "e")] {
         let (key, service) = named(name, uid);
         secs(1).await;
-        states.with(&key, |state| state.mark_left_behind(&service));
+        states.with(&key, |state| state.mark_orphaned(&service));
     }
     let (first, last) = (named("web", "a").0, named("web", "c").0);
     let since = |states: &ServiceStates| states.predecessor(&web).map(|at| at.elapsed().as_secs());
     assert_eq!(since(&states), Some(2), "the last one");
-    states.with(&last, |state| state.left_behind = None);
+    states.with(&last, |state| state.orphaned = None);
     assert_eq!(since(&states), Some(3));
     assert_eq!(states.predecessor(&first), None, "not itself");
-    states.with(&first, |state| state.left_behind = None);
+    states.with(&first, |state| state.orphaned = None);
     assert_eq!(since(&states), None);
 }
 
@@ -49,11 +48,11 @@ async fn a_load_balancer_that_was_deleted_is_not_left() {
     states.with(&web, |state| state.is_cleaned_up = true);
     states.with(&web, ServiceState::reset);
     assert!(!states.with(&web, |state| state.gone_from_store(&service, true)));
-    assert!(states.left_behind().is_empty());
+    assert!(states.orphaned().is_empty());
     // A later one of the same UID may be left.
     assert!(states.with(&web, |state| state.gone_from_store(&service, true)));
     states.with(&web, ServiceState::reset);
-    assert_eq!(states.left_behind(), std::slice::from_ref(&web));
+    assert_eq!(states.orphaned(), std::slice::from_ref(&web));
     assert!(!states.with(&web, |state| state.gone_from_store(&service, false)));
 }
 

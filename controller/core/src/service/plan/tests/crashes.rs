@@ -139,7 +139,11 @@ impl World {
             Turn::Nodes(names) => stage.targets = nodes(names),
             Turn::Checkpoint => {
                 let facts = stage.facts();
-                if !stage.progress.blocks_lease_revision(&stage.service, &facts) {
+                if !stage
+                    .progress
+                    .targets
+                    .block_lease_revision(&stage.service, &facts)
+                {
                     stage.applied = Some(stage.targets.revision().clone());
                 }
             }

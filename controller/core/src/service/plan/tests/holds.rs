@@ -87,7 +87,8 @@ fn a_released_service_gets_the_targets_that_it_missed() {
             let holds_up = |stage: &Stage| {
                 stage
                     .progress
-                    .blocks_lease_revision(&stage.service, &stage.facts())
+                    .targets
+                    .block_lease_revision(&stage.service, &stage.facts())
             };
             assert!(holds_up(&stage), "until its record says so");
             stage.step();
@@ -120,7 +121,10 @@ fn a_released_service_gets_the_targets_that_it_missed() {
 fn one_that_takes_no_targets_is_alone_after_a_restart() {
     let holds_up = |stage: &Stage| {
         let facts = stage.facts();
-        stage.progress.blocks_lease_revision(&stage.service, &facts)
+        stage
+            .progress
+            .targets
+            .block_lease_revision(&stage.service, &facts)
     };
     for class in [ErrorClass::Quota, ErrorClass::Malformed] {
         let mut stage = Stage::settled();
@@ -166,7 +170,8 @@ fn one_that_is_not_settled_does_not_delay_the_others() {
     assert!(
         !stage
             .progress
-            .blocks_lease_revision(&stage.service, &stage.facts())
+            .targets
+            .block_lease_revision(&stage.service, &stage.facts())
     );
     stage.restart();
     assert!(matches!(stage.step(), Step::Ensure(_)));
@@ -233,7 +238,7 @@ fn a_wait_ends_with_the_wish_for_a_load_balancer() {
     stage.pause(true);
     stage.step();
     stage.service.spec.kind = "ClusterIP".into();
-    let Step::EndWait(patch) = stage.next() else {
+    let Step::Write(patch) = stage.next() else {
         panic!("{:?}", stage.next());
     };
     stage.service = patch.applied_to(&stage.service, "l");

@@ -78,7 +78,7 @@ fn respond(stage: &mut Stage, disposition: Disposition, addresses: &str) {
             assert_eq!(stage.service.has_finalizer(), !over);
         }
         Step::Idle | Step::Hold { .. } | Step::At(_) => {}
-        Step::Prepare(_) | Step::EndWait(_) => unreachable!("written by step"),
+        Step::Write(_) => unreachable!("written by step"),
     }
 }
 
@@ -138,14 +138,16 @@ proptest! {
             // Whatever is called has its finalizer first, and is wanted.
             let ownership = Ownership::of(&stage.service, Some(&stage.capability));
             match stage.next() {
+                Step::Ensure(Ensure { prepare, .. }) if !stage.service.has_finalizer() => {
+                    prop_assert!(prepare.is_some_and(|patch| patch.finalizer.is_some()));
+                }
                 Step::Ensure(_) | Step::Update => {
                     prop_assert!(stage.service.has_finalizer());
                     prop_assert!(stage.service.deleted.is_none() && !stage.service.is_paused());
                     prop_assert_eq!(ownership, Ownership::Provide);
                 }
                 Step::Delete { .. } => prop_assert_eq!(ownership, Ownership::Cleanup),
-                Step::EndWait(_) => prop_assert_eq!(ownership, Ownership::WaitOver),
-                Step::Idle | Step::Hold { .. } | Step::At(_) | Step::Prepare(_) => {}
+                Step::Idle | Step::Hold { .. } | Step::At(_) | Step::Write(_) => {}
             }
         }
         stage.progress.provider_changed();

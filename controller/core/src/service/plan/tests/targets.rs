@@ -245,7 +245,10 @@ fn a_failure_that_concerns_all_services_writes_none() {
             assert_eq!(outcome.patch, None, "{class:?}");
         }
         let facts = stage.facts();
-        let holds_up = stage.progress.blocks_lease_revision(&stage.service, &facts);
+        let holds_up = stage
+            .progress
+            .targets
+            .block_lease_revision(&stage.service, &facts);
         assert!(holds_up, "a start gives them once more: {class:?}");
         // The time of its own failures counts from the first of them.
         stage.update(Err(&failure(ErrorClass::Quota)));
@@ -281,12 +284,15 @@ fn adopted() -> Stage {
 
 fn holds_up(stage: &Stage) -> bool {
     let facts = stage.facts();
-    stage.progress.blocks_lease_revision(&stage.service, &facts)
+    stage
+        .progress
+        .targets
+        .block_lease_revision(&stage.service, &facts)
 }
 
 fn needs_targets(stage: &Stage) -> bool {
     let facts = stage.facts();
-    stage.progress.needs_targets(&stage.service, &facts)
+    stage.progress.targets.are_needed(&stage.service, &facts)
 }
 
 /// Its Ensure may come hours after a start, which takes the Lease's word until then.
@@ -348,9 +354,10 @@ fn one_without_record_that_takes_no_targets_or_is_paused_is_alone_after_a_restar
     }
 }
 
-/// The call for the change may have given it others, and its answer was lost with the process.
+/// The call for the change may have given it others, and its answer was lost with the process. The Ensure that
+/// repeats it has the current targets.
 #[test]
-fn a_change_that_is_taken_back_leaves_the_targets_open() {
+fn a_change_that_is_taken_back_is_ensured_with_the_current_targets() {
     let mut stage = Stage::settled();
     stage.targets = nodes("n1 n3");
     stage.service.spec.ports[0].port = 81;
@@ -358,8 +365,9 @@ fn a_change_that_is_taken_back_leaves_the_targets_open() {
     stage.targets = nodes("n1 n2");
     stage.restart();
     stage.service.spec.ports[0].port = 80;
-    assert_eq!(stage.question().manner, Manner::Background);
-    assert!(needs_targets(&stage));
+    let question = stage.question();
+    assert_eq!(question.manner, Manner::Announced);
+    assert_eq!(question.revision, *stage.targets.revision());
 }
 
 /// Not Q-37.

@@ -21,30 +21,15 @@ pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 /// How often the removal is tried while another client keeps a value that names targets.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Between the revision and the term since which no other program has led, where one has.
-const SINCE: char = '@';
-
-/// The revision that a value of [`TARGETS_ANNOTATION`] names; none when it is empty, or another program has led since it
-/// was written.
-pub fn stored_targets(value: &str, unbroken_since: i32) -> Option<Revision> {
-    let (revision, since) = value.split_once(SINCE).unwrap_or((value, "0"));
-    let is_known = !revision.is_empty() && since.parse() == Ok(unbroken_since);
-    is_known.then(|| Revision::stored(revision))
+/// The revision that a value of [`TARGETS_ANNOTATION`] names; none when it is empty.
+pub fn stored_targets(value: &str) -> Option<Revision> {
+    (!value.is_empty()).then(|| Revision::stored(value))
 }
 
-fn to_store(revision: &Revision, unbroken_since: i32) -> String {
-    match unbroken_since {
-        0 => revision.as_str().to_owned(),
-        since => format!("{}{SINCE}{since}", revision.as_str()),
-    }
-}
-
-pub(super) struct Applied {
+pub(in crate::service) struct Applied {
     state: Mutex<AppliedState>,
     /// Locked while the annotation changes.
     writing: sync::Mutex<()>,
-    /// [`Handle::unbroken_since`]; 0 without a Lease.
-    unbroken_since: i32,
     lease: Option<Handle>,
     progressed: Notify,
 }
@@ -57,7 +42,7 @@ struct AppliedState {
 }
 
 /// Guard of an update to one revision, from before the call until its result is written.
-pub(super) struct UpdateInFlight<'a> {
+pub(in crate::service) struct UpdateInFlight<'a> {
     applied: &'a Applied,
     revision: Revision,
 }
@@ -77,38 +62,37 @@ impl Drop for UpdateInFlight<'_> {
 }
 
 impl Applied {
-    pub(super) fn new(lease: Option<Handle>) -> Self {
-        let annotation = lease
-            .as_ref()
-            .and_then(|lease| lease.annotation(TARGETS_ANNOTATION));
-        let unbroken_since = lease.as_ref().map_or(0, Handle::unbroken_since);
-        let applied = annotation.as_deref();
-        let applied = applied.and_then(|value| stored_targets(value, unbroken_since));
+    pub(in crate::service) fn new(lease: Option<Handle>) -> Self {
+        // Another program may have sent others.
+        let own = lease.as_ref().filter(|lease| !lease.follows_another());
+        let annotation = own.and_then(|lease| lease.annotation(TARGETS_ANNOTATION));
         Self {
             state: Mutex::new(AppliedState {
-                applied,
+                applied: annotation.as_deref().and_then(stored_targets),
                 in_flight: HashMap::new(),
             }),
             writing: sync::Mutex::default(),
-            unbroken_since,
             lease,
             progressed: Notify::new(),
         }
     }
 
     /// Whether every load balancer has these targets.
-    pub(super) fn is(&self, revision: &Revision) -> bool {
+    pub(in crate::service) fn is(&self, revision: &Revision) -> bool {
         self.state.lock().applied.as_ref() == Some(revision)
     }
 
     /// The targets that every load balancer has.
-    pub(super) fn revision(&self) -> Option<Revision> {
+    pub(in crate::service) fn revision(&self) -> Option<Revision> {
         self.state.lock().applied.clone()
     }
 
     /// To be awaited before a call with these targets; the guard is kept until its answer is written. None:
     /// this process does not lead any more.
-    pub(super) async fn begin(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
+    pub(in crate::service) async fn begin(
+        &self,
+        revision: &Revision,
+    ) -> Option<UpdateInFlight<'_>> {
         let (update, is_applied) = self.register(revision);
         if is_applied {
             return Some(update);
@@ -135,11 +119,7 @@ impl Applied {
                 Ok(()) => return Some(()),
                 Err(NotAnnotated::NotLeading) => return None,
                 Err(NotAnnotated::Undone { found }) => {
-                    let found = found.as_deref();
-                    if found
-                        .and_then(|value| stored_targets(value, self.unbroken_since))
-                        .is_none()
-                    {
+                    if found.as_deref().and_then(stored_targets).is_none() {
                         return Some(());
                     }
                     sleep(RETRY).await;
@@ -161,18 +141,22 @@ impl Applied {
     }
 
     /// A load balancer has other targets now, or there is one less to have them.
-    pub(super) fn progressed(&self) {
+    pub(in crate::service) fn progressed(&self) {
         self.progressed.notify_one();
     }
 
     /// Waits for [`Applied::progressed`].
-    pub(super) fn progress(&self) -> Notified<'_> {
+    pub(in crate::service) fn progress(&self) -> Notified<'_> {
         self.progressed.notified()
     }
 
     /// Records that every load balancer has `revision`, if `all_have_it` and no update to another is in
     /// flight. Returns whether it did.
-    pub(super) fn record(&self, revision: &Revision, all_have_it: impl FnOnce() -> bool) -> bool {
+    pub(in crate::service) fn record(
+        &self,
+        revision: &Revision,
+        all_have_it: impl FnOnce() -> bool,
+    ) -> bool {
         // A call with other targets clears the annotation; its end is progress.
         let Ok(_writing) = self.writing.try_lock() else {
             return false;
@@ -191,9 +175,9 @@ impl Applied {
             state.applied = Some(revision.clone());
         }
         if let Some(lease) = &self.lease {
-            let text = to_store(revision, self.unbroken_since);
+            let text = Some(revision.as_str().to_owned());
             // Not awaited: if it is never written, the next leader sends these targets once more.
-            let _ = lease.start_annotating(TARGETS_ANNOTATION, Some(text));
+            let _ = lease.start_annotating(TARGETS_ANNOTATION, text);
         }
         true
     }

@@ -19,11 +19,11 @@ use tokio::{sync::Notify, time::Instant};
 use outrigger_kubernetes::store::{Change, Origin};
 
 /// Changes of the nodes that are not in the targets yet. Filled on a standby too.
-pub(super) struct NodeChanges {
-    pub(super) debounce: Mutex<Debounce>,
-    /// Since when one waits.
-    pub(super) since: Mutex<Option<Instant>>,
-    pub(super) changed: Notify,
+pub(in crate::service) struct NodeChanges {
+    pub(in crate::service) debounce: Mutex<Debounce>,
+    /// Since when a change waits.
+    pub(in crate::service) since: Mutex<Option<Instant>>,
+    pub(in crate::service) changed: Notify,
     /// Whether a node differs from the last refresh of the targets, in a field that providers see.
     is_stale: AtomicBool,
     /// Names of Nodes that a list did not show. They may not be deleted.
@@ -31,7 +31,7 @@ pub(super) struct NodeChanges {
 }
 
 impl NodeChanges {
-    pub(super) fn new(pace: Pace) -> Self {
+    pub(in crate::service) fn new(pace: Pace) -> Self {
         Self {
             debounce: Mutex::new(Debounce::new(pace)),
             since: Mutex::default(),
@@ -41,7 +41,12 @@ impl NodeChanges {
         }
     }
 
-    pub(super) fn observe(&self, now: Timestamp, change: &Change<'_, NodeView>, origin: Origin) {
+    pub(in crate::service) fn observe(
+        &self,
+        now: Timestamp,
+        change: &Change<'_, NodeView>,
+        origin: Origin,
+    ) {
         let change = match change {
             Change::Added(node) => {
                 self.missing.lock().remove(&node.name);
@@ -73,37 +78,37 @@ impl NodeChanges {
     }
 
     /// Whether the targets must be refreshed.
-    pub(super) fn is_stale(&self) -> bool {
+    pub(in crate::service) fn is_stale(&self) -> bool {
         self.is_stale.load(Ordering::Acquire)
     }
 
     /// To be called before the nodes are read.
-    pub(super) fn mark_read(&self) {
+    pub(in crate::service) fn mark_read(&self) {
         self.is_stale.store(false, Ordering::Release);
     }
 
     /// The Nodes that a list did not show.
-    pub(super) fn missing(&self) -> HashSet<Arc<str>> {
+    pub(in crate::service) fn missing(&self) -> HashSet<Arc<str>> {
         self.missing.lock().clone()
     }
 
     /// Forgets the missing Nodes that are no targets.
-    pub(super) fn keep_missing(&self, targets: &Targets) {
+    pub(in crate::service) fn keep_missing(&self, targets: &Targets) {
         self.missing
             .lock()
             .retain(|name| targets.get(name).is_some());
     }
 
     /// The API server says that these missing Nodes are deleted.
-    pub(super) fn confirm_deleted(&self, now: Timestamp, names: &[Arc<str>]) {
+    pub(in crate::service) fn confirm_deleted(&self, now: Timestamp, names: &[Arc<str>]) {
         let mut missing = self.missing.lock();
-        let known = missing.len();
+        let before = missing.len();
         for name in names {
             missing.remove(name);
         }
-        let is_news = missing.len() < known;
+        let is_shorter = missing.len() < before;
         drop(missing);
-        if is_news {
+        if is_shorter {
             self.changed(now, targets::TargetChange::Departure);
         }
     }

@@ -11,12 +11,9 @@ use outrigger_core::service::{
 use tokio::{sync::oneshot, time::Instant};
 use tracing::debug;
 
-use super::{
-    ServiceLb,
-    act::{metric_label, was_not_sent},
-    decision_inputs::DecisionInputs,
-    key::ServiceKey,
-};
+use super::{Reconciler, call_result};
+use crate::service::{states::ServiceKey, term::DecisionInputs};
+pub(super) use outrigger_core::service::update_size::UpdateSize;
 use outrigger_provider_client::{self as provider, BatchAnswer, Slot, TargetsUpdate};
 use outrigger_runtime::queue::{Outcome, Priority, Taken};
 
@@ -28,11 +25,11 @@ struct Update {
     then: Outcome,
 }
 
-impl ServiceLb {
+impl Reconciler {
     /// Updates the load balancers of these Services to the current targets, in one call. A Service that needs another
     /// step by now is requeued.
-    pub(super) async fn update_all(&self, keys: Vec<Taken<ServiceKey>>, slot: Slot) {
-        let Some(inputs) = self.inputs() else {
+    pub(in crate::service) async fn update_all(&self, keys: Vec<Taken<ServiceKey>>, slot: Slot) {
+        let Some(inputs) = self.term.inputs() else {
             return finish_all(keys, Outcome::Retry);
         };
         let mut updates = Vec::new();
@@ -56,14 +53,14 @@ impl ServiceLb {
         let (calls, ends): (Vec<_>, Vec<_>) = updates
             .into_iter()
             .map(|update| {
-                let is_current = self.is_current(&update.service, &inputs);
+                let is_current = self.term.is_current(&update.service, &inputs);
                 let service = Arc::clone(&update.service);
                 let (call, answered) = TargetsUpdate::new(service, is_current);
                 (call, self.finish_update(update, answered, began, &inputs))
             })
             .unzip();
         let call = async {
-            let provider = &self.parts.provider;
+            let provider = &self.term.provider;
             let update = provider
                 .load_balancers()
                 .update(slot, calls, &inputs.targets);
@@ -86,17 +83,17 @@ impl ServiceLb {
         key: &ServiceKey,
         inputs: &DecisionInputs,
     ) -> Option<(Arc<ServiceView>, Outcome)> {
-        self.states.with(key, |state| state.comparison = None);
-        let service = self.live(key)?;
-        self.decide(key, &service, inputs, |progress, now, facts| {
-            let step = progress.next(now, &service, facts);
-            let then = match step {
-                Step::Update => Outcome::Done,
-                _ => Outcome::RunAgain(Priority::Background),
-            };
-            let mode = progress.mode(&step, &service, facts);
-            (mode == Mode::Batch).then_some((Arc::clone(&service), then))
-        })
+        self.term.states.with(key, |state| state.comparison = None);
+        let service = self.term.live(key)?;
+        self.term
+            .decide(key, &service, inputs, |progress, now, facts| {
+                let step = progress.next(now, &service, facts);
+                let then = match step {
+                    Step::Update => Outcome::Done,
+                    _ => Outcome::RunAgain(Priority::Background),
+                };
+                (step.mode() == Mode::Batch).then_some((Arc::clone(&service), then))
+            })
     }
 
     async fn finish_update(
@@ -112,7 +109,7 @@ impl ServiceLb {
                 service = &*key.name,
                 "no result of the update; asking again"
             );
-            self.states.with(key, |state| {
+            self.term.states.with(key, |state| {
                 state.progress.update_unanswered(&update.service);
             });
             return update.taken.finish(Outcome::Retry);
@@ -120,16 +117,16 @@ impl ServiceLb {
         if matches!(called, Err(provider::Error::Outdated { .. })) {
             return update.taken.finish(Outcome::RunAgain(Priority::Batch));
         }
-        if was_not_sent(&called) {
+        let Some(result) = self.writes.record_call(key, "update", called) else {
             return update.taken.finish(Outcome::Retry);
-        }
+        };
         let targets = &inputs.targets;
-        let result = self.record_call(key, "update", called);
-        self.parts
+        self.term
             .metrics
-            .updated(began.elapsed(), metric_label(&result));
+            .updated(began.elapsed(), call_result(&result));
         let ended = self
-            .apply_consequence(key, inputs, |progress, now, service, facts| {
+            .writes
+            .apply(key, inputs, |progress, now, service, facts| {
                 progress.updated(
                     now,
                     service,

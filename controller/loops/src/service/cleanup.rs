@@ -1,0 +1,292 @@
+//! Deletes load balancers: those of Services that do not want them any more, and orphaned ones, whose Services
+//! vanished or lost their finalizer before (not Q-5; S-60).
+
+use std::sync::Arc;
+
+use outrigger_core::{
+    correlator::EventContent,
+    error_class::ErrorClass,
+    service::{
+        ServiceView,
+        answer::{Disposition, LoadBalancerAnswer},
+        ownership::{Ownership, is_released},
+        plan::{Failure, Step},
+    },
+};
+use tracing::{debug, info, warn};
+
+use super::{
+    states::{Orphaned, ServiceKey},
+    term::{DecisionInputs, ServiceTerm},
+    write::{Answered, Writes, call_result, retry_as_deletion},
+};
+use outrigger_provider_client::{Provider, Slot};
+use outrigger_runtime::{
+    clock::until,
+    queue::{Outcome, Priority},
+};
+
+/// Deletions of load balancers.
+pub(super) struct Cleanup {
+    pub(super) term: Arc<ServiceTerm>,
+    pub(super) writes: Arc<Writes>,
+}
+
+impl Cleanup {
+    /// Deletes the load balancer of `service`, which has the finalizer until that is done.
+    pub(super) async fn delete(
+        &self,
+        key: &ServiceKey,
+        service: Arc<ServiceView>,
+        inputs: &DecisionInputs,
+        slot: Slot,
+        events: &[EventContent],
+    ) -> Outcome {
+        let is_current = self.term.is_current(&service, inputs);
+        let provider = self.term.provider.only_while(is_current);
+        let result = self
+            .call_delete(&provider, slot, key, &service, events)
+            .await;
+        let Some(result) = result else {
+            return Outcome::Retry;
+        };
+        let result = result.and_then(|answer| {
+            let unproven = self.unproven(&answer, &service, inputs);
+            unproven.map_or(Ok(answer), |failure| {
+                warn!(
+                    service = &*key.name,
+                    uid = &*key.uid,
+                    error = &*failure.message,
+                    "load balancer not deleted"
+                );
+                Err(Box::new(failure))
+            })
+        });
+        if ended_deletion(&result).is_some() {
+            self.term
+                .states
+                .with(key, |state| state.is_cleaned_up = true);
+        }
+        let outcome = result.as_ref().map_err(Box::as_ref);
+        let ended = self
+            .writes
+            .apply(key, inputs, |progress, now, service, facts| {
+                progress.deleted(now, Some(service), outcome, facts)
+            })
+            .await;
+        self.term.targets.applied.progressed();
+        if matches!(ended, Some(Outcome::Done)) {
+            // The watch may have reported the deletion before our own write was answered.
+            return self.finish(key);
+        }
+        self.term
+            .states
+            .with(key, |state| state.is_cleaned_up = false);
+        // If the deletion has ended and the Service is gone or released, our own write was made, and its answer lost.
+        match ended {
+            Some(ended)
+                if ended_deletion(&result).is_none()
+                    || !self.is_gone_or_released(key, &service, inputs) =>
+            {
+                retry_as_deletion(ended)
+            }
+            _ => self.cleanup_answered(key, &service, &result, inputs),
+        }
+    }
+
+    fn is_gone_or_released(
+        &self,
+        key: &ServiceKey,
+        last: &ServiceView,
+        inputs: &DecisionInputs,
+    ) -> bool {
+        let live = self.term.live(key);
+        live.is_none_or(|live| is_released(last, &live, Some(&inputs.capability)))
+    }
+
+    /// None: the call was not sent.
+    async fn call_delete(
+        &self,
+        provider: &Provider,
+        slot: Slot,
+        key: &ServiceKey,
+        service: &ServiceView,
+        events: &[EventContent],
+    ) -> Option<Answered> {
+        if !self.term.fence.may_call() {
+            return None;
+        }
+        self.writes.record_events(service, events);
+        debug!(service = &*key.name, "deleting the load balancer");
+        let called = provider.load_balancers().delete(slot, service).await;
+        let result = self.writes.record_call(key, "delete", called)?;
+        self.term.metrics.deleted(call_result(&result));
+        if let Some(answer) = ended_deletion(&result) {
+            info!(
+                service = &*key.name,
+                answer = ?answer.disposition,
+                "the deletion of the load balancer has ended"
+            );
+        }
+        Some(result)
+    }
+
+    /// Deletes an orphaned load balancer, after the API server has confirmed that the Service is gone or released.
+    pub(super) async fn clean_up(
+        &self,
+        key: &ServiceKey,
+        orphaned: Orphaned,
+        priority: Priority,
+        slot: Option<Slot>,
+    ) -> Outcome {
+        let service = &orphaned.service;
+        let Some(inputs) = self.term.inputs() else {
+            return Outcome::Retry;
+        };
+        if !Ownership::of(service, Some(&inputs.capability)).may_be_ours() {
+            return self.finish(key);
+        }
+        if service.is_left_alone() {
+            warn!(
+                service = &*key.name,
+                uid = &*key.uid,
+                "the Service is gone, and since it was held its load balancer is left as it is; \
+                 delete it in the cloud"
+            );
+            return self.finish(key);
+        }
+        // Before the API server is asked: its answer must not be old when the call goes out.
+        let Some(slot) = slot else {
+            return Outcome::RunAgain(priority.call());
+        };
+        match self.writes.writer.read(service).await {
+            Ok(None) => {}
+            Ok(Some(live)) if is_released(service, &live, Some(&inputs.capability)) => {}
+            Ok(Some(_)) if self.term.live(key).is_some() => return self.finish(key),
+            Ok(Some(_)) => {
+                warn!(
+                    service = &*key.name,
+                    uid = &*key.uid,
+                    "a list did not show the Service, but it is there; keeping its load balancer"
+                );
+                return Outcome::Retry;
+            }
+            Err(error) => {
+                debug!(
+                    service = &*key.name,
+                    %error,
+                    "Service not confirmed as gone"
+                );
+                return Outcome::Retry;
+            }
+        }
+        let now = self.term.now();
+        let step = self
+            .term
+            .states
+            .with(key, |state| state.progress.clean_up(now));
+        let events = match step {
+            Step::At(time) => return Outcome::RetryAfter(until(time, now)),
+            Step::Delete { events } => events,
+            // A cleanup has no other steps.
+            _ => return Outcome::Done,
+        };
+        let provider = &self.term.provider;
+        let Some(result) = self
+            .call_delete(provider, slot, key, service, &events)
+            .await
+        else {
+            return Outcome::Retry;
+        };
+        self.cleanup_answered(key, service, &result, &inputs)
+    }
+
+    /// Why `answer` to a deletion proves nothing about the load balancer of `service`. The call may have
+    /// waited across a handshake: the class must be served both by the provider that `inputs` was read
+    /// from and by the present one.
+    pub(super) fn unproven(
+        &self,
+        answer: &LoadBalancerAnswer,
+        service: &ServiceView,
+        inputs: &DecisionInputs,
+    ) -> Option<Failure> {
+        let before = &inputs.capability;
+        let failure = Failure::of_withdrawn(answer, service, before);
+        if failure.is_some() || answer.disposition != Disposition::NotManaged {
+            return failure;
+        }
+        match self.term.capability() {
+            Some(now) if now.provider == before.provider => {
+                Failure::of_withdrawn(answer, service, &now)
+            }
+            _ => Some(Failure {
+                class: ErrorClass::Unavailable,
+                reason: Box::default(),
+                message:
+                    "the provider answered that it does not manage it, and was away or another \
+                          one right after; it is asked again"
+                        .into(),
+                effects: answer.effects.clone(),
+            }),
+        }
+    }
+
+    /// Applies the answer to a deletion for a Service that is gone.
+    fn cleanup_answered(
+        &self,
+        key: &ServiceKey,
+        service: &ServiceView,
+        result: &Answered,
+        inputs: &DecisionInputs,
+    ) -> Outcome {
+        let answer = result.as_ref().ok();
+        let unproven = answer.and_then(|answer| self.unproven(answer, service, inputs));
+        let is_withdrawn = |failure: &Failure| failure.class != ErrorClass::Unavailable;
+        if unproven.as_ref().is_some_and(is_withdrawn) {
+            // Without its finalizer there is no object left that could wait.
+            warn!(
+                service = &*key.name,
+                uid = &*key.uid,
+                "the Service is gone, and the provider neither manages its load balancer nor serves \
+                 the class that it was made for; if it still exists, delete it in the cloud"
+            );
+            return self.finish(key);
+        }
+        let result = unproven
+            .as_ref()
+            .map_or_else(|| result.as_ref().map_err(Box::as_ref), Err);
+        let now = self.term.now();
+        let decided = self.term.states.with(key, |state| {
+            let facts = inputs.facts();
+            state.progress.deleted(now, None, result, &facts)
+        });
+        self.writes.record_events(service, &decided.events);
+        match decided.requeue {
+            Some(requeue) => retry_as_deletion(requeue.into()),
+            None => self.finish(key),
+        }
+    }
+
+    /// Ends the cleanup: the load balancer is gone, or not this controller's.
+    fn finish(&self, key: &ServiceKey) -> Outcome {
+        self.term.states.with(key, |state| {
+            state.orphaned = None;
+            state.reset();
+        });
+        let next = self.term.services.get(&key.name);
+        let is_other = |next: &ServiceView| {
+            *next.uid != *key.uid || Ownership::of(next, None) == Ownership::WaitOver
+        };
+        if let Some(next) = next.filter(|next| is_other(next)) {
+            // It may wait for this one's end, or still be marked as waiting.
+            self.term.queue.add(ServiceKey::of(&next), Priority::Fresh);
+        }
+        Outcome::Done
+    }
+}
+
+/// The answer that ends a deletion.
+fn ended_deletion(result: &Answered) -> Option<&LoadBalancerAnswer> {
+    let answer = result.as_ref().ok();
+    answer.filter(|answer| answer.disposition != Disposition::InProgress)
+}

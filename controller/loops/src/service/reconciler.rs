@@ -1,0 +1,313 @@
+//! Reconciles one Service: takes the next step that core plans, until nothing is left to do.
+
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+
+use outrigger_core::{
+    correlator::EventContent,
+    service::{
+        ServiceView,
+        answer::{Disposition, LoadBalancerAnswer},
+        ownership::is_released,
+        plan::{Ensure, EnsureCause, Mode, Step},
+    },
+    targets::Revision,
+};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+mod update;
+
+use self::update::UpdateSize;
+use super::{
+    cleanup::Cleanup,
+    rollout::{Rollout, UpdateInFlight},
+    states::{ServiceKey, ServiceState},
+    term::{DecisionInputs, ServiceTerm},
+    write::{WRITING_STATUS, Writes, call_result},
+};
+use outrigger_provider_client::{EnsureInput, Slot};
+use outrigger_runtime::{
+    clock::until,
+    queue::{Outcome, Priority},
+};
+
+/// How long a Service waits for the end of an earlier one of the same name (S-47): its load balancer
+/// may have the address that this one asks for.
+const PREDECESSOR: Duration = Duration::from_secs(30);
+
+/// Plans the next step of a Service, makes its call and writes the result.
+pub(super) struct Reconciler {
+    pub(super) term: Arc<ServiceTerm>,
+    pub(super) writes: Arc<Writes>,
+    pub(super) rollout: Arc<Rollout>,
+    pub(super) cleanup: Cleanup,
+    pub(super) update_size: Mutex<UpdateSize>,
+}
+
+impl Reconciler {
+    /// Without a `slot` no call is made: the Service is left to the lane of calls that its next step belongs to.
+    pub(super) async fn sync(
+        &self,
+        key: &ServiceKey,
+        priority: Priority,
+        slot: Option<Slot>,
+    ) -> Outcome {
+        let orphaned = self.term.states.with(key, |state| {
+            state.comparison = None;
+            state.orphaned.clone()
+        });
+        match (self.term.live(key), orphaned) {
+            (None, None) => {
+                self.term.states.with(key, ServiceState::reset);
+                Outcome::Done
+            }
+            (None, Some(orphaned)) => self.cleanup.clean_up(key, orphaned, priority, slot).await,
+            (Some(_), None) => self.run_steps(key, priority, slot).await,
+            (Some(service), Some(orphaned)) => {
+                let capability = self.term.capability();
+                if is_released(&orphaned.service, &service, capability.as_deref()) {
+                    return self.cleanup.clean_up(key, orphaned, priority, slot).await;
+                }
+                // This controller is responsible for it again.
+                self.term.states.with(key, |state| state.orphaned = None);
+                self.run_steps(key, priority, slot).await
+            }
+        }
+    }
+
+    /// Takes one step after the other, until the rest is the queue's or the Service is in its desired state.
+    async fn run_steps(
+        &self,
+        key: &ServiceKey,
+        priority: Priority,
+        mut slot: Option<Slot>,
+    ) -> Outcome {
+        let mut attempt = 0;
+        loop {
+            let Some(service) = self.term.live(key) else {
+                // The store's deletion event ends the queue entry.
+                return Outcome::Done;
+            };
+            let Some(inputs) = self.term.inputs() else {
+                return Outcome::Retry;
+            };
+            let step = self
+                .term
+                .decide(key, &service, &inputs, |progress, now, facts| {
+                    progress.next(now, &service, facts)
+                });
+            let lane = match step.mode() {
+                Mode::Alone => priority.call(),
+                Mode::Batch => Priority::Batch,
+                Mode::Background if self.term.states.has_turn(key) => Priority::BulkCall,
+                Mode::Background => Priority::Background,
+            };
+            let is_its_turn = priority == lane || priority == Priority::Background;
+            let (patch, held_events) = match step {
+                Step::Idle => return Outcome::Done,
+                Step::At(time) => return Outcome::RetryAfter(until(time, self.term.now())),
+                Step::Update => return Outcome::RunAgain(Priority::Batch),
+                Step::Ensure(mut ensure) => {
+                    if let Some(left) = self.waits_for_predecessor(key) {
+                        return Outcome::RetryAfter(left);
+                    }
+                    // The write before the call needs no slot, but one in the background is part of the turn.
+                    if let Some(patch) = ensure.prepare.take()
+                        && (is_its_turn || ensure.mode == Mode::Alone)
+                    {
+                        let doing = "add load balancer cleanup finalizer";
+                        let written = self
+                            .writes
+                            .write_step(&service, &patch, doing, &mut attempt);
+                        match written.await {
+                            Ok(_) if patch.finalizer.is_some() => {
+                                self.term.states.with(key, |state| {
+                                    state.started.get_or_insert_with(Instant::now);
+                                });
+                            }
+                            Ok(_) => {}
+                            Err(Some(outcome)) => return outcome,
+                            Err(None) => continue,
+                        }
+                    }
+                    return match slot {
+                        Some(slot) if is_its_turn => {
+                            self.ensure(key, &service, ensure, &inputs, slot).await
+                        }
+                        _ => Outcome::RunAgain(lane),
+                    };
+                }
+                Step::Delete { events } => {
+                    return match slot {
+                        Some(slot) if is_its_turn => {
+                            let cleanup = &self.cleanup;
+                            cleanup.delete(key, service, &inputs, slot, &events).await
+                        }
+                        _ => Outcome::RunAgain(lane),
+                    };
+                }
+                Step::Hold { why, patch, events } => {
+                    debug!(service = &*key.name, reason = why.reason(), "Service held");
+                    let Some(patch) = patch else {
+                        return Outcome::Done;
+                    };
+                    (patch, Some(events))
+                }
+                Step::Write(patch) => (patch, None),
+            };
+            slot = None;
+            let written = self
+                .writes
+                .write_step(&service, &patch, WRITING_STATUS, &mut attempt);
+            match (written.await, held_events) {
+                (Ok(_), Some(events)) => {
+                    self.writes.record_events(&service, &events);
+                    // Targets of a Service that is held block the rollout no longer.
+                    self.term.targets.applied.progressed();
+                    return Outcome::Done;
+                }
+                (Err(Some(outcome)), _) => return outcome,
+                (Ok(_), None) | (Err(None), _) => {}
+            }
+        }
+    }
+
+    fn waits_for_predecessor(&self, key: &ServiceKey) -> Option<Duration> {
+        let since = self.term.states.predecessor(key)?;
+        let left = PREDECESSOR.checked_sub(since.elapsed())?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    async fn ensure(
+        &self,
+        key: &ServiceKey,
+        planned: &Arc<ServiceView>,
+        mut ensure: Ensure,
+        inputs: &DecisionInputs,
+        slot: Slot,
+    ) -> Outcome {
+        let cause = ensure.cause.as_str();
+        self.rollout.refresh_stale().await;
+        let publications = self.term.targets.publications();
+        let targets = self.term.targets.current();
+        let Some(_in_flight) = self.begin_update(targets.revision()).await else {
+            return Outcome::Retry;
+        };
+        // Labels and the like may have changed during the writes before.
+        let Some(service) = self.term.live(key) else {
+            return Outcome::Done;
+        };
+        ensure.set_targets(&targets);
+        let states = &self.term.states;
+        states.with(key, |state| state.is_cleaned_up = false);
+        self.writes.record_events(&service, &ensure.events);
+        debug!(
+            service = &*key.name,
+            cause,
+            targets = targets.nodes().len(),
+            "ensuring the load balancer"
+        );
+        // A load balancer that only comes back gets no other address.
+        let may_assign = inputs.capability.volatile && ensure.cause != EnsureCause::StateLost;
+        let held = may_assign.then(|| self.addresses_of_others(key));
+        let is_current = self.term.is_current(planned, inputs);
+        let provider = self.term.provider.only_while(is_current);
+        let input = EnsureInput {
+            service: Arc::clone(&service),
+            targets,
+            held: held.clone(),
+        };
+        let called = provider.load_balancers().ensure(&slot, input).await;
+        drop(slot);
+        let Some(result) = self.writes.record_call(key, "ensure", called) else {
+            return Outcome::Retry;
+        };
+        self.term
+            .metrics
+            .ensured(ensure.cause, call_result(&result));
+        if let (Ok(answer), Some(held)) = (&result, &held) {
+            self.report_held(&service, answer, held);
+        }
+        let disposition = result.as_ref().ok().map(|answer| answer.disposition);
+        states.with(key, |state| {
+            let is_at_work = disposition == Some(Disposition::InProgress);
+            state.keep_turn(ensure.mode != Mode::Alone && is_at_work);
+        });
+        let ended = self
+            .writes
+            .apply(key, inputs, |progress, now, service, facts| {
+                let result = result.as_ref().map_err(Box::as_ref);
+                progress.ensured(now, service, &ensure, result, facts)
+            })
+            .await;
+        if disposition == Some(Disposition::Ready) {
+            info!(service = &*key.name, cause, "the load balancer is ready");
+            if let Some(since) = states.with(key, |state| state.started.take()) {
+                self.term.metrics.ready(since.elapsed());
+            }
+        }
+        self.requeue_if_outdated(key, &ensure.revision, publications);
+        // The store's deletion event ends the queue entry.
+        ended.unwrap_or(Outcome::Done)
+    }
+
+    /// Requeues a Service if other targets than `sent` were published during its call, after the publication
+    /// of number `publications`: it may have had no load balancer at that time.
+    fn requeue_if_outdated(&self, key: &ServiceKey, sent: &Revision, publications: u64) {
+        let targets = &self.term.targets;
+        if targets.publications() != publications && targets.current().revision() != sent {
+            self.term.queue.add(key.clone(), Priority::Batch);
+        }
+    }
+
+    /// Guard of a call with these targets, once the Lease names no others as those of all load balancers.
+    async fn begin_update(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
+        let update = tokio::select! {
+            biased;
+            () = self.term.fence.stopped() => None,
+            update = self.term.targets.applied.begin(revision) => update,
+        };
+        update.filter(|_| self.term.fence.may_call())
+    }
+
+    /// The addresses in the status of all other Services, each once: a provider without a store of its own must not
+    /// assign them once more.
+    fn addresses_of_others(&self, key: &ServiceKey) -> Vec<IpAddr> {
+        let mut addresses = BTreeSet::new();
+        self.term.services.for_each(|service| {
+            if *service.uid != *key.uid {
+                addresses.extend(ips(service));
+            }
+        });
+        addresses.into_iter().collect()
+    }
+
+    /// Reports each address in `answer` that the call named as held. It is published all the same: the load
+    /// balancer has it.
+    fn report_held(&self, service: &ServiceView, answer: &LoadBalancerAnswer, held: &[IpAddr]) {
+        for address in answer.addresses_among(held) {
+            let mut holder = None;
+            self.term.services.for_each(|other| {
+                if other.uid != service.uid && ips(other).any(|ip| ip == address) {
+                    holder = Some(other.key.clone());
+                }
+            });
+            let holder = holder.as_deref().unwrap_or_default();
+            self.term.metrics.assigned_held();
+            warn!(
+                service = &*service.key,
+                %address,
+                holder,
+                "load balancer got an address that another Service holds"
+            );
+            self.writes
+                .record_event(service, &EventContent::address_held(address, holder));
+        }
+    }
+}
+
+fn ips(service: &ServiceView) -> impl Iterator<Item = IpAddr> {
+    let entries = service.ingress.iter();
+    entries.filter_map(|entry| entry.ip.parse().ok())
+}

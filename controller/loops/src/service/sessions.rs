@@ -1,0 +1,117 @@
+//! Follows the provider's processes and declarations: asks another one about what the last one refused or may have
+//! lost.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use outrigger_core::service::{
+    capability::Capability,
+    ownership::{Ownership, is_not_managed},
+};
+use tracing::info;
+
+use super::{event_handlers::may_concern, rollout::Rollout, term::ServiceTerm};
+use outrigger_provider_client::Session;
+use outrigger_runtime::queue::Priority;
+
+/// The sessions with the provider.
+pub(super) struct Sessions {
+    pub(super) term: Arc<ServiceTerm>,
+    pub(super) rollout: Arc<Rollout>,
+    /// Whether another program led just before this term, and no session was there since.
+    pub(super) follows_another: AtomicBool,
+}
+
+/// A process of the provider, and what it declares about load balancers.
+#[derive(PartialEq)]
+pub(super) struct Declared {
+    boot_id: Box<str>,
+    capability: Option<Arc<Capability>>,
+}
+
+impl Declared {
+    fn of(session: &Session) -> Self {
+        Self {
+            boot_id: session.boot_id.clone(),
+            capability: session
+                .load_balancers
+                .as_ref()
+                .map(|offered| Arc::clone(&offered.capability)),
+        }
+    }
+}
+
+impl Sessions {
+    /// Queues all Services for the present session, and returns it for [`Self::run`].
+    pub(super) fn begin(&self) -> Option<Declared> {
+        let session = self.term.provider.session();
+        let declared = session.as_deref().map(Declared::of);
+        if let Some(declared) = &declared {
+            self.apply(None, declared);
+        }
+        self.queue_all();
+        declared
+    }
+
+    /// Requeues all Services when another process of the provider, or another declaration, appears: it may do what
+    /// the last one refused, and serve other Services. Never returns.
+    pub(super) async fn run(&self, mut last: Option<Declared>) {
+        let follow = |session: &Session| {
+            let now = Declared::of(session);
+            let is_other = last.as_ref() != Some(&now);
+            if is_other {
+                self.apply(last.as_ref(), &now);
+            }
+            if last.is_some() {
+                // The nodes may have changed while there was no session.
+                self.rollout.queue_without_targets();
+            }
+            if is_other {
+                self.queue_all();
+            }
+            last = Some(now);
+        };
+        self.term.provider.each_session(follow).await;
+    }
+
+    /// Applies the provider's declaration `now`, which replaces `before`. A new process of a volatile provider may
+    /// have lost every load balancer, and a new one of any may manage those that the last one did not. What another
+    /// program did to load balancers while it led is in no record of this one: each is ensured once.
+    fn apply(&self, before: Option<&Declared>, now: &Declared) {
+        let states = &self.term.states;
+        states.provider_changed();
+        let is_new = before.is_none_or(|before| before.boot_id != now.boot_id);
+        let Some(capability) = now.capability.as_ref().filter(|_| is_new) else {
+            return;
+        };
+        if capability.volatile {
+            let services = self.term.provided(capability);
+            info!(
+                services = services.len(),
+                "the provider keeps load balancers in its own process, and the process may be a new \
+                 one; ensuring all of them"
+            );
+            for key in services {
+                states.with(&key, |state| state.progress.state_lost());
+            }
+        }
+        let follows_another = self.follows_another.swap(false, Ordering::AcqRel);
+        let in_doubt = self.term.keys(|service| {
+            (follows_another || is_not_managed(service))
+                && Ownership::of(service, Some(capability)) == Ownership::Provide
+        });
+        for key in in_doubt {
+            states.with(&key, |state| state.progress.doubt());
+        }
+    }
+
+    /// Queues every Service that a provider may serve.
+    fn queue_all(&self) {
+        let keys = self.term.keys(may_concern).into_iter();
+        for key in keys.chain(self.term.states.orphaned()) {
+            self.term.queue.add(key, Priority::Bulk);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The Services of one lease term with the inputs of decisions about them: declarations, targets, state.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use outrigger_core::{
+    service::{
+        ServiceView,
+        capability::Capability,
+        change::needs_sync,
+        ownership::Ownership,
+        plan::{Progress, ServiceFacts},
+    },
+    targets::{Revision, Targets},
+};
+
+use super::{
+    ServiceMetrics,
+    event_handlers::{self, may_concern},
+    rollout::CurrentTargets,
+    states::{ServiceKey, ServiceStates},
+};
+use outrigger_kubernetes::store::Store;
+use outrigger_provider_client::Provider;
+use outrigger_runtime::{clock::Clock, fence::Fence, queue::Queue};
+
+/// What every part of the loop has in common in one lease term.
+pub(super) struct ServiceTerm {
+    pub(super) queue: Queue<ServiceKey>,
+    /// Fenced, as are the API and the events of the parts.
+    pub(super) provider: Provider,
+    pub(super) fence: Fence,
+    pub(super) metrics: ServiceMetrics,
+    pub(super) services: Arc<Store<ServiceView>>,
+    pub(super) states: Arc<ServiceStates>,
+    pub(super) targets: CurrentTargets,
+    pub(super) clock: Clock,
+}
+
+/// Facts beside the Service, at one moment.
+pub(super) struct DecisionInputs {
+    pub(super) capability: Arc<Capability>,
+    pub(super) targets: Arc<Targets>,
+    /// [`CurrentTargets::publications`] when `targets` were read.
+    pub(super) publications: u64,
+    applied: Option<Revision>,
+}
+
+impl DecisionInputs {
+    pub(super) fn facts(&self) -> ServiceFacts<'_> {
+        ServiceFacts {
+            capability: &self.capability,
+            targets: &self.targets,
+            applied: self.applied.as_ref(),
+            time_of_day: Timestamp::now(),
+        }
+    }
+}
+
+impl ServiceTerm {
+    /// The Service of this key in the store.
+    pub(super) fn live(&self, key: &ServiceKey) -> Option<Arc<ServiceView>> {
+        let service = self.services.get(&key.name)?;
+        (*service.uid == *key.uid).then_some(service)
+    }
+
+    /// The provider's declarations; none while there is no connection, or it serves no load
+    /// balancers.
+    pub(super) fn capability(&self) -> Option<Arc<Capability>> {
+        event_handlers::capability(&self.provider)
+    }
+
+    /// None: the provider went away after the key was taken, and the queue's gate closes.
+    pub(super) fn inputs(&self) -> Option<DecisionInputs> {
+        let capability = self.capability()?;
+        Some(self.inputs_of(capability))
+    }
+
+    pub(super) fn inputs_of(&self, capability: Arc<Capability>) -> DecisionInputs {
+        // Read before the targets: those published in between requeue the Service as well.
+        let publications = self.targets.publications();
+        DecisionInputs {
+            capability,
+            publications,
+            targets: self.targets.current(),
+            applied: self.targets.applied.revision(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Decides about `service`, the one of this key as it is now.
+    pub(super) fn decide<T>(
+        &self,
+        key: &ServiceKey,
+        service: &ServiceView,
+        inputs: &DecisionInputs,
+        decide: impl FnOnce(&mut Progress, Timestamp, &ServiceFacts<'_>) -> T,
+    ) -> T {
+        let now = self.now();
+        self.states.with(key, |state| {
+            if std::mem::take(&mut state.is_edited) {
+                state.progress.edited(service, &inputs.capability);
+            }
+            decide(&mut state.progress, now, &inputs.facts())
+        })
+    }
+
+    /// The Services for which `holds` says yes, on these inputs.
+    pub(super) fn among_services(
+        &self,
+        inputs: &DecisionInputs,
+        holds: impl Fn(&Progress, &ServiceView, &ServiceFacts<'_>) -> bool,
+    ) -> Vec<ServiceKey> {
+        let is_among = |service: &ServiceView| {
+            may_concern(service)
+                && self.decide(
+                    &ServiceKey::of(service),
+                    service,
+                    inputs,
+                    |progress, _, facts| holds(progress, service, facts),
+                )
+        };
+        self.keys(is_among)
+    }
+
+    /// The Services that have a load balancer of a provider with this capability.
+    pub(super) fn provided(&self, capability: &Capability) -> Vec<ServiceKey> {
+        self.keys(|service| Ownership::of(service, Some(capability)) == Ownership::Provide)
+    }
+
+    /// The Services for which `holds` says yes.
+    pub(super) fn keys(&self, holds: impl Fn(&ServiceView) -> bool) -> Vec<ServiceKey> {
+        let mut keys = Vec::new();
+        self.services.for_each(|service| {
+            if holds(service) {
+                keys.push(ServiceKey::of(service));
+            }
+        });
+        keys
+    }
+
+    /// Whether a call about the Service still carries its desired state: the Service may have been edited, held or
+    /// deleted since it was read. Such a change has queued it again.
+    pub(super) fn is_current(
+        &self,
+        service: &Arc<ServiceView>,
+        inputs: &DecisionInputs,
+    ) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
+        let (services, planned) = (Arc::clone(&self.services), Arc::clone(service));
+        let capability = Arc::clone(&inputs.capability);
+        move || {
+            services.get(&planned.key).is_some_and(|now| {
+                now.uid == planned.uid
+                    && (Arc::ptr_eq(&now, &planned) || !needs_sync(&planned, &now, &capability))
+            })
+        }
+    }
+}
