@@ -29,7 +29,7 @@ const (
 	// edited has an annotation for the cloud, and tier is its value as JSON.
 	edited, tier = "standing-2", `"gold"`
 	paused       = "outrigger.dev/paused"
-	settled      = "outrigger.dev/settled"
+	settled      = "outrigger.dev/last-applied"
 	targets      = "outrigger.dev/load-balancer-targets"
 )
 

@@ -30,7 +30,7 @@ func TestWhatEitherControllerMayWriteIsNoDifference(t *testing.T) {
 	before := cluster(t, func(*corev1.Node, *corev1.Service) {})
 	after := cluster(t, func(node *corev1.Node, service *corev1.Service) {
 		node.ResourceVersion = "2"
-		service.Annotations = map[string]string{"outrigger.dev/settled": "x"}
+		service.Annotations = map[string]string{"outrigger.dev/last-applied": "x"}
 		service.Status.Conditions = []metav1.Condition{{Type: "outrigger.dev/Accepted"}}
 	})
 	if differences := before.Differences(after); len(differences) > 0 {

@@ -118,7 +118,7 @@ fn load_balancers_follow_their_flags() {
     let pace = Pace {
         idle: Duration::ZERO,
         ceiling: Duration::from_secs(2),
-        departure: Duration::from_millis(100),
+        removal: Duration::from_millis(100),
     };
     assert_eq!(service.pace, pace);
     let allowance = Allowance {

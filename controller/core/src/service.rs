@@ -17,13 +17,12 @@ use crate::{condition::Condition, null::or_default, string_map::StringMap};
 pub mod answer;
 pub mod capability;
 pub mod change;
-pub mod condition;
 mod desired;
 pub mod event;
+pub mod last_applied;
 pub mod ownership;
 pub mod patch_plan;
 pub mod plan;
-pub mod settled;
 mod size;
 pub mod source_ranges;
 pub mod update_size;
@@ -46,10 +45,31 @@ pub const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
 /// not have before.
 pub const ANNOTATION_RESYNC: &str = "outrigger.dev/resync";
 
+/// The conditions of a Service that show the state of its load balancer; usable with
+/// `kubectl wait`, removed with the finalizer.
+pub mod condition {
+    /// Says whether the provider accepted the Service: `False` for one that it does not manage or that is
+    /// wrong in itself.
+    pub const ACCEPTED: &str = "outrigger.dev/Accepted";
+
+    /// Says whether the load balancer is what the Service wants, and ready.
+    pub const PROVISIONED: &str = "outrigger.dev/Provisioned";
+
+    /// Says whether the load balancer has the current targets. `False` only after some time of failure.
+    pub const TARGETS_IN_SYNC: &str = "outrigger.dev/TargetsInSync";
+
+    /// `True` as long as nothing is done for the Service though it wants something; the reason says why,
+    /// the message what to do. Removed with the wait.
+    pub const WAITING: &str = "outrigger.dev/Waiting";
+
+    /// All of ours.
+    pub const OURS: [&str; 4] = [ACCEPTED, PROVISIONED, TARGETS_IN_SYNC, WAITING];
+}
+
 /// A `v1.Service` as the loops see it, deserialised straight from the API's JSON with everything
 /// else skipped. Cheap to share, immutable: a change makes a new view.
 ///
-/// One that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers,
+/// A Service that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers,
 /// `spec.type` and the condition [`condition::WAITING`] only, so that it costs half a kilobyte.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "wire::ServiceJson")]
@@ -94,22 +114,22 @@ impl ServiceView {
             .map_or(&*self.key, |(_, name)| name)
     }
 
-    /// Whether it is of [`TYPE_LOAD_BALANCER`].
+    /// Says whether it is of [`TYPE_LOAD_BALANCER`].
     pub fn is_load_balancer(&self) -> bool {
         &*self.spec.kind == TYPE_LOAD_BALANCER
     }
 
-    /// Whether it has [`FINALIZER`].
+    /// Says whether it has [`FINALIZER`].
     pub fn has_finalizer(&self) -> bool {
         self.finalizers.iter().any(|name| **name == *FINALIZER)
     }
 
-    /// Whether an operator has paused it ([`ANNOTATION_PAUSED`]).
+    /// Says whether an operator has paused it ([`ANNOTATION_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.annotations.get(ANNOTATION_PAUSED) == Some("true")
     }
 
-    /// Whether its load balancer stays as it is: an operator has paused it, or it is too large to be kept.
+    /// Says whether its load balancer stays as it is: an operator has paused it, or it is too large to be kept.
     pub fn is_left_alone(&self) -> bool {
         self.is_paused() || self.shed.is_some()
     }
@@ -164,7 +184,7 @@ pub struct Spec {
     pub health_check_node_port: i32,
 }
 
-/// One of `spec.ports`.
+/// An entry of `spec.ports`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Port {
@@ -187,7 +207,7 @@ pub struct Port {
     pub app_protocol: Option<Box<str>>,
 }
 
-/// One of `status.loadBalancer.ingress`.
+/// An entry of `status.loadBalancer.ingress`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Ingress {
@@ -204,7 +224,7 @@ pub struct Ingress {
     pub ports: Box<[PortStatus]>,
 }
 
-/// One of the `ports` of an [`Ingress`].
+/// An entry of the `ports` of an [`Ingress`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PortStatus {

@@ -1,8 +1,8 @@
 //! The nodes that load balancers send to: which they are, when a change of them goes out, and when
-//! it is too large to be applied at once.
+//! it is too large to be applied immediately.
 //!
 //! ```text
-//!  node changed ─► is_departure? ─► Debounce ─► (time) ─► ShrinkGuard ─► Targets ─► update all
+//!  node changed ─► change ─► Debounce ─► (time) ─► ShrinkGuard ─► Targets ─► update all
 //! ```
 //!
 //! There is one set for all Services: `externalTrafficPolicy` makes no difference (S-51).
@@ -18,7 +18,7 @@ mod debounce;
 mod shrink;
 
 pub use debounce::{Debounce, Pace};
-pub use shrink::{Allowance, HeldTargets, Proposal, ShrinkGuard};
+pub use shrink::{Allowance, KeptTargets, Proposal, ShrinkGuard};
 
 /// Label that keeps a node out of all load balancers, unless its value is a false one.
 pub const LABEL_EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -42,7 +42,7 @@ pub enum Excluded {
 
 /// Why `node` is no target, if it is none (S-50).
 ///
-/// Whether it is ready, cordoned, initialised, a control plane or has a provider ID does not matter
+/// Says whether it is ready, cordoned, initialised, a control plane or has a provider ID does not matter
 /// (S-51): the load balancer's own health checks decide which targets serve.
 pub fn exclusion(node: &NodeView) -> Option<Excluded> {
     if node.deleted.is_some() {
@@ -62,9 +62,9 @@ pub enum TargetChange {
     /// Nothing that a load balancer is made of is another.
     None,
     /// A target that is new, or not what it was.
-    Arrival,
-    /// A target that is none any more: it goes out at once, for it may stop serving any moment.
-    Departure,
+    Added,
+    /// A target that is none any more: it goes out immediately, for it may stop serving any moment.
+    Removed,
 }
 
 /// The effect of the step from `old` to `new`. Heartbeats, readiness and all labels and taints but
@@ -76,16 +76,16 @@ pub fn change(old: Option<&NodeView>, new: Option<&NodeView>) -> TargetChange {
             if before.name == now.name && same_content(before, now) {
                 TargetChange::None
             } else {
-                TargetChange::Arrival
+                TargetChange::Added
             }
         }
-        _ if target(new) => TargetChange::Arrival,
-        _ if target(old) => TargetChange::Departure,
+        _ if target(new) => TargetChange::Added,
+        _ if target(old) => TargetChange::Removed,
         _ => TargetChange::None,
     }
 }
 
-/// Whether a provider is shown the same of both: what [`change`] looks at, and labels, annotations,
+/// Says whether a provider is shown the same of both: what [`change`] looks at, and labels, annotations,
 /// taints, cordon and readiness, which make no revision. Heartbeats make no difference.
 pub fn is_same_to_provider(a: &NodeView, b: &NodeView) -> bool {
     let NodeView {
@@ -185,7 +185,7 @@ impl Targets {
         &self.revision
     }
 
-    /// Whether there is none: legal, and worth a warning (S-32).
+    /// Says whether there is none: legal, and worth a warning (S-32).
     pub const fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }

@@ -81,7 +81,7 @@ pub const NAME: &str = "service-lb-controller";
 /// Component of its events, and who it is to the API server (S-4).
 pub const COMPONENT: &str = "service-controller";
 
-/// Load balancers that are ensured in the background at once.
+/// Load balancers that are ensured in the background together.
 const IN_BACKGROUND: usize = 2;
 
 /// The parts that the loop is made of.
@@ -106,7 +106,7 @@ pub struct ServiceParts {
 /// Flags of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServiceSettings {
-    /// `--concurrent-service-syncs`: Services that are ensured or deleted at once, beside background work.
+    /// `--concurrent-service-syncs`: Services that are ensured or deleted together, beside background work.
     pub workers: usize,
     /// `--load-balancer-update-idle`, `--load-balancer-update-ceiling`: how changes of the nodes are gathered.
     pub pace: Pace,
@@ -140,7 +140,7 @@ impl fmt::Debug for ServiceLb {
 
 impl ServiceLb {
     /// The loop over the keys and changes of `inputs`, for one lease term. Its Lease says which targets all
-    /// load balancers have; without a Lease, a restart sends them the targets anew.
+    /// load balancers have; without a Lease, a restart sends them the targets again.
     pub fn new(parts: ServiceParts, inputs: &ServiceInputs, term: &Term) -> Self {
         let ServiceParts {
             api,

@@ -39,7 +39,7 @@ use crate::{
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
 /// Where the controller keeps what a load balancer was made from.
-const SETTLED: &str = "outrigger.dev/settled";
+const SETTLED: &str = "outrigger.dev/last-applied";
 
 const ENSURE: Method = Method::EnsureLoadBalancer;
 const UPDATE: Method = Method::UpdateLoadBalancerNodes;

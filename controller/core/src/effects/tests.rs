@@ -52,7 +52,7 @@ fn annotations_stay_within_the_declared_prefixes() {
         set_annotations: set(&[
             "example.com/status-id",
             "example.com/flavour",
-            "outrigger.dev/settled",
+            "outrigger.dev/last-applied",
             "example.com/status-not legal",
         ]),
         remove_annotations: vec!["example.com/status-old".into(), "other.example/x".into()],

@@ -1,6 +1,6 @@
 //! Validation of a provider's answers about load balancers: a [`LoadBalancerAnswer`], or an error.
 //!
-//! As in [`crate::node::answer`], nothing reaches the API server unless it is legal there, and a refusal
+//! Nothing (see [`crate::node::answer`]) reaches the API server unless it is legal there, and a refusal
 //! is an error of that one Service: never is it read as absence.
 
 use std::{fmt, net::IpAddr, time::Duration};
@@ -21,7 +21,7 @@ pub const MAX_PORTS: usize = 128;
 /// Bytes of one status.
 pub const MAX_STATUS: usize = 32 << 10;
 
-/// Of a port in a status, beside its protocol and error.
+/// Bytes of a port in a status, beside its protocol and error.
 const PORT_BYTES: usize = 24;
 
 const RETRY_DEFAULT: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ impl LoadBalancerCall {
 /// State of a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// As wanted.
+    /// In the desired state.
     Ready,
     /// Accepted; to be asked again.
     InProgress,
@@ -126,7 +126,7 @@ pub struct RawAnswer {
 /// An answer that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadBalancerAnswer {
-    /// One of those that the call can have.
+    /// A disposition that the call can have.
     pub disposition: Disposition,
     /// The whole status of the load balancer, never empty; none leaves the Service's as it is.
     pub ingress: Option<Box<[Ingress]>>,

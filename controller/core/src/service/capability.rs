@@ -26,7 +26,7 @@ pub struct Capability {
 }
 
 impl Capability {
-    /// Whether Services of this class, or without one, are served.
+    /// Says whether Services of this class, or without one, are served.
     pub fn serves(&self, class: Option<&str>) -> bool {
         match class {
             None => !self.without_default_class,
@@ -34,13 +34,13 @@ impl Capability {
         }
     }
 
-    /// Whether the provider is sent the annotation `key`: it reads it, and it is neither ours nor
+    /// Says whether the provider is sent the annotation `key`: it reads it, and it is neither ours nor
     /// kubectl's.
     pub fn reads(&self, key: &str) -> bool {
         (self.reads.is_empty() || begins(key, &self.reads)) && !is_of_controller(key)
     }
 
-    /// Whether another value of the annotation `key` may want another load balancer. A provider's
+    /// Says whether another value of the annotation `key` may want another load balancer. A provider's
     /// own annotations never do, or its writes would cause calls for ever.
     pub(super) fn is_moved_by(&self, key: &str) -> bool {
         key == ANNOTATION_RESYNC
@@ -83,7 +83,7 @@ mod tests {
             ("other.example/flavour", false, false),
             ("outrigger.dev/resync", false, true),
             ("outrigger.dev/paused", false, false),
-            ("outrigger.dev/settled", false, false),
+            ("outrigger.dev/last-applied", false, false),
             (ANNOTATION_SOURCE_RANGES, false, true),
         ] {
             assert_eq!(capability.reads(key), reads, "{key}");
@@ -92,6 +92,6 @@ mod tests {
         let all = Capability::default();
         assert!(all.reads("anything") && all.is_moved_by("anything"));
         assert!(!all.reads("kubectl.kubernetes.io/last-applied-configuration"));
-        assert!(!all.is_moved_by("outrigger.dev/settled"));
+        assert!(!all.is_moved_by("outrigger.dev/last-applied"));
     }
 }

@@ -4,7 +4,7 @@ use super::{
     ServiceView,
     capability::Capability,
     condition::{ACCEPTED, WAITING},
-    settled::SettledRecord,
+    last_applied::LastApplied,
 };
 use crate::condition::Status;
 
@@ -65,7 +65,7 @@ impl Ownership {
         if is_served && is_live {
             return Self::Provide;
         }
-        let record = SettledRecord::of(service);
+        let record = LastApplied::of(service);
         let own = record
             .as_ref()
             .filter(|record| *record.provider == *capability.provider);
@@ -84,8 +84,8 @@ impl Ownership {
         }
     }
 
-    /// Whether this provider may have a load balancer for the Service. True of one that is gone from the API
-    /// server: it was left behind (not Q-5, S-60); a cleanup would have removed the finalizer before.
+    /// Says whether this provider may have a load balancer for the Service. It may also be gone from the API
+    /// server: its load balancer is orphaned then (not Q-5, S-60), since a cleanup would have removed the finalizer before.
     pub const fn may_be_ours(self) -> bool {
         match self {
             Self::Provide | Self::Hold | Self::Cleanup | Self::Undecided => true,
@@ -94,25 +94,25 @@ impl Ownership {
     }
 }
 
-/// Whether `service` has the finalizer and, where that is not enough, the record that are written
+/// Says whether `service` has the finalizer and, where that is not enough, the record that are written
 /// before the provider is called for it the first time.
 pub fn is_claimed(service: &ServiceView, capability: &Capability) -> bool {
     let has_class = service.spec.load_balancer_class.is_some();
     // Should the Service change its type before it is settled, or the provider declare its class no
     // longer, a finalizer alone does not name its owner.
     let is_enough = !has_class && capability.serves(None);
-    service.has_finalizer() && (is_enough || SettledRecord::own(service, capability).is_some())
+    service.has_finalizer() && (is_enough || LastApplied::own(service, capability).is_some())
 }
 
-/// Whether the provider's last answer was that it does not manage the Service. One that is wrong in
+/// Says whether the provider's last answer was that it does not manage the Service. A Service that is wrong in
 /// itself is not accepted either, but nothing is settled then.
 pub fn is_not_managed(service: &ServiceView) -> bool {
     let accepted = service.condition(ACCEPTED);
     accepted.is_some_and(|accepted| &*accepted.status == Status::False.as_str())
-        && SettledRecord::of(service).is_some_and(|record| record.is_settled())
+        && LastApplied::of(service).is_some_and(|record| record.has_hash())
 }
 
-/// Whether `now`, which was `last` before, is released: it was deleted, or got another type or class,
+/// Says whether `now`, which was `last` before, is released: it was deleted, or got another type or class,
 /// wants nothing of this provider, and has no finalizer.
 pub fn is_released(last: &ServiceView, now: &ServiceView, capability: Option<&Capability>) -> bool {
     let is_asked_for =
@@ -120,14 +120,14 @@ pub fn is_released(last: &ServiceView, now: &ServiceView, capability: Option<&Ca
     is_asked_for && !now.has_finalizer() && !Ownership::of(now, capability).may_be_ours()
 }
 
-/// Whether the Service no longer wants the load balancer that it wanted as `last`, by a change of its own.
+/// Says whether the Service no longer wants the load balancer that it wanted as `last`, by a change of its own.
 fn is_changed_away(last: &ServiceView, now: &ServiceView) -> bool {
     now.deleted.is_some()
         || !now.is_load_balancer()
         || now.spec.load_balancer_class != last.spec.load_balancer_class
 }
 
-/// Whether the step from `old` to `new` may have left a load balancer behind on a Service that is
+/// Says whether the step from `old` to `new` may have orphaned a load balancer, though the Service is
 /// still there (not Q-5): one write took the finalizer away and, say, changed the type, or another
 /// finalizer keeps a Service that is being deleted. So does the end of a cleanup.
 pub fn lost_finalizer(
@@ -136,7 +136,7 @@ pub fn lost_finalizer(
     capability: Option<&Capability>,
 ) -> bool {
     // Both are written before the first call.
-    let was_begun = old.has_finalizer() || SettledRecord::of(old).is_some();
+    let was_begun = old.has_finalizer() || LastApplied::of(old).is_some();
     was_begun && Ownership::of(old, capability).may_be_ours() && is_released(old, new, capability)
 }
 

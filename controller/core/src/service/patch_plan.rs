@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{
     FINALIZER, Ingress, ServiceView,
-    settled::{ANNOTATION_SETTLED, SettledRecord},
+    last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
 };
 use crate::{
     condition::{ConditionChange, Status},
@@ -41,13 +41,13 @@ pub struct StatusPatch {
 }
 
 impl StatusPatch {
-    /// Whether it is true of the version alone that it was planned on: it may arrive long after whoever
-    /// sent it has ended. By then the Service may have a load balancer and need the finalizer, or none
+    /// Says whether the write is right only for the version that it was planned on: it may arrive long after its
+    /// sender has ended. By then the Service may have a load balancer and need the finalizer, or none
     /// that could be settled.
     pub fn is_exact(&self) -> bool {
         let settles = |(key, value): &(Box<str>, Option<Box<str>>)| {
-            **key == *ANNOTATION_SETTLED
-                && value.as_deref().is_some_and(SettledRecord::is_of_settled)
+            **key == *ANNOTATION_LAST_APPLIED
+                && value.as_deref().is_some_and(LastApplied::is_with_hash)
         };
         self.finalizer == Some(FinalizerChange::Remove) || self.annotations.iter().any(settles)
     }
@@ -108,7 +108,7 @@ fn defaulted(ingress: &[Ingress]) -> Box<[Ingress]> {
     ingress
 }
 
-/// Whether two lists of addresses are equal once they are stored (S-37, H-6, not Q-9).
+/// Says whether two lists of addresses are equal once they are stored (S-37, H-6, not Q-9).
 pub fn is_same(a: &[Ingress], b: &[Ingress]) -> bool {
     defaulted(a) == defaulted(b)
 }

@@ -25,9 +25,9 @@ use super::{
     ServiceView,
     capability::Capability,
     condition::{ACCEPTED, PROVISIONED, WAITING},
+    last_applied::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied},
     ownership::{Ownership, is_claimed, is_not_managed},
     patch_plan::{PatchDraft, StatusPatch},
-    settled::{ANNOTATION_SETTLED, Comparison, Hash, SettledRecord},
 };
 use crate::{
     condition::Status,
@@ -48,10 +48,10 @@ pub use hold::HoldReason;
 use hold::hold;
 pub use targets::SentTargets;
 
-/// How long targets fail before [`super::condition::TARGETS_IN_STEP`] becomes `False`.
+/// How long targets fail before [`super::condition::TARGETS_IN_SYNC`] becomes `False`.
 pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
 
-/// Facts beside the Service itself.
+/// The inputs of a decision beside the Service itself.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceFacts<'a> {
     /// The provider's declarations.
@@ -125,7 +125,7 @@ impl Step {
     }
 }
 
-/// One call of `EnsureLoadBalancer`, with all that is needed to make it and to read its answer.
+/// A call of `EnsureLoadBalancer`, with all that is needed to make it and to read its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ensure {
     /// Why.
@@ -159,7 +159,7 @@ pub struct Failure {
     pub class: ErrorClass,
     /// The provider's own reason, CamelCase, for a condition; may be empty.
     pub reason: Box<str>,
-    /// For people, without changing parts.
+    /// For operators, without changing parts.
     pub message: Box<str>,
     /// The provider's effects in the same answer.
     pub effects: Effects,
@@ -172,7 +172,7 @@ pub struct Consequence {
     pub patch: Option<StatusPatch>,
     /// To be sent once it is written.
     pub events: Vec<EventContent>,
-    /// When to ask for the next step; none: done, and the back-off starts anew.
+    /// When to ask for the next step; none: done, and the back-off starts again.
     pub requeue: Option<Requeue>,
 }
 
@@ -212,14 +212,14 @@ enum Work {
 /// A Service beside the record of its load balancer, compared once for a decision.
 struct Standing {
     hash: Hash,
-    record: Option<SettledRecord>,
+    record: Option<LastApplied>,
     comparison: Option<Comparison>,
 }
 
 impl Standing {
     fn of(service: &ServiceView, capability: &Capability) -> Self {
         let hash = Hash::of(service, capability);
-        let record = SettledRecord::own(service, capability);
+        let record = LastApplied::own(service, capability);
         Self {
             hash,
             comparison: record
@@ -255,7 +255,7 @@ impl Progress {
         }
     }
 
-    /// The next step for the load balancer that a Service left behind
+    /// The next step for the load balancer that a Service orphaned
     /// ([`Ownership::may_be_ours`]), or for one that wants a cleanup.
     pub fn clean_up(&self, now: Timestamp) -> Step {
         match self.waits_on(&Work::Delete) {
@@ -281,7 +281,7 @@ impl Progress {
     }
 
     /// The provider is another process now, perhaps a new version or configuration: what it had
-    /// refused or begun is asked for anew.
+    /// refused or begun is asked for again.
     pub fn provider_changed(&mut self) {
         self.done = None;
         self.waits = None;
@@ -300,7 +300,7 @@ impl Progress {
         self.pending.get_or_insert(EnsureCause::StateLost);
     }
 
-    /// Whether the provider is at work and will be asked again.
+    /// Says whether the provider is at work and will be asked again.
     pub const fn is_waiting(&self) -> bool {
         self.waits.is_some()
     }
@@ -357,9 +357,9 @@ impl Progress {
         facts: &ServiceFacts<'_>,
     ) -> Option<StatusPatch> {
         let capability = facts.capability;
-        let begun = || SettledRecord::begun(service, capability);
+        let begun = || LastApplied::begun(service, capability);
         let record = match (&standing.record, standing.comparison) {
-            (Some(record), Some(Comparison::Settled)) => record
+            (Some(record), Some(Comparison::Same)) => record
                 .without_targets()
                 .filter(|_| self.targets.agree_with_lease(service, facts)),
             (Some(_), Some(Comparison::Changed | Comparison::Unknown)) => Some(begun()),
@@ -369,7 +369,7 @@ impl Progress {
         };
         let mut draft = PatchDraft::over(service, facts.time_of_day);
         if let Some(record) = record {
-            draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+            draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
         }
         draft.remove_condition(WAITING);
         if !service.has_finalizer() {
@@ -422,10 +422,10 @@ impl Progress {
         let has_addresses = !service.ingress.is_empty();
         match standing.comparison {
             None if has_addresses => Some(EnsureCause::Unrecorded),
-            Some(Comparison::Settled) if has_addresses || is_not_managed(service) => None,
+            Some(Comparison::Same) if has_addresses || is_not_managed(service) => None,
             // It was ready once, and its record has lost the hash since.
             Some(Comparison::Unknown) if has_addresses => Some(EnsureCause::Changed),
-            None | Some(Comparison::Unknown | Comparison::Settled) => Some(EnsureCause::New),
+            None | Some(Comparison::Unknown | Comparison::Same) => Some(EnsureCause::New),
             Some(Comparison::Changed) => Some(EnsureCause::Changed),
             Some(Comparison::Reconfigured) => Some(EnsureCause::Reconfigured),
         }

@@ -3,9 +3,9 @@
 use super::{ServiceView, Spec};
 use crate::{condition::Condition, effects::is_of_controller, string_map::StringMap};
 
-/// Of one text, beside its bytes: pointer, length, and what an allocator adds.
+/// Memory of one text, beside its bytes: pointer, length, and what an allocator adds.
 const TEXT: usize = 40;
-/// Of one port, beside its texts.
+/// Memory of one port, beside its texts.
 const PORT: usize = 16;
 /// Longest value of an annotation of the controller itself that is kept.
 const LONGEST_OWN: usize = 1_024;

@@ -9,7 +9,7 @@ use crate::{cidr::Cidr, error_class::ErrorClass};
 /// Why the ranges do not parse. Upstream's texts (H-1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Those of the spec.
+    /// The ranges of the spec.
     #[error(
         "service.Spec.LoadBalancerSourceRanges: [{value}] is not valid. Expecting a list of IP \
          ranges. For example, 10.0.0.0/24. Error msg: invalid CIDR address: {invalid}"
@@ -20,7 +20,7 @@ pub enum Error {
         /// The first that is none.
         invalid: Box<str>,
     },
-    /// Those of the annotation.
+    /// The ranges of the annotation.
     #[error(
         "{ANNOTATION_SOURCE_RANGES}: {value} is not valid. Expecting a comma-separated list of \
          source IP ranges. For example, 10.0.0.0/24,192.168.2.0/24"

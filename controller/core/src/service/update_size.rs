@@ -7,7 +7,7 @@ use std::time::Duration;
 /// provider that takes one call at a time every other change waits for the end.
 const TIME: Duration = Duration::from_secs(10);
 
-/// Services of an update as long as the pace is not known, for each call that the provider takes at once: of few
+/// Services of an update as long as the pace is not known, for each call that the provider takes together with others: of few
 /// calls a long one holds up the others.
 const FIRST: usize = 8;
 
@@ -27,7 +27,7 @@ pub struct UpdateSize {
 pub struct UpdateResults {
     /// Services that were asked about.
     pub asked: usize,
-    /// Those of them that have a result.
+    /// How many of them have a result.
     pub answered: usize,
     /// From the call to the first result.
     pub first: Duration,
@@ -45,7 +45,7 @@ impl Default for UpdateSize {
 }
 
 impl UpdateSize {
-    /// At least one. The provider takes `max_in_flight` calls at once.
+    /// At least one. The provider takes `max_in_flight` calls together.
     pub fn services(&self, max_in_flight: usize) -> usize {
         let in_time = match self.pace.map(|pace| pace.as_nanos()) {
             None => FIRST.saturating_mul(max_in_flight),

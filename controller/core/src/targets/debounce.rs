@@ -1,4 +1,4 @@
-//! When changes of the targets go out: many at once, but none late.
+//! When changes of the targets go out: many together, but none late.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ pub struct Pace {
     pub idle: Duration,
     /// No change waits longer than this, however many follow it.
     pub ceiling: Duration,
-    /// No departure waits longer than this; what arrived meanwhile goes with it.
-    pub departure: Duration,
+    /// No removed node waits longer than this; nodes that were added meanwhile go with it.
+    pub removal: Duration,
 }
 
 impl Default for Pace {
@@ -23,7 +23,7 @@ impl Default for Pace {
         Self {
             idle: Duration::from_secs(1),
             ceiling: Duration::from_secs(10),
-            departure: Duration::from_millis(100),
+            removal: Duration::from_millis(100),
         }
     }
 }
@@ -56,8 +56,8 @@ impl Debounce {
         let mut latest = after(now, self.pace.ceiling);
         match change {
             TargetChange::None => return,
-            TargetChange::Arrival => {}
-            TargetChange::Departure => latest = latest.min(after(now, self.pace.departure)),
+            TargetChange::Added => {}
+            TargetChange::Removed => latest = latest.min(after(now, self.pace.removal)),
         }
         if let Some(due) = self.due {
             latest = latest.min(due.latest);
@@ -73,7 +73,7 @@ impl Debounce {
         self.due.map(|due| due.at.min(due.latest))
     }
 
-    /// Whether it is time: the targets as they are now go out, and nothing waits any more.
+    /// Says whether it is time: the targets as they are now go out, and nothing waits any more.
     pub fn expire(&mut self, now: Timestamp) -> bool {
         let is_time = self.due().is_some_and(|due| due <= now);
         if is_time {
@@ -106,23 +106,20 @@ mod tests {
 
     #[test]
     fn when_changes_go_out() {
-        use TargetChange::{Arrival, Departure, None as Nothing};
-        let busy: Vec<_> = (0..20).map(|n| (n * 900, Arrival)).collect();
+        use TargetChange::{Added, None as Nothing, Removed};
+        let busy: Vec<_> = (0..20).map(|n| (n * 900, Added)).collect();
         for (changes, expected) in [
             (vec![], None),
             (vec![(0, Nothing)], None),
-            (vec![(0, Arrival)], Some(1_000)),
-            (vec![(0, Arrival), (900, Arrival)], Some(1_900)),
-            (vec![(0, Arrival), (900, Nothing)], Some(1_000)),
+            (vec![(0, Added)], Some(1_000)),
+            (vec![(0, Added), (900, Added)], Some(1_900)),
+            (vec![(0, Added), (900, Nothing)], Some(1_000)),
             // The ceiling counts from the first.
             (busy, Some(10_000)),
-            (vec![(0, Departure)], Some(100)),
-            (vec![(0, Arrival), (500, Departure)], Some(600)),
-            // Arrivals after a departure do not delay it.
-            (
-                vec![(0, Departure), (90, Arrival), (95, Departure)],
-                Some(100),
-            ),
+            (vec![(0, Removed)], Some(100)),
+            (vec![(0, Added), (500, Removed)], Some(600)),
+            // Nodes that are added after one was removed do not delay it.
+            (vec![(0, Removed), (90, Added), (95, Removed)], Some(100)),
         ] {
             assert_eq!(debounce(&changes).due(), expected.map(at), "{changes:?}");
         }
@@ -130,11 +127,11 @@ mod tests {
 
     #[test]
     fn taken_changes_wait_no_more() {
-        let mut debounce = debounce(&[(0, TargetChange::Arrival)]);
+        let mut debounce = debounce(&[(0, TargetChange::Added)]);
         assert!(!debounce.expire(at(999)));
         assert!(debounce.expire(at(1_000)) && !debounce.expire(at(1_000)));
         assert_eq!(debounce.due(), None);
-        debounce.changed(at(5_000), TargetChange::Arrival);
+        debounce.changed(at(5_000), TargetChange::Added);
         assert_eq!(debounce.due(), Some(at(6_000)));
     }
 
@@ -142,7 +139,7 @@ mod tests {
         /// Runs it as the loop does: asked whenever something changes, and when it is due.
         #[test]
         fn no_change_is_late_and_none_is_lost(
-            steps in vec((0..4_000_u64, select(vec![TargetChange::Arrival, TargetChange::Departure])), 1..60),
+            steps in vec((0..4_000_u64, select(vec![TargetChange::Added, TargetChange::Removed])), 1..60),
         ) {
             let pace = Pace::default();
             let mut debounce = Debounce::new(pace);
@@ -166,7 +163,7 @@ mod tests {
                 now = next;
                 debounce.changed(now, *change);
                 let limit = match change {
-                    TargetChange::Departure => pace.departure,
+                    TargetChange::Removed => pace.removal,
                     _ => pace.ceiling,
                 };
                 waiting.push((now, limit));

@@ -18,7 +18,7 @@ use crate::{api_time::after, node::NodeView};
 pub struct Allowance {
     /// So many may always go.
     pub few: usize,
-    /// Part of the targets, 0 to 1, that may go at once.
+    /// Part of the targets, 0 to 1, that may go in one step.
     pub fraction: f64,
     /// How long a step with more is held before it is applied.
     pub hold: Duration,
@@ -40,12 +40,12 @@ pub struct Proposal {
     /// With the nodes that are held back, if some are.
     pub targets: Arc<Targets>,
     /// Set while nodes are kept that are no targets by their label, taint or absence from a list.
-    pub held: Option<HeldTargets>,
+    pub held: Option<KeptTargets>,
 }
 
 /// Nodes that are kept as targets for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldTargets {
+pub struct KeptTargets {
     /// When they go too: to be asked again then, or when the nodes change.
     pub until: Timestamp,
     /// How many nodes are kept.
@@ -99,7 +99,7 @@ impl ShrinkGuard {
             let since = *self.held_since.get_or_insert(now);
             let until = after(since, self.allowance.hold);
             if now < until {
-                held = Some(HeldTargets {
+                held = Some(KeptTargets {
                     until,
                     kept: kept.len(),
                     missing,
@@ -148,7 +148,7 @@ mod tests {
     use jiff::Timestamp;
     use proptest::{collection::vec, prelude::*};
 
-    use super::{Allowance, HeldTargets, NodeView, Proposal, ShrinkGuard, Targets};
+    use super::{Allowance, KeptTargets, NodeView, Proposal, ShrinkGuard, Targets};
     use crate::{
         fixture::{map, registered},
         targets::LABEL_EXCLUDE,
@@ -197,8 +197,8 @@ mod tests {
         nodes.map(|node| &*node.name).collect()
     }
 
-    fn held(until: i64, kept: usize) -> HeldTargets {
-        HeldTargets {
+    fn held(until: i64, kept: usize) -> KeptTargets {
+        KeptTargets {
             until: at(until),
             kept,
             missing: 0,
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// As many as before, but others.
+    /// There are as many as before, but others.
     #[test]
     fn the_nodes_that_go_count_and_not_how_many_there_are() {
         let proposal = propose(&mut guard(8), 1, labelled(8, &(3..11)));
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!((names(&proposal), proposal.held), (vec![], None));
     }
 
-    /// Those that are deleted while others are held back do not wait for them.
+    /// Nodes that are deleted while others are held back do not wait for them.
     #[test]
     fn a_node_that_is_held_back_goes_when_it_is_deleted() {
         let mut guard = guard(10);
@@ -296,7 +296,7 @@ mod tests {
         let mut missing: HashSet<Arc<str>> = (2..10).map(|n| node(n).name.clone()).collect();
         let left = || vec![node(0), node(1)];
         let proposal = guard.propose(at(1), left(), &missing);
-        let expected = HeldTargets {
+        let expected = KeptTargets {
             missing: 8,
             ..held(31, 8)
         };
@@ -347,7 +347,7 @@ mod tests {
                 }
                 match proposal.held {
                     None => prop_assert_eq!(&*proposal.targets, &wanted),
-                    Some(HeldTargets { until, kept, .. }) => {
+                    Some(KeptTargets { until, kept, .. }) => {
                         prop_assert!(kept > allowance.few);
                         prop_assert!(now < until && until <= now + allowance.hold);
                         let later = guard.clone().propose(until, nodes, &none);

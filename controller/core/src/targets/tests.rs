@@ -81,23 +81,23 @@ fn changes_of_the_targets() {
     };
     let excluded = with(|n| n.labels = map(&[(LABEL_EXCLUDE, "true")]));
     let step = |old: Option<&NodeView>, new| change(old, Some(new));
-    assert_eq!(step(None, &node), TargetChange::Arrival);
+    assert_eq!(step(None, &node), TargetChange::Added);
     assert_eq!(step(None, &excluded), TargetChange::None);
-    assert_eq!(change(Some(&node), None), TargetChange::Departure);
-    assert_eq!(step(Some(&node), &excluded), TargetChange::Departure);
-    assert_eq!(step(Some(&excluded), &node), TargetChange::Arrival);
+    assert_eq!(change(Some(&node), None), TargetChange::Removed);
+    assert_eq!(step(Some(&node), &excluded), TargetChange::Removed);
+    assert_eq!(step(Some(&excluded), &node), TargetChange::Added);
     // S-56.
     assert_eq!(change(Some(&excluded), None), TargetChange::None);
     assert_eq!(change(None, None), TargetChange::None);
     let edits: [(Edit, TargetChange); 8] = [
-        (|n| n.provider_id = "mock://1".into(), TargetChange::Arrival),
+        (|n| n.provider_id = "mock://1".into(), TargetChange::Added),
         (
             |n| n.addresses = addresses("InternalIP=10.0.0.6"),
-            TargetChange::Arrival,
+            TargetChange::Added,
         ),
         (
             |n| n.pod_cidrs = ["10.1.0.0/24".into()].into(),
-            TargetChange::Arrival,
+            TargetChange::Added,
         ),
         (|n| n.ready = Ready::True, TargetChange::None),
         (|n| n.unschedulable = true, TargetChange::None),

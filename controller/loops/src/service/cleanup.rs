@@ -104,7 +104,7 @@ impl Cleanup {
         live.is_none_or(|live| is_released(last, &live, Some(&inputs.capability)))
     }
 
-    /// None: the call was not sent.
+    /// The result is none if the call was not sent.
     async fn call_delete(
         &self,
         provider: &Provider,

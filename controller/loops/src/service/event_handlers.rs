@@ -34,7 +34,7 @@ pub struct ServiceInputs {
     /// Keys of Services, and their state.
     pub keys: LoopInputs<ServiceKey, ServiceStates>,
     pub(super) node_changes: Arc<NodeChanges>,
-    /// Of the changes of nodes, and of those who wait for them: two clocks that begin apart would differ by a step
+    /// The clock of the changes of nodes and of the rollout that waits for them: two clocks that begin apart would differ by a step
     /// of the machine's.
     pub(super) clock: Clock,
 }
@@ -125,7 +125,7 @@ pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
     Some(Arc::clone(&load_balancers.capability))
 }
 
-/// Whether the Service can want something of any provider, or says that it still does; most can not.
+/// Says whether the Service can want something of any provider, or says that it still does; most can not.
 pub(super) fn may_concern(service: &ServiceView) -> bool {
     Ownership::of(service, None) != Ownership::Unrelated
 }

@@ -80,7 +80,7 @@ const STATES: [&str; 7] = [
 ];
 
 impl ServiceMetrics {
-    /// One series of each family, for tests of a whole scrape.
+    /// Makes one series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {
         self.ensured(EnsureCause::New, Ok(Disposition::Ready));
@@ -88,20 +88,20 @@ impl ServiceMetrics {
         self.count(&HashMap::new());
     }
 
-    /// One call of `EnsureLoadBalancer` has ended.
+    /// A call of `EnsureLoadBalancer` has ended.
     pub fn ensured(&self, cause: EnsureCause, result: Result<Disposition, ErrorClass>) {
         let labels = [("cause", cause.as_str()), ("result", word(result))];
         self.ensures.get_or_create(&labels).inc();
     }
 
-    /// One call of `DeleteLoadBalancer` has ended.
+    /// A call of `DeleteLoadBalancer` has ended.
     pub fn deleted(&self, result: Result<Disposition, ErrorClass>) {
         self.deletes
             .get_or_create(&[("result", word(result))])
             .inc();
     }
 
-    /// One load balancer was to get new targets, alone or in a batch that took so long (M-3, M-4,
+    /// A load balancer was to get new targets, alone or in a batch that took so long (M-3, M-4,
     /// M-6).
     pub fn updated(&self, took: Duration, result: Result<Disposition, ErrorClass>) {
         self.updates.inc();
@@ -136,7 +136,7 @@ impl ServiceMetrics {
         self.targets.set(number(nodes));
     }
 
-    /// Whether the shrink guard keeps nodes as targets.
+    /// Says whether the shrink guard keeps nodes as targets.
     pub fn held(&self, is_held: bool) {
         self.targets_held.set(i64::from(is_held));
     }

@@ -16,7 +16,7 @@ use outrigger_core::{
 
 use outrigger_provider_client::{PlanOperation, PlannedChange, Provider};
 
-/// Plans that are asked for at once.
+/// Plans that are asked for together.
 const AT_ONCE: usize = 8;
 
 /// The planned action for the load balancer of one Service.
@@ -38,7 +38,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The word for people and for machines.
+    /// The word for operators and programs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Keep => "keep",
@@ -59,7 +59,7 @@ impl Action {
     }
 }
 
-/// One Service that the provider serves, and what would happen.
+/// A Service that the provider serves, and what would happen.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// Namespace and name.
@@ -121,7 +121,7 @@ pub async fn plan(
     planned
 }
 
-/// None for a Service that is not this provider's.
+/// The result is none for a Service that is not this provider's.
 fn intended(service: &ServiceView, facts: &ServiceFacts<'_>, now: Timestamp) -> Option<Action> {
     let step = Progress::default().next(now, service, facts);
     let ownership = Ownership::of(service, Some(facts.capability));

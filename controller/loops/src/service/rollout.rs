@@ -27,7 +27,7 @@ use outrigger_core::{
         ServiceView,
         plan::{Progress, ServiceFacts},
     },
-    targets::{Allowance, HeldTargets, Proposal, ShrinkGuard, Targets},
+    targets::{Allowance, KeptTargets, Proposal, ShrinkGuard, Targets},
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::{
@@ -52,7 +52,7 @@ const CHECK_DELAY: Duration = Duration::from_millis(500);
 /// Ensures in this time share one set of targets, since each set is uploaded and providers keep only two.
 const SHARED: Duration = Duration::from_millis(100);
 
-/// Confirmations of deleted Nodes in flight at once.
+/// Confirmations of deleted Nodes in flight together.
 const CONFIRMATIONS: usize = 16;
 
 /// The targets that go out now, and those that all load balancers have.
@@ -81,10 +81,10 @@ struct Selection {
     guard: ShrinkGuard,
     /// When the nodes were read.
     at: Option<Instant>,
-    /// Whether they are not published yet.
+    /// Says whether they are not published yet.
     is_unpublished: bool,
     /// Set while the guard holds nodes back.
-    held: Option<HeldTargets>,
+    held: Option<KeptTargets>,
 }
 
 /// Since when load balancers get other targets.
@@ -152,7 +152,7 @@ impl Rollout {
         selection.at = Some(Instant::now());
         self.term.metrics.held(held.is_some());
         self.term.metrics.targets(targets.nodes().len());
-        if let Some(HeldTargets {
+        if let Some(KeptTargets {
             until,
             kept,
             missing,
@@ -295,7 +295,7 @@ impl Rollout {
         }
     }
 
-    /// Whether the API server says that the Node `name` of the current targets is deleted.
+    /// Says whether the API server says that the Node `name` of the current targets is deleted.
     async fn is_deleted(&self, name: &str) -> bool {
         let targets = self.term.targets.current();
         let target = targets.get(name);

@@ -10,7 +10,7 @@ use tokio_util::sync::DropGuard;
 /// Work in the cloud that goes on for longer leaves its turn in the background to another Service.
 const LONGEST_TURN: Duration = Duration::from_mins(10);
 
-/// One Service. A second one of the same name has a key of its own, so that the first is finished
+/// Key of a Service in the queue. A second Service of the same name has a key of its own, so that the first is finished
 /// beside it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey {
@@ -55,12 +55,12 @@ pub struct ServiceStates {
 pub(super) struct ServiceState {
     pub(super) progress: Progress,
     pub(super) orphaned: Option<Orphaned>,
-    /// Whether its load balancer is confirmed deleted since the last Ensure; a later watch deletion,
+    /// Says whether its load balancer is confirmed deleted since the last Ensure; a later watch deletion,
     /// before or after our own write is answered, needs no second call.
     pub(super) is_cleaned_up: bool,
     /// When its first Ensure was prepared, until the load balancer is ready.
     pub(super) started: Option<Instant>,
-    /// Whether it was edited since its last step was planned.
+    /// Says whether it was edited since its last step was planned.
     pub(super) is_edited: bool,
     /// The comparison with its load balancer, which ends when this is dropped.
     pub(super) comparison: Option<DropGuard>,
@@ -71,7 +71,7 @@ pub(super) struct ServiceState {
 /// A Service that is gone from the API server or released, whose load balancer may still exist without it.
 #[derive(Clone)]
 pub(super) struct Orphaned {
-    /// As it was observed last.
+    /// The Service as it was observed last.
     pub(super) service: Arc<ServiceView>,
     pub(super) since: Instant,
 }
@@ -89,7 +89,7 @@ impl ServiceStates {
         result
     }
 
-    /// Whether the provider has an operation on the Service in progress.
+    /// Says whether the provider has an operation on the Service in progress.
     pub(super) fn is_waiting(&self, key: &ServiceKey) -> bool {
         let states = self.by_key.lock();
         states
@@ -97,7 +97,7 @@ impl ServiceStates {
             .is_some_and(|state| state.progress.is_waiting())
     }
 
-    /// Whether the Service has a turn of the low-priority queue, without a call in flight.
+    /// Says whether the Service has a turn of the low-priority queue, without a call in flight.
     pub(super) fn has_turn(&self, key: &ServiceKey) -> bool {
         let states = self.by_key.lock();
         states.get(key).is_some_and(ServiceState::has_turn)

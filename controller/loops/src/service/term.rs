@@ -70,7 +70,7 @@ impl ServiceTerm {
         event_handlers::capability(&self.provider)
     }
 
-    /// None: the provider went away after the key was taken, and the queue's gate closes.
+    /// The result is none if the provider went away after the key was taken, and the queue's gate closes.
     pub(super) fn inputs(&self) -> Option<DecisionInputs> {
         let capability = self.capability()?;
         Some(self.inputs_of(capability))
@@ -142,7 +142,7 @@ impl ServiceTerm {
         keys
     }
 
-    /// Whether a call about the Service still carries its desired state: the Service may have been edited, held or
+    /// Says whether a call about the Service still carries its desired state: the Service may have been edited, held or
     /// deleted since it was read. Such a change has queued it again.
     pub(super) fn is_current(
         &self,

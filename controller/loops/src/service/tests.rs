@@ -75,7 +75,7 @@ async fn a_service_gets_its_load_balancer() {
         ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
     );
     assert_eq!(rig.targets().len(), 10);
-    for kind in ["Accepted", "Provisioned", "TargetsInStep"] {
+    for kind in ["Accepted", "Provisioned", "TargetsInSync"] {
         let (status, _) = rig.condition(WEB, kind).unwrap();
         assert_eq!(status, "True", "{kind}");
     }
@@ -210,7 +210,7 @@ async fn a_former_leader_makes_no_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_holds_it() {
+async fn an_operator_holds_it() {
     let rig = Rig::start().await;
     rig.cluster.create_service(service("web"));
     rig.ready(WEB).await;

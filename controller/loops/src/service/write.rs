@@ -1,4 +1,4 @@
-//! What people see of a call on a Service: one write, its events, and the log.
+//! What operators see of a call on a Service: one write, its events, and the log.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(super) struct Writes {
 
 impl Writes {
     /// Applies the consequence of an answer to the Service as it is now: the write, then the events. After a
-    /// conflict with another client's write it is decided anew. None: the Service is gone.
+    /// conflict with another client's write it is decided again. The result is none if the Service is gone.
     pub(super) async fn apply(
         &self,
         key: &ServiceKey,
@@ -86,10 +86,10 @@ impl Writes {
     }
 
     /// Writes the patch of a step, and returns the Service as it is then. After a conflict with another client's
-    /// write the step is to be planned anew; `attempt` counts such writes.
+    /// write the step is to be planned again; `attempt` counts such writes.
     ///
     /// # Errors
-    /// The outcome, or none where the step is to be planned anew.
+    /// The outcome, or none where the step is to be planned again.
     pub(super) async fn write_step(
         &self,
         service: &Arc<ServiceView>,
@@ -135,7 +135,7 @@ impl Writes {
         rest
     }
 
-    /// Logs and counts the result of a call, and converts it for a decision. None: the call was not sent, since this
+    /// Logs and counts the result of a call, and converts it for a decision. The result is none if the call was not sent, since this
     /// process stops or the Service has changed, and has no consequence.
     pub(super) fn record_call(
         &self,

@@ -254,7 +254,10 @@ fn effects() -> v1::KubernetesEffects {
         set_annotations: [("write.example/id", "7"), ("other.example/id", "8")]
             .map(|(key, value)| (key.into(), value.into()))
             .into(),
-        remove_annotations: vec!["write.example/old".into(), "outrigger.dev/settled".into()],
+        remove_annotations: vec![
+            "write.example/old".into(),
+            "outrigger.dev/last-applied".into(),
+        ],
         conditions: vec![condition("write.example/Certificate"), condition("Other")],
         remove_conditions: vec!["write.example/Old".into()],
     }

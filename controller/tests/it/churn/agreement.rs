@@ -11,8 +11,8 @@ use kube::{
 use outrigger_core::{
     service::{
         FINALIZER, TYPE_LOAD_BALANCER,
-        condition::{ACCEPTED, OURS, PROVISIONED, TARGETS_IN_STEP},
-        settled::ANNOTATION_SETTLED,
+        condition::{ACCEPTED, OURS, PROVISIONED, TARGETS_IN_SYNC},
+        last_applied::ANNOTATION_LAST_APPLIED,
     },
     targets::{LABEL_EXCLUDE, TAINT_AUTOSCALER},
 };
@@ -155,7 +155,7 @@ impl View {
     pub(super) async fn forget_records(&self) {
         let (parameters, change) = (
             PatchParams::default(),
-            Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION_SETTLED: null}}})),
+            Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION_LAST_APPLIED: null}}})),
         );
         for service in self.services().await.unwrap_or_default() {
             let name = service.metadata.name.as_deref().unwrap();
@@ -308,12 +308,12 @@ fn served(service: &Service, shown: &ShownLoadBalancer, targets: &[Target]) -> V
         wrong.push("it has no finalizer".to_owned());
     }
     let conditions = conditions(service);
-    for kind in [ACCEPTED, PROVISIONED, TARGETS_IN_STEP] {
+    for kind in [ACCEPTED, PROVISIONED, TARGETS_IN_SYNC] {
         if conditions.get(kind) != Some(&"True") {
             wrong.push(format!("{kind} is {:?}", conditions.get(kind)));
         }
     }
-    match annotation(service, ANNOTATION_SETTLED) {
+    match annotation(service, ANNOTATION_LAST_APPLIED) {
         Some(record) if !record.ends_with('/') => {}
         record => wrong.push(format!("it is not settled: {record:?}")),
     }

@@ -9,7 +9,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::Service;
 use outrigger_core::service::{
     ANNOTATION_PAUSED, FINALIZER,
-    condition::{ACCEPTED, PROVISIONED, TARGETS_IN_STEP},
+    condition::{ACCEPTED, PROVISIONED, TARGETS_IN_SYNC},
 };
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -210,7 +210,7 @@ fn is_held(service: &Service) -> bool {
 /// How long nothing may happen about a Service that differs.
 fn bound(service: &Service, since: &Since, is_of_targets: bool) -> Duration {
     let conditions = conditions(service);
-    let is_loud = [ACCEPTED, PROVISIONED, TARGETS_IN_STEP]
+    let is_loud = [ACCEPTED, PROVISIONED, TARGETS_IN_SYNC]
         .iter()
         .any(|kind| conditions.get(kind) == Some(&"False"));
     let waiting = &since.waiting;

@@ -19,7 +19,7 @@ use crate::{
 const OURS: [&str; 3] = [
     "outrigger.dev/Accepted",
     "outrigger.dev/Provisioned",
-    "outrigger.dev/TargetsInStep",
+    "outrigger.dev/TargetsInSync",
 ];
 
 fn conditions(service: &Service) -> Vec<Condition> {
@@ -34,7 +34,7 @@ async fn each_condition_is_whole_and_says_since_when() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
     assert_eq!(condition_types(&service), OURS);
-    for kind in ["Accepted", "Provisioned", "TargetsInStep"] {
+    for kind in ["Accepted", "Provisioned", "TargetsInSync"] {
         assert_eq!(condition(&service, kind).0, "True", "{kind}");
         assert_ne!(condition(&service, kind).1, "", "{kind}");
     }
@@ -137,7 +137,7 @@ async fn targets_that_fail_for_a_moment_do_not_make_the_service_look_broken() {
     stage.event(&service, "UpdateLoadBalancerFailed").await;
     stage.event(&service, "SyncLoadBalancerFailed").await;
     let now = stage.service("web").await;
-    assert_eq!(condition(&now, "TargetsInStep"), ("True", "InStep"));
+    assert_eq!(condition(&now, "TargetsInSync"), ("True", "InSync"));
     stage.mock.clear().await;
     // Not to wait for the back-off.
     let change = annotation("mock.example/note", "a");

@@ -125,7 +125,7 @@ async fn nothing_is_written_outside_the_prefixes_that_are_declared_and_granted()
         [
             "outrigger.dev/Accepted",
             "outrigger.dev/Provisioned",
-            "outrigger.dev/TargetsInStep",
+            "outrigger.dev/TargetsInSync",
             "status.mock.example/Listening",
         ]
     );

@@ -79,7 +79,7 @@ async fn nodes_that_come_back_in_time_were_never_gone() {
     let all: Vec<_> = (0..8).map(|n| format!("n-{n:05}")).collect();
     let all: Vec<_> = all.iter().map(String::as_str).collect();
     stage.mock.sends_to(uid(&service), &all).await;
-    // Later arrivals go out in the usual time: the guard holds nothing any more.
+    // Nodes that are added later go out in the usual time: the guard delays nothing any more.
     stage.register(&Machine::new("o-new").initialized()).await;
     let more = [&all[..], &["o-new"]].concat();
     stage.mock.sends_to(uid(&service), &more).await;

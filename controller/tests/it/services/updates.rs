@@ -1,4 +1,4 @@
-//! How changes of nodes reach load balancers: gathered, in batches, departures at once, and what
+//! How changes of nodes reach load balancers: gathered, in batches, removed nodes immediately, and what
 //! becomes of updates that fail (S-53 to S-55, S-57, Q-8, Q-28, Q-34).
 
 use std::time::Duration;
@@ -72,7 +72,7 @@ async fn s57_ten_nodes_that_join_are_two_calls_for_each_of_a_hundred_services_at
     assert_eq!(stage.mock.calls(ENSURE).await, SERVICES);
 }
 
-/// Arrivals wait for their like, up to the ceiling; a departure does not wait.
+/// Added nodes wait for others, up to the ceiling; a removed node does not wait.
 #[tokio::test]
 async fn a_node_that_goes_is_sent_at_once_and_one_that_comes_waits_for_others() {
     let setup = Setup::mock(&[]).machines(fleet(4)).flags(&[
@@ -94,7 +94,7 @@ async fn a_node_that_goes_is_sent_at_once_and_one_that_comes_waits_for_others() 
         .delete("n-00003", &DeleteParams::default())
         .await
         .unwrap();
-    // Arrivals meanwhile go with it.
+    // Nodes that were added meanwhile go with it.
     let expected = ["n-00000", "n-00001", "n-00002", "new"];
     stage.mock.sends_to(uid(&service), &expected).await;
     let took = began.elapsed();
@@ -183,7 +183,7 @@ async fn s55_an_update_that_fails_makes_an_event_and_the_service_is_ensured() {
     assert_eq!(stage.mock.calls(GET).await, 0);
     // One that healed at once was never out of step for long.
     let now = stage.service("web").await;
-    assert_eq!(condition(&now, "TargetsInStep"), ("True", "InStep"));
+    assert_eq!(condition(&now, "TargetsInSync"), ("True", "InSync"));
 }
 
 /// S-55: where upstream is content, for there is nothing to update, there should be something.

@@ -99,7 +99,7 @@ impl<'a> Pods<'a> {
             let name = format!("steady-{n}");
             pods.cluster
                 .service_that(&name, "is settled", |service| {
-                    annotation_of(service, "outrigger.dev/settled").is_some_and(is_settled)
+                    annotation_of(service, "outrigger.dev/last-applied").is_some_and(is_settled)
                 })
                 .await;
             let service = pods.cluster.served(&name).await;

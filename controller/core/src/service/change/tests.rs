@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{needs_sync, needs_update};
 use crate::{
     fixture::{any_service, capability, load_balancer},
-    service::{FINALIZER, ServiceView, ownership::Ownership, settled::Hash},
+    service::{FINALIZER, ServiceView, last_applied::Hash, ownership::Ownership},
 };
 
 type Edit = (&'static str, fn(&mut ServiceView));
@@ -98,7 +98,7 @@ const OTHERS: [Edit; 10] = [
     }),
     ("paused", |s| annotate(s, "outrigger.dev/paused", "true")),
     ("record", |s| {
-        annotate(s, "outrigger.dev/settled", "mock/uid-web//");
+        annotate(s, "outrigger.dev/last-applied", "mock/uid-web//");
     }),
     ("nothing", |_| {}),
 ];
@@ -187,7 +187,7 @@ fn changes_that_lead_to_a_sync_at_once() {
         ),
         (
             ("record", |s| {
-                annotate(s, "outrigger.dev/settled", "mock/uid-web//");
+                annotate(s, "outrigger.dev/last-applied", "mock/uid-web//");
             }),
             false,
         ),

@@ -8,7 +8,7 @@ use crate::{
         FINALIZER, ServiceView,
         capability::Capability,
         condition::WAITING,
-        settled::{ANNOTATION_SETTLED, SettledRecord},
+        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
     },
 };
 
@@ -30,8 +30,10 @@ fn service(words: &str) -> ServiceView {
                     provider: provider.into(),
                     ..capability()
                 };
-                let record = SettledRecord::begun(&service, &owner).to_string();
-                service.annotations = service.annotations.with([(ANNOTATION_SETTLED, &*record)]);
+                let record = LastApplied::begun(&service, &owner).to_string();
+                service.annotations = service
+                    .annotations
+                    .with([(ANNOTATION_LAST_APPLIED, &*record)]);
             }
             Some(("class", "")) => service.spec.load_balancer_class = None,
             Some(("class", class)) => service.spec.load_balancer_class = Some(class.into()),
@@ -306,7 +308,7 @@ proptest! {
         prop_assert!(service.has_finalizer() || ownership != O::Cleanup);
         let foreign = service.is_load_balancer()
             && !capability().serves(service.spec.load_balancer_class.as_deref())
-            && SettledRecord::of(&service).is_none();
+            && LastApplied::of(&service).is_none();
         prop_assert!(!foreign || !ownership.may_be_ours());
     }
 }

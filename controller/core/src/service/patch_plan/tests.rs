@@ -8,7 +8,7 @@ use crate::{
     service::{
         FINALIZER, Ingress, ServiceView,
         condition::PROVISIONED,
-        settled::{ANNOTATION_SETTLED, Hash, SettledRecord},
+        last_applied::{ANNOTATION_LAST_APPLIED, Hash, LastApplied},
     },
 };
 
@@ -55,11 +55,11 @@ fn patches_that_harm_when_late_hold_for_one_version_alone() {
     let mut service = load_balancer("web");
     service.finalizers = [FINALIZER.into()].into();
     let settled =
-        SettledRecord::settled(&service, &capability(), Hash::of(&service, &capability()));
-    let begun = SettledRecord::begun(&service, &capability());
-    let record = |record: &SettledRecord| {
+        LastApplied::with_hash(&service, &capability(), Hash::of(&service, &capability()));
+    let begun = LastApplied::begun(&service, &capability());
+    let record = |record: &LastApplied| {
         let record = record.to_string();
-        move |draft: &mut PatchDraft<'_>| draft.annotate(ANNOTATION_SETTLED, Some(&record))
+        move |draft: &mut PatchDraft<'_>| draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record))
     };
     let changes: [(Change<'_>, bool); 5] = [
         (&|draft| draft.remove_finalizer(), true),

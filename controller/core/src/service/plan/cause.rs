@@ -7,7 +7,7 @@ pub enum Manner {
     Announced,
     /// At full pace, but with no event where nothing differs.
     Silent,
-    /// As background work, with no event where nothing differs; a failure does not make a load balancer that serves
+    /// In the background, with no event where nothing differs; a failure does not make a load balancer that serves
     /// look broken.
     Background,
 }
@@ -19,7 +19,7 @@ pub enum EnsureCause {
     New,
     /// The Service is not what it was made from.
     Changed,
-    /// The provider was configured anew, or another program has led since.
+    /// The provider has another configuration, or another program has led since.
     Reconfigured,
     /// Made by another controller: upstream's, or a provider of another name.
     Unrecorded,

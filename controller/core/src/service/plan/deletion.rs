@@ -15,9 +15,9 @@ use crate::{
         answer::{Disposition, LoadBalancerAnswer},
         capability::Capability,
         condition::{OURS, PROVISIONED, WAITING},
+        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
         ownership::{Ownership, is_not_managed},
         patch_plan::PatchDraft,
-        settled::{ANNOTATION_SETTLED, SettledRecord},
     },
 };
 
@@ -31,7 +31,7 @@ impl Failure {
     ) -> Option<Self> {
         let proves_nothing =
             answer.disposition == Disposition::NotManaged && is_withdrawn(service, capability);
-        let is_known = SettledRecord::own(service, capability)
+        let is_known = LastApplied::own(service, capability)
             .is_some_and(|record| record.made_for(service).is_some());
         let message = || {
             if !is_known {
@@ -102,12 +102,12 @@ impl Progress {
                     draft.ingress(&[]);
                     if facts.ownership(service) == Ownership::Provide {
                         // It changed its type back meanwhile.
-                        let begun = SettledRecord::begun(service, facts.capability).to_string();
-                        draft.annotate(ANNOTATION_SETTLED, Some(&begun));
+                        let begun = LastApplied::begun(service, facts.capability).to_string();
+                        draft.annotate(ANNOTATION_LAST_APPLIED, Some(&begun));
                         requeue = Some(AT_ONCE);
                     } else {
                         draft.remove_finalizer();
-                        draft.annotate(ANNOTATION_SETTLED, None);
+                        draft.annotate(ANNOTATION_LAST_APPLIED, None);
                         for kind in OURS {
                             draft.remove_condition(kind);
                         }
@@ -153,10 +153,10 @@ impl Progress {
     }
 }
 
-/// Whether the load balancer of `service` was made for a class that the provider does not declare
+/// Says whether the load balancer of `service` was made for a class that the provider does not declare
 /// now, so that its answer that it does not manage the Service proves nothing.
 fn is_withdrawn(service: &ServiceView, capability: &Capability) -> bool {
-    SettledRecord::own(service, capability)
+    LastApplied::own(service, capability)
         .is_some_and(|record| !record.is_served(service, capability))
         && !is_not_managed(service)
 }

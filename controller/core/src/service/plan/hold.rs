@@ -10,9 +10,9 @@ use crate::{
         ANNOTATION_PAUSED, ServiceView, Shed,
         capability::Capability,
         condition::WAITING,
+        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
         ownership::{Ownership, is_not_managed},
         patch_plan::{PatchDraft, StatusPatch},
-        settled::{ANNOTATION_SETTLED, SettledRecord},
     },
     targets::Revision,
 };
@@ -132,14 +132,14 @@ pub(super) fn hold(
     }
     let may_come_back =
         why != HoldReason::ProviderUnavailable && facts.ownership(service) != Ownership::Cleanup;
-    let record = match SettledRecord::own(service, facts.capability) {
+    let record = match LastApplied::own(service, facts.capability) {
         _ if !may_come_back || is_not_managed(service) => None,
         Some(record) => record.with_targets(last_targets),
         None if service.ingress.is_empty() => None,
         None => unsettled_record(service, facts.capability),
     };
     if let Some(record) = record {
-        draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+        draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
     }
     Step::Hold {
         why,

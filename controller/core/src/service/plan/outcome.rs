@@ -16,10 +16,10 @@ use crate::{
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer, RefusedAnswer},
-        condition::{ACCEPTED, PROVISIONED, TARGETS_IN_STEP, WAITING},
+        condition::{ACCEPTED, PROVISIONED, TARGETS_IN_SYNC, WAITING},
+        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
         ownership::{Ownership, is_not_managed},
         patch_plan::{PatchDraft, is_same},
-        settled::{ANNOTATION_SETTLED, SettledRecord},
     },
 };
 
@@ -54,7 +54,7 @@ impl Failure {
         letters.collect()
     }
 
-    /// Whether the Service of the call has an event. Refused credentials pause the calls about all Services: without it
+    /// Says whether the Service of the call has an event. Refused credentials pause the calls about all Services: without it
     /// nothing in the cluster would say why they wait.
     pub(super) fn has_event(&self) -> bool {
         self.class.is_for_owner() || self.class == ErrorClass::Unauthenticated
@@ -129,8 +129,8 @@ impl Progress {
         draft.effects(&answer.effects);
         let mut events = answer.effects.events.clone();
         let mut requeue = None;
-        let mut record = SettledRecord::begun(service, facts.capability);
-        let settled = SettledRecord::settled(service, facts.capability, ensure.hash);
+        let mut record = LastApplied::begun(service, facts.capability);
+        let settled = LastApplied::with_hash(service, facts.capability, ensure.hash);
         if let Some(ingress) = &answer.ingress
             && answer.disposition != Disposition::NotManaged
         {
@@ -144,7 +144,7 @@ impl Progress {
                 record = settled;
                 accepted(&mut draft);
                 draft.set_condition(PROVISIONED, Status::True, answer, "Ready");
-                draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
+                draft.condition(TARGETS_IN_SYNC, Status::True, "InSync", "");
                 if ensure.manner == Manner::Announced || !is_same(ingress, &service.ingress) {
                     events.push(EventContent::ensured());
                 }
@@ -153,7 +153,7 @@ impl Progress {
                 self.done = Some(ensure.hash);
                 record = settled;
                 // It was ready once.
-                if service.condition(TARGETS_IN_STEP).is_some() {
+                if service.condition(TARGETS_IN_SYNC).is_some() {
                     events.push(EventContent::not_managed(&facts.capability.provider));
                 }
                 let reason = answer.reason_or("NotManaged");
@@ -163,7 +163,7 @@ impl Progress {
                 };
                 draft.condition(ACCEPTED, Status::False, reason, message);
                 draft.remove_condition(PROVISIONED);
-                draft.remove_condition(TARGETS_IN_STEP);
+                draft.remove_condition(TARGETS_IN_SYNC);
             }
             // No other disposition passes the check of this call's answers.
             Disposition::InProgress
@@ -177,7 +177,7 @@ impl Progress {
                 draft.set_condition(PROVISIONED, Status::False, answer, "InProgress");
             }
         }
-        draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+        draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
         Consequence {
             patch: draft.finish(),
             events,
@@ -224,8 +224,8 @@ impl Progress {
             let is_unsettled =
                 ensure.manner == Manner::Announced || failure.class == ErrorClass::Invalid;
             if is_unsettled {
-                let begun = SettledRecord::begun(service, facts.capability).to_string();
-                draft.annotate(ANNOTATION_SETTLED, Some(&begun));
+                let begun = LastApplied::begun(service, facts.capability).to_string();
+                draft.annotate(ANNOTATION_LAST_APPLIED, Some(&begun));
             }
         }
         failure.is_accepted(service, &mut draft);

@@ -16,10 +16,10 @@ use crate::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         capability::Capability,
-        condition::{TARGETS_IN_STEP, WAITING},
+        condition::{TARGETS_IN_SYNC, WAITING},
+        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied, RecordedTargets},
         ownership::{Ownership, is_claimed, is_not_managed},
         patch_plan::PatchDraft,
-        settled::{ANNOTATION_SETTLED, RecordedTargets, SettledRecord},
     },
     targets::{Revision, Targets},
 };
@@ -29,8 +29,8 @@ use crate::{
 pub(super) fn unsettled_record(
     service: &ServiceView,
     capability: &Capability,
-) -> Option<SettledRecord> {
-    is_claimed(service, capability).then(|| SettledRecord::begun(service, capability))
+) -> Option<LastApplied> {
+    is_claimed(service, capability).then(|| LastApplied::begun(service, capability))
 }
 
 /// Which targets the load balancer of one Service has, as far as this process knows.
@@ -42,17 +42,17 @@ pub struct SentTargets {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Last {
-    /// Those of [`ServiceFacts::applied`].
+    /// The targets of [`ServiceFacts::applied`].
     #[default]
     Inherited,
-    /// These.
+    /// This revision.
     Revision(Revision),
     /// Others were sent, with an unknown result.
     Unknown,
 }
 
 impl SentTargets {
-    /// Whether the load balancer of `service` still needs [`ServiceFacts::targets`], by an update or an
+    /// Says whether the load balancer of `service` still needs [`ServiceFacts::targets`], by an update or an
     /// Ensure; also while the Service is paused. One that was never made is
     /// made with the targets of that moment.
     pub fn are_needed(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
@@ -63,12 +63,12 @@ impl SentTargets {
             && !self.are(service, facts.targets.revision(), facts)
     }
 
-    /// Whether [`ServiceFacts::targets`] must not be kept as [`ServiceFacts::applied`] yet on account of `service`:
+    /// Says whether [`ServiceFacts::targets`] must not be kept as [`ServiceFacts::applied`] yet on account of `service`:
     /// at a start its load balancer would count as one that has them. One that is ensured at a start
     /// anyway, at full pace, or has its own targets in its record, blocks nothing.
     pub fn block_lease_revision(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let capability = facts.capability;
-        let relies_on_lease = match SettledRecord::own(service, capability) {
+        let relies_on_lease = match LastApplied::own(service, capability) {
             Some(record) => record.relies_on_lease(),
             // Background work at a start. Before it is claimed, no call is made for it.
             None => is_claimed(service, capability),
@@ -83,7 +83,7 @@ impl SentTargets {
             && !self.are(service, facts.targets.revision(), facts)
     }
 
-    /// Whether the Lease, now or once all have [`ServiceFacts::targets`], names what the load balancer of
+    /// Says whether the Lease, now or once all have [`ServiceFacts::targets`], names what the load balancer of
     /// `service` has.
     pub(super) fn agree_with_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let current = facts.targets.revision();
@@ -98,8 +98,8 @@ impl SentTargets {
     ) -> bool {
         match &self.last {
             Last::Inherited => {
-                let record = SettledRecord::own(service, facts.capability);
-                match record.as_ref().map(SettledRecord::targets) {
+                let record = LastApplied::own(service, facts.capability);
+                match record.as_ref().map(LastApplied::targets) {
                     Some(RecordedTargets::Own(own)) => own.as_ref() == Some(revision),
                     _ => facts.applied == Some(revision),
                 }
@@ -150,13 +150,13 @@ impl SentTargets {
         let since = *self.fail_since.get_or_insert(now);
         if now >= after(since, TARGETS_GRACE) {
             let (reason, message) = (failure.reason(), &failure.message);
-            draft.condition(TARGETS_IN_STEP, Status::False, &reason, message);
-            let record = match SettledRecord::own(service, facts.capability) {
+            draft.condition(TARGETS_IN_SYNC, Status::False, &reason, message);
+            let record = match LastApplied::own(service, facts.capability) {
                 Some(record) => record.with_targets(None),
                 None => unsettled_record(service, facts.capability),
             };
             if let Some(record) = record {
-                draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+                draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
             }
         }
     }
@@ -208,13 +208,13 @@ impl Progress {
                     draft.ingress(ingress);
                 }
                 // Only where it is False: nodes that come and go write no Service.
-                if service.condition(TARGETS_IN_STEP).is_some() {
-                    draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
+                if service.condition(TARGETS_IN_SYNC).is_some() {
+                    draft.condition(TARGETS_IN_SYNC, Status::True, "InSync", "");
                 }
                 let without_targets =
-                    SettledRecord::of(service).and_then(|record| record.without_targets());
+                    LastApplied::of(service).and_then(|record| record.without_targets());
                 if let Some(record) = without_targets {
-                    draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+                    draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
                 }
             }
             Disposition::InProgress => {
@@ -233,7 +233,7 @@ impl Progress {
             }
             // The provider knows none that another controller made: it is made in its turn.
             Disposition::Absent | Disposition::NotManaged
-                if SettledRecord::own(service, facts.capability).is_none() =>
+                if LastApplied::own(service, facts.capability).is_none() =>
             {
                 self.targets.in_sync(targets.revision().clone());
             }
@@ -260,7 +260,7 @@ impl Progress {
         self.targets.mark_unknown(service);
     }
 
-    /// S-55: the Service is ensured at once, unless time alone heals it (not Q-28). One Ensure for each
+    /// S-55: the Service is ensured immediately, unless time alone heals it (not Q-28). An Ensure for each
     /// Service of a batch is no answer to a provider that is full: the update itself is repeated.
     fn update_failed(&mut self, targets: &Targets, failure: &Failure) -> Consequence {
         let requeue = match failure.class {

@@ -16,10 +16,10 @@ use crate::{
         answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer},
         capability::Capability,
         change::needs_sync,
-        condition::{ACCEPTED, PROVISIONED, TARGETS_IN_STEP, WAITING},
+        condition::{ACCEPTED, PROVISIONED, TARGETS_IN_SYNC, WAITING},
+        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
         ownership::Ownership,
         patch_plan::StatusPatch,
-        settled::{ANNOTATION_SETTLED, SettledRecord},
     },
     string_map::StringMap,
     targets::{Revision, Targets},
@@ -151,7 +151,7 @@ impl Stage {
         }
     }
 
-    /// Whether nothing is done, and the Service says why.
+    /// Says whether nothing is done, and the Service says why.
     fn is_held(&self) -> bool {
         matches!(self.next(), Step::Hold { patch: None, events, .. } if events.is_empty())
     }
@@ -253,7 +253,7 @@ impl Stage {
             let condition = self.service.condition(kind)?;
             Some(format!("{}:{}", condition.status, condition.reason))
         };
-        let found: Vec<_> = [ACCEPTED, PROVISIONED, TARGETS_IN_STEP]
+        let found: Vec<_> = [ACCEPTED, PROVISIONED, TARGETS_IN_SYNC]
             .into_iter()
             .map(|kind| of(kind).unwrap_or_default())
             .collect();

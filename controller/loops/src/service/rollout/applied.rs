@@ -77,7 +77,7 @@ impl Applied {
         }
     }
 
-    /// Whether every load balancer has these targets.
+    /// Says whether every load balancer has these targets.
     pub(in crate::service) fn is(&self, revision: &Revision) -> bool {
         self.state.lock().applied.as_ref() == Some(revision)
     }

@@ -24,7 +24,7 @@ pub(in crate::service) struct NodeChanges {
     /// Since when a change waits.
     pub(in crate::service) since: Mutex<Option<Instant>>,
     pub(in crate::service) changed: Notify,
-    /// Whether a node differs from the last refresh of the targets, in a field that providers see.
+    /// Says whether a node differs from the last refresh of the targets, in a field that providers see.
     is_stale: AtomicBool,
     /// Names of Nodes that a list did not show. They may not be deleted.
     missing: Mutex<HashSet<Arc<str>>>,
@@ -77,7 +77,7 @@ impl NodeChanges {
         self.changed.notify_one();
     }
 
-    /// Whether the targets must be refreshed.
+    /// Says whether the targets must be refreshed.
     pub(in crate::service) fn is_stale(&self) -> bool {
         self.is_stale.load(Ordering::Acquire)
     }
@@ -109,7 +109,7 @@ impl NodeChanges {
         let is_shorter = missing.len() < before;
         drop(missing);
         if is_shorter {
-            self.changed(now, targets::TargetChange::Departure);
+            self.changed(now, targets::TargetChange::Removed);
         }
     }
 }

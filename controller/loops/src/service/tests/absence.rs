@@ -60,7 +60,7 @@ async fn nothing_is_said_once_the_provider_is_back() {
 
 /// It has no finalizer yet.
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_with_the_wish_for_a_load_balancer() {
+async fn a_wait_ends_with_the_desire_for_a_load_balancer() {
     let rig = Rig::start().await;
     let mut paused = service("web");
     paused["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});

@@ -88,7 +88,7 @@ async fn one_that_takes_no_targets_costs_the_others_nothing_at_a_start() {
     rig.until("all others have them", |rig| annotation(rig).is_some())
         .await;
     secs(40).await;
-    let (status, _) = rig.condition("shop/web-7", "TargetsInStep").unwrap();
+    let (status, _) = rig.condition("shop/web-7", "TargetsInSync").unwrap();
     assert_eq!(status, "False", "after 30 s of failure");
     rig.cloud.clear_faults();
     let before = [
@@ -105,7 +105,7 @@ async fn one_that_takes_no_targets_costs_the_others_nothing_at_a_start() {
     assert_eq!(after, [before[0] + 1, before[1]], "only the one");
     let all = rig.cloud.load_balancers();
     assert!(all.iter().all(|lb| lb.targets.len() == 9));
-    let (status, _) = rig.condition("shop/web-7", "TargetsInStep").unwrap();
+    let (status, _) = rig.condition("shop/web-7", "TargetsInSync").unwrap();
     assert_eq!(status, "True");
 }
 
@@ -185,7 +185,7 @@ async fn a_successor_finishes_it_for_what_waits_in_the_background_too() {
         if !has_record {
             for n in 0..20 {
                 rig.cluster.change_service(&format!("shop/web-{n}"), |web| {
-                    web["metadata"]["annotations"]["outrigger.dev/settled"] = json!(null);
+                    web["metadata"]["annotations"]["outrigger.dev/last-applied"] = json!(null);
                 });
             }
         }

@@ -84,7 +84,7 @@ fn not_settled(rig: &Rig) -> Vec<String> {
         let Some(service) = rig.cluster.service(name) else {
             return false;
         };
-        let record = &service["metadata"]["annotations"]["outrigger.dev/settled"];
+        let record = &service["metadata"]["annotations"]["outrigger.dev/last-applied"];
         record.as_str().is_none_or(|record| record.ends_with('/'))
     };
     names.filter(is_open).collect()

@@ -10,7 +10,7 @@ fn strip(rig: &Rig, key: &str) {
 
 /// Q-5, S-60: another client removed the finalizer and the Service.
 #[tokio::test(start_paused = true)]
-async fn a_load_balancer_left_behind_is_deleted() {
+async fn a_load_balancer_orphaned_is_deleted() {
     let rig = Rig::start().await;
     rig.cluster.create_service(service("web"));
     rig.ready(WEB).await;

@@ -9,7 +9,7 @@ use outrigger_core::{
         ServiceView,
         answer::{Disposition, LoadBalancerCall, RawAnswer},
         capability::Capability,
-        settled::SettledRecord,
+        last_applied::LastApplied,
     },
 };
 use outrigger_provider_mock::ServedLoadBalancers;
@@ -39,10 +39,10 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
         ..Capability::clone(&now)
     });
     let mut web: ServiceView = serde_json::from_value(service("web")).unwrap();
-    let record = SettledRecord::begun(&web, &before).to_string();
+    let record = LastApplied::begun(&web, &before).to_string();
     web.annotations = web
         .annotations
-        .with([("outrigger.dev/settled", record.as_str())]);
+        .with([("outrigger.dev/last-applied", record.as_str())]);
     let answered = |disposition| {
         let raw = RawAnswer {
             disposition: Some(disposition),

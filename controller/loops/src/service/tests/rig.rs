@@ -33,7 +33,7 @@ pub(super) struct Setup {
     pub(super) settings: ServiceSettings,
     /// Names of nodes that are there at the start.
     pub(super) nodes: Vec<String>,
-    /// Whether the loop runs; else the process is a standby.
+    /// Says whether the loop runs; else the process is a standby.
     pub(super) leads: bool,
 }
 

@@ -85,7 +85,7 @@ async fn without_updates_targets_change_with_ensure() {
     assert_eq!(rig.calls("EnsureLoadBalancer"), 4);
     reported(&warnings, "UpdateLoadBalancerNodes");
     assert_eq!(failed(&rig), 0);
-    let (status, _) = rig.condition(WEB, "TargetsInStep").unwrap();
+    let (status, _) = rig.condition(WEB, "TargetsInSync").unwrap();
     assert_eq!(status, "True");
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn progress(scene: &Scene) {
     scene.inject(empty.for_service(&scene.named("web-2"))).await;
     scene.record.concern(None, is_of("web-2"));
     scene.edit_service("web-2").await;
-    // A departure does not wait for it.
+    // A removed node does not wait for it.
     sleep(UNDER_WAY).await;
     scene.register(["joins".to_owned()]).await;
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{Node, Service};
-use outrigger_core::service::condition::TARGETS_IN_STEP;
+use outrigger_core::service::condition::TARGETS_IN_SYNC;
 use outrigger_testbed::nodes::UNINITIALIZED_TAINT;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -248,7 +248,7 @@ impl Liveness {
             }
             let name = service.metadata.name.as_deref().unwrap_or_default();
             let is_of_targets = |what: &String| {
-                ["targets", TARGETS_IN_STEP, "it is not settled"]
+                ["targets", TARGETS_IN_SYNC, "it is not settled"]
                     .iter()
                     .any(|start| what.starts_with(start))
             };

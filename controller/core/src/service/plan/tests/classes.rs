@@ -49,9 +49,9 @@ fn a_class_that_is_served_no_longer_holds() {
 #[test]
 fn a_record_without_class_holds_too() {
     let mut stage = fast();
-    let record = SettledRecord::of(&stage.service).unwrap().to_string();
+    let record = LastApplied::of(&stage.service).unwrap().to_string();
     stage.annotate(
-        ANNOTATION_SETTLED,
+        ANNOTATION_LAST_APPLIED,
         &record.replace("/example.com/fast/", "/"),
     );
     let mut back = stage.clone();
@@ -64,9 +64,9 @@ fn a_record_without_class_holds_too() {
 #[test]
 fn a_class_that_nothing_says_proves_no_end() {
     let mut stage = fast();
-    let record = SettledRecord::of(&stage.service).unwrap().to_string();
+    let record = LastApplied::of(&stage.service).unwrap().to_string();
     stage.annotate(
-        ANNOTATION_SETTLED,
+        ANNOTATION_LAST_APPLIED,
         &record.replace("/example.com/fast/", "/"),
     );
     stage.service.spec.kind = "ClusterIP".into();
@@ -201,7 +201,7 @@ proptest! {
         let mut service = service;
         service.spec.kind = "LoadBalancer".into();
         service.deleted = None;
-        prop_assume!(SettledRecord::of(&service).is_none_or(|record| !record.is_of_other_class(&service)));
+        prop_assume!(LastApplied::of(&service).is_none_or(|record| !record.is_of_other_class(&service)));
         let mut stage = Stage::new(service);
         for turn in turns {
             let before = stage.service.clone();
@@ -245,7 +245,7 @@ proptest! {
             prop_assert!(!lost_finalizer(&before, now, Some(capability)));
             prop_assert!(!is_released(&before, now, Some(capability)));
             // Once it is gone, what it had is.
-            let was_ours = SettledRecord::own(now, capability).is_some();
+            let was_ours = LastApplied::own(now, capability).is_some();
             prop_assert!(!was_ours || Ownership::of(now, Some(capability)).may_be_ours());
         }
     }

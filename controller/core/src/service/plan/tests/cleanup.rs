@@ -60,7 +60,7 @@ fn the_finalizer_goes_when_nothing_is_left_to_do() {
                     .iter()
                     .all(|name| &**name == "example.com/x")
             );
-            assert_eq!(SettledRecord::of(service), None);
+            assert_eq!(LastApplied::of(service), None);
             assert!(service.conditions.is_empty());
             // Not Q-6: other finalizers may keep it for long.
             assert_eq!(stage.next(), Step::Idle);
@@ -85,7 +85,7 @@ fn the_finalizer_stays_while_the_provider_is_at_work() {
     assert!(outcome.events.is_empty() && stage.service.has_finalizer());
     assert_eq!(
         stage.conditions(),
-        "True:Accepted False:Deleting True:InStep"
+        "True:Accepted False:Deleting True:InSync"
     );
     assert_eq!(stage.next(), Step::At(at(10)));
     stage.now = at(10);
@@ -192,7 +192,7 @@ fn a_deletion_during_the_call_is_next() {
 }
 
 #[test]
-fn a_person_holds_a_deletion_too() {
+fn an_operator_holds_a_deletion_too() {
     let mut stage = deleting();
     stage.pause(true);
     stage.step();

@@ -3,7 +3,7 @@
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::*;
-use crate::service::settled::Hash;
+use crate::service::last_applied::Hash;
 
 /// The fate of the next call.
 #[derive(Clone, Copy, Debug)]

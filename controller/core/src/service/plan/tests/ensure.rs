@@ -28,7 +28,7 @@ fn a_new_service() {
     let outcome = stage.answer(&question, Ok(&ready));
     assert_eq!(reasons(&outcome), ["EnsuredLoadBalancer"]);
     assert_eq!(outcome.requeue, None);
-    assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+    assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InSync");
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
     assert_eq!(stage.next(), Step::Idle);
 }
@@ -169,7 +169,7 @@ fn an_empty_status_takes_no_address_away() {
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
     assert_eq!(
         stage.conditions(),
-        "True:Accepted False:InProgress True:InStep"
+        "True:Accepted False:InProgress True:InSync"
     );
 
     let mut stage = Stage::settled();
@@ -215,7 +215,7 @@ fn a_service_that_is_managed_again_gets_its_nodes() {
             Disposition::Ready,
             "192.0.2.7",
         )));
-        assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+        assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InSync");
         assert_eq!(stage.next(), Step::Idle);
         stage.targets = nodes("n4");
         assert_eq!(stage.next(), Step::Update);
@@ -382,7 +382,7 @@ fn a_volatile_load_balancer_is_ensured_silently() {
     assert_eq!(reasons(&outcome), ["SyncLoadBalancerFailed"]);
     assert_eq!(
         failing.conditions(),
-        "True:Accepted False:Quota True:InStep"
+        "True:Accepted False:Quota True:InSync"
     );
     assert_eq!(failing.question().cause, EnsureCause::StateLost);
 

@@ -154,7 +154,7 @@ fn accepted_follows_the_first_answer() {
     stage.ensure(Err(&failure(ErrorClass::Transient)));
     assert_eq!(
         stage.conditions(),
-        "True:Accepted False:Transient True:InStep"
+        "True:Accepted False:Transient True:InSync"
     );
 }
 
@@ -164,7 +164,7 @@ fn a_quiet_call_that_fails_leaves_provisioned_alone() {
     let mut stage = Stage::settled();
     stage.capability.configuration_revision = "r2".into();
     stage.ensure(Err(&failure(ErrorClass::Transient)));
-    assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+    assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InSync");
 }
 
 /// Effects beside an error concern the Service as much as those beside an answer.

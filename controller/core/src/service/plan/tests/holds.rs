@@ -62,7 +62,7 @@ fn a_class_that_is_served_no_longer_is_written_and_reported_once() {
     stage.capability.without_default_class = false;
     assert_eq!(stage.step(), Step::Idle);
     assert_eq!(waiting(&stage), None);
-    assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+    assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InSync");
     stage.restart();
     assert_eq!(stage.next(), Step::Idle);
 }
@@ -153,7 +153,7 @@ fn one_that_takes_no_targets_is_alone_after_a_restart() {
                 "192.0.2.7",
             ))),
         };
-        let conditions = "True:Accepted True:Ready True:InStep";
+        let conditions = "True:Accepted True:Ready True:InSync";
         assert_eq!(stage.conditions(), conditions, "{class:?}");
         stage.restart();
         assert_eq!(stage.next(), Step::Idle, "{class:?}");
@@ -233,7 +233,7 @@ fn an_answer_ends_the_wait_for_the_provider() {
 
 /// It has no finalizer yet: nothing else would look at it.
 #[test]
-fn a_wait_ends_with_the_wish_for_a_load_balancer() {
+fn a_wait_ends_with_the_desire_for_a_load_balancer() {
     let mut stage = Stage::new(load_balancer("web"));
     stage.pause(true);
     stage.step();

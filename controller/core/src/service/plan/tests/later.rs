@@ -6,7 +6,11 @@ use super::*;
 #[test]
 fn a_record_of_a_later_version_costs_one_ensure_and_loses_nothing() {
     let written = Stage::settled();
-    let record = written.service.annotations.get(ANNOTATION_SETTLED).unwrap();
+    let record = written
+        .service
+        .annotations
+        .get(ANNOTATION_LAST_APPLIED)
+        .unwrap();
     let (owner, made_from) = record.split_once("//").unwrap();
     for later in [
         format!("{record};later"),
@@ -18,7 +22,7 @@ fn a_record_of_a_later_version_costs_one_ensure_and_loses_nothing() {
         "{\"later\": 1}".to_owned(),
     ] {
         let mut stage = written.clone();
-        stage.annotate(ANNOTATION_SETTLED, &later);
+        stage.annotate(ANNOTATION_LAST_APPLIED, &later);
         stage.restart();
         let mut deleted = stage.clone();
         deleted.service.deleted = Some(at(0));
@@ -36,7 +40,7 @@ fn a_record_of_a_later_version_costs_one_ensure_and_loses_nothing() {
             step => panic!("{later}: {step:?}"),
         }
         assert_eq!(stage.next(), Step::Idle, "{later}");
-        let now = stage.service.annotations.get(ANNOTATION_SETTLED);
+        let now = stage.service.annotations.get(ANNOTATION_LAST_APPLIED);
         assert_eq!(now, Some(record), "{later}");
         assert_eq!(stage.service.ingress, written.service.ingress, "{later}");
         stage.restart();

@@ -206,9 +206,9 @@ fn the_providers_own_time_is_kept() {
 }
 
 #[test]
-fn targets_in_step_turns_false_after_thirty_seconds_of_failure() {
-    let in_step = |stage: &Stage| {
-        let condition = stage.service.condition(TARGETS_IN_STEP).unwrap();
+fn targets_in_sync_turns_false_after_thirty_seconds_of_failure() {
+    let in_sync = |stage: &Stage| {
+        let condition = stage.service.condition(TARGETS_IN_SYNC).unwrap();
         condition.status.to_string()
     };
     let mut stage = moved();
@@ -216,18 +216,18 @@ fn targets_in_step_turns_false_after_thirty_seconds_of_failure() {
     for (secs, expected) in [(0, "True"), (29, "True"), (30, "False"), (60, "False")] {
         stage.now = at(secs);
         stage.ensure(Err(&failure(ErrorClass::Transient)));
-        assert_eq!(in_step(&stage), expected, "{secs}");
+        assert_eq!(in_sync(&stage), expected, "{secs}");
     }
     stage.ensure(Ok(&answer(
         LoadBalancerCall::Ensure,
         Disposition::Ready,
         "192.0.2.7",
     )));
-    assert_eq!(in_step(&stage), "True");
+    assert_eq!(in_sync(&stage), "True");
     // And the time counts anew.
     stage.targets = nodes("n5");
     stage.update(Err(&failure(ErrorClass::Transient)));
-    assert_eq!(in_step(&stage), "True");
+    assert_eq!(in_sync(&stage), "True");
 }
 
 /// A condition on every Service of the cluster would say of none what is wrong with it.
@@ -254,7 +254,7 @@ fn a_failure_that_concerns_all_services_writes_none() {
         stage.update(Err(&failure(ErrorClass::Quota)));
         stage.now = at(629);
         stage.update(Err(&failure(ErrorClass::Quota)));
-        assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+        assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InSync");
         stage.now = at(630);
         stage.update(Err(&failure(ErrorClass::Quota)));
         let conditions = "True:Accepted True:Ready False:Quota";

@@ -31,7 +31,13 @@ fn why_a_load_balancer_is_ensured_after_a_restart() {
         ),
         (
             "no record",
-            |s| s.service.annotations = s.service.annotations.clone().without(ANNOTATION_SETTLED),
+            |s| {
+                s.service.annotations = s
+                    .service
+                    .annotations
+                    .clone()
+                    .without(ANNOTATION_LAST_APPLIED);
+            },
             Some((EnsureCause::Unrecorded, true)),
         ),
         (
@@ -197,7 +203,7 @@ fn a_change_of_a_service_without_record_is_no_background_work() {
         .service
         .annotations
         .clone()
-        .without(ANNOTATION_SETTLED);
+        .without(ANNOTATION_LAST_APPLIED);
     assert!(is_background(&stage));
     stage.progress.edited(&stage.service, &stage.capability);
     assert!(!is_background(&stage));

@@ -1,4 +1,4 @@
-//! The settled state of a Service: what its load balancer was last made from, remembered on the
+//! The last-applied hash of a Service: what its load balancer was last made from, remembered on the
 //! Service itself, so that a restart has nothing to do.
 
 use std::fmt;
@@ -9,8 +9,8 @@ use crate::{
     targets::Revision,
 };
 
-/// Annotation with the [`SettledRecord`]. Means nothing to upstream's controller.
-pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
+/// Annotation with the [`LastApplied`]. Means nothing to upstream's controller.
+pub const ANNOTATION_LAST_APPLIED: &str = "outrigger.dev/last-applied";
 
 /// The provider that works on a Service, the class, and from what the load balancer was made when it was
 /// last as wanted: `<provider>/<Service UID>/<class>/<configuration>/<desired>`. The class is empty for a
@@ -24,7 +24,7 @@ pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
 /// It is valid for the UID in it alone: a manifest that was copied with all its annotations must not
 /// look settled, nor assign its load balancer to the wrong provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettledRecord {
+pub struct LastApplied {
     /// Name of the provider that works on the Service.
     pub provider: Box<str>,
     uid: Box<str>,
@@ -48,10 +48,10 @@ pub(super) enum RecordedTargets {
 const TARGETS: char = '~';
 const READ: char = ':';
 
-impl SettledRecord {
+impl LastApplied {
     /// The record on `service`, if it has one of its own.
     pub fn of(service: &ServiceView) -> Option<Self> {
-        let value = service.annotations.get(ANNOTATION_SETTLED)?;
+        let value = service.annotations.get(ANNOTATION_LAST_APPLIED)?;
         let (provider, rest) = value.split_once('/')?;
         let (uid, rest) = rest.split_once('/')?;
         let (rest, desired) = rest.rsplit_once('/')?;
@@ -84,13 +84,13 @@ impl SettledRecord {
         })
     }
 
-    /// [`SettledRecord::of`], where the record is of the provider that `capability` is about.
+    /// [`LastApplied::of`], where the record is of the provider that `capability` is about.
     pub fn own(service: &ServiceView, capability: &Capability) -> Option<Self> {
         Self::of(service).filter(|record| *record.provider == *capability.provider)
     }
 
-    /// Whether an annotation's value is that of a settled load balancer.
-    pub(super) fn is_of_settled(value: &str) -> bool {
+    /// Says whether an annotation's value is that of a settled load balancer.
+    pub(super) fn is_with_hash(value: &str) -> bool {
         !value.ends_with('/')
     }
 
@@ -107,7 +107,7 @@ impl SettledRecord {
     }
 
     /// The load balancer of `service` is as `hash` wants it.
-    pub fn settled(service: &ServiceView, capability: &Capability, hash: Hash) -> Self {
+    pub fn with_hash(service: &ServiceView, capability: &Capability, hash: Hash) -> Self {
         Self {
             configuration: {
                 let configuration = configuration(capability).map_or_else(Box::default, text);
@@ -144,18 +144,18 @@ impl SettledRecord {
         &self.targets
     }
 
-    /// Whether at a start the load balancer counts as settled, with the targets that the
+    /// Says whether at a start the load balancer counts as settled, with the targets that the
     /// Lease names.
     pub fn relies_on_lease(&self) -> bool {
-        self.is_settled() && self.targets == RecordedTargets::OnLease
+        self.has_hash() && self.targets == RecordedTargets::OnLease
     }
 
-    /// Whether there is something to remember, of whatever time.
-    pub const fn is_settled(&self) -> bool {
+    /// Says whether there is something to remember, of whatever time.
+    pub const fn has_hash(&self) -> bool {
         !self.desired.is_empty()
     }
 
-    /// Whether the provider serves the class that the load balancer of `service` was made for; no if that
+    /// Says whether the provider serves the class that the load balancer of `service` was made for; no if that
     /// class is not known.
     pub fn is_served(&self, service: &ServiceView, capability: &Capability) -> bool {
         let class = self.made_for(service);
@@ -170,7 +170,7 @@ impl SettledRecord {
         self.class.as_deref().or(present)
     }
 
-    /// Whether `service` has another class than the load balancer was made for. A record without class
+    /// Says whether `service` has another class than the load balancer was made for. A record without class
     /// counts as one of the Service's present class.
     pub fn is_of_other_class(&self, service: &ServiceView) -> bool {
         let class = self.class.as_deref();
@@ -184,7 +184,7 @@ impl SettledRecord {
         capability: &Capability,
         hash: Hash,
     ) -> Comparison {
-        if *self.provider != *capability.provider || !self.is_settled() {
+        if *self.provider != *capability.provider || !self.has_hash() {
             return Comparison::Unknown;
         }
         let (known, read) = match self.configuration.split_once(READ) {
@@ -207,7 +207,7 @@ impl SettledRecord {
         // A provider without configuration revision never wants anything made again for it.
         match configuration(capability) {
             Some(now) if *text(now) != *known => Comparison::Reconfigured,
-            _ => Comparison::Settled,
+            _ => Comparison::Same,
         }
     }
 }
@@ -217,7 +217,7 @@ fn class_of(service: &ServiceView) -> &str {
     service.spec.load_balancer_class.as_deref().unwrap_or("")
 }
 
-/// Whether the API server would take `class` in a Service, or it stands for none.
+/// Says whether the API server would take `class` in a Service, or it stands for none.
 fn is_legal_class(class: &str) -> bool {
     match class.split_once('/') {
         Some((prefix, name)) => !prefix.is_empty() && !name.is_empty() && !name.contains('/'),
@@ -225,7 +225,7 @@ fn is_legal_class(class: &str) -> bool {
     }
 }
 
-impl fmt::Display for SettledRecord {
+impl fmt::Display for LastApplied {
     /// The annotation's value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -253,7 +253,7 @@ impl fmt::Display for SettledRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// The load balancer was made from just this.
-    Settled,
+    Same,
     /// The Service is not what it was then.
     Changed,
     /// The Service is, as far as is known, but perhaps not the load balancer: the provider's configuration is

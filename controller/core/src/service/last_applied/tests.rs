@@ -1,16 +1,18 @@
 use proptest::prelude::*;
 
-use super::{ANNOTATION_SETTLED, Comparison, Hash, SettledRecord};
+use super::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied};
 use crate::{
     fixture::{self, any_service, capability, load_balancer},
     service::{ServiceView, capability::Capability},
     targets::Revision,
 };
 
-fn recorded(service: &ServiceView, record: &SettledRecord) -> ServiceView {
+fn recorded(service: &ServiceView, record: &LastApplied) -> ServiceView {
     let value = record.to_string();
     ServiceView {
-        annotations: service.annotations.with([(ANNOTATION_SETTLED, &*value)]),
+        annotations: service
+            .annotations
+            .with([(ANNOTATION_LAST_APPLIED, &*value)]),
         ..service.clone()
     }
 }
@@ -19,13 +21,13 @@ fn settled(service: &ServiceView) -> ServiceView {
     let hash = Hash::of(service, &capability());
     recorded(
         service,
-        &SettledRecord::settled(service, &capability(), hash),
+        &LastApplied::with_hash(service, &capability(), hash),
     )
 }
 
 fn standing(service: &ServiceView, capability: &Capability) -> Option<Comparison> {
     let hash = Hash::of(service, capability);
-    SettledRecord::of(service).map(|record| record.compare(service, capability, hash))
+    LastApplied::of(service).map(|record| record.compare(service, capability, hash))
 }
 
 /// Every cluster has these stored: a release that gives another ensures every load balancer again.
@@ -42,18 +44,18 @@ fn the_hash_never_changes() {
         "ac76eabd402e22547d7485a7e92c68c7"
     );
     assert_eq!(
-        SettledRecord::settled(&web, &capability(), Hash::of(&web, &capability())).to_string(),
+        LastApplied::with_hash(&web, &capability(), Hash::of(&web, &capability())).to_string(),
         "mock/uid-web//142850d5437e5f3c03bf56dd1b077034:6d16df6005fc4119e44ebb731123bf0e/\
          ac76eabd402e22547d7485a7e92c68c7"
     );
     assert_eq!(
-        SettledRecord::begun(&web, &capability()).to_string(),
+        LastApplied::begun(&web, &capability()).to_string(),
         "mock/uid-web///"
     );
     let mut fast = web;
     fast.spec.load_balancer_class = Some("example.com/fast".into());
     assert_eq!(
-        SettledRecord::begun(&fast, &capability()).to_string(),
+        LastApplied::begun(&fast, &capability()).to_string(),
         "mock/uid-web/example.com/fast//"
     );
 }
@@ -61,7 +63,7 @@ fn the_hash_never_changes() {
 #[test]
 fn a_record_is_compared_with_what_is_wanted_now() {
     let web = settled(&load_balancer("web"));
-    assert_eq!(standing(&web, &capability()), Some(Comparison::Settled));
+    assert_eq!(standing(&web, &capability()), Some(Comparison::Same));
 
     let mut changed = web.clone();
     changed.spec.ports[0].port = 81;
@@ -75,11 +77,11 @@ fn a_record_is_compared_with_what_is_wanted_now() {
     let reconfigured = with(|c| c.configuration_revision = "r2".into());
     assert_eq!(reconfigured, Some(Comparison::Reconfigured));
     let silent = with(|c| c.configuration_revision = "".into());
-    assert_eq!(silent, Some(Comparison::Settled));
+    assert_eq!(silent, Some(Comparison::Same));
     let other = with(|c| c.provider = "other".into());
     assert_eq!(other, Some(Comparison::Unknown));
 
-    let begun = recorded(&web, &SettledRecord::begun(&web, &capability()));
+    let begun = recorded(&web, &LastApplied::begun(&web, &capability()));
     assert_eq!(standing(&begun, &capability()), Some(Comparison::Unknown));
 }
 
@@ -87,7 +89,7 @@ fn a_record_is_compared_with_what_is_wanted_now() {
 #[test]
 fn a_record_says_which_targets_its_load_balancer_was_left_with() {
     let web = settled(&load_balancer("web"));
-    let record = SettledRecord::of(&web).unwrap();
+    let record = LastApplied::of(&web).unwrap();
     assert!(record.relies_on_lease());
     let known = Revision::stored("0123");
     for (left, text) in [(None, "~"), (Some(&known), "~0123")] {
@@ -96,12 +98,12 @@ fn a_record_says_which_targets_its_load_balancer_was_left_with() {
         assert!(!left.relies_on_lease());
         assert_eq!(left.with_targets(Some(&known)), None);
         let held = recorded(&web, &left);
-        assert_eq!(SettledRecord::of(&held).as_ref(), Some(&left));
-        assert_eq!(standing(&held, &capability()), Some(Comparison::Settled));
+        assert_eq!(LastApplied::of(&held).as_ref(), Some(&left));
+        assert_eq!(standing(&held, &capability()), Some(Comparison::Same));
         assert_eq!(left.without_targets().as_ref(), Some(&record));
     }
     assert_eq!(record.without_targets(), None);
-    let begun = SettledRecord::begun(&web, &capability());
+    let begun = LastApplied::begun(&web, &capability());
     assert!(begun.with_targets(None).is_none() && !begun.relies_on_lease());
 }
 
@@ -110,12 +112,12 @@ fn a_record_says_which_targets_its_load_balancer_was_left_with() {
 fn a_record_without_class_is_read_as_it_was_written() {
     let mut web = load_balancer("web");
     web.spec.load_balancer_class = Some("example.com/fast".into());
-    let now = SettledRecord::settled(&web, &capability(), Hash::of(&web, &capability()));
+    let now = LastApplied::with_hash(&web, &capability(), Hash::of(&web, &capability()));
     let then = now.to_string().replace("/example.com/fast/", "/");
-    web.annotations = [(ANNOTATION_SETTLED, &*then)].into_iter().collect();
-    let record = SettledRecord::of(&web).unwrap();
+    web.annotations = [(ANNOTATION_LAST_APPLIED, &*then)].into_iter().collect();
+    let record = LastApplied::of(&web).unwrap();
     assert_eq!(record.to_string(), then);
-    assert_eq!(standing(&web, &capability()), Some(Comparison::Settled));
+    assert_eq!(standing(&web, &capability()), Some(Comparison::Same));
     assert!(!record.is_of_other_class(&web) && record.is_served(&web, &capability()));
     web.spec.load_balancer_class = Some("example.com/other".into());
     assert!(!record.is_of_other_class(&web) && !record.is_served(&web, &capability()));
@@ -132,10 +134,10 @@ fn a_service_that_is_read_otherwise_is_not_changed() {
         ..capability()
     };
     let standing_of = |service: &ServiceView| standing(service, &reads);
-    assert_eq!(standing_of(&web), Some(Comparison::Settled));
+    assert_eq!(standing_of(&web), Some(Comparison::Same));
     assert_eq!(standing_of(&changed), Some(Comparison::Reconfigured));
     // Their order means nothing.
-    let record = SettledRecord::settled(&web, &reads, Hash::of(&web, &reads));
+    let record = LastApplied::with_hash(&web, &reads, Hash::of(&web, &reads));
     let mut turned = reads.clone();
     turned.reads.reverse();
     let changed = recorded(&changed, &record);
@@ -144,7 +146,9 @@ fn a_service_that_is_read_otherwise_is_not_changed() {
     let text = record.to_string();
     let (before, after) = text.split_once(':').unwrap();
     let value = format!("{before}/{}", after.split_once('/').unwrap().1);
-    let annotations = changed.annotations.with([(ANNOTATION_SETTLED, &*value)]);
+    let annotations = changed
+        .annotations
+        .with([(ANNOTATION_LAST_APPLIED, &*value)]);
     let old = ServiceView {
         annotations,
         ..changed
@@ -161,8 +165,8 @@ fn a_configuration_that_gets_a_name_is_another_one() {
     };
     let web = load_balancer("web");
     let hash = Hash::of(&web, &unnamed);
-    let web = recorded(&web, &SettledRecord::settled(&web, &unnamed, hash));
-    assert_eq!(standing(&web, &unnamed), Some(Comparison::Settled));
+    let web = recorded(&web, &LastApplied::with_hash(&web, &unnamed, hash));
+    assert_eq!(standing(&web, &unnamed), Some(Comparison::Same));
     assert_eq!(
         standing(&web, &capability()),
         Some(Comparison::Reconfigured)
@@ -173,18 +177,18 @@ fn a_configuration_that_gets_a_name_is_another_one() {
 fn a_copy_has_no_record_and_junk_is_none() {
     let mut copy = settled(&load_balancer("web"));
     copy.uid = "another".into();
-    assert_eq!(SettledRecord::of(&copy), None);
+    assert_eq!(LastApplied::of(&copy), None);
     for junk in ["", "mock", "mock/uid-web", "mock/uid-web/", "///"] {
         let mut web = load_balancer("web");
-        web.annotations = [(ANNOTATION_SETTLED, junk)].into_iter().collect();
-        assert_eq!(SettledRecord::of(&web), None, "{junk}");
+        web.annotations = [(ANNOTATION_LAST_APPLIED, junk)].into_iter().collect();
+        assert_eq!(LastApplied::of(&web), None, "{junk}");
     }
 }
 
 proptest! {
     #[test]
     fn a_settled_service_stays_settled(service in any_service()) {
-        prop_assert_eq!(standing(&settled(&service), &capability()), Some(Comparison::Settled));
+        prop_assert_eq!(standing(&settled(&service), &capability()), Some(Comparison::Same));
     }
 
     #[test]
