@@ -17,10 +17,10 @@ const DefaultEndpoint = "unix:///run/outrigger/provider.sock"
 // maxPathBytes is a little less than the system's limit, which is 107 on Linux and 103 elsewhere.
 const maxPathBytes = 100
 
-// Endpoint is where a provider is reached: unix:///absolute/path.
+// Endpoint is the Unix socket of a provider.
 type Endpoint struct{ path string }
 
-// ParseEndpoint reads unix:///absolute/path, of at most 100 bytes.
+// ParseEndpoint reads unix:///absolute/path or unix:/absolute/path; the path has at most 100 bytes.
 func ParseEndpoint(text string) (Endpoint, error) {
 	path, isUnix := strings.CutPrefix(text, "unix://")
 	if !isUnix {
@@ -45,7 +45,7 @@ func ParseEndpoint(text string) (Endpoint, error) {
 // Path returns the path of the socket.
 func (e Endpoint) Path() string { return e.path }
 
-// String returns the endpoint as it is written.
+// String returns the endpoint as unix:///absolute/path, however it was written.
 func (e Endpoint) String() string { return "unix://" + e.path }
 
 func (e Endpoint) directory() string { return filepath.Dir(e.path) }

@@ -18,11 +18,13 @@ const watchInterval = time.Second
 // healthRPC serves grpc.health.v1 from the status that GetStatus returns; it has no state of its own.
 type healthRPC struct {
 	grpc_health_v1.UnimplementedHealthServer
-	core   *core
+	core *core
+	// served are the names of the gRPC services that the provider implements.
 	served map[string]struct{}
 }
 
-func (s *healthRPC) serves(service string) bool {
+// knows is true for those names, and for the empty one, which is the whole provider.
+func (s *healthRPC) knows(service string) bool {
 	_, ok := s.served[service]
 	return ok || service == ""
 }
@@ -35,7 +37,7 @@ func (s *healthRPC) answer() *grpc_health_v1.HealthCheckResponse {
 }
 
 func (s *healthRPC) Check(_ context.Context, request *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
-	if !s.serves(request.Service) {
+	if !s.knows(request.Service) {
 		// The code that the health protocol prescribes.
 		return nil, status.Errorf(codes.NotFound, "service %q is not served here", request.Service)
 	}
@@ -51,7 +53,7 @@ func (s *healthRPC) List(context.Context, *grpc_health_v1.HealthListRequest) (*g
 	return &grpc_health_v1.HealthListResponse{Statuses: statuses}, nil
 }
 
-// Watch ends with the drain, after the answer about it: an open watch would keep the connection.
+// Watch sends the last status and returns when the provider drains: an open watch would keep the connection open.
 func (s *healthRPC) Watch(request *grpc_health_v1.HealthCheckRequest, out grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
 	ticks := time.NewTicker(watchInterval)
 	defer ticks.Stop()
@@ -59,7 +61,7 @@ func (s *healthRPC) Watch(request *grpc_health_v1.HealthCheckRequest, out grpc.S
 	for {
 		draining := s.core.running.isDraining()
 		next := &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN}
-		if s.serves(request.Service) {
+		if s.knows(request.Service) {
 			next = s.answer()
 		}
 		if next.Status != last {

@@ -1,4 +1,4 @@
-// This file limits changes: one at a time for each key, and so many in all as the provider declares.
+// This file limits changes: one at a time for each key, and in all as many as the provider declares.
 
 package provider
 
@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// keys lets one changing call per key run at a time.
-type keys struct {
+// keyLocks lets one changing call per key run at a time.
+type keyLocks struct {
 	// patience is how long a call waits for another of its key.
 	patience time.Duration
-	// retryAfter is when the controller repeats a call that did not get its key; 0: not named.
+	// retryAfter is the delay that a call which did not get its key names to the controller; 0: it names none.
 	retryAfter time.Duration
 
 	mu sync.Mutex
-	// released of a key that is held is closed when it is released.
+	// released has a channel for each locked key, which is closed when the key is released.
 	released map[string]chan struct{}
 }
 
-func newKeys(patience, retryAfter time.Duration) *keys {
-	return &keys{patience: patience, retryAfter: retryAfter, released: map[string]chan struct{}{}}
+func newKeyLocks(patience, retryAfter time.Duration) *keyLocks {
+	return &keyLocks{patience: patience, retryAfter: retryAfter, released: map[string]chan struct{}{}}
 }
 
-// hold waits until no other call has the key.
-func (k *keys) hold(ctx context.Context, key string) (release func(), err error) {
+// lock waits until no other call has the key.
+func (k *keyLocks) lock(ctx context.Context, key string) (release func(), err error) {
 	patience := time.NewTimer(k.patience)
 	defer patience.Stop()
 	for {
-		release, released := k.tryHold(key)
+		release, released := k.tryLock(key)
 		if release != nil {
 			return release, nil
 		}
@@ -45,11 +45,12 @@ func (k *keys) hold(ctx context.Context, key string) (release func(), err error)
 	}
 }
 
-// tryHold returns the function that releases the key, or what is closed once another call has released it.
-func (k *keys) tryHold(key string) (release func(), released chan struct{}) {
+// tryLock returns the function that releases the key. If another call has the key, it returns the channel that is closed
+// when that call releases it.
+func (k *keyLocks) tryLock(key string) (release func(), released chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if released, isHeld := k.released[key]; isHeld {
+	if released, isLocked := k.released[key]; isLocked {
 		return nil, released
 	}
 	ended := make(chan struct{})
@@ -62,24 +63,24 @@ func (k *keys) tryHold(key string) (release func(), released chan struct{}) {
 	}, nil
 }
 
-// room is for so many calls, or keys, as may be worked on at a time; nil: any number. The controller keeps to that
-// number of calls, but a handler outlives a call whose caller is gone, and one update is about many Services.
-type room chan struct{}
+// semaphore limits how many calls, or keys, are worked on at a time; nil: no limit. The controller keeps to the limit of
+// calls too, but a handler outlives a call whose caller is gone, and one update is about many Services.
+type semaphore chan struct{}
 
-func newRoom(most uint32) room {
-	if most == 0 {
+func newSemaphore(limit uint32) semaphore {
+	if limit == 0 {
 		return nil
 	}
-	return make(room, most)
+	return make(semaphore, limit)
 }
 
-func (r room) enter(ctx context.Context) (leave func(), err error) {
-	if r == nil {
+func (s semaphore) enter(ctx context.Context) (leave func(), err error) {
+	if s == nil {
 		return func() {}, nil
 	}
 	select {
-	case r <- struct{}{}:
-		return func() { <-r }, nil
+	case s <- struct{}{}:
+		return func() { <-s }, nil
 	case <-CallOf(ctx).callerGone:
 		return nil, errCallerGone
 	case <-ctx.Done():

@@ -34,9 +34,9 @@ type loadBalancersRPC struct {
 	capability    *v1.LoadBalancersCapability
 	concurrency   int
 	nodeSets      *nodeSets
-	keys          *keys
+	keyLocks      *keyLocks
 	// services limits the number of Services that are worked on at a time.
-	services room
+	services semaphore
 }
 
 // handler is a vendor's code about one Service.
@@ -147,7 +147,7 @@ func (s *loadBalancersRPC) answer(ctx context.Context, service *v1.Service, targ
 	}
 	method := CallOf(ctx).method
 	if method.ChangesCloud {
-		release, err := s.keys.hold(ctx, "Service "+service.Uid)
+		release, err := s.keyLocks.lock(ctx, "Service "+service.Uid)
 		if err != nil {
 			return nil, err
 		}

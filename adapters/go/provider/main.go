@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// Main is a provider's main: `serve` (the default) and `probe`, for exec probes of the kubelet. build
-// makes the provider before the socket appears; an error of it is logged and ends the process with
-// code 1, a signal that comes before ends its context and the process with code 0.
+// Main is a provider's main function. Its commands are `serve` (the default) and `probe`, for exec probes of the
+// kubelet. serve calls build before the socket appears. If build fails, the error is logged and the exit code is 1. A
+// signal during build cancels its context and ends the process with exit code 0.
 func Main(build func(context.Context) (*Provider, error)) {
 	MainWithFlags(noFlags, build)
 }
 
-// MainWithFlags is Main for a provider with flags of its own, which register adds to those of serve.
+// MainWithFlags is Main for a provider that has its own flags: register adds them to the flags of serve.
 func MainWithFlags(register func(*flag.FlagSet), build func(context.Context) (*Provider, error)) {
 	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr, register, build))
 }
@@ -63,19 +63,23 @@ func execute(args []string, out, errs io.Writer, register func(*flag.FlagSet), b
 		return 2
 	}
 	if action == "probe" {
-		sentence, err := Probe(endpoint, ready, time.Duration(timeout)*time.Second)
-		if err != nil {
-			_, _ = fmt.Fprintln(errs, err)
-			return 1
-		}
-		_, _ = fmt.Fprintln(out, sentence)
-		return 0
+		return printProbe(endpoint, ready, time.Duration(timeout)*time.Second, out, errs)
 	}
 	InitLogging()
 	if err := serveUntilSignal(endpoint, build); err != nil {
 		logger().Error("provider ended", "error", err.Error())
 		return 1
 	}
+	return 0
+}
+
+func printProbe(endpoint Endpoint, ready bool, timeout time.Duration, out, errs io.Writer) (exitCode int) {
+	sentence, err := Probe(endpoint, ready, timeout)
+	if err != nil {
+		_, _ = fmt.Fprintln(errs, err)
+		return 1
+	}
+	_, _ = fmt.Fprintln(out, sentence)
 	return 0
 }
 
@@ -90,8 +94,8 @@ func usage(flags *flag.FlagSet, action string) {
 	flags.PrintDefaults()
 }
 
-// serveUntilSignal catches signals before build runs: as process 1 of a container a provider would not even
-// die of a signal that it does not catch.
+// serveUntilSignal catches signals before build runs: process 1 of a container ignores every signal that it does not
+// catch.
 func serveUntilSignal(endpoint Endpoint, build func(context.Context) (*Provider, error)) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)

@@ -18,9 +18,9 @@ import (
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
-// Probe makes a new connection to the provider, so that no old one hides a dead process, and asks grpc.health.v1
-// and GetStatus, for at most limit. It returns one sentence for an operator. A liveness probe fails when
-// there is no answer, or the provider calls itself broken; a readiness probe also while it is starting.
+// Probe calls grpc.health.v1 and GetStatus of the provider, and takes at most limit. It makes a new connection: an old
+// one could hide that the process is dead. It returns one sentence for an operator. A liveness probe fails if the
+// provider does not answer or reports that it is broken; a readiness probe also while the provider is starting.
 func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -31,15 +31,15 @@ func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string,
 	if err != nil {
 		return "", err
 	}
-	var blamed []string
+	var unready []string
 	for _, dependency := range status.Dependencies {
 		if dependency.Readiness != v1.Readiness_READINESS_READY {
-			blamed = append(blamed, fmt.Sprintf("%s (%s)", dependency.Name, dependency.Message))
+			unready = append(unready, fmt.Sprintf("%s (%s)", dependency.Name, dependency.Message))
 		}
 	}
 	because := ""
-	if len(blamed) > 0 {
-		because = ": " + strings.Join(blamed, ", ")
+	if len(unready) > 0 {
+		because = ": " + strings.Join(unready, ", ")
 	}
 	is := func(state string) string { return fmt.Sprintf("the provider at %v is %s%s", endpoint, state, because) }
 	switch status.Readiness {
@@ -58,7 +58,7 @@ func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string,
 }
 
 func ask(ctx context.Context, endpoint Endpoint) (*v1.GetStatusResponse, error) {
-	// A connection of its own first: a failure to make one is not an answer of the provider.
+	// Dial first, so that a missing socket is not reported as an answer of the provider.
 	connection, err := new(net.Dialer).DialContext(ctx, "unix", endpoint.path)
 	if err != nil {
 		return nil, fmt.Errorf("no provider serves %v: %w", endpoint, err)

@@ -46,11 +46,11 @@ const busyRetry = time.Second
 // routesRPC serialises changes of one destination.
 type routesRPC struct {
 	v1.UnimplementedRoutesServiceServer
-	core   *core
-	routes Routes
-	keys   *keys
+	core     *core
+	routes   Routes
+	keyLocks *keyLocks
 	// batches that may run at a time.
-	batches room
+	batches semaphore
 }
 
 func (s *routesRPC) ListRoutes(request *v1.ListRoutesRequest, out grpc.ServerStreamingServer[v1.ListRoutesResponse]) error {
@@ -89,7 +89,7 @@ func (s *routesRPC) change(ctx context.Context, routes []*v1.Route,
 	busy := RouteChanges{}
 	var free []*v1.Route
 	for _, route := range routes {
-		release, err := s.keys.hold(ctx, RouteKey(route.DestinationCidr))
+		release, err := s.keyLocks.lock(ctx, RouteKey(route.DestinationCidr))
 		if err != nil {
 			busy[route.DestinationCidr] = RouteChange{Err: err}
 			continue

@@ -109,12 +109,12 @@ func (c *core) server() *grpc.Server {
 		v1.RegisterNodeSetsServiceServer(server, &nodeSetsRPC{core: c, nodeSets: sets})
 		v1.RegisterLoadBalancersServiceServer(server, &loadBalancersRPC{
 			core: c, loadBalancers: p.LoadBalancers, capability: capability, concurrency: concurrency,
-			nodeSets: sets, keys: newKeys(keyPatience, 0), services: newRoom(capability.MaxInFlight),
+			nodeSets: sets, keyLocks: newKeyLocks(keyPatience, 0), services: newSemaphore(capability.MaxInFlight),
 		})
 	}
 	if capability := c.capabilities.Routes; capability != nil {
 		v1.RegisterRoutesServiceServer(server, &routesRPC{
-			core: c, routes: p.Routes, keys: newKeys(0, busyRetry), batches: newRoom(capability.MaxInFlight),
+			core: c, routes: p.Routes, keyLocks: newKeyLocks(0, busyRetry), batches: newSemaphore(capability.MaxInFlight),
 		})
 	}
 	if c.capabilities.Volumes != nil {

@@ -1,4 +1,5 @@
-// This file answers a cloud's requests to Kubernetes from that memory, without rights of its own.
+// This file answers a cloud's Kubernetes requests from the objects that memory.go remembers, for a provider that has
+// no rights in Kubernetes. It refuses all other requests; events it only logs.
 
 package serve
 
@@ -22,18 +23,18 @@ import (
 	"outrigger.dev/adapters/go/provider"
 )
 
-// memoryAPI answers the Kubernetes clients of a cloud without rights: Nodes and Services of the controller's calls by their
-// names, and nothing else. A list or watch of a part would be taken for the whole, and "not found" for a deletion, so
-// both are refused.
+// memoryAPI is the transport of the cloud's Kubernetes clients. It answers a get of a Node or Service that a call of the
+// controller brought. It refuses lists and watches, because the cloud would take the remembered part for the whole, and
+// a get of any other object, because the cloud would take "not found" for a deletion.
 type memoryAPI struct {
 	get func(path string) runtime.Object
 
 	mu sync.Mutex
-	// refused are the requests that the log has, each once: clouds repeat them.
+	// refused has the requests whose refusal was logged; clouds repeat them, so each is logged once.
 	refused map[string]bool
 }
 
-// config is that of clients whose requests this answers.
+// config returns the configuration of clients whose requests memoryAPI answers.
 func (a *memoryAPI) config() *rest.Config {
 	return &rest.Config{Host: "http://provider-without-rights.invalid", Transport: a, QPS: -1}
 }
@@ -48,25 +49,25 @@ func (a *memoryAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	verb, resource := requestOf(request)
+	verb, resource := verbAndResource(request)
 	var object runtime.Object
 	if verb == "get" {
 		object = a.get(request.URL.Path)
 	}
 	switch {
 	case object != nil:
-		return answered(request, http.StatusOK, object)
+		return objectResponse(request, http.StatusOK, object)
 	case verb == "create" && resource == "events":
 		logEvent(body)
-		return response(request, http.StatusCreated, contentType, body), nil
+		return bodyResponse(request, http.StatusCreated, contentType, body), nil
 	case (verb == "patch" || verb == "update") && resource == "events":
-		// No event is kept. A recorder then sends the whole event.
-		return answered(request, http.StatusNotFound, failure(metav1.StatusReasonNotFound, http.StatusNotFound, "no event is kept"))
+		// A recorder that updates an event creates it again if there is none.
+		return objectResponse(request, http.StatusNotFound, failure(metav1.StatusReasonNotFound, http.StatusNotFound, "no event is kept"))
 	default:
 		text := fmt.Sprintf("cannot %s %s: without rights of its own in Kubernetes the provider knows only the Nodes and "+
 			"Services of the controller's calls, by their names, and changes nothing; name its rights with --kubeconfig", verb, resource)
 		a.logOnce(verb+" "+resource, text)
-		return answered(request, http.StatusForbidden, failure(metav1.StatusReasonForbidden, http.StatusForbidden, text))
+		return objectResponse(request, http.StatusForbidden, failure(metav1.StatusReasonForbidden, http.StatusForbidden, text))
 	}
 }
 
@@ -82,8 +83,8 @@ func (a *memoryAPI) logOnce(what, text string) {
 	}
 }
 
-// requestOf names a request as Kubernetes' own rights do.
-func requestOf(request *http.Request) (verb, resource string) {
+// verbAndResource returns the names that RBAC has for a request.
+func verbAndResource(request *http.Request) (verb, resource string) {
 	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
 	switch {
 	case parts[0] == "api" && len(parts) > 2:
@@ -100,9 +101,9 @@ func requestOf(request *http.Request) (verb, resource string) {
 		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
 		http.MethodDelete: "delete",
 	}[request.Method]
-	watched := request.URL.Query().Get("watch")
+	watchParameter := request.URL.Query().Get("watch")
 	switch {
-	case watched == "true" || watched == "1":
+	case watchParameter == "true" || watchParameter == "1":
 		verb = "watch"
 	case verb == "get" && len(parts) == 1:
 		verb = "list"
@@ -110,7 +111,7 @@ func requestOf(request *http.Request) (verb, resource string) {
 	return verb, parts[0]
 }
 
-// logEvent takes events, which providers record beside their work, for log lines.
+// logEvent logs an event, because without rights it cannot be stored.
 func logEvent(body []byte) {
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {
@@ -135,15 +136,15 @@ func failure(reason metav1.StatusReason, code int32, text string) *metav1.Status
 	}
 }
 
-func answered(request *http.Request, code int, object runtime.Object) (*http.Response, error) {
+func objectResponse(request *http.Request, code int, object runtime.Object) (*http.Response, error) {
 	encoded, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
 	}
-	return response(request, code, "application/json", encoded), nil
+	return bodyResponse(request, code, "application/json", encoded), nil
 }
 
-func response(request *http.Request, code int, contentType string, body []byte) *http.Response {
+func bodyResponse(request *http.Request, code int, contentType string, body []byte) *http.Response {
 	return &http.Response{
 		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {contentType}}, ContentLength: int64(len(body)),
