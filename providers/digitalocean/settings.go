@@ -1,4 +1,4 @@
-// This file reads the flags, and makes the provider from them.
+// This file reads the flags and builds the provider from them.
 
 package main
 
@@ -25,7 +25,7 @@ import (
 	"outrigger.dev/providers/digitalocean/internal/loadbalancers"
 )
 
-// Variables that stand in for flags.
+// Environment variables that set flags which the command line does not have.
 const (
 	tokenFileEnv = "DIGITALOCEAN_TOKEN_FILE"
 	tokenEnv     = "DIGITALOCEAN_ACCESS_TOKEN"
@@ -34,8 +34,8 @@ const (
 	vpcEnv       = "DIGITALOCEAN_VPC"
 )
 
-// translation names how a Service becomes a load balancer. Another value has the controller ensure every
-// Service again, so it changes with the meaning of an annotation or of a default, and with nothing else.
+// translation is the version of the rules by which a Service becomes a load balancer. When it changes, the controller
+// ensures every Service again; so change it only with the meaning of an annotation or of a default.
 const translation = "1"
 
 const metadataURL = "http://169.254.169.254/metadata/v1/"
@@ -44,7 +44,7 @@ const metadataURL = "http://169.254.169.254/metadata/v1/"
 type settings struct {
 	tokenFile, apiURL, region, vpc, defaultType, families string
 	zoneIsRegion, adopt                                   bool
-	// metadata is where a droplet learns its region.
+	// metadata is the URL of the droplet's metadata service.
 	metadata string
 }
 
@@ -75,17 +75,14 @@ func (s *settings) register(flags *flag.FlagSet) {
 		"annotation "+loadbalancers.IDAnnotation)
 }
 
-// provider is made of the settings; nothing but the region may be asked for before it serves.
+// provider builds the provider. Before it serves it may wait for one request only, which asks for the region.
 func (s *settings) provider(ctx context.Context) (*provider.Provider, error) {
 	token, err := s.token()
 	if err != nil {
 		return nil, err
 	}
-	families := strings.Split(s.families, ",")
-	for _, family := range families {
-		if family != instances.IPv4 && family != instances.IPv6 || len(families) > 2 {
-			return nil, fmt.Errorf("--ip-families is %q: use ipv4, ipv6, ipv4,ipv6 or ipv6,ipv4", s.families)
-		}
+	if !slices.Contains([]string{"ipv4", "ipv6", "ipv4,ipv6", "ipv6,ipv4"}, s.families) {
+		return nil, fmt.Errorf("--ip-families is %q: use ipv4, ipv6, ipv4,ipv6 or ipv6,ipv4", s.families)
 	}
 	if !slices.Contains([]string{godo.LoadBalancerTypeRegional, godo.LoadBalancerTypeRegionalNetwork}, s.defaultType) {
 		return nil, fmt.Errorf("--default-load-balancer-type is %q: use REGIONAL or REGIONAL_NETWORK", s.defaultType)
@@ -100,7 +97,7 @@ func (s *settings) provider(ctx context.Context) (*provider.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	go look(ctx, client)
+	go checkAPI(ctx, client)
 	return &provider.Provider{
 		Name:    "digitalocean",
 		Version: version(),
@@ -110,7 +107,7 @@ func (s *settings) provider(ctx context.Context) (*provider.Provider, error) {
 		Effects: &v1.EffectsCapability{ServiceAnnotationPrefixes: []string{loadbalancers.IDAnnotation}},
 		Status:  client.Health.Status,
 		Instances: &instances.Instances{
-			API: client, Options: instances.Options{Families: families, ZoneIsRegion: s.zoneIsRegion},
+			API: client, Options: instances.Options{Families: strings.Split(s.families, ","), ZoneIsRegion: s.zoneIsRegion},
 		},
 		InstancesCapability: &v1.InstancesCapability{
 			MaxBatchSize: 500, LookupPreference: v1.LookupPreference_LOOKUP_PREFERENCE_LIST_ALL,
@@ -123,7 +120,7 @@ func (s *settings) provider(ctx context.Context) (*provider.Provider, error) {
 }
 
 func (s *settings) token() (api.Token, error) {
-	switch token := os.Getenv(tokenEnv); {
+	switch token := strings.TrimSpace(os.Getenv(tokenEnv)); {
 	case s.tokenFile != "":
 		read := api.FileToken(s.tokenFile)
 		_, err := read()
@@ -131,17 +128,17 @@ func (s *settings) token() (api.Token, error) {
 	case token != "":
 		slog.Warn("the token comes from the environment and stays until this process ends; use --token-file to rotate it",
 			"variable", tokenEnv)
-		return api.FixedToken(strings.TrimSpace(token)), nil
+		return api.FixedToken(token), nil
 	default:
 		return nil, fmt.Errorf("there is no API token: set --token-file, $%s or $%s", tokenFileEnv, tokenEnv)
 	}
 }
 
-// look shows at the start whether the API and the token are good, rather than at the first Node.
-func look(ctx context.Context, client *api.Client) {
+// checkAPI logs at start whether the API and the token work, not only at the first Node.
+func checkAPI(ctx context.Context, client *api.Client) {
 	_, _, err := client.Droplets.List(ctx, &godo.ListOptions{Page: 1, PerPage: 1})
 	if err = api.Explain(ctx, "list droplets", "droplet:read", err); err != nil && ctx.Err() == nil {
-		slog.Warn("the first look at the API failed; it is asked again with each call", "error", err.Error())
+		slog.Warn("the first request to the API failed; each call makes its own requests", "error", err.Error())
 	}
 }
 
@@ -166,7 +163,7 @@ func ownRegion(ctx context.Context, metadata string) (string, error) {
 	return region, nil
 }
 
-// version of this module, with the commit where the build knows it.
+// version returns the version of this module, with the commit if the build recorded it.
 func version() string {
 	const number = "0.1.0"
 	build, _ := debug.ReadBuildInfo()
