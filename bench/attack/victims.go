@@ -1,4 +1,5 @@
-// This file starts the controllers that are attacked, and makes the account of a scraper.
+// This file starts the controllers that are attacked, the upstream one and Outrigger, and creates the account that
+// reads their metrics during the attack.
 
 package attack
 
@@ -15,20 +16,22 @@ import (
 	"outrigger.dev/bench/rig"
 )
 
-// victim is a controller that is attacked, with access to its HTTPS server by the API server's word.
+// victim is a controller that is attacked. Its HTTPS server lets the API server authenticate and authorize requests.
 type victim struct {
 	title string
 	start rig.Starter
-	// hasWebhook: it serves one.
+	// hasWebhook is true if the controller serves an admission webhook.
 	hasWebhook bool
 }
 
 var victims = []victim{
-	{title: "upstream", start: func(r *rig.Rig, dir string) (*rig.Replica, error) { return rig.InProcess(delegated(r)...)(r, dir) }},
+	{title: "upstream", start: func(r *rig.Rig, dir string) (*rig.Replica, error) {
+		return rig.InProcess(delegatedAuthFlags(r)...)(r, dir)
+	}},
 	{title: "Outrigger", hasWebhook: true, start: withWebhook},
 }
 
-func delegated(r *rig.Rig) []string {
+func delegatedAuthFlags(r *rig.Rig) []string {
 	return []string{"--authentication-kubeconfig=" + r.Kubeconfig, "--authorization-kubeconfig=" + r.Kubeconfig}
 }
 
@@ -37,7 +40,7 @@ func withWebhook(r *rig.Rig, dir string) (*rig.Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	flags := append(delegated(r), "--webhooks=persistentvolume-labels", "--webhook-bind-address=127.0.0.1",
+	flags := append(delegatedAuthFlags(r), "--webhooks=persistentvolume-labels", "--webhook-bind-address=127.0.0.1",
 		"--webhook-secure-port="+strconv.Itoa(port), "--webhook-cert-dir="+dir)
 	replica, err := rig.WithMock([]string{"--csi-driver", flood.Driver}, flags)(r, dir)
 	if err != nil {
@@ -47,7 +50,7 @@ func withWebhook(r *rig.Rig, dir string) (*rig.Replica, error) {
 	return replica, nil
 }
 
-// scraper makes a ServiceAccount that may see the metrics, and returns its token.
+// scraper creates a ServiceAccount that may read the metrics, and returns its token.
 func scraper(ctx context.Context, r *rig.Rig) (string, error) {
 	const name = "scraper"
 	meta := metav1.ObjectMeta{Name: name}

@@ -1,4 +1,5 @@
-// This file has the state of a durable cloud, in a file that several processes share.
+// This file keeps the state of a durable cloud in a file that several processes share: what exists, the history of its
+// changes, and the faults that a test switches on.
 
 package cloud
 
@@ -11,15 +12,15 @@ import (
 	"syscall"
 )
 
-// State is what the cloud has and what was done to it.
+// State is what exists in the cloud, what was changed, and which faults are on.
 type State struct {
 	// Machines by the names of their nodes; true: powered off. Any other machine does not exist.
 	Machines map[string]bool `json:"machines"`
 	// Balancers by their names in the cloud.
 	Balancers map[string]Balancer `json:"balancers"`
-	// Kept are the names of load balancers that cannot be deleted, as if something else used them.
-	Kept []string `json:"kept,omitempty"`
-	// Addresses that were given so far: a load balancer that is made again gets another one.
+	// Undeletable are the names of load balancers that cannot be deleted, as if something else used them.
+	Undeletable []string `json:"undeletable,omitempty"`
+	// Addresses counts those that load balancers got so far: one that is created again gets another address.
 	Addresses int `json:"addresses"`
 	// Changes of load balancers, in their order.
 	Changes []Change `json:"changes"`
@@ -30,15 +31,15 @@ type Balancer struct {
 	Service string   `json:"service"`
 	Address string   `json:"address"`
 	Nodes   []string `json:"nodes"`
-	// Spec is all else that a Service says about it.
+	// Spec is the rest of what the Service says about the load balancer.
 	Spec string `json:"spec"`
 }
 
-// Change is one of a load balancer, not merely a call that asked for it.
+// Change is a change that was really made to a load balancer, not just requested.
 type Change struct {
 	Action  Action `json:"action"`
 	Service string `json:"service"`
-	// Joined and Left are the nodes that it got or lost.
+	// Joined and Left are the nodes that the load balancer got or lost.
 	Joined []string `json:"joined,omitempty"`
 	Left   []string `json:"left,omitempty"`
 }
@@ -49,18 +50,18 @@ type Action string
 const (
 	Created Action = "created"
 	Deleted Action = "deleted"
-	// Retargeted: it has other nodes, and nothing else has changed.
+	// Retargeted is a change of the nodes.
 	Retargeted Action = "retargeted"
-	// Respecified: it has other ports, annotations or the like.
+	// Respecified is a change of the spec: of ports, annotations and the like. A call that changes both makes two changes.
 	Respecified Action = "respecified"
 )
 
-var errKept = errors.New("the load balancer is in use by something else")
+var errInUse = errors.New("the load balancer is in use by something else")
 
 // Store keeps a state in a file that several processes share.
 type Store struct{ Path string }
 
-// Read returns the current state; a state that was never written is empty.
+// Read returns the current state, which is empty before the first change.
 func (s Store) Read() (*State, error) {
 	var current *State
 	err := s.Update(func(state *State) error {
@@ -70,7 +71,7 @@ func (s Store) Read() (*State, error) {
 	return current, err
 }
 
-// Update changes the state while no other process does; an error of the change leaves it as it was.
+// Update changes the state under a lock that all processes share. An error of the change leaves the state as it was.
 func (s Store) Update(change func(*State) error) error {
 	lock, err := os.OpenFile(s.Path+".lock", os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -81,14 +82,18 @@ func (s Store) Update(change func(*State) error) error {
 		return fmt.Errorf("cannot lock the cloud's state: %w", err)
 	}
 	state := &State{Machines: map[string]bool{}, Balancers: map[string]Balancer{}}
-	before, err := os.ReadFile(s.Path)
+	stored, err := os.ReadFile(s.Path)
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	if err == nil {
-		if err := json.Unmarshal(before, state); err != nil {
+		if err := json.Unmarshal(stored, state); err != nil {
 			return fmt.Errorf("the cloud's state: %w", err)
 		}
+	}
+	before, err := json.Marshal(state)
+	if err != nil {
+		return err
 	}
 	if err := change(state); err != nil {
 		return err
@@ -104,7 +109,7 @@ func (s Store) Update(change func(*State) error) error {
 	return os.Rename(s.Path+".new", s.Path)
 }
 
-// ensure makes or changes a load balancer and returns it.
+// ensure creates or changes a load balancer and returns it.
 func (s *State) ensure(name string, desired Balancer) Balancer {
 	slices.Sort(desired.Nodes)
 	balancer, exists := s.Balancers[name]
@@ -140,15 +145,15 @@ func (s *State) delete(name string) error {
 	if !exists {
 		return nil
 	}
-	if slices.Contains(s.Kept, name) {
-		return errKept
+	if slices.Contains(s.Undeletable, name) {
+		return errInUse
 	}
 	delete(s.Balancers, name)
 	s.Changes = append(s.Changes, Change{Action: Deleted, Service: balancer.Service})
 	return nil
 }
 
-// without are the names in the first list that the second one does not have.
+// without returns the names that are not among the others.
 func without(names, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }

@@ -5,6 +5,7 @@ package cloud
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -23,7 +24,7 @@ func nodes(names ...string) []*corev1.Node {
 	return all
 }
 
-// process is the cloud as another process has it.
+// process builds the cloud as another process would.
 func process(t *testing.T, store Store) cloudprovider.Interface {
 	t.Helper()
 	t.Setenv(Journal, filepath.Join(t.TempDir(), "journal"))
@@ -57,13 +58,13 @@ func TestAnotherProcessFindsTheLoadBalancerAndChangesNothing(t *testing.T) {
 	if _, err := after.EnsureLoadBalancer(ctx, "", service, nodes("b", "c")); err != nil {
 		t.Error(err)
 	}
-	if err := store.Update(func(state *State) error { state.Kept = []string{"a12"}; return nil }); err != nil {
+	if err := store.Update(func(state *State) error { state.Undeletable = []string{"a12"}; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := after.EnsureLoadBalancerDeleted(ctx, "", service); !errors.Is(err, errKept) {
+	if err := after.EnsureLoadBalancerDeleted(ctx, "", service); !errors.Is(err, errInUse) {
 		t.Error("a load balancer in use was deleted:", err)
 	}
-	if err := store.Update(func(state *State) error { state.Kept = nil; return nil }); err != nil {
+	if err := store.Update(func(state *State) error { state.Undeletable = nil; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -88,6 +89,16 @@ func TestAnotherProcessFindsTheLoadBalancerAndChangesNothing(t *testing.T) {
 	}
 	if change := state.Changes[1]; !slices.Equal(change.Joined, []string{"c"}) || !slices.Equal(change.Left, []string{"a"}) {
 		t.Error(change)
+	}
+}
+
+func TestReadingWritesNothing(t *testing.T) {
+	store := Store{Path: filepath.Join(t.TempDir(), "cloud.json")}
+	if state, err := store.Read(); err != nil || len(state.Changes) > 0 {
+		t.Error(state, err)
+	}
+	if _, err := os.Stat(store.Path); !os.IsNotExist(err) {
+		t.Error("a read created the file of the state:", err)
 	}
 }
 

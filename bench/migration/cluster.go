@@ -139,7 +139,7 @@ func (m *mover) beginDeletion(ctx context.Context, name string) (release func() 
 		return nil, err
 	}
 	balancer := cloudprovider.DefaultLoadBalancerName(service)
-	if err := m.inCloud(func(state *cloud.State) { state.Kept = []string{balancer} }); err != nil {
+	if err := m.inCloud(func(state *cloud.State) { state.Undeletable = []string{balancer} }); err != nil {
 		return nil, err
 	}
 	before, err := m.active.Calls()
@@ -153,7 +153,7 @@ func (m *mover) beginDeletion(ctx context.Context, name string) (release func() 
 		now, err := m.active.Calls()
 		return now["EnsureLoadBalancerDeleted"] > before["EnsureLoadBalancerDeleted"], err
 	})
-	return func() error { return m.inCloud(func(state *cloud.State) { state.Kept = nil }) }, err
+	return func() error { return m.inCloud(func(state *cloud.State) { state.Undeletable = nil }) }, err
 }
 
 func (m *mover) addressed(ctx context.Context, name string) error {

@@ -13,7 +13,7 @@ if (process.argv[2] === "probe") {
 }
 const { server, end } = provider(new Cloud(process.argv.slice(2)));
 const listening = listen(server, endpoint);
-// Before the socket is there: a signal without a handler leaves it behind.
+// A signal without a handler would leave the socket file, so the handlers are set before the socket appears.
 for (const signal of ["SIGTERM", "SIGINT"]) {
   process.once(signal, () => {
     log("ending", { signal });
