@@ -26,12 +26,12 @@ pub(super) struct Sessions {
 
 /// A process of the provider, and what it declares about load balancers.
 #[derive(PartialEq)]
-pub(super) struct Declared {
+pub(super) struct ProviderProcess {
     boot_id: Box<str>,
     capability: Option<Arc<Capability>>,
 }
 
-impl Declared {
+impl ProviderProcess {
     fn of(session: &Session) -> Self {
         Self {
             boot_id: session.boot_id.clone(),
@@ -45,9 +45,9 @@ impl Declared {
 
 impl Sessions {
     /// Queues all Services for the present session, and returns it for [`Self::run`].
-    pub(super) fn begin(&self) -> Option<Declared> {
+    pub(super) fn begin(&self) -> Option<ProviderProcess> {
         let session = self.term.provider.session();
-        let declared = session.as_deref().map(Declared::of);
+        let declared = session.as_deref().map(ProviderProcess::of);
         if let Some(declared) = &declared {
             self.apply(None, declared);
         }
@@ -57,9 +57,9 @@ impl Sessions {
 
     /// Requeues all Services when another process of the provider, or another declaration, appears: it may do what
     /// the last one refused, and serve other Services. Never returns.
-    pub(super) async fn run(&self, mut last: Option<Declared>) {
+    pub(super) async fn run(&self, mut last: Option<ProviderProcess>) {
         let follow = |session: &Session| {
-            let now = Declared::of(session);
+            let now = ProviderProcess::of(session);
             let is_other = last.as_ref() != Some(&now);
             if is_other {
                 self.apply(last.as_ref(), &now);
@@ -79,7 +79,7 @@ impl Sessions {
     /// Applies the provider's declaration `now`, which replaces `before`. A new process of a volatile provider may
     /// have lost every load balancer, and a new one of any may manage those that the last one did not. What another
     /// program did to load balancers while it led is in no record of this one: each is ensured once.
-    fn apply(&self, before: Option<&Declared>, now: &Declared) {
+    fn apply(&self, before: Option<&ProviderProcess>, now: &ProviderProcess) {
         let states = &self.term.states;
         states.provider_changed();
         let is_new = before.is_none_or(|before| before.boot_id != now.boot_id);
