@@ -211,7 +211,7 @@ impl Cloud {
         let rules = self.rules(now);
         let results = requests
             .iter()
-            .map(|one| inventory.look_up(one, rules))
+            .map(|one| inventory.look_up_or_create(one, rules))
             .collect();
         let changed = inventory.len() != count;
         drop(inventory);

@@ -1,4 +1,4 @@
-//! For CI: the XML of `JUnit`. A MUST that fails is a failure; a SHOULD, an INFO and a waived case are not.
+//! Writes the report as `JUnit` XML for CI. Only a MUST that fails counts as a failure, unless it is waived.
 
 use quick_xml::{
     Writer,
@@ -8,7 +8,7 @@ use quick_xml::{
 use super::{Judged, Outcome, Report};
 use crate::{case::Level, verdict::Failure};
 
-/// The whole report.
+/// Returns the whole report as XML.
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ fn case(xml: &mut Writer<Vec<u8>>, judged: &Judged) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Without control characters, which XML 1.0 cannot hold even when they are escaped.
+/// Replaces control characters, which XML 1.0 cannot hold even when they are escaped.
 fn plain(text: &str) -> String {
     let allowed = |c: char| !c.is_control() || c == '\n' || c == '\t';
     text.chars()

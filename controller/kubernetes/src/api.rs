@@ -195,8 +195,8 @@ impl Api {
         self.call(request.body(JSON, object)?).await.map(drop)
     }
 
-    /// Replaces the object at `path`. One that holds a resourceVersion replaces only that version:
-    /// another gives 409.
+    /// Replaces the object at `path`. If `object` has a resourceVersion, only that version
+    /// is replaced; another one in the cluster gives 409.
     pub async fn update<T: DeserializeOwned>(
         &self,
         path: &str,

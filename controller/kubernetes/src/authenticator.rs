@@ -1,9 +1,9 @@
 //! The identity of a client at the API server: a kubeconfig's user, the Pod's service account, or that of a controller.
 //!
 //! An [`Authenticator`] serves all clients of a user, so that a credential plugin runs once for all of
-//! them. As in client-go, a credential is used until it expires or the API server refuses it
+//! them. A credential is used, as in client-go, until it expires or the API server refuses it
 //! (401), and files with tokens, certificates and keys are read again when they change. A certificate
-//! that changed begins a new generation: connections with the former one are left.
+//! that changed begins a new generation: connections with the former certificate are not used any more.
 //!
 //! kube's own authentication does less: it reads a client certificate once, whether from a file or from a plugin, lets
 //! a plugin run for ever on a thread of the runtime, and knows no 401.

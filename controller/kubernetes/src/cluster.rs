@@ -14,8 +14,8 @@ use super::{api::Api, error::ApiError};
 /// Longest pause between two tries to reach the API server.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long the API server has to refuse the namespace until it is believed. One that has just started
-/// refuses it until it has read its roles. A provider without the UID, or with
+/// How long the API server must refuse the namespace until this process believes it. An API server that has
+/// just started refuses it until it has read its roles. A provider without the UID, or with
 /// another one, takes its load balancers for those of another cluster.
 const FORBIDDEN: Duration = Duration::from_secs(30);
 

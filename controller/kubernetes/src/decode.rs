@@ -1,10 +1,10 @@
-//! The API server's JSON into Rust types, and lists and watch events object by object.
+//! Decodes the API server's JSON into Rust types; lists and watch events object by object.
 //!
 //! An object that cannot be decoded is reported by its key, with the field and the cause, and leaves
 //! the rest of its list, and the watch, alone: every kubelet may write odd values about its own Node.
 
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::error::ApiError;
 
@@ -51,7 +51,7 @@ pub enum ObjectEvent<V> {
 /// The readable part of an object that cannot be decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undecodable {
-    /// Name, or namespace/name; empty if there is no readable name.
+    /// Name, or namespace/name; empty if the name cannot be read.
     pub key: String,
     /// `metadata.uid`, if readable.
     pub uid: String,
@@ -80,19 +80,22 @@ impl Undecodable {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
         struct Metadata {
-            name: Option<String>,
-            namespace: Option<String>,
-            uid: Option<String>,
-            resource_version: Option<String>,
+            name: Value,
+            namespace: Value,
+            uid: Value,
+            resource_version: Value,
         }
 
         let Object { metadata } = serde_json::from_slice(json).unwrap_or_default();
-        let name = metadata.name.unwrap_or_default();
-        let namespace = metadata.namespace.filter(|namespace| !namespace.is_empty());
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (name, namespace) = (text(&metadata.name), text(&metadata.namespace));
         Self {
-            key: namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}")),
-            uid: metadata.uid.unwrap_or_default(),
-            resource_version: metadata.resource_version.unwrap_or_default(),
+            key: match &*namespace {
+                "" => name,
+                namespace => format!("{namespace}/{name}"),
+            },
+            uid: text(&metadata.uid),
+            resource_version: text(&metadata.resource_version),
             cause: cause::<V>(json),
         }
     }

@@ -150,7 +150,7 @@ impl ApiError {
     /// When work that met this error in a write is done again.
     pub fn retry(&self) -> Outcome {
         match self.class() {
-            // A write is planned anew, and an operator grants rights and changes policies without a change of
+            // A write is planned again, and an operator grants rights and changes policies without a change of
             // the object.
             ErrorClass::Invalid | ErrorClass::Unauthenticated => Outcome::RetrySlowly(SLOWEST),
             class => class.requeue().into(),
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// As kube-apiserver 1.36 answers.
+    /// The answers are those of kube-apiserver 1.36.
     #[test]
     fn a_patch_that_does_not_apply_is_a_conflict_and_a_refusal_is_none() {
         let of = |reason: &str, message: &str, details: serde_json::Value| {

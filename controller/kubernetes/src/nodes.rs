@@ -103,8 +103,8 @@ impl ObjectWriter<NodeView> {
         Ok(())
     }
 
-    /// Deletes the node `name` if it still is what `deletion` presumes (not Q-4). One that is gone
-    /// already is no error. The store learns it by its watch.
+    /// Deletes the node `name` if it is still as `deletion` presumes (not Q-4). A node that is gone
+    /// already is no error. The store learns of the deletion from its watch.
     pub async fn delete(&self, name: &str, deletion: &Deletion) -> Result<(), ApiError> {
         let preconditions = DeletePreconditions {
             uid: &deletion.uid,

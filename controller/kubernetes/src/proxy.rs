@@ -1,7 +1,7 @@
 //! Which proxy is between this process and the API server, by the rules of Go's `net/http`, so that
 //! the environment of a Pod means the same to this controller as to Kubernetes' own components.
 //!
-//! `proxy-url` of the kubeconfig goes before the environment. Of the environment `HTTPS_PROXY` counts,
+//! `proxy-url` of the kubeconfig goes before the environment. In the environment `HTTPS_PROXY` counts,
 //! or `HTTP_PROXY` for an API server without TLS, unless `NO_PROXY` names the API server.
 
 use std::net::IpAddr;

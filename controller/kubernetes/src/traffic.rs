@@ -20,7 +20,7 @@ pub struct Traffic {
 pub(super) struct WriteInFlight(Traffic);
 
 impl Traffic {
-    /// Counts a request until the returned guard is dropped. None for a request that events need not
+    /// Counts a request until the returned guard is dropped. Returns `None` for a request that events need not
     /// yield to: a read, a renewal of the Lease, an event.
     pub(super) fn begin(&self, method: &Method, uri: &Uri) -> Option<WriteInFlight> {
         if *method == Method::GET || is_background(uri.path()) {

@@ -107,7 +107,7 @@ impl Fence {
     }
 
     /// True if the provider has answered every call that changes the cloud, except those that went
-    /// unanswered longer than `expiry` ago. Else it may still be at work, and another leader must
+    /// unanswered longer than `expiry` ago. If false, the provider may still be at work, and another leader must
     /// not begin yet: a lease that is left to expire gives the call `expiry` to end, and no more.
     pub fn is_answered(&self, expiry: Duration) -> bool {
         let calls = *self.calls.borrow();

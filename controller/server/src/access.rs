@@ -336,7 +336,7 @@ fn too_early() -> Answer {
     )
 }
 
-/// Of the file, or of the Pod; none outside of a cluster.
+/// The client of the kubeconfig's user, else of the Pod's service account; `None` outside of a cluster.
 async fn client(
     flag: &'static str,
     kubeconfig: Option<&PathBuf>,

@@ -48,7 +48,7 @@ pub(super) fn text(text: impl Into<Bytes>) -> Answer {
     body(StatusCode::OK, TEXT, text)
 }
 
-/// As Go's `http.Error`, which ends the line.
+/// An error in plain text. It ends with a newline, as that of Go's `http.Error` does.
 pub fn error(code: StatusCode, text: &str) -> Answer {
     body(code, TEXT, format!("{text}\n"))
 }

@@ -35,10 +35,10 @@ impl Closed {
 /// A server, for labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerName {
-    /// Of `--secure-port`.
+    /// The server on `--secure-port`.
     #[default]
     Secure,
-    /// Of `--webhook-secure-port`.
+    /// The server on `--webhook-secure-port`.
     Webhook,
 }
 

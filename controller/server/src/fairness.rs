@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 /// How many may be in flight or wait, and how soon after one another they begin.
 #[derive(Clone, Copy, Debug)]
 pub struct FairLimits {
-    /// Of one address.
+    /// Limit for one address.
     pub per_peer: usize,
-    /// Of all.
+    /// Limit for all addresses together.
     pub total: usize,
     /// From one to the next.
     pub period: Duration,

@@ -60,7 +60,7 @@ pub struct Settings {
     pub pages: PageSettings,
 }
 
-/// What the command line gives without flags, on a free port of this machine.
+/// The settings of a command line without flags, on a free port of this machine.
 pub fn settings() -> Settings {
     let seconds = std::time::Duration::from_secs;
     Settings {

@@ -116,7 +116,7 @@ impl Path {
             "readyz" => Self::Readyz,
             _ => return None,
         };
-        // As upstream's API servers, `/healthz/` is `/healthz`.
+        // `/healthz/` is `/healthz`, as in upstream's API servers.
         Some((path, check.filter(|check| !check.is_empty())))
     }
 

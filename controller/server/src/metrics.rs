@@ -49,14 +49,14 @@ fn wants_openmetrics(headers: &HeaderMap) -> bool {
     accepts(headers, header::ACCEPT, "application/openmetrics-text")
 }
 
-/// Whether the list in `header` names `wanted`, and not with a weight of 0.
-fn accepts(headers: &HeaderMap, header: HeaderName, wanted: &str) -> bool {
+/// True if the list in `header` names `media_type`, and not with a weight of 0.
+fn accepts(headers: &HeaderMap, header: HeaderName, media_type: &str) -> bool {
     let accepted = headers.get_all(header).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|range| {
         let mut parts = range.split(';').map(str::trim);
         let kind = parts.next().unwrap_or_default();
-        kind.eq_ignore_ascii_case(wanted) && !parts.any(|part| matches!(part, "q=0" | "q=0.0"))
+        kind.eq_ignore_ascii_case(media_type) && !parts.any(|part| matches!(part, "q=0" | "q=0.0"))
     })
 }
 

@@ -58,7 +58,7 @@ impl Tls {
             .with_protocol_versions(versions)?
             .with_client_cert_verifier(Arc::new(AnyClient::new(crypto)))
             .with_cert_resolver(Arc::clone(&certificates) as _);
-        // Any client could fill their store, with its own certificates in them; probes begin anew each time.
+        // Any client could fill their store, with its own certificates in them; probes begin a new session each time.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         config.alpn_protocols = if serving.http2 {

@@ -58,7 +58,7 @@ impl Building {
                 _electors: electors,
             };
         };
-        // One that gave its lease up lets the others try for this long.
+        // A process that gave its Lease up lets the others try for this long.
         let hold_off = election.terms.lease_duration() * 2;
         let migration = election.migration.as_ref();
         let identity = leader::identity();

@@ -31,8 +31,8 @@ pub(super) struct ClusterIdentity {
 
 struct Known {
     read: Option<Box<str>>,
-    /// As it was last found on the Lease, which may have been deleted since. Replaces a UID that could not
-    /// be read.
+    /// The UID that was last read from the Lease, which may have been deleted since. It stands in for a UID that
+    /// could not be read from the cluster.
     remembered: Option<Box<str>>,
     last: Option<ClusterUid>,
 }
@@ -126,7 +126,7 @@ impl ClusterIdentity {
                 && leads
                 && lock.annotation(CLUSTER_UID_ANNOTATION).is_none()
             {
-                // Else the next round does it.
+                // If this fails, the next round does it.
                 let _ = lock
                     .annotate(CLUSTER_UID_ANNOTATION, Some(uid.to_string()))
                     .await;

@@ -38,7 +38,7 @@ pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct LeaseTask {
     /// `None` with `--leader-elect=false`: this process leads as long as it runs.
     pub(super) lock: Option<Handle>,
-    /// Whether this process can do the work: its provider serves, and a watch works.
+    /// True while this process can do the work: its provider serves, and a watch works.
     pub(super) able: watch::Receiver<bool>,
     pub(super) controllers: Vec<Controller>,
     pub(super) loops: Arc<Loops>,
@@ -46,7 +46,7 @@ pub(super) struct LeaseTask {
     /// `--shutdown-grace-period`: how long calls in flight may take to end.
     pub(super) grace: Duration,
     pub(super) identity: Arc<ClusterIdentity>,
-    /// Whether this lock decides if the provider is asked as by a leader or by a standby.
+    /// True if this lock decides whether calls to the provider are those of a leader or of a standby.
     pub(super) main: bool,
 }
 
@@ -178,7 +178,7 @@ impl LeaseTask {
             () = leading.token().cancelled() => None,
             drained = drained => Some(drained),
         };
-        // Of calls whose loop is gone already.
+        // Ends the calls whose loop is gone already.
         fence.cancel();
         match drained {
             None => {

@@ -45,7 +45,7 @@ pub(super) struct Process<'a> {
     informers: Api,
     /// The address of the API server.
     api_server: String,
-    /// Who may ask the HTTPS server; none without one.
+    /// Decides which clients the HTTPS server answers; `None` without such a server.
     https_access: Option<Arc<Access>>,
     webhooks: Option<Arc<WebhookServer>>,
     /// Ends everything that the loops stand on, after them.

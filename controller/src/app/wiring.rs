@@ -37,7 +37,7 @@ pub(super) struct ControllerContext<'a> {
     pub(super) pages: &'a Pages,
     /// Served on `/readyz`.
     pub(super) checks: &'a Checks,
-    /// Of all watches.
+    /// When a watch last showed something; shared by all watches.
     pub(super) sight: &'a watch::Sight,
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn value(scrape: &str, name: &str) -> Option<f64> {
     lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-/// One who calls.
+/// A client that calls the provider.
 #[derive(Clone)]
 pub(crate) struct Caller(Client);
 

@@ -77,7 +77,7 @@ impl Controller {
         self.child.id().unwrap()
     }
 
-    /// Whether it has ended, whatever the reason.
+    /// True if the process has ended, whatever the reason.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }

@@ -35,7 +35,7 @@ async fn fleet(setup: Setup, count: usize) -> Stage {
 }
 
 impl Cluster {
-    /// As the kubelet reports, or the node lifecycle controller for a silent one.
+    /// Writes the condition that the kubelet reports, or the node lifecycle controller for a silent kubelet.
     async fn is_ready(&self, name: &str, status: &str) {
         let now = jiff::Timestamp::now().to_string();
         let conditions = json!([{

@@ -87,7 +87,7 @@ async fn settle(cluster: &Cluster, port: &Port, count: usize) -> usize {
     let all = count as f64 + 1.0;
     let objects = r#"outrigger_store_objects{resource="services"}"#;
     reaches(port, objects, deadline, |seen| seen >= all).await;
-    // One by one: the API server would keep a list of all of them for a while.
+    // Read one by one, because the API server would keep a list of all of them for a while.
     let settled = stream::iter(0..count).map(|at| async move {
         let name = name(at);
         until_within(&format!("{name} is served or held"), deadline, async || {

@@ -40,7 +40,7 @@ pub(crate) struct Mock {
 }
 
 impl Mock {
-    /// One that is not started yet; its sockets are in `dir`.
+    /// A mock that is not started yet; its sockets are in `dir`.
     pub(crate) fn new(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),

@@ -113,7 +113,7 @@ async fn delete_services(client: &Client) {
     }
 }
 
-/// One that is not served any more would refuse volumes.
+/// Deletes the webhooks: one that is not served any more would refuse volumes.
 async fn delete_webhooks(client: &Client) {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "kube-system");

@@ -52,7 +52,7 @@ async fn q2_no_metadata_and_no_error_ends_nothing() {
     stage.synced("q2-done").await;
     let answers = [BadAnswer::NotManaged, BadAnswer::Empty];
     stage.mock.spoil_node("q2-done", answers[0]).await;
-    // One after the other: one fault spoils one answer.
+    // The Nodes register one after the other, because one fault spoils one answer.
     for (answer, asked) in answers.into_iter().zip([2, 4]) {
         let name = format!("q2-{answer}");
         stage.mock.spoil_node(&name, answer).await;

@@ -60,7 +60,7 @@ impl Rights {
         Self::below(ALWAYS, &rules.collect::<Vec<_>>().join("\n"))
     }
 
-    /// Those that `deploy/kustomize` grants for [`shipped_flags`].
+    /// The rights that `deploy/kustomize` grants for [`shipped_flags`].
     pub(crate) fn shipped() -> Self {
         Self(objects(&read("deploy/kustomize/base/rights.yaml")))
     }

@@ -105,7 +105,7 @@ async fn r_21_nodes_of_a_dual_stack_cluster_get_routes_and_a_condition() {
     let conditions = writes
         .iter()
         .filter(|write| write.ends_with("/status") && write.starts_with("PATCH"));
-    // One for the addresses, one for the condition.
+    // A write for the addresses, and a write for the condition.
     assert_eq!(conditions.count(), 2 * NODES);
     // one that comes later, too; and one that goes takes its routes along.
     stage.register(&Machine::new("n-late")).await;

@@ -84,7 +84,7 @@ impl Scripted {
 
     fn start(dir: &Path, routes: Routes, asked: Arc<Mutex<Vec<v1::Node>>>) -> Self {
         let socket = dir.join("provider.sock");
-        // Of one that was killed.
+        // A provider that was killed leaves its socket.
         let _ = fs::remove_file(&socket);
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().unwrap();

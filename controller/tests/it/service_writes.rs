@@ -334,7 +334,7 @@ async fn a_refusal_of_the_api_server_has_its_words() {
         assert!(error.to_string().starts_with(expected), "{error}");
     }
 
-    // Of another type meanwhile: a new plan helps.
+    // The Service has got another type meanwhile: a new plan helps.
     desk.change(&json!({"spec": {"type": "ClusterIP"}})).await;
     let patch = StatusPatch {
         ingress: Some([at("192.0.2.7", None)].into()),

@@ -279,7 +279,7 @@ impl Stage {
         self.controller = Controller::start_program(&self.program, &self.controller_args, &log);
     }
 
-    /// As [`Self::start_controller`], with these flags besides from now on.
+    /// Does the same as [`Self::start_controller`], and adds these flags from now on.
     pub(crate) fn start_controller_with(&mut self, flags: &[&str]) {
         let flags = flags.iter().map(|&flag| flag.to_owned());
         self.controller_args.extend(flags);

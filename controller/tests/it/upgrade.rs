@@ -16,7 +16,7 @@ struct Version {
 }
 
 impl Version {
-    /// Those that are built with the tests.
+    /// The programs that are built with the tests.
     async fn present() -> Self {
         Self {
             controller: program(),
@@ -24,7 +24,7 @@ impl Version {
         }
     }
 
-    /// Those that the environment names; the present ones take the part of a program that it does not name.
+    /// The programs that the environment names; the present program stands in for one that it does not name.
     async fn other() -> Self {
         let present = Self::present().await;
         let named = |variable: &str| env::var_os(variable).map(PathBuf::from);

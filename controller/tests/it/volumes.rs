@@ -59,7 +59,7 @@ impl Cluster {
     }
 }
 
-/// Whether it has the labels and the node affinity of its zones.
+/// Checks that the volume has the labels and the node affinity of its zones.
 pub(crate) fn is_labelled(volume: &PersistentVolume) -> Result<(), String> {
     let labels = (label(volume, ZONE), label(volume, REGION));
     let expected = [within(REGION, &["north"]), within(ZONE, &["a", "b"])];
@@ -115,7 +115,7 @@ async fn a_volume_of_each_kind_is_labelled_in_one_write() {
         .to_vec();
     expected.sort();
     assert_eq!(stage.volume_writes(), expected);
-    // One that is made later, too.
+    // A volume that is created later is labelled, too.
     stage.mock.set_volume("late", VolumeState::Available).await;
     let late = persistent_volume(csi("late"), named("late"));
     stage.create_volume(late).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_label_that_contradicts_the_cloud_stays_and_an_event_says_so() {
         holds(stage.volume("disk").await == wrong, || "it is".to_owned())
     })
     .await;
-    // Once a person has removed the label, it is set.
+    // When an operator has removed the label, it is set again.
     let removed = json!({"metadata": {"labels": {ZONE: Value::Null}}});
     stage.change_volume("disk", removed).await;
     until("it is labelled", async || {

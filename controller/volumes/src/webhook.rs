@@ -1,4 +1,4 @@
-//! Admission webhooks: requests of the API server about objects that are being made (W-1 to W-9).
+//! Admission webhooks: requests of the API server about objects that are being created (W-1 to W-9).
 //!
 //! ```text
 //!  API server ─► serving::Server ─► WebhookServer ─► review ─► Reviewer ─► AdmissionVerdict ─► answer
@@ -6,8 +6,8 @@
 //!                     └── Certificates: of the flags, or kept by SharedCertificate in a Secret
 //! ```
 //!
-//! A standby serves too, and asks its own provider. Every error is HTTP 500, so that `failurePolicy`
-//! decides, and comes before the API server stops waiting.
+//! A standby serves too, and calls its own provider. Every error is HTTP 500, so that `failurePolicy` decides.
+//! The error is sent before the API server stops waiting.
 
 mod address;
 mod body;
@@ -44,10 +44,10 @@ pub enum Webhook {
 }
 
 impl Webhook {
-    /// All that exist.
+    /// All webhooks that exist.
     pub const ALL: [Self; 1] = [Self::PersistentVolumeLabels];
 
-    /// In `--webhooks`, in metrics, and behind a slash in the path.
+    /// The name in `--webhooks`, in metrics, and behind a slash in the path.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PersistentVolumeLabels => "persistentvolume-labels",
@@ -59,7 +59,7 @@ impl Webhook {
         Self::ALL.into_iter().find(|webhook| webhook.name() == name)
     }
 
-    /// Whether requests about objects of this kind are its.
+    /// True if requests about objects of this kind belong to this webhook.
     fn concerns(self, group: &str, resource: &str) -> bool {
         match self {
             Self::PersistentVolumeLabels => (group, resource) == ("", "persistentvolumes"),
@@ -70,16 +70,16 @@ impl Webhook {
 /// The decision about one object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AdmissionVerdict {
-    /// Admitted with these changes; none: as it is.
+    /// The object is admitted with these changes, or unchanged if there are none.
     Admit(Vec<Operation>),
-    /// Refused for good, with a sentence for the user.
+    /// The object is refused, with a sentence for the user.
     Refuse(String),
 }
 
-/// Decides about objects of one kind that are being made.
+/// Decides about objects of one kind that are being created.
 pub trait Reviewer: Send + Sync + 'static {
     /// `object` is the whole object as JSON, from the client at `peer`. The future is dropped when the API server
-    /// would wait no longer.
+    /// stops waiting.
     ///
     /// # Errors
     /// A sentence for the API server's log, if nothing can be decided now.

@@ -1,4 +1,4 @@
-//! One lookup, as the cloud decides it.
+//! Answers one lookup, and creates the instance if the rules say so.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement, 
 /// The subject of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookupRequest {
-    /// By id where one is known, else by name.
+    /// The id if the Node has one, else the name.
     pub key: Key,
     /// The IP addresses of the node's kubelet; a synthesised instance gets them.
     pub provided: Vec<IpAddr>,
@@ -21,7 +21,7 @@ pub struct LookupRequest {
 /// How an instance is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
-    /// By id. The name is that of the Node which carries the id.
+    /// By id, with the name of the Node that carries the id.
     Id(InstanceId, Option<NodeName>),
     /// By node name.
     Name(NodeName),
@@ -49,11 +49,15 @@ pub(crate) struct Rules<'a> {
 }
 
 impl Inventory {
-    /// Looks one up, and synthesises it first where the rules allow it.
+    /// Looks an instance up. If it does not exist, it is synthesised where the rules allow it.
     ///
-    /// An id is synthesised only if it is the one of its Node's name: such a Node was
-    /// initialised by a mock that has forgotten, any other id is of an instance that never was.
-    pub(crate) fn look_up(&mut self, request: &LookupRequest, rules: Rules<'_>) -> LookupResult {
+    /// An id is synthesised only if it derives from its Node's name: then an earlier run of the mock
+    /// initialised that Node. Any other id never existed.
+    pub(crate) fn look_up_or_create(
+        &mut self,
+        request: &LookupRequest,
+        rules: Rules<'_>,
+    ) -> LookupResult {
         let existing = match &request.key {
             Key::Id(id, _) => self.by_id(id.as_str()),
             Key::Name(name) => self.by_name(name.as_str()),
@@ -92,5 +96,5 @@ impl Inventory {
 pub(crate) fn is_visible(instance: &Instance, rules: Rules<'_>) -> bool {
     let age = rules.now.duration_since(instance.created_at);
     rules.visibility_delay.is_zero()
-        || std::time::Duration::try_from(age).is_ok_and(|age| age >= rules.visibility_delay)
+        || Duration::try_from(age).is_ok_and(|age| age >= rules.visibility_delay)
 }

@@ -38,7 +38,7 @@ fn by_id(id: &InstanceId, name: &str) -> LookupRequest {
 }
 
 fn synthesized(inventory: &mut Inventory, request: &LookupRequest) -> std::sync::Arc<Instance> {
-    match inventory.look_up(request, rules(&placement())) {
+    match inventory.look_up_or_create(request, rules(&placement())) {
         LookupResult::Instance(instance) => instance,
         other => panic!("{request:?} gave {other:?}"),
     }
@@ -190,7 +190,7 @@ proptest! {
                         Step::AskByName(_) => by_name(&name(n)),
                         _ => by_id(&id(n), &name(n)),
                     };
-                    match inventory.look_up(&asked, rules(&placement)) {
+                    match inventory.look_up_or_create(&asked, rules(&placement)) {
                         LookupResult::Instance(instance) => {
                             prop_assert_eq!(&instance.id, &id(n));
                             prop_assert!(!deleted.contains(&n), "{} came back", n);
@@ -226,7 +226,7 @@ fn an_id_that_is_not_its_nodes_is_never_synthesised() {
         },
     ] {
         assert_eq!(
-            inventory.look_up(&asked, rules(&placement)),
+            inventory.look_up_or_create(&asked, rules(&placement)),
             LookupResult::Absent
         );
     }

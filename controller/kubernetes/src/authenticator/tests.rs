@@ -161,7 +161,7 @@ async fn a_plugin_whose_words_differ_each_time_is_said_once_a_minute() {
     assert!(said[1].contains("others=11"), "{said:?}");
 }
 
-/// As client-go: from its beginning until it is replaced.
+/// client-go observes the same age: from the beginning of the certificate until it is replaced.
 #[test]
 fn the_age_of_a_plugins_certificate_is_observed_when_it_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
@@ -285,7 +285,7 @@ async fn no_word_of_the_output_of_a_plugin_is_in_an_error() {
         let authenticator = authenticators().0.of(&user).unwrap();
         let error = authenticator.current().await.err().unwrap().to_string();
         assert!(error.contains("plugin.sh: "), "{error}");
-        // As text, and as bytes of a line.
+        // The secret as text, and as bytes of a line.
         for leaked in ["hush", "104, 117, 115, 104", "hu\\nsh"] {
             assert!(!error.contains(leaked), "{output}: {error}");
         }

@@ -121,7 +121,7 @@ mod tests {
             assert!(objects.len() <= 2);
             meta.unwrap_err();
         }
-        // None in it, or a null, as Go writes an empty list.
+        // An empty list, and null, which Go writes for an empty list.
         for items in [json!([]), Value::Null] {
             let list = json!({"metadata": {"continue": "x"}, "items": items}).to_string();
             let (objects, meta) = read(&list, 7);

@@ -82,6 +82,16 @@ fn the_cause_names_the_field() {
 }
 
 #[test]
+fn a_field_that_cannot_be_read_does_not_cost_the_others() {
+    let json =
+        json!({"metadata": {"name": "a", "namespace": "b", "uid": 7, "resourceVersion": "6"}});
+    let item: Item<ServiceView> = Item::of(json.to_string().as_bytes());
+    let object = undecodable(&item);
+    assert_eq!((&*object.key, &*object.uid), ("b/a", ""));
+    assert_eq!(object.resource_version, "6");
+}
+
+#[test]
 fn a_service_is_known_by_namespace_and_name() {
     let json = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"ports": 1}});
     let item: Item<ServiceView> = Item::of(json.to_string().as_bytes());

@@ -1,4 +1,4 @@
-//! The next write: one at a time for each event, its repeats in one.
+//! Queue of event writes: at most one in flight per event; repeats that wait are merged into one write.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,7 +11,7 @@ use outrigger_core::correlator::Record;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EventWrite {
     pub(super) record: Record,
-    /// The API server cannot have it yet.
+    /// True if the API server cannot have the event yet.
     pub(super) create: bool,
 }
 
@@ -28,12 +28,12 @@ struct Slot {
 }
 
 impl Backlog {
-    /// How many events are here, waiting or in flight.
+    /// Number of events whose write waits or is in flight.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Puts a record in line. Returns whether that made one that waited already superfluous.
+    /// Queues a record. Returns true if the record replaced one that was still waiting.
     pub(super) fn push(&mut self, record: Record) -> bool {
         let name = Arc::clone(&record.name);
         let slot = self.slots.entry(Arc::clone(&name)).or_default();
@@ -57,7 +57,7 @@ impl Backlog {
         slot.waiting.take()
     }
 
-    /// The write of this event came to an end.
+    /// Ends the write of this event that was in flight.
     pub(super) fn done(&mut self, name: &Arc<str>) {
         let Some(slot) = self.slots.get_mut(name) else {
             return;

@@ -84,8 +84,8 @@ async fn attempt(
     created.map(|()| EventWritten::Created)
 }
 
-/// An error about the event itself, or about its namespace, is final; one about the API server's state,
-/// our rights or our token may heal. client-go takes every answer for a final one, overload too.
+/// An error about the event itself, or about its namespace, is final; an error about the API server's state,
+/// our rights or our token may heal. client-go treats every answer as final, an overload too.
 pub(super) fn may_heal(error: &ApiError) -> bool {
     if let ApiError::Refused(_) = error {
         return false;

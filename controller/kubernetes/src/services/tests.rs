@@ -26,7 +26,7 @@ const KEY: &str = "shop/web";
 const STATUS: &str = "PATCH /api/v1/namespaces/shop/services/web/status";
 const READ: &str = "GET /api/v1/namespaces/shop/services/web";
 
-/// A Service in a store that a watch keeps in step.
+/// A Service in a store that a watch keeps in sync.
 struct Rig {
     cluster: Cluster,
     services: Arc<Store<ServiceView>>,
@@ -88,7 +88,7 @@ impl Rig {
                 sleep(Duration::from_millis(10)).await;
             }
         });
-        waited.await.expect("the store is in step");
+        waited.await.expect("the store is in sync");
     }
 
     async fn write(&self, patch: &StatusPatch) -> Result<Option<Arc<ServiceView>>, ApiError> {
@@ -286,8 +286,8 @@ async fn the_last_finalizer_lets_a_deleted_service_go() {
     assert_eq!(rig.changes.lock().last(), Some(&"deleted"));
 }
 
-/// Else the end of the Service, once the watch tells of it, looks like one that left something
-/// behind.
+/// If the store did not remember this, the deletion that the watch reports later would look like that of a Service
+/// whose load balancer is orphaned.
 #[tokio::test(start_paused = true)]
 async fn that_it_was_the_last_finalizer_is_known_before_the_watch_says_so() {
     let mut rig = Rig::start().await;
@@ -319,7 +319,11 @@ async fn the_finalizer_is_taken_from_nothing_but_what_was_decided_upon() {
     let error = rig.write(&patch).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Conflict);
     assert!(rig.held().has_finalizer());
-    assert_eq!(rig.held().spec.ports[0].port, 81, "to decide upon anew");
+    assert_eq!(
+        rig.held().spec.ports[0].port,
+        81,
+        "the writer must decide again"
+    );
     rig.write(&patch).await.unwrap().unwrap();
     rig.in_step().await;
     assert!(!rig.held().has_finalizer());

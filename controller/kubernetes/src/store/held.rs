@@ -6,10 +6,10 @@ use outrigger_core::annotations::ReadAnnotations;
 
 use super::View;
 
-/// A view that takes no more is kept whatever others take: a usual Service takes 1 KiB.
+/// A view of at most this size is always kept: a usual Service takes 1 KiB.
 const SMALL: usize = 4 << 10;
-/// Memory of all views together that are not small. Of one more nothing is kept but what names it, until
-/// there is room: whoever may create objects must not end this process.
+/// Memory of all views together that are not small. When it is used up, the store keeps only the identity of
+/// another large view until there is room: whoever may create objects must not end this process.
 const MOST_LARGE: usize = 64 << 20;
 
 pub(super) struct HeldViews<V> {

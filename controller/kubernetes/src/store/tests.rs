@@ -96,7 +96,7 @@ fn a_write_of_ours_that_the_watch_was_faster_with_hides_nothing_of_others_either
     assert_eq!(store.get("a").unwrap().labels.get("l"), Some("both"));
 }
 
-/// As the one that ends an object is answered.
+/// The API server answers the write that ends an object without a new version.
 #[test]
 fn a_write_of_ours_counts_without_a_new_version_too() {
     let (store, changes) = recorded();

@@ -58,7 +58,7 @@ async fn api(source: &Source) -> Api {
     Api::new(clients.build("test", Budget::UNLIMITED).unwrap())
 }
 
-/// Of anything that comes at all.
+/// Limit of every wait for something that must come.
 const WAIT: Duration = Duration::from_secs(20);
 
 async fn get(api: &Api) -> Result<serde_json::Value, String> {

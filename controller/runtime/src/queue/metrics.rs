@@ -104,7 +104,7 @@ pub(super) struct Snapshot {
     /// Sum over the running handlers.
     pub(super) unfinished: Duration,
     pub(super) longest_running: Duration,
-    /// Of them, those in the background lane.
+    /// How many of the waiting keys are in the low-priority queue.
     pub(super) background: usize,
     /// How long the first of the others has waited.
     pub(super) oldest: Duration,
@@ -170,12 +170,12 @@ const GAUGES: [Gauge; 5] = [
     ),
     (
         "outrigger_workqueue_background_depth",
-        "Keys that wait in the background lane",
+        "Keys that wait in the low-priority queue",
         |s| s.background as f64,
     ),
     (
         "outrigger_workqueue_oldest_seconds",
-        "How long the oldest of the waiting keys has waited for a worker, those in the background lane apart",
+        "How long the oldest of the waiting keys has waited for a worker, without those in the low-priority queue",
         |s| s.oldest.as_secs_f64(),
     ),
 ];

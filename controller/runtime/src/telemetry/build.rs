@@ -9,8 +9,8 @@ use crate::VERSION;
 
 type Labels = [(&'static str, &'static str); 8];
 
-/// `go_version` is left out. Of a build without its origin the three labels about
-/// that are empty, which to Prometheus is the same as none.
+/// `go_version` is left out. In a build that does not know its origin the three labels about it are empty,
+/// which to Prometheus is the same as no labels.
 pub(super) fn register(registry: &mut Registry) {
     let info = Family::<Labels, Gauge>::default();
     let labels = [

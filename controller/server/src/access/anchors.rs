@@ -49,7 +49,7 @@ pub(super) struct Sources {
     pub(super) tolerates_failure: bool,
 }
 
-/// Whether the CAs of the cluster are loaded.
+/// How far the CAs of the cluster are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CaState {
     /// Not read yet.
@@ -107,7 +107,7 @@ impl Anchors {
         Arc::clone(&self.current.read())
     }
 
-    /// Whether the cluster was not asked yet.
+    /// True if the CAs of the cluster were not read yet.
     pub(super) fn is_pending(&self) -> bool {
         *self.state.borrow() == CaState::Pending
     }
@@ -323,7 +323,7 @@ fn verified(verifier: &Verifier, chain: &[CertificateDer<'static>]) -> Result<Ca
         part.as_str().unwrap_or_default().to_owned()
     };
     Ok(Caller {
-        // Of several Go takes the last.
+        // Go takes the last one of several.
         name: subject
             .iter_common_name()
             .last()
@@ -344,7 +344,7 @@ struct HeaderNames {
 }
 
 impl HeaderNames {
-    /// None if no header names a user.
+    /// Returns `None` if no header names a user.
     fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         let first = |names: &[String]| {
             let mut values = names.iter().flat_map(|name| values(headers, name));

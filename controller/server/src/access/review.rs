@@ -108,7 +108,7 @@ pub(super) fn with_hint(error: &ApiError, command: &str) -> String {
     }
 }
 
-/// Whether another try may help.
+/// True if another try may help.
 pub(super) fn passes(error: &ApiError) -> bool {
     matches!(
         error.class(),

@@ -51,12 +51,12 @@ impl Rights {
         }
     }
 
-    /// Whether `path` needs no right.
+    /// True if `path` needs no right.
     pub(super) fn is_free(&self, path: &str) -> bool {
         self.free.allow(path)
     }
 
-    /// Of `caller` at the address `peer`.
+    /// Decides the rights of `caller` at the address `peer`.
     pub(super) async fn of(
         &self,
         caller: &Caller,

@@ -56,7 +56,7 @@ impl Tokens {
         })
     }
 
-    /// None if the token of the client at `peer` is not good.
+    /// Returns `None` if the token of the client at `peer` is not valid.
     pub(super) async fn caller(
         &self,
         token: &str,

@@ -42,7 +42,7 @@ fn exemplar(line: &str) -> Option<usize> {
     line[labels..].find(" # ").map(|at| labels + at)
 }
 
-/// Of the labels: the first outside of quotes.
+/// Position of the brace that closes the labels: the first one outside of quotes.
 fn closing_brace(line: &str) -> Option<usize> {
     let (mut quoted, mut escaped) = (false, false);
     line.char_indices().find_map(|(at, c)| {

@@ -8,7 +8,7 @@ use tracing::info;
 use super::Pages;
 use crate::answer::{self, Answer};
 
-/// Of a body that holds a number.
+/// Longest body, which holds a number, in bytes.
 const LONGEST: usize = 1024;
 
 impl Pages {

@@ -51,9 +51,9 @@ struct Entry {
     peer: IpAddr,
     /// Requests in flight.
     requests: usize,
-    /// Whether bytes of an answer may wait to be sent.
+    /// True if bytes of an answer may wait to be sent.
     is_writing: bool,
-    /// Whether it ever had a request.
+    /// True if the connection ever had a request.
     has_asked: bool,
     /// When it was accepted, or its last request answered.
     idle_since: Instant,

@@ -23,7 +23,7 @@ async fn a_probe_is_answered_beside_hundreds_of_connections_that_say_nothing() {
     let mut idle = Vec::new();
     for nth in 0..200 {
         if nth % 3 == 0 {
-            // Those before may be closed by now.
+            // Earlier connections may be closed by now.
             idle.push(connect(server.address, &Identity::Anonymous).await.unwrap());
         } else {
             silent.push(TcpStream::connect(server.address).await.unwrap());

@@ -235,7 +235,7 @@ async fn the_body_of_a_request_that_waits_for_a_review_is_not_kept() {
     });
     until("the review", || server.cluster.reviews().1 == 1).await;
     until("the first bytes", || sent.load(Relaxed) > 0).await;
-    // As many requests as the stream needs to send all that it may.
+    // The stream needs this many requests to send all that it may.
     for _ in 0..20 {
         assert_eq!(at_once(PROBER, server.address, "/livez").await.code, 200);
     }

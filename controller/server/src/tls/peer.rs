@@ -11,7 +11,7 @@ use rustls::{
     server::danger::{ClientCertVerified, ClientCertVerifier},
 };
 
-/// Of a client's certificate with its chain, which is kept as long as the connection.
+/// Longest certificate of a client with its chain, in bytes. It is kept as long as the connection.
 const LONGEST: usize = 16 * 1024;
 
 /// The certificates of a client are longer than that.

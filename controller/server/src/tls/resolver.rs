@@ -55,7 +55,7 @@ impl Certificates {
                         made::move_aside(half).map_err(|error| files.refuse(&error.to_string()))?;
                     warn!(
                         "{} is there without its certificate or key, as a crash leaves it: it is \
-                         {} now, and both are made anew",
+                         {} now, and both are made again",
                         half.display(),
                         aside.display()
                     );
@@ -174,7 +174,7 @@ pub(super) fn names_of(key: &CertifiedKey) -> Vec<String> {
     names.collect()
 }
 
-/// Whether `pattern`, a name or `*.` and a name, stands for `name`. The star is one label.
+/// True if `pattern`, a name or `*.` and a name, stands for `name`. The star is one label.
 fn fits(pattern: &str, name: &str) -> bool {
     if pattern.eq_ignore_ascii_case(name) {
         return true;

@@ -39,7 +39,7 @@ struct Replica {
     stop: CancellationToken,
     lease_tasks: LeaseTasks,
     identity: Arc<ClusterIdentity>,
-    /// Of its only watch.
+    /// Health of the only watch.
     health: Health,
     warnings: Arc<Mutex<Vec<String>>>,
     _tasks: JoinSet<()>,
@@ -376,7 +376,11 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     );
     assert_eq!(second.warnings.lock().len(), 1);
     sleep(LEASE_DURATION * 8).await;
-    assert_eq!(uid_on(&lease).as_deref(), Some("uid-0"), "a person decides");
+    assert_eq!(
+        uid_on(&lease).as_deref(),
+        Some("uid-0"),
+        "an operator decides"
+    );
     assert_eq!(second.warnings.lock().len(), 1, "it is said once");
 
     lease.edit(|lease| {
@@ -403,7 +407,7 @@ async fn a_uid_that_is_only_remembered_survives_the_deletion_of_the_lease() {
         assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
         let uid = only.identity.judge(None);
         assert_eq!(uid, ClusterUid::Remembered("uid-1".into()));
-        // As a new Lease begins.
+        // A new Lease begins without annotations.
         lease.edit(|lease| lease["metadata"]["annotations"] = json!({}));
         sleep(LEASE_DURATION).await;
     }

@@ -10,7 +10,7 @@ use outrigger_provider_client::{
     fixture::{Fake, Pipe},
 };
 
-/// Of a cluster with this UID, which was read.
+/// The identity of a cluster whose UID was read.
 fn identity(uid: &str, registry: &mut Registry, on_warning: OnWarning) -> Arc<ClusterIdentity> {
     let config = options::parse_from(&[], &BTreeMap::new()).unwrap();
     let facts = Facts {

@@ -92,6 +92,6 @@ async fn a_condition_of_others_of_the_year_9999_stops_no_service() {
     stage.create_service(service).await;
     write(json!([odd("example.com/Odd", "9999-12-31T23:59:59Z")])).await;
     stage.serve(load_balancer("after")).await;
-    // Else the next test could not read it.
+    // The next test could not read an odd object.
     write(json!([])).await;
 }

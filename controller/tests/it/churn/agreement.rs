@@ -1,4 +1,4 @@
-//! Whether cloud and cluster agree, to the letter.
+//! Checks that cloud and cluster agree exactly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,10 +73,9 @@ impl View {
         }
     }
 
-    /// That each Service that is served has one load balancer, which is as it says and has the
-    /// targets of now, its addresses, and the finalizer; that there are no others; that nothing of ours is on
-    /// a Service that is not served; and that each Node has its Pod CIDRs and
-    /// a route to each.
+    /// Checks that each Service that is served has one load balancer, which is as it says and has the
+    /// current targets, its addresses, and the finalizer; that there are no others; that nothing of ours is on
+    /// a Service that is not served; and that each Node has its Pod CIDRs and a route to each.
     pub(super) async fn agrees(&self) -> Result<(), String> {
         let (judged, leaked) = self.judge().await?;
         let complaints = judged
@@ -131,7 +130,7 @@ impl View {
         Ok((judged, leaked.collect()))
     }
 
-    /// Whether it may have a load balancer from the time in which its class was declared.
+    /// True if the Service may have a load balancer from the time when its class was declared.
     fn may_be_held(&self, service: &Service) -> bool {
         let spec = service.spec.as_ref().unwrap();
         service.metadata.deletion_timestamp.is_none()
@@ -159,7 +158,7 @@ impl View {
         );
         for service in self.services().await.unwrap_or_default() {
             let name = service.metadata.name.as_deref().unwrap();
-            // One that is gone has no record either.
+            // A Service that is gone has no record either.
             let _ = self.services.patch(name, &parameters, &change).await;
         }
     }

@@ -77,7 +77,7 @@ const FIGURES: [(&str, Source, Bound); 9] = [
 
 #[derive(Clone, Copy)]
 enum Source {
-    /// Of all series of a metric.
+    /// The sum of all series of a metric.
     Sum(&'static str),
     Max(&'static str),
     /// Lines of the log so far.

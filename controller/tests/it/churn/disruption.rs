@@ -241,7 +241,7 @@ fn what(random: &mut Rng, family: Family, victims: &mut Vec<Victim>) -> What {
     }
 }
 
-/// Of each three in a row, each victim is one; now and then a second one goes with it.
+/// Chooses the next victim. Each victim occurs once in three choices; now and then a second one is killed with it.
 fn kill(random: &mut Rng, deck: &mut Vec<Victim>) -> What {
     const ALL: [Victim; 3] = [Victim::Controller, Victim::Provider, Victim::ApiServer];
     if deck.is_empty() {

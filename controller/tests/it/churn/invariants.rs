@@ -67,11 +67,11 @@ pub(super) struct Invariants {
 /// How many calls about a Service have begun.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Calls {
-    /// Of Ensure and Delete.
+    /// Calls of Ensure and Delete.
     pub(super) whole: usize,
-    /// Of the update of nodes.
+    /// Calls that update the nodes.
     pub(super) nodes: usize,
-    /// Of Delete alone.
+    /// Calls of Delete alone.
     pub(super) deletions: usize,
 }
 
@@ -105,7 +105,7 @@ impl Invariants {
         self.calls.get(uid).copied().unwrap_or_default()
     }
 
-    /// Whether a call that changes something about a Service is in flight.
+    /// True if a call that changes something about a Service is in flight.
     pub(super) fn is_called(&self, uid: &str) -> bool {
         let mut open = self.open.values();
         open.any(|call| call.method.changes_cloud && call.keys.iter().any(|known| known == uid))

@@ -12,7 +12,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Of a seed, with how it is run again.
+    /// The journal of a seed. The heading says how to run the seed again.
     pub(super) fn new(seed: u64, heading: String) -> Self {
         Self {
             heading,

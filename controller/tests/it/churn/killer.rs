@@ -25,7 +25,7 @@ pub(super) struct Crew<'a> {
     pub(super) ledger: Ledger,
     pub(super) view: View,
     pub(super) journal: Arc<Journal>,
-    /// Whether there is an API server.
+    /// True while an API server runs.
     api_server: watch::Sender<bool>,
     /// Flags of the mock, except those that change.
     flags: Vec<String>,

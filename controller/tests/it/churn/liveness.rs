@@ -1,17 +1,17 @@
-//! The drill of liveness: every object reaches its wished state within a stated bound once the fault that concerns *it*
+//! The drill of liveness: every object reaches its desired state within a stated bound once the fault that concerns *it*
 //! has ended, whatever goes on beside it.
 //!
 //! ```text
 //!  seed ─► plan: some faults, of each area at most one
 //!            ├─► flags of provider and controller, policies, proxies
 //!            └─► faults: all begin, and go on side by side while users edit Services
-//!  cluster, cloud ─► rules: bounds of each wish, all the time; and the invariants of the other drill
+//!  cluster, cloud ─► rules: bounds of each goal, all the time; and the invariants of the other drill
 //!  then all faults end ─► the same bounds ─► agreement ─► all deleted ─► nothing left
 //! ```
 //!
 //! The other drill ends each fault before the next one and lets the cloud fail at random, so that it asks only for
-//! *some* call about an object that differs. Here the faults stay, each about objects of its own, and all others have
-//! what they wish in time.
+//! *some* call about an object that differs. Here the faults stay, each about objects of its own, and all others reach
+//! their desired state in time.
 //!
 //! `OUTRIGGER_TEST_FAULTS=hanginglookup,onecall` names the faults instead of the seed.
 

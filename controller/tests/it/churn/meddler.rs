@@ -74,9 +74,9 @@ pub(super) async fn reconfigure(crew: &mut Crew<'_>, takes: Duration) {
     calm_down(crew).await;
 }
 
-/// The records of all Services are lost and the controller starts anew, as when another controller has made
-/// their load balancers: to the one that sees it happen it is an edit. Each is ensured again at low
-/// priority, while an Ensure takes long and people edit on.
+/// The records of all Services are lost and the controller starts again, as if another controller had made
+/// their load balancers. A controller that observes the loss takes it for an edit. Each Service is ensured again at
+/// low priority, while an Ensure takes long and operators go on with their edits.
 pub(super) async fn forget(crew: &mut Crew<'_>, takes: Duration) {
     let disturbance = crew.ledger.disturb();
     crew.kill_leader().await;
@@ -177,7 +177,7 @@ pub(super) async fn retry(crew: &mut Crew<'_>, method: Method, after: Duration) 
     let error = InjectedError::new(Code::Aborted).retry_after(after);
     let mut fault = Fault::on(method, Effect::Error(error));
     if method == Method::EnsureLoadBalancer {
-        // One that is edited all the time. Many would hold each other up.
+        // This Service is edited all the time. The faults of many would delay each other.
         let namespace = &crew.view.namespace;
         fault = fault.for_service(&format!("{namespace}/web-0"));
     }

@@ -43,7 +43,7 @@ impl NodeChurn {
         }
     }
 
-    /// One change after the other until it is `over`. One that the API server does not take is
+    /// Makes one change after the other until it is `over`. A change that the API server refuses is
     /// left out.
     pub(super) async fn live(mut self, moves: impl Iterator<Item = Move>, over: CancellationToken) {
         const ANSWER: Duration = Duration::from_secs(10);

@@ -27,20 +27,20 @@ use super::{
     plan::{Act, Shape, What},
 };
 
-/// How long a name that is to be made anew is waited for.
+/// How long to wait until a name can be used again.
 const FREE: Duration = Duration::from_secs(5);
 
 const SOON: Duration = Duration::from_millis(50);
 
-/// One person and one Service. They do one thing after the other.
+/// One operator and one Service, which does one thing after the other.
 pub(super) struct Person {
     name: String,
     /// Without types, which may not have what others write.
     services: Api<DynamicObject>,
     journal: Arc<Journal>,
     ledger: Ledger,
-    /// Whether there is one. One that starts while many make Services fails to repair its
-    /// allocations of ports, and ends.
+    /// True while an API server runs. An API server that starts while many clients create Services fails to
+    /// repair its allocations of ports, and ends.
     api_server: watch::Receiver<bool>,
     /// Our finalizer was taken away and not seen again since. A deletion of the Service then, or a
     /// change of its type, while no controller runs, orphans the load balancer: that is what a

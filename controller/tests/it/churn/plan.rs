@@ -61,13 +61,13 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    /// Whether controllers elect a leader.
+    /// True if the controllers elect a leader.
     pub(super) const fn elects(&self) -> bool {
         self.seed % 2 == 1
     }
 
-    /// `--concurrent-service-syncs`. Of those who elect fewer than Services, so that some wait for their turn
-    /// when a controller has to stop.
+    /// `--concurrent-service-syncs`. Controllers that elect a leader have fewer workers than Services, so that some Services wait for
+    /// their turn when a controller has to stop.
     pub(super) const fn workers(&self) -> usize {
         if self.elects() { 4 } else { 32 }
     }
@@ -105,7 +105,7 @@ impl Plan {
     /// Everything that happens to the processes.
     pub(super) fn disruptions(&self) -> Vec<Disruption> {
         let mut random = self.random(0);
-        // None is over in less than the third of a second before it.
+        // Each takes at least a third of a second.
         let count = self
             .lasts
             .map_or(self.disruptions, |time| 3 * time.as_secs() as usize);
@@ -120,7 +120,7 @@ impl Plan {
     /// never deleted, so that nothing excuses the deletion of its load balancer.
     pub(super) fn acts(&self, number: usize) -> impl Iterator<Item = Act> + use<> {
         let mut random = self.random(1 + number as u64);
-        // As many changes a second, however many make them.
+        // The number of changes a second does not depend on the number of operators.
         let longest = 30 + 75 * self.services as u64;
         let (is_steady, has_odd) = (number.is_multiple_of(3), self.has(Family::Objects));
         let slower = self.slower;
@@ -191,7 +191,7 @@ pub(super) fn blocks(bits: u8, is_dual_stack: bool) -> Vec<IpNet> {
         .collect()
 }
 
-/// One change by one person.
+/// One change by one operator.
 #[derive(Debug)]
 pub(super) struct Act {
     pub(super) pause: Duration,

@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct PodCidrs {
     nodes: Api<DynamicObject>,
     ranges: Vec<IpNet>,
-    /// Those that are there, with their Pod CIDRs, by UID.
+    /// The Nodes that exist, with their Pod CIDRs, by UID.
     known: HashMap<String, (String, Vec<IpNet>)>,
     owners: Owners,
     /// Every UID and Pod CIDR that was ever seen together.
@@ -200,7 +200,7 @@ impl PodCidrs {
     }
 }
 
-/// Whether it is initialised and has its address.
+/// True if the Node is initialised and has its address.
 fn is_complete(node: &Node) -> bool {
     let spec = node.spec.as_ref();
     let mut taints = spec.iter().flat_map(|spec| &spec.taints).flatten();
@@ -218,7 +218,7 @@ pub(super) const fn length(cidr: &IpNet) -> u8 {
     }
 }
 
-/// Of a Node, as the API server has them.
+/// The Pod CIDRs of a Node in the API server.
 pub(super) fn pod_cidrs(node: &Node) -> Vec<String> {
     let spec = node.spec.as_ref();
     spec.and_then(|spec| spec.pod_cidrs.clone())

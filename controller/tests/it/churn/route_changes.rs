@@ -21,7 +21,7 @@ pub(super) struct RouteChanges {
     ledger: Ledger,
     owners: Owners,
     open: HashMap<u64, Change>,
-    /// Those that are there for certain.
+    /// The routes that certainly exist.
     made: HashMap<IpNet, Made>,
     /// Successful changes, by destination: of which kind, of a route to which Node, and when.
     history: HashMap<IpNet, Vec<(RouteChangeKind, String, Micros)>>,
@@ -124,7 +124,7 @@ impl RouteChanges {
         // A list may spell it otherwise.
         let is_meant = change.node.is_empty() || change.node.eq_ignore_ascii_case(&made.node);
         let leads_there = made.node == owner.node && is_meant;
-        // One that was made before may have the wrong next hop.
+        // A route that was made before may have the wrong next hop.
         let is_known = |since| since + KNOWN < at && since < made.at;
         let is_changed = self.ledger.route_changed_at(destination);
         if !leads_there

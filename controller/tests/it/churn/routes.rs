@@ -36,7 +36,7 @@ pub(super) struct Routes {
     /// UID of the cluster: the tag of its routes.
     cluster: String,
     ranges: Vec<IpNet>,
-    /// Those that no controller may touch.
+    /// The routes that no controller may touch.
     foreign: Vec<Route>,
 }
 

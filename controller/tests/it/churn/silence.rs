@@ -200,7 +200,7 @@ fn is_paused(service: &Service) -> bool {
     annotations.any(|(key, value)| key == ANNOTATION_PAUSED && value == "true")
 }
 
-/// Whether only the finalizer of another controller keeps it.
+/// True if only the finalizer of another controller keeps the Service.
 fn is_held(service: &Service) -> bool {
     let meta = &service.metadata;
     let mut finalizers = meta.finalizers.iter().flatten();

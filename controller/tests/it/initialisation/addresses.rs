@@ -47,7 +47,7 @@ async fn n25_and_n42_a_host_name_is_the_providers_if_it_has_one_and_else_the_kub
     let stage = Setup::mock(&[]).start().await;
     let none = ["InternalIP=10.0.0.5", "ExternalIP=192.0.2.5"];
     stage.mock.create(instance_at("n42-none", &none)).await;
-    // Whether it resembles the node's name is the kubelet's business.
+    // The kubelet, not this controller, decides if the host name must resemble the Node's name.
     let other = ["InternalIP=10.0.0.6", "Hostname=other.example.com"];
     stage.mock.create(instance_at("n42-other", &other)).await;
     stage.register(&Machine::new("n42-none")).await;

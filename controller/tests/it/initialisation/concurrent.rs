@@ -199,7 +199,7 @@ async fn n20_a_crowd_of_writers_loses_nothing() {
     );
 }
 
-/// As `kubectl taint` does: reads, writes with the version that was read, and tries again.
+/// Does the same as `kubectl taint`: reads, writes with the version that was read, and tries again.
 async fn add_taint(stage: &Stage, name: &str, key: &str) {
     loop {
         let mut node = stage.node(name).await;

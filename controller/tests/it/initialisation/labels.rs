@@ -176,7 +176,7 @@ async fn n35_to_n37_on_nodes_that_are_initialised_the_old_generation_wins_over_t
     }
     assert_eq!(stage.writes_of("n35-stable"), [""; 0]);
     assert_eq!(label(&stage.node("n35-stable").await, ZONE[0]), None);
-    // One for both labels, and one for each edit.
+    // A write for both labels, and a write for each edit.
     assert_eq!(stage.writes_of("n35-beta").len(), 1);
     assert_eq!(stage.writes_of("n35-both").len(), 3);
     assert_eq!(stage.writes().len(), 4, "an event, perhaps");

@@ -65,7 +65,7 @@ async fn n20_and_n21_provider_id_labels_and_taint_are_one_patch_and_addresses_th
     };
     for patch in [node, status] {
         assert_eq!(patch.headers["content-type"], "application/json-patch+json");
-        // A node of the same name that registered anew would be another node.
+        // A node of the same name that registered again would be another node.
         let first = json!({"op": "test", "path": "/metadata/uid", "value": uid(&registered)});
         assert_eq!(patch.json()[0], first);
         // N-5, E-7

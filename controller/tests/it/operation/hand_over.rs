@@ -40,7 +40,7 @@ async fn a_leader_with_a_termination_signal_is_followed_within_3_s() {
 
         let signalled = Instant::now();
         leader.controller.signal(Signal::TERM);
-        // Else it may look at the node itself.
+        // Without this wait the leader may look at the Node itself.
         until("the leader takes no new work", async || {
             let ending = leader.controller.lines("ending: no new work") > 0;
             holds(ending, || "it goes on".to_owned())

@@ -79,7 +79,7 @@ pub(super) async fn serve_a_service(cluster: &Cluster, name: &str) {
     delete_service(cluster, name).await;
 }
 
-/// Whether it did a request of that kind, and was answered well.
+/// True if the replica made such a request and the answer was no error.
 fn did(replica: &Replica, method: &Method, path: &str) -> bool {
     replica.proxy.requests().iter().any(|request| {
         request.method == *method

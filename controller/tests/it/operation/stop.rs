@@ -43,7 +43,7 @@ async fn after_sigterm_no_ensure_begins_and_the_standby_leads_after_the_last_ans
     leader.leads().await;
     let mut next = cluster.replica("next").await;
     next.follows(&mut leader).await;
-    // Else the next one sends to the targets of all, and each replica's cloud has its own load balancers.
+    // Without the remembered targets the next leader updates all load balancers, and each replica's cloud has its own.
     cluster.targets_are_remembered().await;
 
     for n in 0..SERVICES {

@@ -138,7 +138,7 @@ async fn an_api_server_that_is_away_for_a_while_is_found_again() {
     stage.synced("before").await;
     stage.proxy.refuse_connections().await;
     stage.register(&Machine::new("meanwhile")).await;
-    // Of each resource; the nodes' watch is this test's.
+    // Each resource logs this line; this test is about the watch of Nodes.
     let outage = "cannot watch; trying again with back-off\" resource=\"nodes\"";
     stage.controller.says(&[outage]).await;
     stage.proxy.accept_connections().await;

@@ -59,7 +59,7 @@ async fn both_families_have_an_address_each() {
         addresses[0].starts_with("198.") && addresses[1].starts_with("2001:"),
         "{addresses:?}"
     );
-    // As its owner orders them.
+    // The Service's owner decides the order of families.
     let six = json!({"spec": {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}});
     let service = stage.serve(load_balancer_with("six", six)).await;
     let addresses = addresses_of(&service);

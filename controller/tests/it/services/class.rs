@@ -97,7 +97,7 @@ async fn a_provider_of_classes_alone_leaves_services_without_one_to_others() {
         .start()
         .await;
     stage.create_service(load_balancer("plain")).await;
-    // As the controller of another provider has left them.
+    // The controller of another provider has left them like this.
     let held = json!({"metadata": {"finalizers": [FINALIZER]}});
     stage
         .create_service(load_balancer_with("held", held.clone()))

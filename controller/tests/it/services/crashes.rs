@@ -142,7 +142,7 @@ async fn killed_between_the_cloud_and_the_end_of_the_finalizer() {
     stage.event(&service, "DeletedLoadBalancer").await;
 }
 
-/// Of the provider, and of the API server: the call succeeded or failed, and its answer is lost.
+/// A call to the provider, or to the API server, succeeded or failed, and its answer is lost.
 #[tokio::test]
 async fn answers_that_are_lost() {
     let stage = quick(&[]).start().await;

@@ -134,7 +134,7 @@ async fn load_balancers_without_a_service_are_reported_and_left_alone() {
         name: name.to_owned(),
         uid: uid.to_owned(),
     };
-    // Of a Service that is gone, of one before that of the same name, and of no Service at all.
+    // Load balancers of a Service that is gone, of an earlier Service of the same name, and of no Service at all.
     for (id, service) in [
         ("lb-gone", Some(tag("gone", "0a1b"))),
         ("lb-former", Some(tag("web", "0a1c"))),
@@ -142,7 +142,7 @@ async fn load_balancers_without_a_service_are_reported_and_left_alone() {
     ] {
         stage.mock.add_load_balancer(id, &cluster, service).await;
     }
-    // Of another cluster in the same account: not even asked about.
+    // A load balancer of another cluster in the same account: the provider gets no call about it.
     stage
         .mock
         .add_load_balancer("lb-other", "another-cluster", None)

@@ -14,7 +14,7 @@ use crate::{
     wait::{holds, until},
 };
 
-/// Of the operator.
+/// The operator's grant.
 const GRANT: &str = "--provider-effect-prefixes=status.mock.example/,flannel.example/";
 
 /// The mock's own effects, for its own prefix.

@@ -96,7 +96,7 @@ async fn b10_events_are_in_the_namespace_of_the_service() {
     let stage = quick(&[]).start().await;
     let namespaces: Api<Namespace> = Api::all(stage.admin());
     let shop = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
-    // Of an earlier test, perhaps: no namespace ever goes without its own controller.
+    // An earlier test may have left the namespace: without the namespace controller it is never deleted.
     let _ = namespaces.create(&PostParams::default(), &shop).await;
     let services: Api<Service> = Api::namespaced(stage.admin(), "shop");
     let web = serde_json::from_value(load_balancer("web")).unwrap();

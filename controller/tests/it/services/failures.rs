@@ -1,5 +1,5 @@
-//! Answers other than yes (S-35, S-36, S-38, S-43, Q-28). Those who wait do so on one stage, each with
-//! a Service of its own.
+//! Answers other than yes (S-35, S-36, S-38, S-43, Q-28). The tests that wait share one stage, and each
+//! has its own Service.
 
 use std::time::Duration;
 

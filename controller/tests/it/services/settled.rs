@@ -140,7 +140,7 @@ async fn a_provider_that_restarts_is_asked_for_nothing_either() {
     stage.mock.kill().await;
     stage.restart_mock().await;
     stage.at_work().await;
-    // It counts anew.
+    // The new mock counts from 0.
     assert_eq!(stage.mock.changes().await, [1, 0, 1]);
     stage.register(&Machine::new("new").initialized()).await;
     stage.updated(5).await;
@@ -299,7 +299,7 @@ async fn a_provider_that_is_configured_anew_ensures_all_quietly() {
     stage.mock.kill().await;
     stage.start_mock(&["--lb-configuration-revision=2"]).await;
     stage.mock.was_called(ENSURE, 4).await;
-    until("all are settled anew", async || {
+    until("all are settled again", async || {
         for service in &services {
             let now = stage
                 .service(service.metadata.name.as_deref().unwrap())

@@ -16,7 +16,7 @@ use crate::{
     wait::{holds, stays, until},
 };
 
-/// As many as a provider gets at once by default, except one.
+/// All calls that a provider gets at a time by default, except one, are stuck.
 #[tokio::test]
 async fn services_that_are_stuck_hold_up_no_other() {
     const STUCK: usize = 15;

@@ -54,7 +54,7 @@ async fn s44_a_type_changed_while_no_controller_ran_is_cleaned_up_at_the_start()
     let service = stage.serve(load_balancer("web")).await;
     stage.controller.terminate().await;
     stage.change_service("web", becomes("ClusterIP")).await;
-    // As upstream's controller leaves one that was killed: without our record.
+    // Upstream's controller, when killed, leaves such a Service, without our record.
     let foreign = load_balancer_with(
         "theirs",
         json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"type": "ClusterIP"}}),

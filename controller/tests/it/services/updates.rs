@@ -48,7 +48,7 @@ impl Stage {
 #[tokio::test]
 async fn s57_ten_nodes_that_join_are_two_calls_for_each_of_a_hundred_services_at_most() {
     const SERVICES: u64 = 100;
-    // As it is without any flag of ours.
+    // The defaults, without any flag of ours.
     let setup = Setup::mock(&["--latency=5ms"])
         .flag("--controllers=service-lb-controller")
         .machines(fleet(2));
@@ -181,7 +181,7 @@ async fn s55_an_update_that_fails_makes_an_event_and_the_service_is_ensured() {
     stage.mock.sends_to(uid(&service), &expected).await;
     assert_eq!(stage.mock.calls(ENSURE).await, 3);
     assert_eq!(stage.mock.calls(GET).await, 0);
-    // One that healed at once was never out of step for long.
+    // A load balancer that healed immediately was never out of sync for long.
     let now = stage.service("web").await;
     assert_eq!(condition(&now, "TargetsInSync"), ("True", "InSync"));
 }

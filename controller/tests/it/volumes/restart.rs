@@ -15,7 +15,7 @@ use crate::{
 };
 
 const VOLUMES: usize = 1_000;
-/// Of them those of another account.
+/// How many of the volumes are in another account.
 const FOREIGN: usize = 150;
 /// The mock's largest batch.
 const BATCH: usize = 100;

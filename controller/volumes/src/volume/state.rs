@@ -28,13 +28,13 @@ impl VolumeState {
             .insert(Arc::clone(&volume.name), question);
     }
 
-    /// Whether the provider would be asked what it has answered already.
+    /// True if the provider has answered this question already.
     pub(super) fn knows(&self, volume: &VolumeView, session: &Session) -> bool {
         let known = self.answered.lock().get(&volume.name).copied();
         known.is_some_and(|known| known == question(volume, session))
     }
 
-    /// Whether `message` is another one than the last about the volume.
+    /// True if `message` differs from the last one about the volume.
     pub(super) fn is_news(&self, name: &Arc<str>, message: &str) -> bool {
         let before = self
             .reported

@@ -65,7 +65,7 @@ impl VolumeLabels {
                 let Some(offered) = &session.volumes else {
                     return Outcome::Done;
                 };
-                // As it is after the wait; one of another source is another question.
+                // The volume after the wait; another source would be another question.
                 let now = self.volumes.get(&volume.name);
                 let Some(now) = now.filter(|now| now.source == volume.source) else {
                     return Outcome::Retry;

@@ -152,7 +152,7 @@ async fn a_volume_is_labelled_in_one_write() {
     );
 }
 
-/// Of 1,000 volumes after a restart only those are asked about that are not the provider's.
+/// After a restart over 1,000 volumes, the provider gets no call about those that it has labelled.
 #[tokio::test(start_paused = true)]
 async fn a_restart_is_silent() {
     let names: Vec<_> = (0..1000).map(|n| format!("pv{n}")).collect();
@@ -228,7 +228,7 @@ async fn each_answer_has_its_event_and_its_wait() {
     events.sort();
     let failed = "FailedToLabelVolume";
     assert_eq!(events, [failed, failed, failed, "VolumeNotFound"]);
-    // Those that failed are asked about again, the others are not.
+    // The provider gets a call again about the volumes that failed, not about the others.
     put(&cloud, "failing", CloudState::Available);
     put(&cloud, "hidden", CloudState::Available);
     put(&cloud, "gone", CloudState::Available);

@@ -18,7 +18,7 @@ use super::review::FailedReview;
 /// Above the API server's own limit of 3 MiB for an object.
 const MOST: usize = 4 * 1024 * 1024;
 
-/// Of all bodies in memory. Reading one as JSON takes as much again.
+/// Most bytes of all bodies in memory together. Decoding a body as JSON takes as much again.
 const MOST_TOGETHER: usize = 16 * 1024 * 1024;
 
 /// Room for bodies. Clones share it.

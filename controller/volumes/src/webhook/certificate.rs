@@ -103,7 +103,7 @@ pub(super) fn end(pem: &Pem) -> Option<Timestamp> {
     validity(&chain).map(|(_, end)| end)
 }
 
-/// Whether clients with `bundle` accept `pem` at that time.
+/// True if clients with `bundle` accept `pem` at the time `now`.
 #[cfg(test)]
 pub(super) fn is_usable(pem: &Pem, bundle: &str, now: Timestamp) -> bool {
     Usable::of(pem, bundle, now).is_some()

@@ -39,7 +39,7 @@ pub struct Registration {
 pub(super) struct Registered(MutatingWebhookConfiguration);
 
 impl Registration {
-    /// None if there is no such configuration, or no right to read it.
+    /// Returns `None` if there is no such configuration, or no right to read it.
     pub(super) async fn read(&self, api: &Api) -> Result<Option<Registered>, ApiError> {
         let path = format!("{COLLECTION}/{}", self.address.name);
         match api.get::<MutatingWebhookConfiguration>(&path).await {

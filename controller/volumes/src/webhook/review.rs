@@ -10,7 +10,7 @@ use super::AdmissionVerdict;
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// The API server cuts warnings and shows messages whole; a longer one is of no use to a person.
+/// The API server cuts warnings and shows messages whole; a longer one is of no use to an operator.
 const LONGEST_MESSAGE: usize = 1024;
 
 /// An answer that is no review: the API server takes it for a failure of the webhook.

@@ -1,5 +1,5 @@
-//! The Secret of the certificate that replicas share. Of two replicas that write at once, the API server
-//! takes one: each write names the version that it was decided upon.
+//! The Secret of the certificate that replicas share. If two replicas write at the same time, the API server
+//! accepts one of them: each write names the version that it was decided upon.
 //!
 //! RBAC: `get` and `update` on the named Secret, which the operator makes, empty: the right to create Secrets
 //! cannot name one, and a Secret of a type that the API server fills would be a token of any account.

@@ -35,7 +35,7 @@ const RACES: u32 = 5;
 pub struct SharedParts {
     /// Requests for the Secret and the configuration.
     pub api: Api,
-    /// Of the server.
+    /// The certificates of the webhook server.
     pub certificates: Arc<Certificates>,
     /// The configuration that names the CA.
     pub registration: Registration,
@@ -145,7 +145,7 @@ impl SharedCertificate {
         })?;
         let mut contents = stored.contents();
         if let Some(contents) = &contents {
-            // One that cannot be used is replaced below.
+            // A certificate that cannot be used is replaced below.
             if let Err(error) = self.serve(&contents.current) {
                 warn!(%error, "certificate of the Secret cannot be served");
             }

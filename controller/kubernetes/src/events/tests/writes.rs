@@ -42,7 +42,7 @@ async fn b10_an_event_lives_where_its_object_lives() {
     });
     let service = ObjectRef::service(&serde_json::from_value(service).unwrap());
     let recorder = rig.events.recorder("service-controller");
-    // As core has it, and as a provider says it.
+    // The reason of the core crate, and the message of a provider.
     let reason: Box<str> = "SyncLoadBalancerFailed".into();
     recorder.event(&service, EventType::Warning, reason, "no quota");
     assert!(rig.events.flush(SECOND).await);

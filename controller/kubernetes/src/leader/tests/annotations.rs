@@ -58,7 +58,7 @@ async fn an_annotation_that_is_undone_is_not_written_in_a_loop() {
     a.leading().await;
     store.requests();
     store.policy(Some(("x", None)));
-    // Else a loop would stop the clock.
+    // Without a latency a loop would stop the clock.
     store.0.lock().write_latency = Duration::from_millis(10);
     let undone = || a.handle.annotate("x", Some("1".into()));
     assert_eq!(undone().await, Err(NotAnnotated::Undone { found: None }));
@@ -111,9 +111,9 @@ fn undone_metric(metrics: &LeaderMetrics) -> i64 {
     value.unwrap().parse().unwrap()
 }
 
-/// The write of the first wish is done, and its answer is lost.
+/// The first annotation is written, and the answer is lost.
 #[tokio::test(start_paused = true)]
-async fn a_wish_that_is_taken_back_may_be_on_its_way() {
+async fn an_annotation_that_is_taken_back_may_still_be_in_flight() {
     let store = Store::default();
     let a = Replica::start(&store, "a");
     a.leading().await;
@@ -136,7 +136,7 @@ async fn a_wish_that_is_taken_back_may_be_on_its_way() {
     );
 }
 
-/// Else the next leader would send all targets again, and forget that another program led.
+/// Without the annotations the next leader would send all targets again, and forget that another program led.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_deleted_under_its_leader_is_made_again_with_its_annotations() {
     for is_deaf in [false, true] {

@@ -141,7 +141,7 @@ impl Server {
     }
 }
 
-/// Of a watch one that goes on for ever.
+/// The answer to a request. That to a watch never ends.
 async fn answered(
     request: Request<Incoming>,
     written: &Mutex<Vec<String>>,
@@ -211,7 +211,7 @@ impl Relay {
         }
     }
 
-    /// Of the connections that are open now.
+    /// Decides what happens to the connections that are open now.
     pub(super) fn meet(&self, fate: Fate) {
         self.fate.send_replace(Some(fate));
     }

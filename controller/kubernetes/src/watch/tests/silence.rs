@@ -39,7 +39,7 @@ async fn always(seconds: u64, holds: impl Fn() -> bool) {
     }
 }
 
-/// As upstream, where nothing changes: an API server need not send bookmarks.
+/// An API server need not send bookmarks, so upstream, too, waits as long as nothing changes.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_stays_silent_is_ready_and_lists_again_until_it_says_something() {
     let (fixture, open) = accepted(|_| list(1, "", &["a"]));

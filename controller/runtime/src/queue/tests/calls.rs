@@ -26,7 +26,7 @@ impl Calls for Slots {
 
 type Runs = Arc<Mutex<Vec<(u128, Vec<&'static str>)>>>;
 
-/// A queue at work whose keys need a call of a second each. Those whose name begins with `no` need none.
+/// A queue at work whose keys need a call of a second each. Keys that begin with `no` need no call.
 fn start(slots: usize) -> (Queue<&'static str>, Runs, JoinSet<()>) {
     let (queue, runs) = (queue(), Runs::default());
     let (at_work, seen) = (queue.clone(), Arc::clone(&runs));

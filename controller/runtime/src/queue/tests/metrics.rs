@@ -88,7 +88,7 @@ async fn buckets_are_those_of_client_go() {
         .filter_map(|line| line.strip_prefix("workqueue_work_duration_seconds_bucket{le=\""))
         .filter_map(|line| line.split('"').next()?.parse().ok())
         .collect();
-    // As Go prints them of client-go's queues.
+    // The buckets of client-go's queues, as Go prints them.
     let expected = [
         1e-08,
         1e-07,

@@ -265,7 +265,7 @@ proptest! {
                 let running = model.running.iter().filter(|r| r.1 == priority).count();
                 prop_assert_eq!(state.running(priority), running);
             }
-            // As the run loop does each time around.
+            // The run loop does the same in each round.
             state.fire(start + Duration::from_millis(model.now));
             model.fire();
             prop_assert_eq!(state.depth(), model.ready.len());

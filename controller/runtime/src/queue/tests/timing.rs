@@ -42,8 +42,8 @@ fn jitter_takes_up_to_a_fifth_of_a_delay() {
     assert_eq!(backoff.delay(9, 30 * SECOND, 0.5), 27 * SECOND);
 }
 
-/// Keys that failed in one call go their own ways. Those with a malformed answer meet again: that two Nodes have one
-/// provider ID is seen in a call about both.
+/// Keys that failed in one call are retried apart. Keys with a malformed answer are retried together: only a call about
+/// both Nodes shows that they have one provider ID.
 #[tokio::test(start_paused = true)]
 async fn keys_that_fail_together_do_not_meet_again() {
     for (outcome, times) in [

@@ -9,7 +9,7 @@ type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 
 const PAGE: &str = include_str!("../../../../../docs/endpoints.md");
 
-/// Of a scrape in the older format.
+/// The families of a scrape in the older format.
 fn exposed(scrape: &str) -> Families {
     let mut families = Families::new();
     let mut family = String::new();
@@ -31,7 +31,7 @@ fn exposed(scrape: &str) -> Families {
     families
 }
 
-/// Of the tables of the page: `| name | type | labels | meaning |`.
+/// The families in the tables of the page: `| name | type | labels | meaning |`.
 fn documented() -> Families {
     let rows = PAGE.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| `")?.split('|').map(str::trim);

@@ -6,7 +6,7 @@ use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, Method};
 use tokio::time::sleep;
 
 use super::{
-    rule::{CALL, Wish},
+    rule::{CALL, Goal},
     scene::Scene,
 };
 
@@ -48,7 +48,7 @@ pub(super) async fn compare(scene: &Scene) {
     scene.delete_service("web-4").await;
 }
 
-/// All wishes of a Service.
-pub(super) fn is_of(service: &'static str) -> impl Fn(Wish, &str) -> bool {
-    move |wish, name| matches!(wish, Wish::Served | Wish::Targets) && name == service
+/// True for each goal of a Service.
+pub(super) fn is_of(service: &'static str) -> impl Fn(Goal, &str) -> bool {
+    move |goal, name| matches!(goal, Goal::Served | Goal::Targets) && name == service
 }

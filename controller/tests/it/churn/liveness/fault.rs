@@ -92,7 +92,7 @@ impl Fault {
         format!("{self:?}").to_lowercase()
     }
 
-    /// None for the families of the other drill.
+    /// Returns `None` for the families of the other drill.
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -113,7 +113,7 @@ impl Fault {
         }
     }
 
-    /// How long it must go on, so that a wish that waits for it is beyond its bound.
+    /// How long it must go on, so that a goal that waits for its end exceeds its bound.
     pub(super) fn lasts(self) -> Duration {
         match self {
             Self::HangingLookup => INITIALIZED,

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tonic::Code;
 
 use super::{
-    rule::{SLOW_LOOKUP, SLOW_NODES, Wish},
+    rule::{Goal, SLOW_LOOKUP, SLOW_NODES},
     scene::Scene,
 };
 
@@ -36,14 +36,14 @@ pub(super) async fn hang(scene: &Scene) {
     let hang = Effect::Hang { duration: None };
     let hang = Fault::on(Method::BatchGetInstances, hang);
     scene.inject(hang.for_node(HANGS.parse().unwrap())).await;
-    scene.record.concern(None, |wish, name| {
-        wish == Wish::Initialized && name == HANGS
+    scene.record.concern(None, |goal, name| {
+        goal == Goal::Initialized && name == HANGS
     });
     let mates = (0..5).map(|number| format!("mate-{number}"));
     scene.register(mates.chain([HANGS.to_owned()])).await;
 }
 
-/// As when a region became part of all IDs: the Node follows its instance all the same.
+/// The provider spells IDs in another way, as if a region had become part of them. The Node follows its instance all the same.
 pub(super) async fn spell(scene: &Scene) {
     let spelled = Effect::BadAnswer(BadAnswer::OtherSpelling);
     let spelled = Fault::on(Method::BatchGetInstances, spelled);
@@ -56,7 +56,7 @@ pub(super) async fn spell(scene: &Scene) {
 pub(super) async fn slow_down(scene: &Scene) {
     scene
         .record
-        .concern(None, |wish, _| wish == Wish::Addresses);
+        .concern(None, |goal, _| goal == Goal::Addresses);
     let each = SLOW_LOOKUP;
     let slow = Effect::OneAfterTheOther { each };
     // A pause gathers them all for one call.
@@ -83,8 +83,8 @@ pub(super) async fn pause(scene: &Scene) {
     // The longest pause of a provider is an hour: those who register now are not initialised before.
     scene
         .record
-        .concern(Some(Duration::from_hours(1)), |wish, _| {
-            matches!(wish, Wish::Initialized | Wish::Addresses)
+        .concern(Some(Duration::from_hours(1)), |goal, _| {
+            matches!(goal, Goal::Initialized | Goal::Addresses)
         });
     readiness(scene, Readiness::NotReady).await;
     let taint = json!({"key": "node.cloudprovider.kubernetes.io/shutdown", "effect": "NoSchedule"});

@@ -18,7 +18,7 @@ pub(super) async fn come_and_go(scene: &Scene) {
     scene.delete_node("base-00001").await;
 }
 
-/// As a cloud shows the routes to an instance that is not there for a while.
+/// The cloud shows routes without an instance, as it does while the instance is away.
 pub(super) async fn strand(scene: &Scene) {
     let node = "base-00002";
     scene.changed(node, "is stranded");

@@ -48,7 +48,7 @@ impl Plan {
         }
     }
 
-    /// Of each area one fault that the seed chooses, unless the environment names them.
+    /// One fault of each area, which the seed chooses unless the environment names them.
     pub(super) fn random(seed: u64) -> Self {
         let named = env::var("OUTRIGGER_TEST_FAULTS").unwrap_or_default();
         let named: Vec<_> = named.split(',').filter_map(Fault::named).collect();
@@ -67,7 +67,7 @@ impl Plan {
         self.faults.contains(&fault)
     }
 
-    /// Whether the controller elects a leader.
+    /// True if the controller elects a leader.
     fn elects(&self) -> bool {
         self.has(Fault::LeasePolicy) || self.seed % 2 == 1
     }
@@ -118,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// How long the faults go on: every wish that they delay beyond its bound is seen meanwhile.
+    /// How long the faults go on: long enough to observe each goal that they delay beyond its bound.
     pub(super) fn lasts(&self) -> Duration {
         let longest = self.faults.iter().map(|fault| fault.lasts()).max();
         longest.unwrap_or_default().max(self.served()) + MARGIN

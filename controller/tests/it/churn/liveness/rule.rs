@@ -1,4 +1,4 @@
-//! The rule: each wish has a bound, from the last change of the object, and from the end of the faults that concern it.
+//! The rule: each goal has a bound, counted from the last change of the object, and from the end of the faults that concern it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -42,7 +42,7 @@ pub(super) const CALL: Duration = Duration::from_secs(4);
 /// A Service that changed waits for one call, whatever else there is to do.
 pub(super) const SERVED: Duration = CALL.saturating_add(SLACK);
 
-/// Of many Services that are made at one moment, while one call at a time is made: every eighth call is an update.
+/// The bound of many Services that are created together, while one call at a time is made: every eighth call is an update.
 pub(super) const SERVED_AMONG_MANY: Duration =
     SERVED.saturating_add(CALL.saturating_mul(BURST.div_ceil(7)));
 
@@ -66,7 +66,7 @@ const EVERY: Duration = Duration::from_millis(150);
 
 /// Something that an object is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Wish {
+pub(super) enum Goal {
     /// A Node has lost the taint of one that is new.
     Initialized,
     /// A Node has no address that its instance does not have.
@@ -80,13 +80,13 @@ pub(super) enum Wish {
     NoStaleRoute,
     /// A Service and its load balancer are as they say, or both are gone.
     Served,
-    /// A load balancer has the Nodes of now.
+    /// A load balancer has the current Nodes.
     Targets,
     /// A load balancer belongs to a Service.
     NoLeak,
 }
 
-impl Wish {
+impl Goal {
     fn bound(self, scene: &Scene) -> Duration {
         match self {
             Self::Initialized if scene.is_slow => SLOWLY_INITIALIZED,
@@ -101,9 +101,9 @@ impl Wish {
     }
 }
 
-/// A wish of an object that is not fulfilled at a moment.
+/// A goal of an object that is not reached at a moment.
 struct Unfulfilled {
-    wish: Wish,
+    goal: Goal,
     name: String,
     text: String,
 }
@@ -112,12 +112,12 @@ struct Unfulfilled {
 pub(super) struct Liveness {
     scene: Scene,
     invariants: Invariants,
-    /// Since when each wish is not fulfilled, by the object's name.
-    since: HashMap<(Wish, String), Instant>,
+    /// Since when each goal is not reached, by the object's name.
+    since: HashMap<(Goal, String), Instant>,
     /// The Services that had an address, by UID.
     addressed: HashSet<String>,
     targets: String,
-    longest: HashMap<Wish, Duration>,
+    longest: HashMap<Goal, Duration>,
 }
 
 impl Liveness {
@@ -150,20 +150,20 @@ impl Liveness {
         }
     }
 
-    /// The longest that each wish has waited.
+    /// The longest time that each goal has waited.
     pub(super) fn summary(&self) -> String {
         let mut longest: Vec<_> = self.longest.iter().collect();
         longest.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
-        let longest = longest.into_iter().map(|(wish, time)| {
-            let (time, bound) = (time.as_secs_f64(), wish.bound(&self.scene));
-            format!("{wish:?} {time:.1} s of {bound:?}")
+        let longest = longest.into_iter().map(|(goal, time)| {
+            let (time, bound) = (time.as_secs_f64(), goal.bound(&self.scene));
+            format!("{goal:?} {time:.1} s of {bound:?}")
         });
         let longest: Vec<_> = longest.collect();
         format!("longest waits: {}", longest.join(", "))
     }
 
     async fn check(&mut self) -> Result<(), String> {
-        // One that is away is asked the next time.
+        // If a server is away, the next check asks it.
         let Ok(all) = self.unfulfilled().await else {
             return Ok(());
         };
@@ -171,18 +171,18 @@ impl Liveness {
         let now = Instant::now();
         let mut before = std::mem::take(&mut self.since);
         let mut broken = Vec::new();
-        for Unfulfilled { wish, name, text } in all {
-            let key = (wish, name);
+        for Unfulfilled { goal, name, text } in all {
+            let key = (goal, name);
             let seen = before.remove(&key).unwrap_or(now);
-            let begun = self.scene.record.begun(wish, &key.1).max(Some(seen));
+            let begun = self.scene.record.begun(goal, &key.1).max(Some(seen));
             let waits = begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun));
-            let longest = self.longest.entry(wish).or_default();
+            let longest = self.longest.entry(goal).or_default();
             *longest = waits.max(*longest);
-            let bound = wish.bound(&self.scene);
+            let bound = goal.bound(&self.scene);
             if waits > bound {
                 let name = &key.1;
                 broken.push(format!(
-                    "{name}: {wish:?} is not so after {waits:.1?}, and no fault concerns it; the bound is {bound:?}: {text}"
+                    "{name}: {goal:?} is not so after {waits:.1?}, and no fault concerns it; the bound is {bound:?}: {text}"
                 ));
             }
             self.since.insert(key, seen);
@@ -205,42 +205,42 @@ impl Liveness {
             self.scene.record.change_targets();
         }
         let mut all = Vec::new();
-        let mut add = |wish, name: &str, text: String| {
+        let mut add = |goal, name: &str, text: String| {
             let name = name.to_owned();
-            all.push(Unfulfilled { wish, name, text });
+            all.push(Unfulfilled { goal, name, text });
         };
         for node in &nodes {
             let name = node.metadata.name.as_deref().unwrap_or_default();
             if has_taint(node, UNINITIALIZED_TAINT) {
-                add(Wish::Initialized, name, "it has its taint".to_owned());
+                add(Goal::Initialized, name, "it has its taint".to_owned());
                 continue;
             }
             if is_ready(node) && has_taint(node, SHUTDOWN_TAINT) {
                 add(
-                    Wish::NotShutDown,
+                    Goal::NotShutDown,
                     name,
                     "it is ready and has the taint".to_owned(),
                 );
             }
             if has_address(node, WRONG_ADDRESS) {
-                add(Wish::Addresses, name, format!("it has {WRONG_ADDRESS}"));
+                add(Goal::Addresses, name, format!("it has {WRONG_ADDRESS}"));
             }
             let cidrs = pod_cidrs(node);
             if cidrs.len() != self.scene.families {
-                add(Wish::PodCidrs, name, format!("they are {cidrs:?}"));
+                add(Goal::PodCidrs, name, format!("they are {cidrs:?}"));
             }
             let mut its = of_routes
                 .iter()
                 .filter(|one| one.node.as_deref() == Some(name));
             if let Some(complaint) = its.next_back() {
-                add(Wish::Routes, name, complaint.text.clone());
+                add(Goal::Routes, name, complaint.text.clone());
             }
         }
         for stale in of_routes.iter().filter(|one| one.node.is_none()) {
-            add(Wish::NoStaleRoute, &stale.text, String::new());
+            add(Goal::NoStaleRoute, &stale.text, String::new());
         }
         for leak in leaked {
-            add(Wish::NoLeak, &leak, String::new());
+            add(Goal::NoLeak, &leak, String::new());
         }
         for Judged { service, wrong } in judged {
             if let Err(what) = self.keeps_its_address(&service) {
@@ -254,10 +254,10 @@ impl Liveness {
             };
             let (of_targets, others): (Vec<_>, Vec<_>) = wrong.into_iter().partition(is_of_targets);
             if !of_targets.is_empty() {
-                add(Wish::Targets, name, of_targets.join("; "));
+                add(Goal::Targets, name, of_targets.join("; "));
             }
             if !others.is_empty() {
-                add(Wish::Served, name, others.join("; "));
+                add(Goal::Served, name, others.join("; "));
             }
         }
         Ok(Ok(all))

@@ -24,7 +24,7 @@ use super::{
     super::{agreement::View, journal::Journal, ledger::Ledger},
     fault::Fault,
     plan::Plan,
-    rule::Wish,
+    rule::Goal,
 };
 use crate::{plane::USER, stage::Stage};
 
@@ -36,12 +36,12 @@ pub(super) struct Scene {
     pub(super) record: Record,
     pub(super) way: Arc<DeadWay>,
     pub(super) client: Client,
-    /// As the controller, for requests that a policy has to refuse.
+    /// A client that acts as the controller, for requests that a policy has to refuse.
     pub(super) as_controller: Client,
     pub(super) services: Api<Service>,
     pub(super) nodes: Api<Node>,
     pub(super) families: usize,
-    /// Whether lookups are served one after the other.
+    /// True if lookups are served one after the other.
     pub(super) is_slow: bool,
     /// How long a Service may wait for its load balancer.
     pub(super) served: Duration,
@@ -76,7 +76,7 @@ impl Scene {
         }
     }
 
-    /// As the mock names a Service.
+    /// The name that the mock has for a Service.
     pub(super) fn named(&self, service: &str) -> String {
         format!("{}/{service}", self.view.namespace)
     }
@@ -155,7 +155,7 @@ impl Scene {
         self.nodes.patch(name, &parameters, &change).await.unwrap();
     }
 
-    /// As a kubelet that reports another address.
+    /// Acts as a kubelet that reports another address.
     pub(super) async fn readdress(&self, name: &str, address: &str) {
         self.changed(name, &format!("has the address {address}"));
         let addresses = json!([{"type": "InternalIP", "address": address}]);
@@ -175,7 +175,7 @@ impl Scene {
         }
     }
 
-    /// To be called before the change: its bounds begin anew.
+    /// Starts the bounds of the object again. Call it before the change.
     pub(super) fn changed(&self, name: &str, what: &str) {
         self.journal.note(&format!("{name} {what}"));
         let mut facts = self.record.0.lock();
@@ -194,7 +194,7 @@ struct Facts {
     concerns: Vec<Concern>,
 }
 
-type IsAbout = Box<dyn Fn(Wish, &str) -> bool + Send>;
+type IsAbout = Box<dyn Fn(Goal, &str) -> bool + Send>;
 
 /// A fault that excuses some objects.
 struct Concern {
@@ -214,11 +214,11 @@ impl Record {
         self.0.lock().targets_changed = Some(Instant::now());
     }
 
-    /// A fault concerns some wishes: for a time, or until the faults end.
+    /// Excuses the goals that a fault concerns: for a time, or until the faults end.
     pub(super) fn concern(
         &self,
         time: Option<Duration>,
-        is_about: impl Fn(Wish, &str) -> bool + Send + 'static,
+        is_about: impl Fn(Goal, &str) -> bool + Send + 'static,
     ) {
         let since = Instant::now();
         self.0.lock().concerns.push(Concern {
@@ -238,14 +238,14 @@ impl Record {
     }
 
     /// From when on the bound counts; `None`: from the first sight.
-    pub(super) fn begun(&self, wish: Wish, name: &str) -> Option<Instant> {
+    pub(super) fn begun(&self, goal: Goal, name: &str) -> Option<Instant> {
         let facts = self.0.lock();
         let concerns = facts.concerns.iter();
-        let concerns = concerns.filter(|concern| (concern.is_about)(wish, name));
+        let concerns = concerns.filter(|concern| (concern.is_about)(goal, name));
         let until = concerns
             .map(|concern| concern.until.unwrap_or_else(Instant::now))
             .max();
-        let of_targets = (wish == Wish::Targets).then_some(facts.targets_changed);
+        let of_targets = (goal == Goal::Targets).then_some(facts.targets_changed);
         let changed = facts.changed.get(name).copied();
         until.max(changed).max(of_targets.flatten())
     }

@@ -19,7 +19,7 @@ fn first() -> Contents {
     plan(None, &own(), None, at(0)).unwrap().unwrap()
 }
 
-/// Whether a client with `bundle` accepts `pem` at that time.
+/// True if a client with `bundle` accepts `pem` at that time.
 fn accepts(bundle: &str, pem: &Pem, seconds: i64) -> bool {
     Usable::of(pem, bundle, at(seconds)).is_some()
 }

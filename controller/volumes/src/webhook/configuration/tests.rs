@@ -22,7 +22,7 @@ fn its_own_configuration_is_left_alone_until_the_cas_change() {
         let registration = registration(url);
         let mut object = registration.object("CA");
         object["metadata"]["resourceVersion"] = "7".into();
-        // Of an operator.
+        // An operator has changed this field.
         object["webhooks"][0]["failurePolicy"] = "Ignore".into();
         let registered = read(object);
         assert_eq!(registered.bundle(&registration).as_deref(), Some("CA"));
