@@ -147,7 +147,7 @@ impl Run {
         if let Some(ended) = self.suite.ended().await {
             let gone = Failure {
                 expected: "the provider's process runs on".to_owned(),
-                came: format!("it ended: {ended}"),
+                actual: format!("it ended: {ended}"),
             };
             verdict = verdict.and(Err(Stop::Failed(gone)));
             if let Err(error) = self.suite.start().await {
@@ -200,7 +200,7 @@ impl Run {
             if profiles.contains(&case.capability) && case.level == Level::Must {
                 let failure = Failure {
                     expected: format!("Handshake declares {by}, since --profile names it"),
-                    came: "it does not".to_owned(),
+                    actual: "it does not".to_owned(),
                 };
                 let expired = None;
                 return Some(Outcome::Failed { failure, expired });
@@ -231,12 +231,12 @@ impl Run {
                 let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
                 Err(Stop::Failed(Failure {
                     expected: "the answers can be read".to_owned(),
-                    came: format!("a panic: {}", text.unwrap_or("of no text")),
+                    actual: format!("a panic: {}", text.unwrap_or("of no text")),
                 }))
             }
             Err(_elapsed) => Err(Stop::Failed(Failure {
                 expected: format!("the case ends within {longest:?}"),
-                came: "it did not end".to_owned(),
+                actual: "it did not end".to_owned(),
             })),
         }
     }

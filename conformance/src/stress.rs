@@ -72,7 +72,7 @@ impl fmt::Display for Breach {
             "{:<7}  {}  {} ({errors} errors)",
             case.id, case.level, case.title
         )?;
-        writeln!(f, "        first     {}", first.came)?;
+        writeln!(f, "        first     {}", first.actual)?;
         writeln!(f, "        clause    {}", case.clause)
     }
 }

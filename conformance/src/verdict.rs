@@ -24,8 +24,8 @@ pub enum Stop {
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed(Failure { expected, came }) => {
-                write!(f, "{came} (expected: {expected})")
+            Self::Failed(Failure { expected, actual }) => {
+                write!(f, "{actual} (expected: {expected})")
             }
             Self::Skipped(reason) => f.write_str(reason),
         }
@@ -37,24 +37,24 @@ impl fmt::Display for Stop {
 pub struct Failure {
     /// The answer that the contract asks for, and to which call.
     pub expected: String,
-    /// The answer that came.
-    pub came: String,
+    /// The answer of the provider.
+    pub actual: String,
 }
 
 /// A failure.
-pub fn failed(expected: impl fmt::Display, came: impl fmt::Display) -> Stop {
+pub fn failed(expected: impl fmt::Display, actual: impl fmt::Display) -> Stop {
     Stop::Failed(Failure {
         expected: expected.to_string(),
-        came: came.to_string(),
+        actual: actual.to_string(),
     })
 }
 
 /// Fails unless `holds`.
-pub fn expect(holds: bool, expected: impl fmt::Display, came: impl fmt::Display) -> Verdict {
+pub fn expect(holds: bool, expected: impl fmt::Display, actual: impl fmt::Display) -> Verdict {
     if holds {
         Ok(())
     } else {
-        Err(failed(expected, came))
+        Err(failed(expected, actual))
     }
 }
 

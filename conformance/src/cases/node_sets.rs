@@ -216,8 +216,8 @@ async fn large(subject: &Subject) -> Verdict {
     sync(&subject.client, upload).await?;
     let snapshot = began.elapsed();
     let limit = Duration::from_secs(2);
-    let came = format!("{snapshot:?}");
-    expect(snapshot < limit, "a snapshot in less than 2 s", came)?;
+    let actual = format!("{snapshot:?}");
+    expect(snapshot < limit, "a snapshot in less than 2 s", actual)?;
     if !subject.declares(NodeSetsDeltas) {
         return Ok(());
     }
@@ -226,8 +226,8 @@ async fn large(subject: &Subject) -> Verdict {
     sync(&subject.client, upload).await?;
     let delta = began.elapsed();
     let limit = Duration::from_millis(100);
-    let came = format!("{delta:?}");
-    expect(delta < limit, "a delta in less than 100 ms", came)
+    let actual = format!("{delta:?}");
+    expect(delta < limit, "a delta in less than 100 ms", actual)
 }
 
 async fn again(subject: &Subject) -> Verdict {

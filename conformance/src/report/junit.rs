@@ -53,10 +53,10 @@ fn case(xml: &mut Writer<Vec<u8>>, judged: &Judged) -> std::io::Result<()> {
         .with_attribute(("name", &*plain(&name)))
         .with_attribute(("time", &*format!("{seconds:.3}")));
     let difference = |failure: &Failure| {
-        let Failure { expected, came } = failure;
+        let Failure { expected, actual } = failure;
         let clause = &case.clause;
         plain(&format!(
-            "expected: {expected}\ncame: {came}\nclause: {clause}"
+            "expected: {expected}\nactual: {actual}\nclause: {clause}"
         ))
     };
     match outcome {

@@ -11,7 +11,7 @@ fn report() -> Report {
     };
     let failure = Failure {
         expected: "<a> & \"b\"".to_owned(),
-        came: "c\u{1b}[31m".to_owned(),
+        actual: "c\u{1b}[31m".to_owned(),
     };
     let waiver = Waiver {
         case: "x".to_owned(),
@@ -92,7 +92,7 @@ fn a_line_has_all_that_is_needed_to_mend_a_failure() {
     let report = report();
     let text = line(&report.judged[1], false).unwrap();
     let clause = report.judged[1].case.clause.text;
-    for part in ["failed", "MUST", "expected", "<a>", "came", clause] {
+    for part in ["failed", "MUST", "expected", "<a>", "actual", clause] {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(line(&report.judged[6], false).is_none());

@@ -40,7 +40,7 @@ pub fn line(judged: &Judged, colour: bool) -> Option<String> {
         }
         Outcome::Failed { failure, expired } => {
             detail("expected", &failure.expected);
-            detail("came", &failure.came);
+            detail("actual", &failure.actual);
             detail("clause", &case.clause.to_string());
             if let Some(waiver) = expired {
                 let (reason, owner) = (&waiver.reason, &waiver.owner);
@@ -50,7 +50,7 @@ pub fn line(judged: &Judged, colour: bool) -> Option<String> {
         }
         Outcome::Waived { failure, waiver } => {
             detail("expected", &failure.expected);
-            detail("came", &failure.came);
+            detail("actual", &failure.actual);
             let (reason, owner) = (&waiver.reason, &waiver.owner);
             let until = waiver.expires;
             detail("waiver", &format!("until {until} ({owner}): {reason}"));
@@ -111,8 +111,8 @@ pub fn summary(report: &Report) -> String {
     if let Some((failure, count)) = common_cause(report) {
         let _ = write!(
             text,
-            "\n{count} of the failures are one; mend it first: expected {}; came {}",
-            failure.expected, failure.came
+            "\n{count} of the failures are one; mend it first: expected {}; actual {}",
+            failure.expected, failure.actual
         );
     }
     for leftover in &report.leftovers {

@@ -14,7 +14,7 @@ fn column(title: &str, cases: &serde_json::Value) -> Column {
 
 #[test]
 fn a_cell_says_how_a_case_ended_and_no_measurement() {
-    let failure = json!({"expected": "a", "came": "b"});
+    let failure = json!({"expected": "a", "actual": "b"});
     let waiver = json!({"case": "LBS-06", "reason": "r", "owner": "o", "expires": "2099-12-31"});
     let ran = column(
         "A",

@@ -195,7 +195,7 @@ async fn until(
     let names: Vec<_> = ended.iter().map(|one| name_of(*one)).collect();
     let expected = format!("{rpc} is answered {} within {within:?}", names.join(" or "));
     loop {
-        let (wait, came) = match call().await {
+        let (wait, actual) = match call().await {
             Ok(answer) if ended.contains(&answer.disposition()) => return Ok(answer),
             Ok(answer) if answer.disposition() == Disposition::InProgress => {
                 let wait = answer.retry_after.and_then(|wait| wait.try_into().ok());
@@ -208,7 +208,7 @@ async fn until(
             Err(error) => return Err(failed(expected, error)),
         };
         if started.elapsed() > within {
-            return Err(failed(expected, came));
+            return Err(failed(expected, actual));
         }
         sleep(wait.clamp(SHORTEST, LONGEST)).await;
     }

@@ -189,13 +189,13 @@ async fn a_release_hands_over_within_a_second() {
         next.follows(&leader).await;
         // The watch is up, too: the renewal after the first look comes through it.
         sleep(Duration::from_millis(100)).await;
-        let asked = Instant::now();
+        let began = Instant::now();
         leader.handle.release().await;
         assert_eq!(next.leading().await.epoch(), round);
         assert!(
-            asked.elapsed() < Duration::from_secs(1),
+            began.elapsed() < Duration::from_secs(1),
             "{:?}",
-            asked.elapsed()
+            began.elapsed()
         );
         assert_eq!(leader.ended().await, Ended::Released);
         assert_eq!(place.holder().await, next.identity);
@@ -295,13 +295,13 @@ async fn a_replica_that_gives_up_lets_the_other_lead() {
     let second = place.start(place.client());
     second.follows(&first).await;
     first.may.send_replace(false);
-    let asked = Instant::now();
+    let began = Instant::now();
     first.handle.step_down(LEASE * 2).await;
     second.leading().await;
     assert!(
-        asked.elapsed() < Duration::from_secs(1),
+        began.elapsed() < Duration::from_secs(1),
         "{:?}",
-        asked.elapsed()
+        began.elapsed()
     );
     first.follows(&second).await;
 

@@ -386,8 +386,8 @@ impl Caller {
 
     /// In the group of authenticated users; a proxy may speak for an anonymous user.
     fn authenticated(mut self) -> Self {
-        let known = [AUTHENTICATED, UNAUTHENTICATED];
-        let has = |group: &String| known.contains(&group.as_str());
+        let system_groups = [AUTHENTICATED, UNAUTHENTICATED];
+        let has = |group: &String| system_groups.contains(&group.as_str());
         if self.name != ANONYMOUS && !self.groups.iter().any(has) {
             self.groups.push(AUTHENTICATED.into());
         }

@@ -196,10 +196,10 @@ pub(super) fn all(checks: &Checks, slis: &Slis, path: Path, query: Option<&str>)
     answer::text("ok")
 }
 
-/// The check `wanted` alone, with its reason.
-pub(super) fn one(checks: &Checks, path: Path, wanted: &str) -> Answer {
+/// The answer of the check `name` alone, with its reason.
+pub(super) fn one(checks: &Checks, path: Path, name: &str) -> Answer {
     let checks = checks.of(path);
-    let Some(check) = checks.iter().find(|check| *check.name == *wanted) else {
+    let Some(check) = checks.iter().find(|check| *check.name == *name) else {
         return answer::not_found();
     };
     match (check.probe)() {

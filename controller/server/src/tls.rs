@@ -79,7 +79,7 @@ fn crypto(policy: &TlsPolicy) -> CryptoProvider {
         // Those of TLS 1.3 are not chosen, as in Go.
         crypto.cipher_suites.retain(|suite| {
             let name = suite.suite().as_str().unwrap_or_default();
-            suite.tls13().is_some() || chosen.iter().any(|wanted| wanted == name)
+            suite.tls13().is_some() || chosen.iter().any(|choice| choice == name)
         });
     }
     if !policy.curves.is_empty() {

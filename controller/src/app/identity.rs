@@ -26,10 +26,10 @@ pub(super) struct ClusterIdentity {
     provider: Provider,
     allow_untagged: bool,
     on_warning: OnWarning,
-    known: Mutex<Known>,
+    uids: Mutex<Uids>,
 }
 
-struct Known {
+struct Uids {
     read: Option<Box<str>>,
     /// The UID that was last read from the Lease, which may have been deleted since. It stands in for a UID that
     /// could not be read from the cluster.
@@ -49,7 +49,7 @@ impl ClusterIdentity {
             provider,
             allow_untagged,
             on_warning,
-            known: Mutex::new(Known {
+            uids: Mutex::new(Uids {
                 read: facts.uid.clone(),
                 remembered: facts.remembered_uid.clone(),
                 last: None,
@@ -64,23 +64,23 @@ impl ClusterIdentity {
     pub(super) fn judge(&self, lock: Option<&Handle>) -> ClusterUid {
         // Held until the provider knows, since two tasks judge: the last verdict has to be the one that
         // stays.
-        let mut known = self.known.lock();
+        let mut uids = self.uids.lock();
         let on_lease = lock.and_then(|lock| lock.annotation(CLUSTER_UID_ANNOTATION));
         if let Some(uid) = on_lease.as_deref().filter(|uid| !uid.is_empty()) {
-            known.remembered = Some(uid.into());
+            uids.remembered = Some(uid.into());
         }
-        let remembered = match &known.read {
+        let remembered = match &uids.read {
             // Without the annotation nothing contradicts what was read.
             Some(_) => on_lease.as_deref(),
-            None => known.remembered.as_deref(),
+            None => uids.remembered.as_deref(),
         };
-        let uid = ClusterUid::judge(known.read.as_deref(), remembered);
-        let is_new = known.last.as_ref() != Some(&uid);
-        known.last = Some(uid.clone());
+        let uid = ClusterUid::judge(uids.read.as_deref(), remembered);
+        let is_new = uids.last.as_ref() != Some(&uid);
+        uids.last = Some(uid.clone());
         if is_new {
             self.provider.set_cluster_uid(uid.clone());
         }
-        drop(known);
+        drop(uids);
         if is_new {
             self.log(&uid);
         }
@@ -102,8 +102,8 @@ impl ClusterIdentity {
 
     /// Why nothing in the cloud is changed, if the API server and the Lease contradict each other.
     pub(super) fn contradiction(&self) -> Option<String> {
-        let known = self.known.lock();
-        let last = known.last.as_ref();
+        let uids = self.uids.lock();
+        let last = uids.last.as_ref();
         last.filter(|uid| matches!(uid, ClusterUid::Contradicted { .. }))
             .map(ToString::to_string)
     }
@@ -113,10 +113,10 @@ impl ClusterIdentity {
     pub(super) async fn run(self: Arc<Self>, api: Api, lock: Option<Handle>) {
         let mut leadership = lock.as_ref().map(Handle::leadership);
         loop {
-            if self.known.lock().read.is_none()
+            if self.uids.lock().read.is_none()
                 && let Ok(uid) = cluster::uid(&api).await
             {
-                self.known.lock().read = Some(uid);
+                self.uids.lock().read = Some(uid);
             }
             let leads = leadership
                 .as_mut()

@@ -86,8 +86,8 @@ impl LeaseTask {
                 self.identity.judge(self.lock.as_ref());
             }
             let work = leading.token().child_token();
-            let asked = leading.clone();
-            let fence = Fence::new(move || asked.is_valid_now(), leading.token());
+            let leadership = leading.clone();
+            let fence = Fence::new(move || leadership.is_valid_now(), leading.token());
             let mut loops = Supervisor::default();
             let lock = self.lock.as_ref();
             self.loops

@@ -63,7 +63,7 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
     }
     let targets = Arc::new(Targets::among(nodes.all()));
     let applied = targets_of_lease(&context.informers, context.config).await;
-    // Where it is not known, all are taken to be in sync.
+    // If the applied targets are unknown, all load balancers count as in sync.
     let applied = Some(applied.as_ref().unwrap_or(targets.revision()));
     let now = jiff::Timestamp::now();
     let facts = ServiceFacts {
@@ -74,7 +74,7 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
     };
     let planned = plan(context.provider, services.all(), &targets, &facts, now).await;
     print(&planned, targets.nodes().len(), output);
-    match planned.iter().filter(|found| found.error.is_some()).count() {
+    match planned.iter().filter(|entry| entry.error.is_some()).count() {
         0 => Ok(()),
         failed => Err(Fatal::Setup(format!(
             "{failed} of {} Services cannot be planned; see above",
@@ -145,8 +145,8 @@ fn print(planned: &[Planned], nodes: usize, output: PlanOutput) {
 fn as_json(planned: &[Planned], nodes: usize) -> serde_json::Value {
     let services: Vec<_> = planned
         .iter()
-        .map(|found| {
-            let changes = found.changes.as_ref().map(|changes| {
+        .map(|entry| {
+            let changes = entry.changes.as_ref().map(|changes| {
                 let changes = changes.iter().map(|change| {
                     json!({
                         "action": change.action.as_str(),
@@ -158,11 +158,11 @@ fn as_json(planned: &[Planned], nodes: usize) -> serde_json::Value {
                 changes.collect::<Vec<_>>()
             });
             json!({
-                "service": &*found.service,
-                "action": found.action.as_str(),
-                "cause": found.action.cause().map(EnsureCause::as_str),
+                "service": &*entry.service,
+                "action": entry.action.as_str(),
+                "cause": entry.action.cause().map(EnsureCause::as_str),
                 "changes": changes,
-                "error": found.error,
+                "error": entry.error,
             })
         })
         .collect();
@@ -182,22 +182,22 @@ fn as_table(planned: &[Planned], nodes: usize, colours: bool) -> String {
     };
     table.set_header(["SERVICE", "ACTION", "CAUSE", "CHANGE"].map(heading));
     let mut kept = 0;
-    for found in planned {
-        if found.action == Action::Keep && found.error.is_none() {
+    for entry in planned {
+        if entry.action == Action::Keep && entry.error.is_none() {
             kept += 1;
             continue;
         }
-        let cause = found.action.cause().map_or("", |cause| cause.as_str());
-        let changes = found.changes.iter().flatten().map(|change| {
+        let cause = entry.action.cause().map_or("", |cause| cause.as_str());
+        let changes = entry.changes.iter().flatten().map(|change| {
             let (action, kind) = (change.action.as_str(), &change.resource_type);
             format!("{action} {kind}: {}", change.summary)
         });
-        let error = found.error.iter();
+        let error = entry.error.iter();
         let error = error.map(|error| format!("cannot be planned: {error}"));
         let lines: Vec<_> = changes.chain(error).collect();
         table.add_row([
-            &found.service,
-            found.action.as_str(),
+            &entry.service,
+            entry.action.as_str(),
             cause,
             &lines.join("\n"),
         ]);

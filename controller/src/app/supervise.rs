@@ -51,7 +51,7 @@ impl Supervisor {
     fn name(&self, id: Id) -> Cow<'static, str> {
         self.names
             .iter()
-            .find(|(known, _)| *known == id)
+            .find(|(task, _)| *task == id)
             .map_or(Cow::Borrowed("a task"), |(_, name)| name.clone())
     }
 }

@@ -90,8 +90,8 @@ impl<'a> Wiring<'a> {
 
     /// The clients of a service account; loops that name the same account share them.
     pub(super) async fn identity(&mut self, account: &'static str) -> Result<Identity, Fatal> {
-        if let Some(known) = self.identities.get(account) {
-            return Ok(known.clone());
+        if let Some(identity) = self.identities.get(account) {
+            return Ok(identity.clone());
         }
         let made = self.access.controller(account, self.tasks, self.process);
         let made = made.await?;

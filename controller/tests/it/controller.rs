@@ -101,9 +101,8 @@ impl Controller {
             self.pid();
             let log = self.log();
             let mut lines = log.lines();
-            let found = lines.find(|line| texts.iter().all(|text| line.contains(text)));
-            found
-                .map(str::to_owned)
+            let line = lines.find(|line| texts.iter().all(|text| line.contains(text)));
+            line.map(str::to_owned)
                 .ok_or_else(|| "nothing of the kind in the log".to_owned())
         })
         .await

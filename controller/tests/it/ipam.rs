@@ -104,11 +104,11 @@ async fn a_node_waits_for_a_cidr_with_a_warning_until_another_is_deleted() {
             .collect();
         holds(waits.len() == 1, || format!("{} wait", waits.len()))?;
         let events = stage.events_of(&waits[0]).await;
-        let found = events
+        let event = events
             .iter()
             .find(|event| reason(event) == "CIDRNotAvailable");
-        holds(found.is_some(), || "no event".to_owned())?;
-        assert_eq!(found.unwrap().type_.as_deref(), Some("Warning"));
+        holds(event.is_some(), || "no event".to_owned())?;
+        assert_eq!(event.unwrap().type_.as_deref(), Some("Warning"));
         Ok(waits[0].metadata.name.clone().unwrap())
     })
     .await;

@@ -169,10 +169,10 @@ async fn one_kubelet_bends_no_traffic_of_other_nodes() {
     .await;
     let says = until("the annotation is reported", async || {
         let events = stage.events_of(&thief).await;
-        let found = events
+        let event = events
             .iter()
             .find(|event| reason(event) == "AnnotationWithoutEffect");
-        found
+        event
             .map(|event| message(event).to_owned())
             .ok_or_else(String::new)
     })

@@ -64,11 +64,11 @@ async fn l10_l3_the_shutdown_taint_comes_with_the_stop_and_goes_with_the_kubelet
     let stage = fleet(quick(), 1).await;
     stage.mock.stop("n-00000").await;
     stage.is_ready("n-00000", "False").await;
-    let tainted = async |wanted: bool| {
-        until(&format!("the shutdown taint: {wanted}"), async || {
+    let tainted = async |expected: bool| {
+        until(&format!("the shutdown taint: {expected}"), async || {
             let taints = taints(&stage.node("n-00000").await);
             let there = taints.contains(&format!("{SHUTDOWN}=:NoSchedule"));
-            holds(there == wanted, || format!("{taints:?}"))
+            holds(there == expected, || format!("{taints:?}"))
         })
         .await;
     };
@@ -95,10 +95,10 @@ async fn a_node_that_is_not_managed_is_asked_about_again_when_the_provider_is_an
         .controller
         .says(&["node not managed by the provider", "n-00000"])
         .await;
-    let asked = stage.mock.asked().await;
+    let before = stage.mock.asked().await;
     stays("no lookup follows", Duration::from_secs(1), async || {
         let now = stage.mock.asked().await;
-        holds(now == asked, || format!("{now} instead of {asked}"))
+        holds(now == before, || format!("{now} instead of {before}"))
     })
     .await;
     stage.mock.kill().await;

@@ -55,8 +55,8 @@ fn stays_small(what: &str, controller: &mut Controller) {
 /// Waits until a metric has a value for which `is_so` holds.
 async fn reaches(port: &Port, metric: &str, deadline: Duration, is_so: impl Fn(f64) -> bool) {
     until_within(metric, deadline, async || {
-        let seen = value(&port.scrape().await, metric);
-        holds(seen.is_some_and(&is_so), || format!("{seen:?}"))
+        let number = value(&port.scrape().await, metric);
+        holds(number.is_some_and(&is_so), || format!("{number:?}"))
     })
     .await;
 }
@@ -86,7 +86,7 @@ async fn settle(cluster: &Cluster, port: &Port, count: usize) -> usize {
     let deadline = DEADLINE + Duration::from_millis(100) * count as u32;
     let all = count as f64 + 1.0;
     let objects = r#"outrigger_store_objects{resource="services"}"#;
-    reaches(port, objects, deadline, |seen| seen >= all).await;
+    reaches(port, objects, deadline, |number| number >= all).await;
     // Read one by one, because the API server would keep a list of all of them for a while.
     let settled = stream::iter(0..count).map(|at| async move {
         let name = name(at);
@@ -193,8 +193,8 @@ async fn of_an_account_with_many_machines_only_those_of_nodes_are_kept() {
 
     let sweeps = "outrigger_node_refresh_duration_seconds_count";
     reaches(&port, sweeps, deadline, |sweeps| sweeps >= 2.0).await;
-    let seen = format!("seen={nodes} ");
-    stage.controller.says(&["nodes refreshed", &seen]).await;
+    let field = format!("seen={nodes} ");
+    stage.controller.says(&["nodes refreshed", &field]).await;
     for refused in ["is too large", "cannot be listed"] {
         assert_eq!(stage.controller.lines(refused), 0, "{refused}");
     }

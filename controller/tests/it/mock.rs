@@ -151,8 +151,8 @@ impl Mock {
     /// How many nodes were asked about so far, each time counted.
     pub(crate) async fn asked(&self) -> u64 {
         let counts = self.control.ask(COUNTERS, &()).await.unwrap();
-        let asked = counts.items.get("BatchGetInstances");
-        asked.copied().unwrap_or_default()
+        let lookups = counts.items.get("BatchGetInstances");
+        lookups.copied().unwrap_or_default()
     }
 
     /// How many lookups were answered with `code`.
@@ -164,11 +164,11 @@ impl Mock {
     /// Waits until so many nodes were asked about.
     pub(crate) async fn was_asked(&self, times: u64) {
         until(&format!("{times} questions to the mock"), async || {
-            let asked = self.asked().await;
-            if asked >= times {
+            let lookups = self.asked().await;
+            if lookups >= times {
                 Ok(())
             } else {
-                Err(format!("{asked} so far"))
+                Err(format!("{lookups} so far"))
             }
         })
         .await;
@@ -208,8 +208,8 @@ pub(crate) fn instance_at(name: &str, addresses: &[&str]) -> InstanceSpec {
 /// builds it only if the whole workspace is tested.
 pub(crate) async fn binary() -> &'static Path {
     static BINARY: OnceCell<PathBuf> = OnceCell::const_new();
-    let found = BINARY.get_or_init(|| async { spawn_blocking(find).await.unwrap() });
-    found.await
+    let path = BINARY.get_or_init(|| async { spawn_blocking(find).await.unwrap() });
+    path.await
 }
 
 fn find() -> PathBuf {

@@ -43,7 +43,7 @@ async fn nonsense_about_one_node_leaves_it_alone_is_said_and_its_neighbours_go_o
     for (bad, words) in ITEMS {
         let (name, neighbour) = (format!("spoilt-{bad}"), format!("neighbour-{bad}"));
         stage.mock.spoil_node(&name, bad).await;
-        let asked = stage.mock.asked().await;
+        let lookups = stage.mock.asked().await;
         stage
             .register_all([&name, &neighbour].map(Machine::new))
             .await;
@@ -53,7 +53,7 @@ async fn nonsense_about_one_node_leaves_it_alone_is_said_and_its_neighbours_go_o
         assert!(line.len() < 600, "{} bytes: {line}", line.len());
         stage.synced(&neighbour).await;
         // The second time about the one that is spoilt, five seconds later.
-        stage.mock.was_asked(asked + 3).await;
+        stage.mock.was_asked(lookups + 3).await;
 
         let node = stage.node(&name).await;
         assert!(is_tainted(&node), "{name}");
@@ -156,8 +156,8 @@ async fn a_provider_id_that_another_node_has_is_refused_and_said_on_the_node() {
     // The same after the controller has forgotten everything.
     let mut stage = stage;
     stage.restart_controller().await;
-    let asked = stage.mock.asked().await;
-    stage.mock.was_asked(asked + 3).await;
+    let lookups = stage.mock.asked().await;
+    stage.mock.was_asked(lookups + 3).await;
     assert!(is_tainted(&stage.node("second").await));
 
     stage.mock.clear().await;

@@ -37,9 +37,9 @@ const WEBHOOK: &str = "cloud-controller-manager-webhook";
 
 /// More at a time would only make all of them slow, unless most of them wait: `OUTRIGGER_TEST_PLANES`.
 static PLACES: LazyLock<Semaphore> = LazyLock::new(|| {
-    let wanted = env::var("OUTRIGGER_TEST_PLANES").ok();
+    let number = env::var("OUTRIGGER_TEST_PLANES").ok();
     let usual = || available_parallelism().map_or(2, usize::from).clamp(1, 4);
-    Semaphore::new(wanted.map_or_else(usual, |wanted| wanted.parse().unwrap()))
+    Semaphore::new(number.map_or_else(usual, |number| number.parse().unwrap()))
 });
 
 static IDLE: parking_lot::Mutex<Vec<ControlPlane>> = parking_lot::Mutex::new(Vec::new());

@@ -53,11 +53,11 @@ async fn q2_no_metadata_and_no_error_ends_nothing() {
     let answers = [BadAnswer::NotManaged, BadAnswer::Empty];
     stage.mock.spoil_node("q2-done", answers[0]).await;
     // The Nodes register one after the other, because one fault spoils one answer.
-    for (answer, asked) in answers.into_iter().zip([2, 4]) {
+    for (answer, times) in answers.into_iter().zip([2, 4]) {
         let name = format!("q2-{answer}");
         stage.mock.spoil_node(&name, answer).await;
         stage.register(&Machine::new(&name)).await;
-        stage.mock.was_asked(asked).await;
+        stage.mock.was_asked(times).await;
     }
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     stage.merge("q2-done", label).await;

@@ -155,9 +155,9 @@ impl Cluster {
     /// A token of an account, as `kubectl create token` gives it.
     pub(crate) async fn token(&self, namespace: &str, account: &str) -> String {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.admin(), namespace);
-        let wanted = TokenRequest::default();
+        let request = TokenRequest::default();
         let parameters = PostParams::default();
-        let token = accounts.create_token_request(account, &parameters, &wanted);
+        let token = accounts.create_token_request(account, &parameters, &request);
         token.await.unwrap().status.unwrap().token
     }
 }

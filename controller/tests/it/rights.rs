@@ -47,15 +47,15 @@ impl Rights {
 
     /// The rules that always hold, of these parts; a comment of the page names the part.
     pub(crate) fn of_parts(parts: &[&str]) -> Self {
-        let mut wanted = true;
+        let mut is_included = true;
         let page = read("docs/rbac.md");
         let rules = page.lines().filter(|line| {
             if let Some(part) = line.strip_prefix("  # ") {
-                wanted = parts.contains(&part);
+                is_included = parts.contains(&part);
             } else if !line.starts_with("  ") {
-                wanted = true;
+                is_included = true;
             }
-            wanted
+            is_included
         });
         Self::below(ALWAYS, &rules.collect::<Vec<_>>().join("\n"))
     }

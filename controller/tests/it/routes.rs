@@ -46,10 +46,10 @@ fn pod_cidrs(node: &Node) -> Vec<String> {
 pub(crate) fn network(node: &Node) -> String {
     let conditions = node.status.iter().flat_map(|status| &status.conditions);
     let mut conditions = conditions.flatten();
-    let found = conditions.find(|condition| condition.type_ == "NetworkUnavailable");
-    let words = found.map(|found| {
-        let reason = found.reason.clone().unwrap_or_default();
-        [found.status.clone(), reason].join(" ")
+    let condition = conditions.find(|condition| condition.type_ == "NetworkUnavailable");
+    let words = condition.map(|condition| {
+        let reason = condition.reason.clone().unwrap_or_default();
+        [condition.status.clone(), reason].join(" ")
     });
     words.unwrap_or_default()
 }
@@ -71,25 +71,25 @@ async fn delete(stage: &Stage, node: &str) {
 async fn agreed(stage: &Stage, count: usize) {
     until("routes and nodes agree", async || {
         let nodes = stage.named("n-").await;
-        let wanted = nodes.iter().flat_map(|node| {
+        let expected = nodes.iter().flat_map(|node| {
             let name = node.metadata.name.clone().unwrap();
             let cidrs = pod_cidrs(node);
             cidrs.into_iter().map(move |cidr| format!("{cidr} {name}"))
         });
-        let mut wanted: Vec<_> = wanted.collect();
-        wanted.sort();
-        let found = pairs(&stage.mock.routes().await);
+        let mut expected: Vec<_> = expected.collect();
+        expected.sort();
+        let actual = pairs(&stage.mock.routes().await);
         let done = nodes
             .iter()
             .filter(|node| network(node) == "False RouteCreated");
         let done = done.count();
         let complete = nodes.iter().all(|node| !pod_cidrs(node).is_empty());
-        let holding = complete && nodes.len() == count && done == count && wanted == found;
+        let holding = complete && nodes.len() == count && done == count && expected == actual;
         holds(holding, || {
             format!(
                 "{} of {} routes, {done} conditions",
-                found.len(),
-                wanted.len()
+                actual.len(),
+                expected.len()
             )
         })
     })
@@ -206,11 +206,11 @@ async fn a_route_that_cannot_be_made_is_shown_and_made_later() {
     .await;
     until("the event", async || {
         let events = stage.events_of(&node).await;
-        let found = events.iter().find(|event| {
+        let event = events.iter().find(|event| {
             event.reason.as_deref() == Some("FailedToCreateRoute")
                 && event.type_.as_deref() == Some("Warning")
         });
-        let source = found.and_then(|event| event.source.as_ref()?.component.clone());
+        let source = event.and_then(|event| event.source.as_ref()?.component.clone());
         holds(source.as_deref() == Some("route_controller"), || {
             format!("{events:?}")
         })

@@ -27,7 +27,7 @@ type Answer = dyn Fn(&v1::Node) -> Outcome + Send + Sync;
 
 /// Serves at the socket in `dir` until it is dropped, connections included.
 pub(crate) struct Scripted {
-    asked: Arc<Mutex<Vec<v1::Node>>>,
+    questions: Arc<Mutex<Vec<v1::Node>>>,
     socket: PathBuf,
     /// Its own, for connections end with it and with nothing less.
     runtime: Option<Runtime>,
@@ -38,7 +38,7 @@ struct Introduced(v1::HandshakeResponse);
 
 struct Service {
     answer: Arc<Answer>,
-    asked: Arc<Mutex<Vec<v1::Node>>>,
+    questions: Arc<Mutex<Vec<v1::Node>>>,
 }
 
 /// Says what the mock says of itself, with instances and nothing else.
@@ -72,17 +72,17 @@ impl Scripted {
         handshake: v1::HandshakeResponse,
         answer: impl Fn(&v1::Node) -> Outcome + Send + Sync + 'static,
     ) -> Self {
-        let asked = Arc::default();
+        let questions = Arc::default();
         let service = Service {
             answer: Arc::new(answer),
-            asked: Arc::clone(&asked),
+            questions: Arc::clone(&questions),
         };
         let introduced = ProviderServiceServer::new(Introduced(handshake));
         let routes = Routes::new(introduced).add_service(InstancesServiceServer::new(service));
-        Self::start(dir, routes, asked)
+        Self::start(dir, routes, questions)
     }
 
-    fn start(dir: &Path, routes: Routes, asked: Arc<Mutex<Vec<v1::Node>>>) -> Self {
+    fn start(dir: &Path, routes: Routes, questions: Arc<Mutex<Vec<v1::Node>>>) -> Self {
         let socket = dir.join("provider.sock");
         // A provider that was killed leaves its socket.
         let _ = fs::remove_file(&socket);
@@ -104,7 +104,7 @@ impl Scripted {
                 .unwrap();
         });
         Self {
-            asked,
+            questions,
             socket,
             runtime: Some(runtime),
         }
@@ -112,8 +112,8 @@ impl Scripted {
 
     /// Everything that was asked about one node.
     pub(crate) fn asked(&self, name: &str) -> Vec<v1::Node> {
-        let asked = self.asked.lock();
-        asked
+        let questions = self.questions.lock();
+        questions
             .iter()
             .filter(|node| node.name == name)
             .cloned()
@@ -164,7 +164,7 @@ impl InstancesService for Service {
             effects: None,
         };
         let results = nodes.iter().map(result).collect();
-        self.asked.lock().extend(nodes);
+        self.questions.lock().extend(nodes);
         Ok(Response::new(v1::BatchGetInstancesResponse { results }))
     }
 }

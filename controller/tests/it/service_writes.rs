@@ -256,8 +256,8 @@ async fn a_service_that_is_being_deleted_gets_no_finalizer_any_more() {
     let expected = "no new finalizers can be added if the object is being deleted";
     assert!(error.to_string().contains(expected), "{error}");
     // The store has it.
-    let known = desk.writer.read(&desk.view).await.unwrap().unwrap();
-    assert!(known.deleted.is_some());
+    let service = desk.writer.read(&desk.view).await.unwrap().unwrap();
+    assert!(service.deleted.is_some());
 
     desk.change(&json!({"metadata": {"finalizers": null}}))
         .await;

@@ -71,12 +71,12 @@ fn fleet(count: usize) -> impl Iterator<Item = Machine> {
 
 impl Stage {
     /// Waits until these are the ports of the load balancer of the Service with this UID.
-    async fn sees_ports(&self, uid: &str, wanted: &[i32]) {
+    async fn sees_ports(&self, uid: &str, expected: &[i32]) {
         until(&format!("the ports of {uid}"), async || {
             let made = self.mock.load_balancer(uid).await;
             let ports = made.map(|made| made.ports).unwrap_or_default();
             let ports: Vec<_> = ports.iter().map(|port| port.port).collect();
-            holds(ports == wanted, || format!("{ports:?}"))
+            holds(ports == expected, || format!("{ports:?}"))
         })
         .await;
     }

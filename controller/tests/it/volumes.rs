@@ -142,10 +142,10 @@ async fn a_label_that_contradicts_the_cloud_stays_and_an_event_says_so() {
     let stage = stage.start();
     let message = until("the event", async || {
         let events = stage.events_of(&wrong).await;
-        let found = events
+        let event = events
             .iter()
             .find(|event| reason(event) == "LabelContradiction");
-        let message = found.and_then(|event| event.message.clone());
+        let message = event.and_then(|event| event.message.clone());
         message.ok_or_else(|| format!("{events:?}"))
     })
     .await;

@@ -23,7 +23,7 @@ pub(crate) async fn until_within<T>(
     let end = Instant::now() + deadline;
     loop {
         let complaint = match probe().await {
-            Ok(seen) => return seen,
+            Ok(value) => return value,
             Err(complaint) => complaint,
         };
         assert!(
@@ -50,6 +50,6 @@ pub(crate) async fn stays(
 }
 
 /// For probes: the condition, or what was seen instead.
-pub(crate) fn holds(condition: bool, seen: impl FnOnce() -> String) -> Result<(), String> {
-    if condition { Ok(()) } else { Err(seen()) }
+pub(crate) fn holds(condition: bool, actual: impl FnOnce() -> String) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(actual()) }
 }

@@ -88,8 +88,8 @@ async fn registered(setup: Setup, port: &Port, provide: impl FnOnce(&Path)) -> S
     provide(stage.dir());
     let stage = stage.start();
     until("the webhook is registered", async || {
-        let found = configurations(&stage).get_opt(NAME).await.unwrap();
-        holds(found.is_some(), || "it is not".to_owned())
+        let configuration = configurations(&stage).get_opt(NAME).await.unwrap();
+        holds(configuration.is_some(), || "it is not".to_owned())
     })
     .await;
     stage
@@ -172,8 +172,8 @@ async fn text(stage: &Stage, key: &str) -> String {
 /// Waits until the API server trusts the CAs of the Secret, and no others.
 async fn trusted(stage: &Stage) {
     until("the API server trusts the CAs", async || {
-        let found = configurations(stage).get(NAME).await.unwrap();
-        let webhooks = found.webhooks.unwrap();
+        let configuration = configurations(stage).get(NAME).await.unwrap();
+        let webhooks = configuration.webhooks.unwrap();
         let bundle = webhooks[0].client_config.ca_bundle.clone().unwrap();
         let expected = text(stage, "ca.crt").await;
         holds(bundle.0 == expected.as_bytes(), || "it does not".to_owned())
@@ -249,8 +249,8 @@ async fn a_configuration_that_an_operator_changed_is_kept() {
     ];
     change_webhook(&stage, &change).await;
     until("the CA is there again", async || {
-        let found = configurations(&stage).get(NAME).await.unwrap();
-        let webhook = &found.webhooks.unwrap()[0];
+        let configuration = configurations(&stage).get(NAME).await.unwrap();
+        let webhook = &configuration.webhooks.unwrap()[0];
         assert_eq!(webhook.failure_policy.as_deref(), Some("Ignore"));
         holds(webhook.client_config.ca_bundle.is_some(), || {
             "it is not".to_owned()

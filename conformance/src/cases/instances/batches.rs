@@ -89,6 +89,6 @@ async fn mixed_batch(subject: &Subject) -> Verdict {
             Ok(Outcome::Found(_))
         ]
     );
-    let came: Vec<_> = answers.iter().map(outcome).collect();
-    expect(right, "absent, not_managed, found", came.join(", "))
+    let actual: Vec<_> = answers.iter().map(outcome).collect();
+    expect(right, "absent, not_managed, found", actual.join(", "))
 }

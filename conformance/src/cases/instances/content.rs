@@ -199,7 +199,7 @@ async fn as_in_inputs(subject: &Subject) -> Verdict {
     let instances = all(subject, InstanceView::Metadata).await?;
     let mut judged = false;
     for (machine, instance) in machines.zip(instances) {
-        for (field, input, came) in [
+        for (field, input, actual) in [
             ("zone", &machine.zone, &instance.zone),
             ("region", &machine.region, &instance.region),
             ("type", &machine.instance_type, &instance.instance_type),
@@ -207,7 +207,7 @@ async fn as_in_inputs(subject: &Subject) -> Verdict {
             if let Some(input) = input {
                 judged = true;
                 let expected = format!("{} has the {field} {input:?}", machine.node_name);
-                expect(input == came, expected, format!("{came:?}"))?;
+                expect(input == actual, expected, format!("{actual:?}"))?;
             }
         }
     }

@@ -176,9 +176,9 @@ async fn dual_stack(subject: &Subject) -> Verdict {
         return Ok(());
     }
     let family = |ip: &str| if ip.contains(':') { "IPv6" } else { "IPv4" };
-    let came: Vec<_> = points.iter().map(|point| family(&point.ip)).collect();
+    let actual: Vec<_> = points.iter().map(|point| family(&point.ip)).collect();
     expect(
-        came == service.ip_families,
+        actual == service.ip_families,
         format!("addresses of {:?}", service.ip_families),
         describe(&ready),
     )

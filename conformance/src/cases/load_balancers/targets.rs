@@ -173,14 +173,14 @@ fn taken(
     though: &str,
 ) -> Verdict {
     let taken = [Disposition::Ready, Disposition::InProgress];
-    let (taken, came) = match outcome {
+    let (taken, actual) = match outcome {
         Ok(answer) => (taken.contains(&answer.disposition()), describe(answer)),
         Err(error) => (crate::subject::is_passing(error), error.to_string()),
     };
     expect(
         taken,
         format!("{} is READY or IN_PROGRESS, {though}", service.name),
-        came,
+        actual,
     )
 }
 

@@ -73,11 +73,11 @@ async fn as_in_inputs(subject: &Subject) -> Verdict {
     let existing = &subject.inputs().volumes.existing;
     for (input, topology) in existing.iter().zip(all(subject).await?) {
         for (key, value) in &input.labels {
-            let came = topology.labels.get(key);
+            let actual = topology.labels.get(key);
             expect(
-                came == Some(value),
+                actual == Some(value),
                 format!("{} has the label {key}={value}", input.handle),
-                format!("{came:?}"),
+                format!("{actual:?}"),
             )?;
         }
     }

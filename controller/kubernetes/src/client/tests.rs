@@ -63,8 +63,8 @@ async fn the_fence_is_asked_after_the_wait_for_the_budget() {
     });
     let client = govern.around(server);
     let leads = Arc::new(AtomicBool::new(true));
-    let asked = Arc::clone(&leads);
-    let is_leader = move || asked.load(Ordering::Relaxed);
+    let flag = Arc::clone(&leads);
+    let is_leader = move || flag.load(Ordering::Relaxed);
     let fence = Fence::new(is_leader, &CancellationToken::new());
     let write = || {
         let mut request = Request::new(Body::empty());

@@ -12,15 +12,15 @@ const SERVER: &str = "https://api.example";
 /// The result and its time, where the namespace can be read so long after the start, or never.
 async fn found(readable_after: Option<Duration>, other_errors: bool) -> (Facts, Duration) {
     let begin = Instant::now();
-    let asked = Arc::new(Mutex::new(0));
+    let requests = Arc::new(Mutex::new(0));
     let client = scripted::client(move |request| {
-        *asked.lock() += 1;
+        *requests.lock() += 1;
         let answer = match request.uri().path() {
             "/version" => scripted::json(200, &json!({"gitVersion": "v1.36.3"})),
             _ if readable_after.is_some_and(|after| begin.elapsed() >= after) => {
                 scripted::json(200, &json!({"metadata": {"uid": "abc"}}))
             }
-            _ if other_errors && *asked.lock() % 8 == 0 => scripted::refusal(503, "Unavailable"),
+            _ if other_errors && *requests.lock() % 8 == 0 => scripted::refusal(503, "Unavailable"),
             _ => scripted::refusal(403, "Forbidden"),
         };
         async { answer }.boxed()

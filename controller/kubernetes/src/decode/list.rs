@@ -133,15 +133,15 @@ mod tests {
     fn one_object_is_in_memory_at_a_time() {
         let mut reader = ListReader::default();
         let object = json!({"metadata": {"annotations": {"a": "x".repeat(10_000)}}}).to_string();
-        let mut seen = 0;
-        reader.read(br#"{"kind":"ServiceList","items":["#, |_| seen += 1);
+        let mut count = 0;
+        reader.read(br#"{"kind":"ServiceList","items":["#, |_| count += 1);
         for _ in 0..1_000 {
             for bytes in object.as_bytes().chunks(4_096) {
-                reader.read(bytes, |_| seen += 1);
+                reader.read(bytes, |_| count += 1);
             }
-            reader.read(b",", |_| seen += 1);
+            reader.read(b",", |_| count += 1);
         }
-        assert_eq!(seen, 1_000);
+        assert_eq!(count, 1_000);
         let kept = reader.frame.capacity() + reader.object.capacity();
         assert!(kept < 40_000, "{kept}");
     }

@@ -75,9 +75,9 @@ fn the_cause_names_the_field() {
         ),
     ] {
         let item: Item<NodeView> = Item::of(object.to_string().as_bytes());
-        let found = &undecodable(&item).cause;
-        assert!(found.starts_with(cause), "{found}");
-        assert!(found.len() <= LONGEST_CAUSE, "{found}");
+        let full_cause = &undecodable(&item).cause;
+        assert!(full_cause.starts_with(cause), "{full_cause}");
+        assert!(full_cause.len() <= LONGEST_CAUSE, "{full_cause}");
     }
 }
 

@@ -54,7 +54,7 @@ struct Script {
     otherwise: Option<Answer>,
     /// Words of a refusal.
     reason: &'static str,
-    seen: Vec<Seen>,
+    requests: Vec<Seen>,
     in_flight: usize,
     most_in_flight: usize,
 }
@@ -88,7 +88,7 @@ impl Rig {
                 let header = |name| parts.headers[name].to_str().unwrap().to_owned();
                 let (Answer(delay, code), reason) = {
                     let mut script = script.lock();
-                    script.seen.push(Seen {
+                    script.requests.push(Seen {
                         at: start.elapsed(),
                         method: parts.method.to_string(),
                         path: parts.uri.to_string(),
@@ -151,21 +151,22 @@ impl Rig {
         tokio::time::sleep_until(self.start + offset).await;
     }
 
-    fn seen(&self) -> Vec<Seen> {
-        self.script.lock().seen.clone()
+    fn requests(&self) -> Vec<Seen> {
+        self.script.lock().requests.clone()
     }
 
     /// Method and count of each request.
     fn writes(&self) -> Vec<(String, u64)> {
-        let seen = self.seen().into_iter();
-        seen.map(|s| (s.method, s.body["count"].as_u64().unwrap()))
+        let requests = self.requests().into_iter();
+        requests
+            .map(|s| (s.method, s.body["count"].as_u64().unwrap()))
             .collect()
     }
 
     /// When each request came, in milliseconds since the start.
     fn times(&self) -> Vec<u128> {
-        let seen = self.seen().into_iter();
-        seen.map(|s| s.at.as_millis()).collect()
+        let requests = self.requests().into_iter();
+        requests.map(|s| s.at.as_millis()).collect()
     }
 }
 

@@ -109,8 +109,8 @@ impl Handle {
         self.shared.annotations.get(key)
     }
 
-    /// Whether another program led between this term and this program's one before: what this program remembers may
-    /// not be true any more. For a leader.
+    /// True if another program led between the last term of this program and this one: then what this program remembers
+    /// may be outdated. Ask only as a leader.
     pub fn follows_another(&self) -> bool {
         let terms = self.annotation(TERMS_ANNOTATION);
         let terms = terms.as_deref().and_then(Unbroken::parse);
@@ -131,7 +131,7 @@ impl Handle {
             Ok(())
         } else if written.is_undone {
             Err(NotAnnotated::Undone {
-                found: written.value,
+                actual: written.value,
             })
         } else {
             Err(NotAnnotated::NotLeading)
@@ -162,6 +162,6 @@ pub enum NotAnnotated {
     #[error("the API server answers a write of the annotation with another value")]
     Undone {
         /// The value on the Lease.
-        found: Option<String>,
+        actual: Option<String>,
     },
 }

@@ -120,15 +120,15 @@ async fn a_released_lease_is_taken_at_once() {
     secs(1).await;
     store.requests();
 
-    let asked = Instant::now();
+    let began = Instant::now();
     a.handle.release().await;
     assert!(leading.token().is_cancelled() && !leading.is_valid_now());
     assert_eq!(a.ended().await, Ended::Released);
     assert_eq!(b.leading().await.epoch(), 1);
     assert!(
-        asked.elapsed() < Duration::from_millis(100),
+        began.elapsed() < Duration::from_millis(100),
         "{:?}",
-        asked.elapsed()
+        began.elapsed()
     );
     // No read was needed: neither the conflict of the annotation nor the free lease cost a GET.
     assert_eq!(store.requests(), ["PUT", "PUT b"]);

@@ -88,7 +88,7 @@ impl Watch {
             State::Open { since, events } => {
                 let since = *since;
                 match next_observation(events, since + LONGEST).await {
-                    Ok(seen) => seen,
+                    Ok(observation) => observation,
                     Err(error) => self.broken(since, error),
                 }
             }

@@ -14,26 +14,26 @@ type Log = Arc<Mutex<Vec<String>>>;
 
 /// An API server without the account, whose tokens are numbered; `refuse` says no for so long.
 fn api(refuse: Arc<AtomicU32>) -> (Api, Log) {
-    let (log, seen) = (Log::default(), Log::default());
-    let asked = Arc::clone(&log);
+    let (log, created_objects) = (Log::default(), Log::default());
+    let requests = Arc::clone(&log);
     let client = scripted::client(move |request| {
         let path = request.uri().path().to_owned();
         let what = path.rsplit('/').next().unwrap().to_owned();
-        asked.lock().push(format!("{} {what}", request.method()));
+        requests.lock().push(format!("{} {what}", request.method()));
         assert_eq!(request.method(), Method::POST);
-        let mut seen = seen.lock();
+        let mut created_objects = created_objects.lock();
         let left = refuse.load(Ordering::Relaxed);
         let answer = if left > 0 {
             refuse.store(left - 1, Ordering::Relaxed);
             scripted::refusal(503, "ServiceUnavailable")
         } else if what == "serviceaccounts" {
-            seen.push(what);
+            created_objects.push(what);
             scripted::json(201, &json!({}))
-        } else if seen.is_empty() {
+        } else if created_objects.is_empty() {
             scripted::refusal(404, "NotFound")
         } else {
-            seen.push(what);
-            let token = format!("token-{}", seen.len() - 1);
+            created_objects.push(what);
+            let token = format!("token-{}", created_objects.len() - 1);
             let answer = json!({"spec": {"expirationSeconds": 1000}, "status": {"token": token}});
             scripted::json(201, &answer)
         };

@@ -114,7 +114,7 @@ async fn the_proxy_of_a_kubeconfig_is_gone_through() {
     let api = api(&kubeconfig(directory.path(), &server, &cluster, &json!({}))).await;
     get(&api).await.unwrap();
     assert_eq!(
-        proxy.asked(),
+        proxy.requests(),
         [format!("CONNECT {} HTTP/1.1", server.address)]
     );
 

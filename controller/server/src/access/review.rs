@@ -57,8 +57,8 @@ impl ReviewClient {
         peer: IpAddr,
         review: &T,
     ) -> Result<T, ReviewError> {
-        let asked = self.queue.run(peer, self.try_for_a_while(review)).await;
-        asked
+        let answer = self.queue.run(peer, self.try_for_a_while(review)).await;
+        answer
             .map_err(|Overloaded| ReviewError::Overloaded)?
             .map_err(ReviewError::Failed)
     }
@@ -72,13 +72,13 @@ impl ReviewClient {
             let mut left = TRIES;
             loop {
                 left -= 1;
-                let asked = Instant::now();
+                let began = Instant::now();
                 let answer = self.api.create(self.path, review).await;
                 let code = match &answer {
                     Ok(_) => Some(201),
                     Err(error) => error.code(),
                 };
-                self.metrics.answered(code, asked.elapsed());
+                self.metrics.answered(code, began.elapsed());
                 match answer {
                     Ok(answer) => return Ok(answer),
                     Err(error) if left == 0 || !passes(&error) => {

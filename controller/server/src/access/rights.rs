@@ -32,7 +32,7 @@ pub(super) struct Rights {
     free: Paths,
     yes: Duration,
     no: Duration,
-    known: Cache<Question, Verdict>,
+    verdicts: Cache<Question, Verdict>,
 }
 
 impl Rights {
@@ -47,7 +47,7 @@ impl Rights {
             free,
             yes,
             no,
-            known: Cache::new(),
+            verdicts: Cache::new(),
         }
     }
 
@@ -78,12 +78,12 @@ impl Rights {
             verb: verb.to_owned(),
             path: path.to_owned(),
         };
-        if let Some(known) = self.known.get(&question) {
-            return Ok(known);
+        if let Some(verdict) = self.verdicts.get(&question) {
+            return Ok(verdict);
         }
         let verdict = ask(reviewer, &question, peer).await?;
         let ttl = if verdict.allowed { self.yes } else { self.no };
-        self.known.put(question, verdict.clone(), ttl);
+        self.verdicts.put(question, verdict.clone(), ttl);
         Ok(verdict)
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Tokens {
     ttl: Duration,
     hashes: TokenHashes,
     /// By the token's hash, of refused ones, too.
-    known: Cache<[u8; 32], Option<Caller>>,
+    callers: Cache<[u8; 32], Option<Caller>>,
 }
 
 impl Tokens {
@@ -52,7 +52,7 @@ impl Tokens {
             reviewer,
             ttl,
             hashes: TokenHashes::new()?,
-            known: Cache::new(),
+            callers: Cache::new(),
         })
     }
 
@@ -66,11 +66,11 @@ impl Tokens {
             return Ok(None);
         }
         let key = self.hashes.of(token);
-        if let Some(known) = self.known.get(&key) {
-            return Ok(known);
+        if let Some(caller) = self.callers.get(&key) {
+            return Ok(caller);
         }
         let caller = self.ask(token, peer).await?;
-        self.known.put(key, caller.clone(), self.ttl);
+        self.callers.put(key, caller.clone(), self.ttl);
         Ok(caller)
     }
 

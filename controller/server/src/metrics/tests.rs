@@ -44,8 +44,8 @@ async fn the_older_format_names_counters_in_full() {
 
 #[tokio::test]
 async fn prometheus_gets_openmetrics() {
-    let asked = "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5";
-    let (kind, body) = fetch(Some(asked)).await;
+    let accept = "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5";
+    let (kind, body) = fetch(Some(accept)).await;
     assert_eq!(kind, OPENMETRICS);
     assert!(
         body.contains("# TYPE calls counter\n") && body.ends_with("# EOF\n"),

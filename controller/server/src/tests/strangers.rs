@@ -129,9 +129,12 @@ async fn requests_that_are_refused_or_fail_are_logged_once_for_each_cause() {
         ("Unable to authorize the request", 1),
         ("readyz check failed", 1),
     ] {
-        let found = lines.with(line);
-        assert_eq!(found.len(), count, "{found:#?}");
-        assert!(found.iter().all(|line| line.len() < 2_000), "{found:#?}");
+        let matching_lines = lines.with(line);
+        assert_eq!(matching_lines.len(), count, "{matching_lines:#?}");
+        assert!(
+            matching_lines.iter().all(|line| line.len() < 2_000),
+            "{matching_lines:#?}"
+        );
     }
 }
 
@@ -190,10 +193,10 @@ async fn a_connection_of_http2_has_few_streams_and_small_windows() {
         let limited = |settings: &mut Settings| settings.serving.http2_max_streams = limit;
         let server = begin(limited, Cluster::new(), Registry::default());
         let settings = settings(&server).await;
-        let value = |wanted| {
+        let value = |setting| {
             settings
                 .iter()
-                .find(|(id, _)| *id == wanted)
+                .find(|(id, _)| *id == setting)
                 .map(|(_, value)| *value)
         };
         assert_eq!(value(STREAMS), Some(streams), "{settings:?}");

@@ -27,7 +27,7 @@ pub(super) enum Found<'a> {
 pub(super) struct CertificateFiles {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
-    seen: Vec<u8>,
+    last_bytes: Vec<u8>,
 }
 
 impl CertificateFiles {
@@ -35,7 +35,7 @@ impl CertificateFiles {
         Self {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
-            seen: Vec::new(),
+            last_bytes: Vec::new(),
         }
     }
 
@@ -49,11 +49,11 @@ impl CertificateFiles {
         let read = |path: &Path| fs::read(path).map_err(|error| self.refuse(&error.to_string()));
         let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
         let both = [certificate.as_slice(), key.as_slice()].concat();
-        if both == self.seen {
+        if both == self.last_bytes {
             return Ok(None);
         }
         let pair = pair(&certificate, &key, crypto).map_err(|reason| self.refuse(&reason))?;
-        self.seen = both;
+        self.last_bytes = both;
         Ok(Some(pair))
     }
 

@@ -49,8 +49,8 @@ impl Certificates {
             Certificate::Shared => Entry::default(),
             Certificate::Kept { certificate, key } => {
                 let files = CertificateFiles::new(certificate, key);
-                let found = files.found()?;
-                if let Found::Half(half) = found {
+                let on_disk = files.found()?;
+                if let Found::Half(half) = on_disk {
                     let aside =
                         made::move_aside(half).map_err(|error| files.refuse(&error.to_string()))?;
                     warn!(
@@ -60,7 +60,7 @@ impl Certificates {
                         aside.display()
                     );
                 }
-                if !matches!(found, Found::Both) {
+                if !matches!(on_disk, Found::Both) {
                     let pem = made::self_signed(serving.address, Timestamp::now())?;
                     made::keep(&pem, certificate, key)
                         .map_err(|error| files.refuse(&error.to_string()))?;

@@ -115,11 +115,11 @@ impl Replica {
 }
 
 /// Waits until the holder is as wanted, and returns who that is and how long it took.
-async fn holder(lease: &Lease, wanted: impl Fn(&str) -> bool) -> (String, Duration) {
+async fn holder(lease: &Lease, is_expected: impl Fn(&str) -> bool) -> (String, Duration) {
     let began = Instant::now();
     loop {
         let holder = lease.holder();
-        if wanted(&holder) {
+        if is_expected(&holder) {
             return (holder, began.elapsed());
         }
         assert!(began.elapsed() < Duration::from_mins(10), "{holder:?}");

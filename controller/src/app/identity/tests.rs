@@ -35,11 +35,11 @@ async fn a_uid_that_is_not_known_is_warned_about_once() {
     let on_warning = Box::new(move |text| log.lock().push(text));
     let identity = identity("uid-1", &mut Registry::default(), on_warning);
     for _ in 0..2 {
-        identity.known.lock().read = None;
+        identity.uids.lock().read = None;
         for _ in 0..3 {
             assert_eq!(identity.judge(None), ClusterUid::Unknown);
         }
-        identity.known.lock().read = Some("uid-1".into());
+        identity.uids.lock().read = Some("uid-1".into());
         identity.judge(None);
     }
     let warnings = warnings.lock();
@@ -57,12 +57,12 @@ async fn the_provider_keeps_the_last_verdict() {
     // Another task reads the UID and judges while the first one reports that it is not known.
     let on_warning = Box::new(move |_| {
         let identity = meanwhile.get().unwrap();
-        identity.known.lock().read = Some("uid-1".into());
+        identity.uids.lock().read = Some("uid-1".into());
         assert_eq!(identity.judge(None), ClusterUid::Read("uid-1".into()));
     });
     let new = identity("uid-1", &mut registry, on_warning);
     let identity = slot.get_or_init(|| new);
-    identity.known.lock().read = None;
+    identity.uids.lock().read = None;
     assert_eq!(identity.judge(None), ClusterUid::Unknown);
     let mut scrape = String::new();
     encode(&mut scrape, &registry).unwrap();

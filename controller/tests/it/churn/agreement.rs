@@ -262,9 +262,9 @@ fn served(service: &Service, shown: &ShownLoadBalancer, targets: &[Target]) -> V
     let spec = service.spec.as_ref().unwrap();
     let one = &shown.load_balancer;
     let mut wrong = Vec::new();
-    let mut differ = |what: &str, wanted: String, found: String| {
-        if wanted != found {
-            wrong.push(format!("{what}: {wanted} is wanted, {found} found"));
+    let mut differ = |what: &str, expected: String, actual: String| {
+        if expected != actual {
+            wrong.push(format!("{what}: {expected} is wanted, {actual} found"));
         }
     };
     differ("state", "ready".to_owned(), shown.state.clone());
@@ -274,8 +274,8 @@ fn served(service: &Service, shown: &ShownLoadBalancer, targets: &[Target]) -> V
     });
     // Their order means nothing to a cloud.
     let ports: BTreeSet<_> = ports.collect();
-    let found: BTreeSet<_> = one.ports.iter().map(ToString::to_string).collect();
-    differ("ports", format!("{ports:?}"), format!("{found:?}"));
+    let actual: BTreeSet<_> = one.ports.iter().map(ToString::to_string).collect();
+    differ("ports", format!("{ports:?}"), format!("{actual:?}"));
     let ranges = spec.load_balancer_source_ranges.iter().flatten().cloned();
     let ranges: Vec<_> = ranges.collect();
     differ(
@@ -335,9 +335,9 @@ fn left_alone(service: &Service) -> Vec<String> {
             wrong.push(format!("it has the condition {kind}"));
         }
     }
-    let found = addresses(service);
-    if !found.is_empty() {
-        wrong.push(format!("it has the addresses {found}"));
+    let addresses = addresses(service);
+    if !addresses.is_empty() {
+        wrong.push(format!("it has the addresses {addresses}"));
     }
     wrong
 }

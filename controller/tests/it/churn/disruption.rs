@@ -51,10 +51,10 @@ impl FromStr for Family {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter();
-        let mut known = known.map(|family| (family, format!("{family:?}").to_lowercase()));
-        let found = known.find(|(_, name)| name == text.trim());
-        found
+        let families = Self::ALL.into_iter();
+        let mut families = families.map(|family| (family, format!("{family:?}").to_lowercase()));
+        let family = families.find(|(_, name)| name == text.trim());
+        family
             .map(|(family, _)| family)
             .ok_or_else(|| format!("{text:?} is none of {:?}", Self::ALL).to_lowercase())
     }

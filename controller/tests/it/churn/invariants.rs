@@ -108,7 +108,7 @@ impl Invariants {
     /// True if a call that changes something about a Service is in flight.
     pub(super) fn is_called(&self, uid: &str) -> bool {
         let mut open = self.open.values();
-        open.any(|call| call.method.changes_cloud && call.keys.iter().any(|known| known == uid))
+        open.any(|call| call.method.changes_cloud && call.keys.iter().any(|key| key == uid))
     }
 
     /// How many Services are being ensured or deleted.
@@ -165,7 +165,7 @@ impl Invariants {
             }
             Event::ServiceAnswered { call, uid } => {
                 if let Some(open) = self.open.get_mut(&call) {
-                    open.keys.retain(|known| *known != uid);
+                    open.keys.retain(|key| *key != uid);
                 }
                 Ok(())
             }

@@ -104,9 +104,9 @@ impl NodeChurn {
     }
 
     async fn delete(&self, node: &str) -> kube::Result<()> {
-        let known = self.nodes.get_metadata(node).await?;
+        let object = self.nodes.get_metadata(node).await?;
         self.ledger
-            .delete_node(known.metadata.uid.as_deref().unwrap());
+            .delete_node(object.metadata.uid.as_deref().unwrap());
         let deleted = self.nodes.delete(node, &DeleteParams::default()).await;
         deleted.map(drop)
     }
@@ -133,9 +133,9 @@ impl NodeChurn {
 
     /// A patch replaces all taints, that of an uninitialized Node too.
     async fn add_taint(&self, node: &str, taint: serde_json::Value) -> kube::Result<()> {
-        let known = self.nodes.get(node).await?;
-        let version = known.metadata.resource_version;
-        let taints = known.data["spec"]["taints"].as_array();
+        let object = self.nodes.get(node).await?;
+        let version = object.metadata.resource_version;
+        let taints = object.data["spec"]["taints"].as_array();
         let mut taints = taints.cloned().unwrap_or_default();
         taints.retain(|other| other["key"] != taint["key"]);
         taints.push(taint);

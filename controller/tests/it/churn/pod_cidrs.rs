@@ -31,7 +31,7 @@ pub(super) struct PodCidrs {
     nodes: Api<DynamicObject>,
     ranges: Vec<IpNet>,
     /// The Nodes that exist, with their Pod CIDRs, by UID.
-    known: HashMap<String, (String, Vec<IpNet>)>,
+    live_nodes: HashMap<String, (String, Vec<IpNet>)>,
     owners: Owners,
     /// Every UID and Pod CIDR that was ever seen together.
     given: HashSet<(IpNet, String)>,
@@ -62,7 +62,7 @@ impl PodCidrs {
         Self {
             nodes: Api::all_with(client.clone(), &kind),
             ranges: ranges.to_owned(),
-            known: HashMap::new(),
+            live_nodes: HashMap::new(),
             owners: Owners::default(),
             given: HashSet::new(),
         }
@@ -101,13 +101,13 @@ impl PodCidrs {
                     .iter()
                     .filter_map(|node| node.metadata.uid.as_ref());
                 let uids: HashSet<_> = uids.collect();
-                self.known.retain(|uid, _| uids.contains(uid));
+                self.live_nodes.retain(|uid, _| uids.contains(uid));
                 self.owners
                     .0
                     .lock()
                     .retain(|_, owner| uids.contains(&owner.uid));
-                let mut seen = list.items.into_iter();
-                if let Err(what) = seen.try_for_each(|node| self.observe(node)) {
+                let mut items = list.items.into_iter();
+                if let Err(what) = items.try_for_each(|node| self.observe(node)) {
                     return what;
                 }
                 let version = list.metadata.resource_version.unwrap_or_default();
@@ -186,7 +186,7 @@ impl PodCidrs {
             }
             self.given.insert((*cidr, uid.clone()));
         }
-        match self.known.insert(uid.clone(), (name, cidrs.clone())) {
+        match self.live_nodes.insert(uid.clone(), (name, cidrs.clone())) {
             Some((name, before)) if before != cidrs => Err(format!(
                 "the Pod CIDRs of {name} ({uid}) were {before:?} and are {cidrs:?}"
             )),
@@ -195,7 +195,7 @@ impl PodCidrs {
     }
 
     fn forget(&mut self, uid: &str) {
-        self.known.remove(uid);
+        self.live_nodes.remove(uid);
         self.owners.0.lock().retain(|_, owner| owner.uid != uid);
     }
 }

@@ -92,9 +92,9 @@ impl Routes {
                 let cidr: IpNet = cidr.parse().unwrap();
                 let its = ours.extract_if(.., |route| IpNet::from(route.destination) == cidr);
                 let its: Vec<_> = its.map(|route| target(&route)).collect();
-                let wanted = wanted(node, cidr);
-                if its != [wanted.clone()] {
-                    let text = format!("{name}: {cidr} leads to {its:?} instead of {wanted:?}");
+                let expected = wanted(node, cidr);
+                if its != [expected.clone()] {
+                    let text = format!("{name}: {cidr} leads to {its:?} instead of {expected:?}");
                     complaints.push(Complaint::of(name, text));
                 }
             }

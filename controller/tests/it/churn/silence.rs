@@ -170,11 +170,13 @@ impl Watch {
                 conditions: format!("{:?}", conditions(&service)),
                 is_deleted: service.metadata.deletion_timestamp.is_some(),
             };
-            let known = before.remove(&uid).filter(|known| known.waiting == waiting);
+            let record = before
+                .remove(&uid)
+                .filter(|record| record.waiting == waiting);
             let counts = !is_paused(&service) && !is_full && !self.invariants.is_called(&uid);
-            let silent = match known {
-                Some(known) if counts => (known.silent + step).min(undisturbed),
-                Some(known) => known.silent,
+            let silent = match record {
+                Some(record) if counts => (record.silent + step).min(undisturbed),
+                Some(record) => record.silent,
                 None => Duration::ZERO,
             };
             let since = Since { waiting, silent };

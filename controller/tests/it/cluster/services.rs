@@ -161,13 +161,13 @@ impl Cluster {
     }
 
     /// Waits for an event about a Service.
-    pub(crate) async fn event(&self, service: &Service, wanted: &str) -> Event {
+    pub(crate) async fn event(&self, service: &Service, expected: &str) -> Event {
         until(
-            &format!("the event {wanted} of {}", uid(service)),
+            &format!("the event {expected} of {}", uid(service)),
             async || {
                 let events = self.events_of(service).await;
                 let reasons: Vec<_> = events.iter().map(reason).collect();
-                let place = reasons.iter().position(|reason| *reason == wanted);
+                let place = reasons.iter().position(|reason| *reason == expected);
                 let place = place.ok_or_else(|| format!("{reasons:?}"))?;
                 Ok(events[place].clone())
             },
@@ -176,13 +176,13 @@ impl Cluster {
     }
 
     /// Waits until these are the reasons of all events about a Service, in any order.
-    pub(crate) async fn only_events(&self, service: &Service, wanted: &[&str]) {
-        let mut wanted = wanted.to_vec();
-        wanted.sort_unstable();
+    pub(crate) async fn only_events(&self, service: &Service, expected: &[&str]) {
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
         until(&format!("the events of {}", uid(service)), async || {
             let reasons = self.reasons_of(service).await;
-            holds(reasons == wanted, || {
-                format!("{reasons:?} and not {wanted:?}")
+            holds(reasons == expected, || {
+                format!("{reasons:?} and not {expected:?}")
             })
         })
         .await;

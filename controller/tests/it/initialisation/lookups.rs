@@ -231,35 +231,35 @@ async fn n34_the_provider_sees_the_node_as_it_is() {
         .taint("dedicated", Some("db"), "NoSchedule");
     // The instance has no addresses, so they cannot be compared with the kubelet's.
     let registered = stage.register(&machine).await;
-    let asked = until("the question", async || {
-        let asked = provider.asked("n34");
-        asked.into_iter().next().ok_or_else(|| "none".to_owned())
+    let question = until("the question", async || {
+        let question = provider.asked("n34");
+        question.into_iter().next().ok_or_else(|| "none".to_owned())
     })
     .await;
-    assert_eq!(Some(&asked.uid), registered.metadata.uid.as_ref());
-    assert_eq!(asked.provider_id, "");
-    assert_eq!(asked.labels["example.com/pool"], "a");
-    assert_eq!(asked.labels["kubernetes.io/hostname"], "n34");
-    assert_eq!(asked.annotations["example.com/rack"], "r1");
-    assert_eq!(asked.annotations.len(), 1, "{:?}", asked.annotations);
-    let addresses: Vec<_> = asked
+    assert_eq!(Some(&question.uid), registered.metadata.uid.as_ref());
+    assert_eq!(question.provider_id, "");
+    assert_eq!(question.labels["example.com/pool"], "a");
+    assert_eq!(question.labels["kubernetes.io/hostname"], "n34");
+    assert_eq!(question.annotations["example.com/rack"], "r1");
+    assert_eq!(question.annotations.len(), 1, "{:?}", question.annotations);
+    let addresses: Vec<_> = question
         .addresses
         .iter()
         .map(|address| &*address.address)
         .collect();
     assert_eq!(addresses, ["10.0.0.7", "n34"]);
-    let keys = asked.taints.iter().map(|taint| &*taint.key);
+    let keys = question.taints.iter().map(|taint| &*taint.key);
     let registered_keys = [
         "dedicated",
         UNINITIALIZED_TAINT,
         "node.kubernetes.io/not-ready",
     ];
-    assert!(keys.eq(registered_keys), "{:?}", asked.taints);
+    assert!(keys.eq(registered_keys), "{:?}", question.taints);
     let info = registered
         .status
         .and_then(|status| status.node_info)
         .unwrap();
-    assert_eq!(asked.system_uuid, info.system_uuid);
+    assert_eq!(question.system_uuid, info.system_uuid);
 }
 
 #[tokio::test]

@@ -72,8 +72,8 @@ async fn n43_a_pair_is_honoured_in_its_order_and_by_number() {
     }
     for (name, _, first) in pairs {
         let hostname = format!("Hostname={name}");
-        let wanted = [first[0], first[1], "ExternalIP=192.0.2.5", &hostname];
-        assert_eq!(addresses(&stage.synced(name).await), wanted, "{name}");
+        let expected = [first[0], first[1], "ExternalIP=192.0.2.5", &hostname];
+        assert_eq!(addresses(&stage.synced(name).await), expected, "{name}");
     }
 }
 
@@ -186,8 +186,8 @@ async fn a_node_that_cannot_be_initialised_says_why() {
     let machine = Machine::new("waits").provided_ip("10.0.0.55".parse().unwrap());
     let node = stage.register(&machine).await;
     let first = async || stage.events_of(&node).await.into_iter().next();
-    let told = async || first().await.ok_or_else(|| "no event".to_owned());
-    let event = until_within("an event", Duration::from_mins(2), told).await;
+    let first_event = async || first().await.ok_or_else(|| "no event".to_owned());
+    let event = until_within("an event", Duration::from_mins(2), first_event).await;
     assert_eq!(event.reason.as_deref(), Some("FailedToInitialize"));
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     let message = event.message.unwrap();

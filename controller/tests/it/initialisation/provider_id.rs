@@ -90,8 +90,8 @@ async fn n31_without_any_provider_id_the_taint_stays() {
         .await;
     // Not for good, though: it is asked again, slowly.
     until("another lookup", async || {
-        let asked = provider.asked("n31-none").len();
-        holds(asked > 1, || format!("{asked} so far"))
+        let count = provider.asked("n31-none").len();
+        holds(count > 1, || format!("{count} so far"))
     })
     .await;
     drop(provider);

@@ -39,7 +39,7 @@ async fn effects_of_lookups_reach_the_node_and_are_written_once() {
     let running = async |status: &str| {
         until(&format!("{status} on the Node"), async || {
             let node = stage.node(NODE).await;
-            let is_there = condition(&node).is_some_and(|found| found.status == status);
+            let is_there = condition(&node).is_some_and(|condition| condition.status == status);
             holds(is_there && instance(&node).is_some(), || {
                 format!("{:?} {:?}", condition(&node), instance(&node))
             })

@@ -29,8 +29,8 @@ pub(crate) fn foreign_condition<'a>(service: &'a Service, kind: &str) -> (&'a st
     let mut conditions = status
         .into_iter()
         .flat_map(|status| status.conditions.iter().flatten());
-    let found = conditions.find(|condition| condition.type_ == kind);
-    found.map_or(("", ""), |found| (&found.status, &found.reason))
+    let condition = conditions.find(|condition| condition.type_ == kind);
+    condition.map_or(("", ""), |condition| (&condition.status, &condition.reason))
 }
 
 /// The message of one of our conditions, named without its prefix.
@@ -39,8 +39,8 @@ pub(crate) fn condition_message<'a>(service: &'a Service, kind: &str) -> &'a str
     let mut conditions = status
         .into_iter()
         .flat_map(|status| status.conditions.iter().flatten());
-    let found = conditions.find(|condition| condition.type_ == format!("outrigger.dev/{kind}"));
-    found.map_or("", |found| &found.message)
+    let condition = conditions.find(|condition| condition.type_ == format!("outrigger.dev/{kind}"));
+    condition.map_or("", |condition| &condition.message)
 }
 
 /// The types of all conditions, sorted.

@@ -22,10 +22,10 @@ impl Mock {
     /// How many lookups of volumes it has answered, and how many volumes they were about.
     pub(crate) async fn volume_lookups(&self) -> [u64; 2] {
         let counts = self.control.ask(COUNTERS, &()).await.unwrap();
-        let asked = counts.items.get("BatchGetVolumes");
+        let lookups = counts.items.get("BatchGetVolumes");
         [
             counts.calls("BatchGetVolumes", "OK"),
-            asked.copied().unwrap_or_default(),
+            lookups.copied().unwrap_or_default(),
         ]
     }
 }

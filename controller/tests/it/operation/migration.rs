@@ -39,8 +39,8 @@ controllerLeaders:
 
 async fn is_held(cluster: &Backstage, lease: &str, identity: &str) {
     until(&format!("{lease} is held"), async || {
-        let found = cluster.leases().get_opt(lease).await.unwrap();
-        let holder = found.and_then(|lease| lease.spec?.holder_identity);
+        let object = cluster.leases().get_opt(lease).await.unwrap();
+        let holder = object.and_then(|lease| lease.spec?.holder_identity);
         holds(holder.as_deref() == Some(identity), || {
             format!("{holder:?}")
         })

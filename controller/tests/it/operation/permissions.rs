@@ -27,10 +27,10 @@ pub(super) async fn elected(cluster: &Cluster, identity: &str) {
     until("the event of the election", async || {
         let events = events.list(&ListParams::default()).await.unwrap().items;
         let mut events = events.iter();
-        let found = events.any(|event| {
+        let has_event = events.any(|event| {
             reason(event) == "LeaderElection" && event.message.as_deref() == Some(&*message)
         });
-        holds(found, || "none".to_owned())
+        holds(has_event, || "none".to_owned())
     })
     .await;
 }
@@ -155,9 +155,9 @@ async fn the_documented_rights_of_the_controllers_accounts_are_enough() {
     serve_a_service(&cluster, "allowed").await;
     elected(&cluster, &replica.identity().await).await;
     replica.was_allowed_everything();
-    let known: Api<ServiceAccount> = Api::namespaced(cluster.admin(), SYSTEM);
+    let service_accounts: Api<ServiceAccount> = Api::namespaced(cluster.admin(), SYSTEM);
     for account in ["node-controller", "service-controller"] {
-        known.get(account).await.unwrap();
+        service_accounts.get(account).await.unwrap();
     }
     // Requests with an account's token: those about nodes and Services, neither the stores nor the
     // election.
@@ -255,8 +255,8 @@ async fn a_right_that_all_nodes_need_is_missed_in_one_line() {
     let refused = |count: usize| {
         let requests = replica.proxy.requests();
         let requests = requests.iter().filter(|request| answered(request, 403));
-        let found = requests.count();
-        holds(found >= count, || format!("{found} refusals"))
+        let refusals = requests.count();
+        holds(refusals >= count, || format!("{refusals} refusals"))
     };
     until("each node is refused", async || refused(NODES)).await;
     // The second try of each comes no sooner than five seconds later.

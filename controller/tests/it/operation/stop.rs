@@ -80,8 +80,8 @@ async fn after_sigterm_no_ensure_begins_and_the_standby_leads_after_the_last_ans
     // The Services hold the answers that the first leader got: the next one calls for the others only.
     until("the others have their load balancers", async || {
         let made = next.mock.owners().await.len();
-        let wanted = SERVICES - usize::try_from(AT_ONCE).unwrap();
-        holds(made == wanted, || format!("{made} of {wanted}"))
+        let expected = SERVICES - usize::try_from(AT_ONCE).unwrap();
+        holds(made == expected, || format!("{made} of {expected}"))
     })
     .await;
 }

@@ -79,8 +79,8 @@ async fn a_provider_that_is_killed_in_the_middle_and_comes_back_costs_nothing_bu
     );
     assert_eq!(stage.controller.pid(), pid);
     // Once for each reason, not with each try: lost, refused, and perhaps no file.
-    let told = stage.controller.lines("provider down");
-    assert!((1..=3).contains(&told), "{told}");
+    let lines = stage.controller.lines("provider down");
+    assert!((1..=3).contains(&lines), "{lines}");
     stage.controller.says(&["provider ready"]).await;
     stage.controller.terminate().await;
 }

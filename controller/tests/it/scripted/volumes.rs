@@ -19,13 +19,13 @@ type Answer = dyn Fn(&str) -> Outcome + Send + Sync;
 
 /// Serves at the socket in its directory until it is dropped.
 pub(crate) struct Storing {
-    asked: Arc<Mutex<Vec<v1::Volume>>>,
+    questions: Arc<Mutex<Vec<v1::Volume>>>,
     _served: Scripted,
 }
 
 struct Volumes {
     answer: Arc<Answer>,
-    asked: Arc<Mutex<Vec<v1::Volume>>>,
+    questions: Arc<Mutex<Vec<v1::Volume>>>,
 }
 
 impl Storing {
@@ -34,10 +34,10 @@ impl Storing {
         dir: &Path,
         answer: impl Fn(&str) -> Outcome + Send + Sync + 'static,
     ) -> Self {
-        let asked = Arc::<Mutex<Vec<_>>>::default();
+        let questions = Arc::<Mutex<Vec<_>>>::default();
         let volumes = Volumes {
             answer: Arc::new(answer),
-            asked: Arc::clone(&asked),
+            questions: Arc::clone(&questions),
         };
         let handshake = v1::HandshakeResponse {
             capabilities: Some(v1::Capabilities {
@@ -53,14 +53,14 @@ impl Storing {
         let introduced = ProviderServiceServer::new(Introduced(handshake));
         let routes = Routes::new(introduced).add_service(VolumesServiceServer::new(volumes));
         Self {
-            asked,
+            questions,
             _served: Scripted::start(dir, routes, Arc::default()),
         }
     }
 
     /// How many volumes it was asked about.
     pub(crate) fn asked(&self) -> usize {
-        self.asked.lock().len()
+        self.questions.lock().len()
     }
 }
 
@@ -80,7 +80,7 @@ impl VolumesService for Volumes {
         request: Request<v1::BatchGetVolumesRequest>,
     ) -> Result<Response<v1::BatchGetVolumesResponse>, Status> {
         let volumes = request.into_inner().items;
-        self.asked.lock().extend(volumes.iter().cloned());
+        self.questions.lock().extend(volumes.iter().cloned());
         let result = |volume: &v1::Volume| v1::VolumeResult {
             key: volume.key.clone(),
             outcome: Some((self.answer)(handle(volume))),

@@ -239,13 +239,13 @@ async fn each_of_two_controllers_has_its_own_services() {
     let plain = backstage.serve(load_balancer("plain")).await;
     let fast = backstage.serve(of_class("fast", FAST)).await;
     let turns = backstage.serve(load_balancer("turns")).await;
-    let has = async |mock: &Mock, wanted: &[&str]| {
-        let mut wanted = wanted.to_vec();
-        wanted.sort_unstable();
+    let has = async |mock: &Mock, expected: &[&str]| {
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
         until("owners", async || {
             let owners = mock.owners().await;
-            holds(owners == wanted, || {
-                format!("{owners:?} and not {wanted:?}")
+            holds(owners == expected, || {
+                format!("{owners:?} and not {expected:?}")
             })
         })
         .await;

@@ -151,8 +151,8 @@ async fn load_balancers_without_a_service_are_reported_and_left_alone() {
         until(&format!("{count} orphans"), async || {
             let metrics = port.scrape().await;
             let name = "outrigger_service_orphaned_load_balancers ";
-            let seen = value(&metrics, name);
-            holds(seen == Some(count), || format!("{seen:?}"))
+            let number = value(&metrics, name);
+            holds(number == Some(count), || format!("{number:?}"))
         })
         .await;
     };
@@ -215,8 +215,8 @@ async fn a_plan_tells_what_would_change_and_changes_nothing() {
         ("default/made", "would be made"),
     ] {
         let mut lines = printed.lines();
-        let found = lines.any(|line| line.contains(name) && line.contains(words));
-        assert!(found, "{name}: no {words:?} in\n{printed}");
+        let is_printed = lines.any(|line| line.contains(name) && line.contains(words));
+        assert!(is_printed, "{name}: no {words:?} in\n{printed}");
     }
     let mut lines = printed.lines();
     let same = lines.find(|line| line.contains("default/same") && line.contains("would"));

@@ -83,7 +83,7 @@ async fn nothing_is_written_outside_the_prefixes_that_are_declared_and_granted()
         reason: reason.to_owned(),
         message: "two\nlines".to_owned(),
     };
-    let wanted = v1::KubernetesEffects {
+    let answer = v1::KubernetesEffects {
         events: vec![
             event("Warning", "Careful"),
             event("Shout", "Loud"),
@@ -99,7 +99,7 @@ async fn nothing_is_written_outside_the_prefixes_that_are_declared_and_granted()
     };
     let _provider = Balancing::serve(backstage.dir(), balancing(effects()), move |_| {
         v1::LoadBalancerAnswer {
-            effects: Some(wanted.clone()),
+            effects: Some(answer.clone()),
             ..ready("192.0.2.7")
         }
     });

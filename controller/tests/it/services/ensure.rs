@@ -106,7 +106,7 @@ async fn b10_events_are_in_the_namespace_of_the_service() {
         let events = events.list(&ListParams::default()).await.unwrap().items;
         let of_web = |event: &&Event| event.involved_object.uid.as_deref() == Some(uid(&web));
         let reasons: Vec<_> = events.iter().filter(of_web).map(reason).collect();
-        holds(MADE.iter().all(|wanted| reasons.contains(wanted)), || {
+        holds(MADE.iter().all(|reason| reasons.contains(reason)), || {
             format!("{reasons:?}")
         })
     })

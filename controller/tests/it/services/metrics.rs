@@ -23,7 +23,7 @@ async fn m3_updates_are_counted_and_timed_under_upstreams_names() {
     stage.event(&service, "UpdatedLoadBalancer").await;
     until("the metrics", async || {
         let scrape = port.scrape().await;
-        for (name, wanted) in [
+        for (name, expected) in [
             ("service_controller_loadbalancer_sync_total ", 1.0),
             ("service_controller_nodesync_error_total ", 0.0),
             ("service_controller_nodesync_latency_seconds_count ", 1.0),
@@ -39,8 +39,8 @@ async fn m3_updates_are_counted_and_timed_under_upstreams_names() {
                 1.0,
             ),
         ] {
-            let seen = value(&scrape, name);
-            holds(seen == Some(wanted), || format!("{name}: {seen:?}"))?;
+            let number = value(&scrape, name);
+            holds(number == Some(expected), || format!("{name}: {number:?}"))?;
         }
         Ok(())
     })

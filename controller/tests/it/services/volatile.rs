@@ -40,14 +40,14 @@ async fn load_balancers_that_went_with_the_provider_come_back_as_they_were() {
     stage.serve(load_balancer("late")).await;
     stage.has_load_balancers(10).await;
     for service in &before {
-        let found = stage.mock.load_balancer(uid(service)).await.unwrap();
-        let held: Vec<_> = found
+        let balancer = stage.mock.load_balancer(uid(service)).await.unwrap();
+        let held: Vec<_> = balancer
             .addresses
             .iter()
             .map(|ip| format!("{ip} VIP"))
             .collect();
         assert_eq!(held, addresses_of(service));
-        assert_eq!(found.targets.len(), 2);
+        assert_eq!(balancer.targets.len(), 2);
         stage.only_events(service, &MADE).await;
     }
     let late = stage.settled_service("late").await;

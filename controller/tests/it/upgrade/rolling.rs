@@ -148,8 +148,8 @@ impl<'a> Pods<'a> {
 
     /// Waits until the leader has looked at each Node twice from now on.
     async fn swept(&self) {
-        let asked = self.mock.asked().await;
-        self.mock.was_asked(asked + 4).await;
+        let lookups = self.mock.asked().await;
+        self.mock.was_asked(lookups + 4).await;
     }
 
     /// Waits until the load balancer of each Service with such a name sends to each Node.

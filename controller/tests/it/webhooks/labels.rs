@@ -107,7 +107,7 @@ async fn volumes_get_labels_and_affinity_before_they_exist() {
     );
 
     // P-22: of another driver; P-23: not made yet.
-    let asked = provider.asked();
+    let questions = provider.asked();
     let other = json!({"spec": {"csi": {"driver": "other.example.org"}}});
     assert_eq!(
         label(&create(&stage, "disk", other).await.unwrap(), ZONE),
@@ -115,7 +115,7 @@ async fn volumes_get_labels_and_affinity_before_they_exist() {
     );
     let early = create(&stage, "placeholder-for-provisioning", json!({})).await;
     assert_eq!(label(&early.unwrap(), ZONE), None);
-    assert_eq!(provider.asked(), asked);
+    assert_eq!(provider.asked(), questions);
 }
 
 #[tokio::test]

@@ -30,8 +30,8 @@ impl VolumeState {
 
     /// True if the provider has answered this question already.
     pub(super) fn knows(&self, volume: &VolumeView, session: &Session) -> bool {
-        let known = self.answered.lock().get(&volume.name).copied();
-        known.is_some_and(|known| known == question(volume, session))
+        let answered = self.answered.lock();
+        answered.get(&volume.name) == Some(&question(volume, session))
     }
 
     /// True if `message` differs from the last one about the volume.

@@ -43,7 +43,7 @@ impl Registration {
     pub(super) async fn read(&self, api: &Api) -> Result<Option<Registered>, ApiError> {
         let path = format!("{COLLECTION}/{}", self.address.name);
         match api.get::<MutatingWebhookConfiguration>(&path).await {
-            Ok(found) => Ok(Some(Registered(found))),
+            Ok(object) => Ok(Some(Registered(object))),
             Err(error) if error.is_not_found() => Ok(None),
             // The CA gets there by other means, unless this process was asked to write it.
             Err(error) if error.code() == Some(403) && !self.creates => Ok(None),

@@ -18,8 +18,8 @@ const MOST: Duration = Duration::from_secs(30);
 pub(super) fn answer_within(query: Option<&str>) -> Duration {
     let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
     let mut timeouts = pairs.filter(|(name, _)| name == "timeout");
-    let asked = timeouts.find_map(|(_, value)| value.parse::<GoDuration>().ok()?.as_std());
-    let timeout = asked
+    let limit = timeouts.find_map(|(_, value)| value.parse::<GoDuration>().ok()?.as_std());
+    let timeout = limit
         .filter(|timeout| !timeout.is_zero())
         .unwrap_or(DEFAULT)
         .clamp(LEAST, MOST);

@@ -39,7 +39,7 @@ const PATH: &str = "/persistentvolume-labels?timeout=1s";
 /// Answers by the name of the object.
 #[derive(Default)]
 struct ByName {
-    asked: Mutex<Vec<String>>,
+    reviews: Mutex<Vec<String>>,
 }
 
 impl Reviewer for ByName {
@@ -50,7 +50,7 @@ impl Reviewer for ByName {
     ) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
         let object: Value = serde_json::from_str(object.get()).unwrap();
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        self.asked.lock().push(name.clone());
+        self.reviews.lock().push(name.clone());
         async move {
             match &*name {
                 "foreign" => Ok(AdmissionVerdict::Admit(Vec::new())),
@@ -279,7 +279,7 @@ async fn requests_about_anything_but_new_volumes_pass() {
         let answer: Value = serde_json::from_str(&reply.body).unwrap();
         assert_eq!(answer["response"], pass, "{review}");
     }
-    assert!(server.reviewer.asked.lock().is_empty());
+    assert!(server.reviewer.reviews.lock().is_empty());
 }
 
 /// W-4, W-5.

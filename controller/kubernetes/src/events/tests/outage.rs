@@ -36,7 +36,7 @@ async fn e5_only_what_may_heal_is_tried_again() {
         let rig = Rig::start(&[Answer(Duration::ZERO, code)]);
         rig.synced("n1");
         assert!(rig.events.flush(30 * SECOND).await);
-        assert_eq!(rig.seen().len(), tries, "HTTP {code}");
+        assert_eq!(rig.requests().len(), tries, "HTTP {code}");
         let refused = u64::from(tries == 1);
         assert_eq!(rig.metrics.refused.get(), refused, "HTTP {code}");
         assert_eq!(rig.metrics.created.get(), 1 - refused, "HTTP {code}");
@@ -61,7 +61,7 @@ async fn only_a_right_that_is_missing_is_waited_for() {
         rig.script.lock().reason = reason;
         rig.synced("n1");
         assert!(rig.events.flush(30 * SECOND).await);
-        assert_eq!(rig.seen().len(), tries, "{reason}");
+        assert_eq!(rig.requests().len(), tries, "{reason}");
         assert_eq!(rig.metrics.refused.get(), u64::from(tries == 1), "{reason}");
     }
 }
@@ -77,10 +77,10 @@ async fn e5_an_event_that_expired_is_posted_anew() {
         rig.writes(),
         writes(&[("POST", 1), ("PATCH", 2), ("POST", 2)])
     );
-    let seen = rig.seen();
-    assert_eq!(seen[2].body["metadata"], seen[0].body["metadata"]);
-    assert_eq!(seen[2].body["firstTimestamp"], "2026-11-02T10:00:00Z");
-    assert_eq!(seen[2].body["lastTimestamp"], "2026-11-02T12:00:00Z");
+    let requests = rig.requests();
+    assert_eq!(requests[2].body["metadata"], requests[0].body["metadata"]);
+    assert_eq!(requests[2].body["firstTimestamp"], "2026-11-02T10:00:00Z");
+    assert_eq!(requests[2].body["lastTimestamp"], "2026-11-02T12:00:00Z");
     assert_eq!(
         (rig.metrics.created.get(), rig.metrics.repeated.get()),
         (2, 0)
@@ -127,7 +127,7 @@ async fn an_outage_costs_the_api_server_little() {
     }
     rig.at(60 * SECOND).await;
     assert_eq!(
-        rig.seen().len(),
+        rig.requests().len(),
         4 * 7,
         "four writers, tries at 0, 5, 15, …, 55 s"
     );

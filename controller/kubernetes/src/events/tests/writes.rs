@@ -7,14 +7,14 @@ async fn e1_an_event_is_posted_as_upstream_writes_it() {
     let rig = Rig::start(&[]);
     rig.synced("n1");
     assert!(rig.events.flush(SECOND).await);
-    let seen = rig.seen();
-    assert_eq!(seen.len(), 1);
-    assert_eq!(seen[0].method, "POST");
-    assert_eq!(seen[0].path, "/api/v1/namespaces/default/events");
-    assert_eq!(seen[0].content_type, "application/json");
-    assert!(seen[0].accept.contains("as=PartialObjectMetadata"));
+    let requests = rig.requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].method, "POST");
+    assert_eq!(requests[0].path, "/api/v1/namespaces/default/events");
+    assert_eq!(requests[0].content_type, "application/json");
+    assert!(requests[0].accept.contains("as=PartialObjectMetadata"));
     assert_eq!(
-        seen[0].body,
+        requests[0].body,
         json!({
             "apiVersion": "v1",
             "kind": "Event",
@@ -46,21 +46,21 @@ async fn b10_an_event_lives_where_its_object_lives() {
     let reason: Box<str> = "SyncLoadBalancerFailed".into();
     recorder.event(&service, EventType::Warning, reason, "no quota");
     assert!(rig.events.flush(SECOND).await);
-    let [seen] = &rig.seen()[..] else {
-        panic!("{:?}", rig.seen())
+    let [request] = &rig.requests()[..] else {
+        panic!("{:?}", rig.requests())
     };
-    assert_eq!(seen.path, "/api/v1/namespaces/shop/events");
-    assert_eq!(seen.body["metadata"]["namespace"], "shop");
+    assert_eq!(request.path, "/api/v1/namespaces/shop/events");
+    assert_eq!(request.body["metadata"]["namespace"], "shop");
     assert_eq!(
-        seen.body["involvedObject"],
+        request.body["involvedObject"],
         json!({
             "apiVersion": "v1", "kind": "Service", "namespace": "shop", "name": "web",
             "uid": "77aa", "resourceVersion": "12",
         })
     );
-    assert_eq!(seen.body["reason"], "SyncLoadBalancerFailed");
-    assert_eq!(seen.body["type"], "Warning");
-    assert_eq!(seen.body["reportingComponent"], "service-controller");
+    assert_eq!(request.body["reason"], "SyncLoadBalancerFailed");
+    assert_eq!(request.body["type"], "Warning");
+    assert_eq!(request.body["reportingComponent"], "service-controller");
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +70,7 @@ async fn e2_a_repeat_is_a_patch_of_count_and_time() {
     rig.at(90 * SECOND).await;
     rig.synced("n1");
     assert!(rig.events.flush(SECOND).await);
-    let patch = &rig.seen()[1];
+    let patch = &rig.requests()[1];
     assert_eq!(patch.method, "PATCH");
     assert_eq!(
         patch.path,
@@ -124,14 +124,14 @@ async fn e3_many_messages_are_folded_into_one_event() {
         rig.at(n * SECOND).await;
     }
     assert!(rig.events.flush(SECOND).await);
-    let seen = rig.seen();
+    let requests = rig.requests();
     let folded = "(combined from similar events): address";
-    assert_eq!(seen[8].body["message"], "address 9");
-    assert_eq!(seen[9].method, "POST");
-    assert_eq!(seen[9].body["message"], format!("{folded} 10"));
-    assert_eq!(seen[11].method, "PATCH");
-    assert_eq!(seen[11].body["message"], format!("{folded} 12"));
-    assert_eq!(seen[11].body["count"], 3);
+    assert_eq!(requests[8].body["message"], "address 9");
+    assert_eq!(requests[9].method, "POST");
+    assert_eq!(requests[9].body["message"], format!("{folded} 10"));
+    assert_eq!(requests[11].method, "PATCH");
+    assert_eq!(requests[11].body["message"], format!("{folded} 12"));
+    assert_eq!(requests[11].body["count"], 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,7 @@ async fn e4_a_chatty_source_is_cut_off() {
         rig.synced("n1");
     }
     assert!(rig.events.flush(SECOND).await);
-    assert_eq!(rig.seen().len(), 20);
+    assert_eq!(rig.requests().len(), 20);
     assert_eq!(rig.metrics.spam.get(), 20);
 }
 
@@ -151,7 +151,7 @@ async fn a_long_message_is_cut() {
     let rig = Rig::start(&[]);
     rig.says("n1", &"ä".repeat(4000));
     assert!(rig.events.flush(SECOND).await);
-    assert_eq!(rig.seen()[0].body["message"], "ä".repeat(512));
+    assert_eq!(rig.requests()[0].body["message"], "ä".repeat(512));
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,6 +162,6 @@ async fn few_writes_are_in_flight() {
         rig.synced(&format!("n{n}"));
     }
     assert!(rig.events.flush(SECOND).await);
-    assert_eq!(rig.seen().len(), 100);
+    assert_eq!(rig.requests().len(), 100);
     assert_eq!(rig.script.lock().most_in_flight, 4);
 }

@@ -11,7 +11,7 @@ async fn an_event_waits_until_no_node_is_being_written() {
     let write = rig.traffic.begin(&Method::PATCH, &node);
     rig.synced("n1");
     rig.at(200 * MS).await;
-    assert!(rig.seen().is_empty());
+    assert!(rig.requests().is_empty());
     drop(write);
     assert!(rig.events.flush(SECOND).await);
     assert_eq!(rig.times(), [200]);
@@ -41,7 +41,7 @@ async fn a_queue_that_is_half_full_yields_no_more() {
         rig.synced(&format!("n{number}"));
     }
     rig.at(100 * MS).await;
-    let early = rig.seen().len();
+    let early = rig.requests().len();
     // The writer had taken some from the queue before it looked.
     assert!((100..=200).contains(&early), "{early}");
     assert_eq!(rig.metrics.overflow.get(), 0);

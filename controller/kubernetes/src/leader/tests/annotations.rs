@@ -61,7 +61,7 @@ async fn an_annotation_that_is_undone_is_not_written_in_a_loop() {
     // Without a latency a loop would stop the clock.
     store.0.lock().write_latency = Duration::from_millis(10);
     let undone = || a.handle.annotate("x", Some("1".into()));
-    assert_eq!(undone().await, Err(NotAnnotated::Undone { found: None }));
+    assert_eq!(undone().await, Err(NotAnnotated::Undone { actual: None }));
     secs(9).await;
     assert_eq!(store.requests(), ["PUT a"; 5]);
     store.policy(None);
@@ -80,13 +80,13 @@ async fn an_annotation_that_is_undone_is_reported_once() {
         let events = a.events();
         events.iter().filter(|e| e.contains("not kept")).count()
     };
-    for (value, found) in [(None, None), (Some(""), Some("")), (Some("0"), Some("0"))] {
+    for (value, actual) in [(None, None), (Some(""), Some("")), (Some("0"), Some("0"))] {
         let (before, began) = (reported(), Instant::now());
         store.policy(Some(("x", value)));
         for wanted in ["1", "2"] {
             let undone = a.handle.annotate("x", Some(wanted.into()));
-            let found = found.map(str::to_owned);
-            assert_eq!(undone.await, Err(NotAnnotated::Undone { found }));
+            let actual = actual.map(str::to_owned);
+            assert_eq!(undone.await, Err(NotAnnotated::Undone { actual }));
         }
         // It need not be written once more to know.
         let again = a.handle.annotate("x", Some("2".into())).await;

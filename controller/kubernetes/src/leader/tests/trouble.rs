@@ -133,12 +133,12 @@ async fn giving_up_is_bounded_and_made_up_for() {
     a.leading().await;
     store.mood(Mood::Silent);
     a.may.send_replace(false);
-    let asked = Instant::now();
+    let began = Instant::now();
     a.handle.step_down(Duration::from_secs(30)).await;
     assert!(
-        asked.elapsed() <= Duration::from_millis(10_010),
+        began.elapsed() <= Duration::from_millis(10_010),
         "{:?}",
-        asked.elapsed()
+        began.elapsed()
     );
     assert!(!a.leads());
     assert_eq!(store.holder(), "a");

@@ -27,8 +27,8 @@ async fn fenced(
 ) -> (Api, Arc<AtomicBool>) {
     let source = write(directory, &cluster, &user);
     let leads = Arc::new(AtomicBool::new(true));
-    let asked = Arc::clone(&leads);
-    let is_leader = move || asked.load(Ordering::Relaxed);
+    let flag = Arc::clone(&leads);
+    let is_leader = move || flag.load(Ordering::Relaxed);
     let fence = Fence::new(is_leader, &CancellationToken::new());
     (api(&source).await.fenced(fence), leads)
 }
@@ -86,13 +86,13 @@ async fn a_lease_that_is_lost_when_the_body_is_due_leaves_no_whole_request() {
     .await;
     get(&api).await.unwrap();
     // Before the request is made, after the wait for the budget, after that for the credential, for the body.
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
+    let checks = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&checks);
     let is_leader = move || count.fetch_add(1, Ordering::Relaxed) < 3;
     let fence = Fence::new(is_leader, &CancellationToken::new());
     let error = delete(&api.fenced(fence)).await;
     assert!(matches!(error, ApiError::Fenced), "{error}");
-    assert_eq!(asked.load(Ordering::Relaxed), 4);
+    assert_eq!(checks.load(Ordering::Relaxed), 4);
     // The connection goes on.
     let presumed = DeletePreconditions {
         uid: "uid",

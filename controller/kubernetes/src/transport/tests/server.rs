@@ -224,14 +224,14 @@ impl Relay {
 
 pub(super) struct Proxy {
     pub(super) address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     _tasks: JoinSet<()>,
 }
 
 impl Proxy {
     /// The first lines of the requests that were let through.
-    pub(super) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    pub(super) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
@@ -239,9 +239,9 @@ impl Proxy {
 pub(super) async fn proxy(login: &'static str) -> Proxy {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let asked = Arc::<Mutex<Vec<String>>>::default();
+    let requests = Arc::<Mutex<Vec<String>>>::default();
     let mut tasks = JoinSet::new();
-    let noted = Arc::clone(&asked);
+    let noted = Arc::clone(&requests);
     tasks.spawn(async move {
         let mut connections = JoinSet::new();
         loop {
@@ -269,7 +269,7 @@ pub(super) async fn proxy(login: &'static str) -> Proxy {
     });
     Proxy {
         address,
-        asked,
+        requests,
         _tasks: tasks,
     }
 }

@@ -118,8 +118,8 @@ impl Applied {
             match lease.annotate(TARGETS_ANNOTATION, None).await {
                 Ok(()) => return Some(()),
                 Err(NotAnnotated::NotLeading) => return None,
-                Err(NotAnnotated::Undone { found }) => {
-                    if found.as_deref().and_then(stored_targets).is_none() {
+                Err(NotAnnotated::Undone { actual }) => {
+                    if actual.as_deref().and_then(stored_targets).is_none() {
                         return Some(());
                     }
                     sleep(RETRY).await;

@@ -11,17 +11,17 @@ fn start<Fut: Future<Output = ()> + Send + 'static>(
     run: impl Fn(usize, Vec<Taken<&'static str>>) -> Fut + Send + Sync + 'static,
 ) -> (Queue<&'static str>, Runs, JoinSet<()>) {
     let (queue, runs) = (queue(), Runs::default());
-    let (at_work, seen) = (queue.clone(), Arc::clone(&runs));
+    let (at_work, run_log) = (queue.clone(), Arc::clone(&runs));
     let start = Instant::now();
     let handler = move |work| {
         let keys = match work {
             Work::One(taken) | Work::Call(taken, ()) => vec![taken],
             Work::Batch(keys, ()) => keys,
         };
-        let mut seen = seen.lock();
+        let mut run_log = run_log.lock();
         let names = keys.iter().map(|taken| *taken.key()).collect();
-        seen.push((start.elapsed().as_millis(), names));
-        run(seen.len() - 1, keys)
+        run_log.push((start.elapsed().as_millis(), names));
+        run(run_log.len() - 1, keys)
     };
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {

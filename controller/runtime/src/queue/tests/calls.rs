@@ -29,12 +29,12 @@ type Runs = Arc<Mutex<Vec<(u128, Vec<&'static str>)>>>;
 /// A queue at work whose keys need a call of a second each. Keys that begin with `no` need no call.
 fn start(slots: usize) -> (Queue<&'static str>, Runs, JoinSet<()>) {
     let (queue, runs) = (queue(), Runs::default());
-    let (at_work, seen) = (queue.clone(), Arc::clone(&runs));
+    let (at_work, run_log) = (queue.clone(), Arc::clone(&runs));
     let start = Instant::now();
     let handler = move |work: Work<&'static str, OwnedSemaphorePermit>| {
-        let seen = Arc::clone(&seen);
+        let run_log = Arc::clone(&run_log);
         let record = move |keys: Vec<&'static str>| {
-            seen.lock().push((start.elapsed().as_millis(), keys));
+            run_log.lock().push((start.elapsed().as_millis(), keys));
         };
         async move {
             let (keys, _slot) = match work {

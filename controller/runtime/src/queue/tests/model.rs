@@ -290,7 +290,7 @@ proptest! {
                 async move { queue.run(workers, AtOnce, always_open(), stop, each(handler)).await }
             });
             for (key, priority, delay, pause) in adds {
-                world.lock().wanted.insert(key, Instant::now());
+                world.lock().added_at.insert(key, Instant::now());
                 queue.add_after(key, priority, Duration::from_millis(delay));
                 sleep(Duration::from_millis(pause)).await;
             }
@@ -299,7 +299,7 @@ proptest! {
             let [normal, background] = world.most;
             assert!(normal <= workers, "{normal} handlers at once");
             assert!(background <= 2, "{background} in the background");
-            for (key, added) in &world.wanted {
+            for (key, added) in &world.added_at {
                 assert!(world.done[key] >= *added, "key {key} was lost");
             }
             assert!(queue.shared.state.lock().is_empty());
@@ -313,7 +313,7 @@ struct World {
     /// Handlers at once, by lane.
     most: [usize; 2],
     runs: usize,
-    wanted: HashMap<u8, Instant>,
+    added_at: HashMap<u8, Instant>,
     /// Start of the last run that ended well.
     done: HashMap<u8, Instant>,
 }

@@ -78,7 +78,7 @@ async fn bulk_keys_do_not_starve_though_fresh_ones_never_end() {
         rig.add("b");
         rig.at(turn * 10 * MS + 5 * MS).await;
     }
-    let at = |wanted| rig.keys().iter().position(|key| *key == wanted);
+    let at = |name| rig.keys().iter().position(|key| *key == name);
     assert_eq!((at("bulk 1"), at("bulk 2")), (Some(7), Some(15)));
 }
 

@@ -102,7 +102,7 @@ impl Klog {
             line.push(("severity", "warning".into()));
         }
         for (name, value) in fields.rest {
-            if !line.iter().any(|(known, _)| *known == name) {
+            if !line.iter().any(|(key, _)| *key == name) {
                 line.push((name, value));
             }
         }

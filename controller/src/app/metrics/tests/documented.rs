@@ -24,8 +24,8 @@ fn exposed(scrape: &str) -> Families {
             parts.pop();
             let names = parts.into_iter().map(|part| part.rsplit([',', '"']).next());
             let names = names.flatten().filter(|name| *name != "le");
-            let known = families.get_mut(&family).unwrap();
-            known.1.extend(names.map(ToOwned::to_owned));
+            let entry = families.get_mut(&family).unwrap();
+            entry.1.extend(names.map(ToOwned::to_owned));
         }
     }
     families

@@ -154,7 +154,7 @@ async fn refuse(scene: &Scene, name: &str, resources: &[&str]) {
 /// A Warning about this very object quotes the policy.
 async fn quotes_the_policy(scene: &Scene, uid: &str) {
     let events: Api<Event> = Api::all(scene.client.clone());
-    let told = async || {
+    let event_quotes = async || {
         let listed = events.list(&ListParams::default()).await;
         let listed = listed.map_err(|error| error.to_string())?;
         let its = listed.items.iter();
@@ -164,7 +164,7 @@ async fn quotes_the_policy(scene: &Scene, uid: &str) {
             format!("its events are {texts:?}")
         })
     };
-    until_within("an event quotes the policy", SLACK, told).await;
+    until_within("an event quotes the policy", SLACK, event_quotes).await;
 }
 
 async fn allow(stage: &Stage, scene: &Scene, is_its: impl Fn(&Recorded) -> bool) {

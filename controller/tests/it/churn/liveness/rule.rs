@@ -173,8 +173,8 @@ impl Liveness {
         let mut broken = Vec::new();
         for Unfulfilled { goal, name, text } in all {
             let key = (goal, name);
-            let seen = before.remove(&key).unwrap_or(now);
-            let begun = self.scene.record.begun(goal, &key.1).max(Some(seen));
+            let first = before.remove(&key).unwrap_or(now);
+            let begun = self.scene.record.begun(goal, &key.1).max(Some(first));
             let waits = begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun));
             let longest = self.longest.entry(goal).or_default();
             *longest = waits.max(*longest);
@@ -185,7 +185,7 @@ impl Liveness {
                     "{name}: {goal:?} is not so after {waits:.1?}, and no fault concerns it; the bound is {bound:?}: {text}"
                 ));
             }
-            self.since.insert(key, seen);
+            self.since.insert(key, first);
         }
         if broken.is_empty() {
             return Ok(());
@@ -199,9 +199,9 @@ impl Liveness {
         let nodes = view.nodes().await?;
         let of_routes = view.routes.complaints(&nodes).await?;
         let (judged, leaked) = view.judge().await?;
-        let wanted = format!("{:?}", targets(nodes.clone()));
-        if wanted != self.targets {
-            self.targets = wanted;
+        let current_targets = format!("{:?}", targets(nodes.clone()));
+        if current_targets != self.targets {
+            self.targets = current_targets;
             self.scene.record.change_targets();
         }
         let mut all = Vec::new();
@@ -295,8 +295,8 @@ fn is_ready(node: &Node) -> bool {
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-fn has_address(node: &Node, wanted: &str) -> bool {
+fn has_address(node: &Node, address: &str) -> bool {
     let status = node.status.as_ref();
     let mut addresses = status.iter().flat_map(|status| &status.addresses).flatten();
-    addresses.any(|one| one.address == wanted)
+    addresses.any(|one| one.address == address)
 }

@@ -59,8 +59,11 @@ fn a_next_certificate_is_served_once_its_ca_is_trusted() {
         let planned = plan(Some(&both), &own(), trusted, at(made + seconds));
         planned.unwrap()
     };
-    let known = Some(&*both.bundle);
-    assert!(later(60, known).is_none(), "another API server may be late");
+    let bundle = Some(&*both.bundle);
+    assert!(
+        later(60, bundle).is_none(),
+        "another API server may be late"
+    );
     // Its CA is not known, or that cannot be seen.
     let last = 365 * DAY - made - 60;
     for trusted in [None, Some(""), Some(&*old.bundle)] {
@@ -68,7 +71,7 @@ fn a_next_certificate_is_served_once_its_ca_is_trusted() {
             assert!(later(seconds, trusted).is_none(), "{seconds}");
         }
     }
-    let promoted = later(300, known).unwrap();
+    let promoted = later(300, bundle).unwrap();
     assert!(promoted.current == next && promoted.next.is_none());
     // A replica that has not seen it serves the old one.
     assert!(accepts(&promoted.bundle, &old.current, made + 300));

@@ -247,8 +247,8 @@ async fn a_secret_that_is_missing_is_named_once_and_not_made() {
     assert!(ended.is_err());
     assert!(objects.get(SECRET).is_null());
     let missing = "no Secret kube-system/cloud-controller-manager-webhook: make it, empty";
-    let told = replica.check().unwrap_err();
-    assert!(told.contains(missing), "{told}");
+    let error = replica.check().unwrap_err();
+    assert!(error.contains(missing), "{error}");
     assert_eq!(warnings.with(missing).len(), 1);
 }
 
@@ -287,8 +287,8 @@ async fn a_secret_that_the_api_server_refuses_is_reported_and_not_written_in_a_s
         assert!(ended.is_err());
         let tries = objects.1.lock().writes_refused;
         assert!((2..=12).contains(&tries), "{tries}");
-        let told = replica.check().unwrap_err();
-        assert!(told.contains("SecretsAreFrozen"), "{told}");
+        let error = replica.check().unwrap_err();
+        assert!(error.contains("SecretsAreFrozen"), "{error}");
     }
     assert_eq!(warnings.with("SecretsAreFrozen").len(), 2);
 }
