@@ -20,7 +20,11 @@ pub mod table;
 
 use std::{collections::BTreeMap, ffi::OsString, io::Write, process::ExitCode};
 
-use self::{command_line::CommandLine, flag_type::Version, table::Flags};
+use self::{
+    command_line::CommandLine,
+    flag_type::Version,
+    table::{FLAGS, Flags},
+};
 
 use outrigger_runtime::VERSION;
 
@@ -85,7 +89,7 @@ pub fn parse_from_env() -> Result<Config, ExitCode> {
 /// The text to print and the exit code to end with.
 pub fn parse_from(args: &[String], env: &BTreeMap<String, String>) -> Result<Config, Exit> {
     let misuse = |error: String| Exit::misuse(&error);
-    let line = CommandLine::read(args, env).map_err(misuse)?;
+    let line = CommandLine::read(FLAGS, args, env).map_err(misuse)?;
     let flags = Flags::read(&line).map_err(misuse)?;
     if flags.help.value {
         return Err(Exit::Content(help::text()));

@@ -10,12 +10,12 @@
 
 mod exec;
 mod files;
+pub(super) mod material;
 pub(super) mod metrics;
 mod tls;
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use http::HeaderValue;
 use jiff::Timestamp;
 use kube::config::AuthInfo;
@@ -24,8 +24,14 @@ use rustls::{client::ResolvesClientCert, sign::CertifiedKey};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use self::material::Material;
+pub(super) use self::material::basic;
 use self::{exec::Plugin, files::Files, metrics::ExecMetrics, tls::Presented};
-use super::{certificate::validity, service_account::Account};
+use super::{
+    api::Api,
+    certificate::validity,
+    service_account::{Account, NoToken},
+};
 use outrigger_runtime::telemetry::Repeats;
 
 /// A plugin's credential is replaced so long before it expires, or a tenth of its life before.
@@ -51,29 +57,6 @@ pub(super) struct Credential {
     pub(super) generation: u64,
     /// Counts credentials: one that was refused is another than its successor.
     serial: u64,
-}
-
-/// Header and client certificate that a source yields.
-#[derive(Clone, Default)]
-pub(super) struct Material {
-    header: Option<HeaderValue>,
-    certificate: Option<Arc<CertifiedKey>>,
-    /// How long it is good; none: until it is refused.
-    life: Option<Duration>,
-}
-
-impl Material {
-    /// A token that is good for `life`.
-    ///
-    /// # Errors
-    /// A text that no HTTP header can hold, as a sentence.
-    pub(super) fn of_token(token: &str, life: Duration) -> Result<Self, String> {
-        Ok(Self {
-            header: Some(bearer(token)?),
-            life: Some(life),
-            ..Self::default()
-        })
-    }
 }
 
 /// The authenticators of a process, so that clients with the same plugin share its credential. Clones
@@ -194,9 +177,13 @@ impl Authenticator {
         Ok(Self::new(Source::Files(files), Some(material)))
     }
 
-    /// The identity of a service account, whose first token `material` holds.
-    pub(super) fn of_account(account: Account, material: Material) -> Self {
-        Self::new(Source::Account(account), Some(material))
+    /// The identity of the service account `name`, which is made if there is none, at the API server of `api`.
+    ///
+    /// # Errors
+    /// The last failure to get its first token.
+    pub async fn of_service_account(api: Api, name: &'static str) -> Result<Self, NoToken> {
+        let (account, material) = Account::open(api, name).await?;
+        Ok(Self::new(Source::Account(account), Some(material)))
     }
 
     fn new(source: Source, material: Option<Material>) -> Self {
@@ -387,24 +374,6 @@ impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Authenticator")
     }
-}
-
-/// `Basic …`, not to be logged.
-pub(super) fn basic(user: &str, password: &str) -> Option<HeaderValue> {
-    let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
-    secret(&format!("Basic {encoded}"))
-}
-
-/// `Bearer …`, not to be logged.
-fn bearer(token: &str) -> Result<HeaderValue, String> {
-    secret(&format!("Bearer {}", token.trim()))
-        .ok_or_else(|| "the token holds characters that no HTTP header can".to_owned())
-}
-
-fn secret(text: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(text).ok()?;
-    value.set_sensitive(true);
-    Some(value)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod services;
 pub mod store;
 pub mod traffic;
 mod transport;
+pub mod volumes;
 pub mod watch;
 pub mod writer;
 

@@ -16,12 +16,9 @@ use outrigger_core::{
         effects::EffectsWrite,
     },
     route::NetworkConditionWrite,
-    volume::{ANNOTATION_LABELLED, VolumePatch, VolumeView},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-
-use super::writer::ObjectWrite;
 
 /// The body of a PATCH.
 #[derive(Clone, Debug, Serialize)]
@@ -67,14 +64,14 @@ pub enum Operation {
     },
 }
 
-fn test(path: impl Into<String>, value: impl Into<Value>) -> Operation {
+pub(super) fn test(path: impl Into<String>, value: impl Into<Value>) -> Operation {
     Operation::Test {
         path: path.into(),
         value: value.into(),
     }
 }
 
-fn add(path: impl Into<String>, value: impl Into<Value>) -> Operation {
+pub(super) fn add(path: impl Into<String>, value: impl Into<Value>) -> Operation {
     Operation::Add {
         path: path.into(),
         value: value.into(),
@@ -225,63 +222,13 @@ fn time(at: Timestamp) -> String {
         .to_string()
 }
 
-/// The patch of `persistentvolumes/<name>` that makes `write`, planned on `volume`; of the object of an
-/// admission request too. Affinity needs no `test`: the API server refuses to change it.
-pub fn volume(volume: &VolumeView, write: &VolumePatch) -> Vec<Operation> {
-    let mut patch = Vec::new();
-    if !volume.uid.is_empty() {
-        patch.push(test("/metadata/uid", &*volume.uid));
-    }
-    let mut entries = |map: &str, is_empty: bool, entries: Vec<(&str, &str)>| {
-        let path = format!("/metadata/{map}");
-        if is_empty && !entries.is_empty() {
-            patch.push(test(path.as_str(), Value::Null));
-            patch.push(add(path.as_str(), json!({})));
-        }
-        for (key, value) in entries {
-            let path = format!("{path}/{}", escape(key));
-            // An older mark is replaced.
-            if !is_empty && key != ANNOTATION_LABELLED {
-                patch.push(test(path.as_str(), Value::Null));
-            }
-            patch.push(add(path, value));
-        }
-    };
-    let labels = write.labels.iter().map(|(key, value)| (&**key, &**value));
-    entries("labels", volume.labels.is_empty(), labels.collect());
-    let mark = write
-        .labelled
-        .iter()
-        .map(|mark| (ANNOTATION_LABELLED, &**mark));
-    entries("annotations", !volume.has_annotations, mark.collect());
-    if let Some(terms) = &write.node_terms {
-        let selector = json!({"required": {"nodeSelectorTerms": terms}});
-        patch.push(add("/spec/nodeAffinity", selector));
-    }
-    patch
-}
-
-impl ObjectWrite<VolumeView> for VolumePatch {
-    fn subresource(&self) -> &'static str {
-        ""
-    }
-
-    fn patch(&self, object: &VolumeView, _: &VolumeView) -> Patch {
-        Patch::Json(volume(object, self))
-    }
-
-    fn applied_to(&self, volume: &VolumeView, version: &str) -> VolumeView {
-        self.applied_to(volume, version)
-    }
-}
-
 fn list(addresses: &[NodeAddress]) -> Value {
     let entry = |a: &NodeAddress| json!({"type": &*a.kind, "address": &*a.address});
     addresses.iter().map(entry).collect()
 }
 
 /// A key as one step of a JSON pointer (RFC 6901).
-fn escape(key: &str) -> String {
+pub(super) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 

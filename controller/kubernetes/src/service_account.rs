@@ -12,11 +12,7 @@ use serde_json::json;
 use tokio::time::sleep;
 use tracing::{debug, info};
 
-use super::{
-    api::Api,
-    authenticator::{Authenticator, Material},
-    error::ApiError,
-};
+use super::{api::Api, authenticator::material::Material, error::ApiError};
 
 /// Where the accounts live.
 const NAMESPACE: &str = "kube-system";
@@ -66,37 +62,37 @@ struct Status {
     token: String,
 }
 
-/// The identity of the service account `name`, which is made if there is none, at the API server of `api`. Tries
-/// [`TRIES`] times to get its first token.
-///
-/// # Errors
-/// The last failure to get the token.
-pub async fn authenticator(api: Api, name: &'static str) -> Result<Authenticator, NoToken> {
-    let account = Account { api, name };
-    let mut pause = PAUSE;
-    let mut tries = 1;
-    let material = loop {
-        match account.obtain().await {
-            Ok(material) => break material,
-            Err(error) if tries < TRIES && error.class() != ErrorClass::Invalid => {
-                debug!(account = name, %error, "service account has no token yet");
-                tries += 1;
-                sleep(pause).await;
-                pause *= 2;
-            }
-            Err(source) => {
-                return Err(NoToken {
-                    account: name,
-                    source,
-                });
-            }
-        }
-    };
-    info!(account = name, "acting as a service account of {NAMESPACE}");
-    Ok(Authenticator::of_account(account, material))
-}
-
 impl Account {
+    /// The service account `name`, which is made if there is none, and its first token. Tries
+    /// [`TRIES`] times to get its first token.
+    ///
+    /// # Errors
+    /// The last failure to get the token.
+    pub(super) async fn open(api: Api, name: &'static str) -> Result<(Self, Material), NoToken> {
+        let account = Self { api, name };
+        let mut pause = PAUSE;
+        let mut tries = 1;
+        let material = loop {
+            match account.obtain().await {
+                Ok(material) => break material,
+                Err(error) if tries < TRIES && error.class() != ErrorClass::Invalid => {
+                    debug!(account = name, %error, "service account has no token yet");
+                    tries += 1;
+                    sleep(pause).await;
+                    pause *= 2;
+                }
+                Err(source) => {
+                    return Err(NoToken {
+                        account: name,
+                        source,
+                    });
+                }
+            }
+        };
+        info!(account = name, "acting as a service account of {NAMESPACE}");
+        Ok((account, material))
+    }
+
     /// Another token.
     ///
     /// # Errors

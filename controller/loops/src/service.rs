@@ -19,6 +19,7 @@
 
 mod absence;
 mod cleanup;
+mod current_targets;
 mod drift;
 mod event_handlers;
 mod metrics;
@@ -48,10 +49,11 @@ use tracing::{info, warn};
 use self::{
     absence::Absence,
     cleanup::Cleanup,
+    current_targets::CurrentTargets,
     drift::Drift,
     reconciler::Reconciler,
     reports::Reports,
-    rollout::{CurrentTargets, Rollout},
+    rollout::Rollout,
     sessions::Sessions,
     states::{ServiceKey, ServiceStates},
     term::ServiceTerm,

@@ -11,7 +11,6 @@ use outrigger_kubernetes::{
     client::{Budget, Clients},
     events::{EventMetrics, Events},
     refusals::Refusals,
-    service_account,
 };
 
 /// Makes the clients of the parts, named as upstream's (E-7).
@@ -78,7 +77,7 @@ impl ApiAccess {
         let mut account = None;
         if self.own_accounts {
             let api = self.unlimited(super::COMPONENT)?;
-            let obtained = service_account::authenticator(api, name).await;
+            let obtained = Authenticator::of_service_account(api, name).await;
             account = Some(obtained.map_err(|error| Fatal::Controllers(error.to_string()))?);
         }
         // Two clients, so that events take nothing of the controllers' budget.

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::{
     flag::{Flag, Setting},
     flag_type::FlagType,
-    table::FLAGS,
 };
 
 /// Beginning of the variables that stand for flags.
@@ -33,18 +32,22 @@ struct Argument {
 }
 
 impl CommandLine {
-    /// Reads both. The command line goes before the environment.
+    /// Reads the texts of `flags` from both. The command line goes before the environment.
     ///
     /// # Errors
     /// The command line's mistake, in the words of Go's flag library.
-    pub(super) fn read(args: &[String], env: &BTreeMap<String, String>) -> Result<Self, String> {
+    pub(super) fn read(
+        flags: &'static [Flag],
+        args: &[String],
+        env: &BTreeMap<String, String>,
+    ) -> Result<Self, String> {
         let mut line = Self::default();
-        line.read_args(args)?;
-        line.read_env(env);
+        line.read_args(flags, args)?;
+        line.read_env(flags, env);
         Ok(line)
     }
 
-    fn read_args(&mut self, args: &[String]) -> Result<(), String> {
+    fn read_args(&mut self, flags: &'static [Flag], args: &[String]) -> Result<(), String> {
         let mut words = args.iter();
         while let Some(word) = words.next() {
             if word == "--" {
@@ -52,9 +55,9 @@ impl CommandLine {
                 break;
             }
             let (flag, text) = if let Some(long) = word.strip_prefix("--") {
-                find(word, long)?
+                find(flags, word, long)?
             } else if let Some(short) = word.strip_prefix('-').filter(|short| !short.is_empty()) {
-                find_short(short)?
+                find_short(flags, short)?
             } else {
                 self.positional.push(word.clone());
                 continue;
@@ -87,9 +90,9 @@ impl CommandLine {
         self.arguments.insert(flag.field, text);
     }
 
-    fn read_env(&mut self, env: &BTreeMap<String, String>) {
-        let names = || FLAGS.iter().map(variable);
-        for (flag, own) in FLAGS.iter().zip(names()) {
+    fn read_env(&mut self, flags: &'static [Flag], env: &BTreeMap<String, String>) {
+        let names = || flags.iter().map(variable);
+        for (flag, own) in flags.iter().zip(names()) {
             let names = match flag.field {
                 "help" | "version" => vec![],
                 "provider_endpoint" => vec![own, "CLOUDPROVIDER_ENDPOINT".to_owned()],
@@ -178,14 +181,18 @@ fn split(text: &str) -> (&str, Option<&str>) {
 }
 
 /// `--name`, `--name=value`.
-fn find<'a>(word: &str, long: &'a str) -> Result<(&'static Flag, Option<&'a str>), String> {
+fn find<'a>(
+    flags: &'static [Flag],
+    word: &str,
+    long: &'a str,
+) -> Result<(&'static Flag, Option<&'a str>), String> {
     let (name, text) = split(long);
     if name.is_empty() || name.starts_with('-') {
         return Err(format!("bad flag syntax: {word}"));
     }
     let name = name.replace('_', "-");
-    let Some(flag) = FLAGS.iter().find(|flag| flag.name() == name) else {
-        let near = nearest(&name, FLAGS.iter().map(Flag::name));
+    let Some(flag) = flags.iter().find(|flag| flag.name() == name) else {
+        let near = nearest(&name, flags.iter().map(Flag::name));
         let advice = near.map(|near| format!("; did you mean --{near}?"));
         let advice = advice.unwrap_or_default();
         return Err(format!("unknown flag: --{name}{advice}"));
@@ -194,13 +201,16 @@ fn find<'a>(word: &str, long: &'a str) -> Result<(&'static Flag, Option<&'a str>
 }
 
 /// `-v=4`, `-v4`, `-v`, `-h`.
-fn find_short(word: &str) -> Result<(&'static Flag, Option<&str>), String> {
+fn find_short<'a>(
+    flags: &'static [Flag],
+    word: &'a str,
+) -> Result<(&'static Flag, Option<&'a str>), String> {
     let mut rest = word.chars();
     let letter = rest.next().unwrap_or_default();
     let rest = rest.as_str();
-    let Some(flag) = FLAGS.iter().find(|flag| flag.short == Some(letter)) else {
+    let Some(flag) = flags.iter().find(|flag| flag.short == Some(letter)) else {
         let name = split(word).0;
-        let is_long = FLAGS.iter().any(|flag| flag.name() == name);
+        let is_long = flags.iter().any(|flag| flag.name() == name);
         let advice = is_long.then(|| format!("; did you mean --{name}?"));
         let advice = advice.unwrap_or_default();
         return Err(format!(

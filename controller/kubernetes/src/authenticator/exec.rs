@@ -11,8 +11,8 @@ use tokio::{process::Command, time::timeout};
 use tracing::debug;
 
 use super::{
-    Material, bearer,
     files::Files,
+    material::{Material, bearer},
     metrics::{Call, ExecMetrics},
     tls,
 };

@@ -7,7 +7,10 @@ use http::HeaderValue;
 use kube::config::{AuthInfo, ExecConfig};
 use secrecy::ExposeSecret;
 
-use super::{Material, basic, bearer, tls};
+use super::{
+    material::{Material, basic, bearer},
+    tls,
+};
 
 /// A text that is given, or in a file.
 #[derive(Clone, Debug)]

@@ -1,3 +1,4 @@
+use base64::{Engine, prelude::BASE64_STANDARD};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use kube::config::ExecConfig;

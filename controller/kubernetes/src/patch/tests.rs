@@ -1,11 +1,12 @@
 use outrigger_core::{
     condition::{Condition, Status},
     node::change::{LabelWrite, TaintRemoval},
-    volume::{NodeRequirement, NodeTerm},
+    volume::{NodeRequirement, NodeTerm, VolumePatch},
 };
 use serde_json::json;
 
 use super::*;
+use crate::volumes::operations;
 
 #[test]
 fn a_node_change_names_what_it_presumes() {
@@ -209,7 +210,7 @@ fn a_label_of_a_volume_is_written_only_where_there_is_none() {
         mark,
         affinity,
     ]);
-    let patch = volume(&existing, &write);
+    let patch = operations(&existing, &write);
     assert_eq!(serde_json::to_value(patch).unwrap(), expected);
 
     // A volume that is being created, without any label or annotation, nor a UID.
@@ -222,7 +223,7 @@ fn a_label_of_a_volume_is_written_only_where_there_is_none() {
         mark,
         affinity,
     ]);
-    let patch = volume(&view(json!({"name": "pv"})), &write);
+    let patch = operations(&view(json!({"name": "pv"})), &write);
     assert_eq!(serde_json::to_value(patch).unwrap(), expected);
 
     // P-32: nothing but the mark; an annotation that is not read here is one all the same.
@@ -232,6 +233,6 @@ fn a_label_of_a_volume_is_written_only_where_there_is_none() {
         ..VolumePatch::default()
     };
     let expected = json!([{"op": "test", "path": "/metadata/uid", "value": "u"}, mark]);
-    let patch = volume(&annotated, &only_marked);
+    let patch = operations(&annotated, &only_marked);
     assert_eq!(serde_json::to_value(patch).unwrap(), expected);
 }

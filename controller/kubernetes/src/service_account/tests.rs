@@ -8,6 +8,7 @@ use http::Method;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::authenticator::Authenticator;
 use crate::fixture::scripted;
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -52,7 +53,9 @@ async fn token(authenticator: &Authenticator) -> String {
 #[tokio::test(start_paused = true)]
 async fn an_account_that_is_missing_is_made() {
     let (api, log) = api(Arc::default());
-    let account = authenticator(api, "node-controller").await.unwrap();
+    let account = Authenticator::of_service_account(api, "node-controller")
+        .await
+        .unwrap();
     assert_eq!(token(&account).await, "Bearer token-1");
     assert_eq!(
         *log.lock(),
@@ -63,9 +66,15 @@ async fn an_account_that_is_missing_is_made() {
 #[tokio::test(start_paused = true)]
 async fn four_failures_in_a_row_are_the_end() {
     let (api, _) = api(Arc::new(3.into()));
-    assert!(authenticator(api, "node-controller").await.is_ok());
+    assert!(
+        Authenticator::of_service_account(api, "node-controller")
+            .await
+            .is_ok()
+    );
     let (api, log) = self::api(Arc::new(4.into()));
-    let error = authenticator(api, "node-controller").await.unwrap_err();
+    let error = Authenticator::of_service_account(api, "node-controller")
+        .await
+        .unwrap_err();
     let error = error.to_string();
     assert!(error.contains("kube-system/node-controller"), "{error}");
     assert!(
@@ -79,7 +88,9 @@ async fn four_failures_in_a_row_are_the_end() {
 async fn a_token_is_replaced_before_it_ends_and_when_it_is_refused() {
     let refuse = Arc::new(AtomicU32::new(0));
     let (api, log) = api(Arc::clone(&refuse));
-    let account = authenticator(api, "node-controller").await.unwrap();
+    let account = Authenticator::of_service_account(api, "node-controller")
+        .await
+        .unwrap();
     // A request each second.
     let after = async |seconds| {
         let mut used = String::new();

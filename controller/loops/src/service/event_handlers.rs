@@ -6,7 +6,6 @@ use outrigger_core::{
     node::NodeView,
     service::{
         ServiceView,
-        capability::Capability,
         change::needs_sync,
         ownership::{Ownership, lost_finalizer},
     },
@@ -16,6 +15,7 @@ use outrigger_core::{
 use super::{
     rollout::NodeChanges,
     states::{ServiceKey, ServiceStates},
+    term::{capability, may_concern},
 };
 use crate::control_loop::LoopInputs;
 use outrigger_kubernetes::store::{Change, Origin, Store};
@@ -116,16 +116,4 @@ pub fn subscribe(
         node_changes,
         clock,
     }
-}
-
-/// The provider's declarations.
-pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
-    let session = provider.session()?;
-    let load_balancers = session.load_balancers.as_ref()?;
-    Some(Arc::clone(&load_balancers.capability))
-}
-
-/// Says whether the Service can want something of any provider, or says that it still does; most can not.
-pub(super) fn may_concern(service: &ServiceView) -> bool {
-    Ownership::of(service, None) != Ownership::Unrelated
 }

@@ -18,7 +18,10 @@ use outrigger_core::{
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::{event_handlers::may_concern, states::ServiceKey, term::ServiceTerm};
+use super::{
+    states::ServiceKey,
+    term::{ServiceTerm, may_concern},
+};
 
 /// The first check for orphans comes no later than this after the start.
 const FIRST_ORPHANS: Duration = Duration::from_mins(10);

@@ -11,13 +11,7 @@
 //! An Ensure refreshes stale targets before its call; to load balancers that exist they are published, after
 //! the debounce. [`super::applied`] remembers the targets that all of them have.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -27,23 +21,22 @@ use outrigger_core::{
         ServiceView,
         plan::{Progress, ServiceFacts},
     },
-    targets::{Allowance, KeptTargets, Proposal, ShrinkGuard, Targets},
+    targets::{Allowance, KeptTargets, Proposal, ShrinkGuard},
 };
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep, sleep_until},
 };
 use tracing::{debug, warn};
 
-mod applied;
+pub(super) mod applied;
 mod node_changes;
 
-use self::applied::Applied;
 pub use self::applied::{TARGETS_ANNOTATION, stored_targets};
 pub(super) use self::{applied::UpdateInFlight, node_changes::NodeChanges};
 use super::term::ServiceTerm;
-use outrigger_kubernetes::{api::Api, leader::Handle, nodes, store::Store};
+use outrigger_kubernetes::{api::Api, nodes, store::Store};
 use outrigger_runtime::{clock::until, queue::Priority};
 
 /// From progress to the check whether all have the targets, which goes over all Services.
@@ -54,14 +47,6 @@ const SHARED: Duration = Duration::from_millis(100);
 
 /// Confirmations of deleted Nodes in flight together.
 const CONFIRMATIONS: usize = 16;
-
-/// The targets that go out now, and those that all load balancers have.
-pub(super) struct CurrentTargets {
-    set: RwLock<Arc<Targets>>,
-    /// How often targets were published.
-    publications: AtomicU64,
-    pub(super) applied: Applied,
-}
 
 /// Selects the targets, and brings them to all load balancers.
 pub(super) struct Rollout {
@@ -94,25 +79,6 @@ struct RolloutInFlight {
     changed: Instant,
     /// When the first call could be made.
     sent: Instant,
-}
-
-impl CurrentTargets {
-    pub(super) fn new(lease: Option<Handle>) -> Self {
-        Self {
-            set: RwLock::new(Arc::new(Targets::among([]))),
-            publications: AtomicU64::default(),
-            applied: Applied::new(lease),
-        }
-    }
-
-    pub(super) fn current(&self) -> Arc<Targets> {
-        Arc::clone(&self.set.read())
-    }
-
-    /// Another number after each publication of targets.
-    pub(super) fn publications(&self) -> u64 {
-        self.publications.load(Ordering::Acquire)
-    }
 }
 
 impl Rollout {
@@ -174,7 +140,7 @@ impl Rollout {
         }
         selection.held = held;
         selection.is_unpublished |= self.term.targets.current().revision() != targets.revision();
-        *self.term.targets.set.write() = targets;
+        self.term.targets.select(targets);
     }
 
     /// Refreshes the targets if nodes have changed since, so that a load balancer is made with the nodes of
@@ -204,10 +170,7 @@ impl Rollout {
             return;
         }
         let targets = self.term.targets.current();
-        self.term
-            .targets
-            .publications
-            .fetch_add(1, Ordering::AcqRel);
+        self.term.targets.published();
         if self.term.targets.applied.is(targets.revision()) {
             // Back to those that all of them have, before any got others.
             *self.in_flight.lock() = None;

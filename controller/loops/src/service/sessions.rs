@@ -12,7 +12,10 @@ use outrigger_core::service::{
 };
 use tracing::info;
 
-use super::{event_handlers::may_concern, rollout::Rollout, term::ServiceTerm};
+use super::{
+    rollout::Rollout,
+    term::{ServiceTerm, may_concern},
+};
 use outrigger_provider_client::Session;
 use outrigger_runtime::queue::Priority;
 

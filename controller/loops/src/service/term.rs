@@ -16,8 +16,7 @@ use outrigger_core::{
 
 use super::{
     ServiceMetrics,
-    event_handlers::{self, may_concern},
-    rollout::CurrentTargets,
+    current_targets::CurrentTargets,
     states::{ServiceKey, ServiceStates},
 };
 use outrigger_kubernetes::store::Store;
@@ -67,7 +66,7 @@ impl ServiceTerm {
     /// The provider's declarations; none while there is no connection, or it serves no load
     /// balancers.
     pub(super) fn capability(&self) -> Option<Arc<Capability>> {
-        event_handlers::capability(&self.provider)
+        capability(&self.provider)
     }
 
     /// The result is none if the provider went away after the key was taken, and the queue's gate closes.
@@ -158,4 +157,16 @@ impl ServiceTerm {
             })
         }
     }
+}
+
+/// The provider's declarations.
+pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
+    let session = provider.session()?;
+    let load_balancers = session.load_balancers.as_ref()?;
+    Some(Arc::clone(&load_balancers.capability))
+}
+
+/// Says whether the Service can want something of any provider, or says that it still does; most can not.
+pub(super) fn may_concern(service: &ServiceView) -> bool {
+    Ownership::of(service, None) != Ownership::Unrelated
 }

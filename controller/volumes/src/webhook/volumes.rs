@@ -10,7 +10,7 @@ use outrigger_core::{
 use serde_json::value::RawValue;
 
 use super::{AdmissionVerdict, Reviewer, WebhookMetrics};
-use outrigger_kubernetes::patch;
+use outrigger_kubernetes::volumes;
 use outrigger_provider_client::{Error, Provider, VolumeLookup, VolumePurpose};
 use outrigger_server::fairness::{FairLimits, FairQueue, Overloaded};
 
@@ -76,7 +76,7 @@ impl VolumeReviewer {
         };
         Ok(match decision {
             VolumeDecision::Write { patch, .. } => {
-                AdmissionVerdict::Admit(patch::volume(&volume, &patch))
+                AdmissionVerdict::Admit(volumes::operations(&volume, &patch))
             }
             VolumeDecision::Refuse(problem) => AdmissionVerdict::Refuse(problem.to_string()),
         })
