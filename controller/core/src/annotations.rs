@@ -14,7 +14,7 @@ pub const ALL: &str = "*";
 /// The annotations of objects of one kind that are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadAnnotations {
-    /// Of the provider; none: all, as long as its declarations are not known too.
+    /// Prefixes that the provider declares. `None`: all annotations are read, also until its declarations are known.
     prefixes: Option<Box<[Box<str>]>>,
 }
 
@@ -45,7 +45,7 @@ impl ReadAnnotations {
         }
     }
 
-    /// Whether whatever `other` keeps is kept.
+    /// Returns true if every annotation that `other` keeps is kept.
     pub fn covers(&self, other: &Self) -> bool {
         match (&self.prefixes, &other.prefixes) {
             (None, _) => true,
@@ -54,7 +54,7 @@ impl ReadAnnotations {
         }
     }
 
-    /// Whether the annotation `key` is read.
+    /// Returns true if the annotation `key` is read.
     fn has(&self, key: &str) -> bool {
         if key == ANNOTATION_LAST_APPLIED {
             return false;
@@ -114,7 +114,7 @@ mod tests {
         ];
         let of_services = ReadAnnotations::of_services(&capability);
         assert_eq!(kept(&of_services, &keys), read);
-        // One that declares nothing reads all.
+        // A provider that declares nothing reads all.
         let all = ReadAnnotations::of_services(&Capability::default());
         assert_eq!(kept(&all, &keys).len(), keys.len() - 1);
 

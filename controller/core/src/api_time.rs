@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de::Error};
 
 /// Reads RFC 3339 as Go's API machinery writes it, with years of any length and sign. A time that no
-/// [`Timestamp`] can hold becomes [`Timestamp::MIN`] or [`Timestamp::MAX`]. None: `text` is no time.
+/// [`Timestamp`] can hold becomes [`Timestamp::MIN`] or [`Timestamp::MAX`]. Returns `None` if `text` is no time.
 pub fn parse(text: &str) -> Option<Timestamp> {
     if let Ok(time) = text.parse() {
         return Some(time);

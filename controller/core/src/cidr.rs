@@ -112,17 +112,17 @@ impl Cidr {
         self.0.prefix_len()
     }
 
-    /// Whether all addresses of `other` are among its own.
+    /// Returns true if all addresses of `other` are among its own.
     pub fn contains(self, other: Self) -> bool {
         self.0.contains(&other.0)
     }
 
-    /// Whether `ip` is among its addresses.
+    /// Returns true if `ip` is among its addresses.
     pub fn contains_ip(self, ip: IpAddr) -> bool {
         self.0.contains(&ip)
     }
 
-    /// Whether the two have an address in common.
+    /// Returns true if the two have an address in common.
     #[cfg(test)]
     pub(crate) fn overlaps(self, other: Self) -> bool {
         self.contains(other) || other.contains(self)

@@ -1,4 +1,4 @@
-//! Whether it is certain which cluster this is.
+//! Says whether it is certain which cluster this is.
 //!
 //! Providers tag what they make with the cluster's UID, that of the namespace `kube-system`. A
 //! provider without the UID, or with another one than before, would count its own load balancers among
@@ -50,7 +50,7 @@ impl ClusterUid {
         }
     }
 
-    /// Whether the cloud may be changed. `allow_untagged`: also without a UID.
+    /// Returns true if the cloud may be changed; with `allow_untagged` also without a UID.
     pub const fn allows_changes(&self, allow_untagged: bool) -> bool {
         match self {
             Self::Read(_) | Self::Remembered(_) => true,

@@ -39,7 +39,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// As Kubernetes writes it.
+    /// The status as Kubernetes writes it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",

@@ -1,9 +1,8 @@
 //! Which events are written, and as what: client-go's correlator as a value (E-1 to E-5).
 //!
-//! An event that repeats raises the count of the one that is there (E-2). One that differs from
-//! many others by its message alone is folded into one (E-3). A source with too many events about
-//! one object is rate limited (E-4), and one reason of it before the others. All that is
-//! remembered is bounded.
+//! An event that repeats raises the count of the stored event (E-2). Many events that differ by their
+//! messages only are folded into one (E-3). A source with too many events about one object is rate
+//! limited (E-4), a single reason of it earlier than the rest. The memory of all this is bounded.
 
 mod lru;
 

@@ -92,8 +92,8 @@ pub struct DesiredCondition {
 }
 
 impl AllowedEffects {
-    /// Whether the annotation or condition type `key` may be written, where `declared` are the provider's prefixes of
-    /// its kind. A granted prefix names its domain, so that none of Kubernetes or of ours is among them.
+    /// Checks that the annotation or condition type `key` may be written, where `declared` are the provider's prefixes of
+    /// its kind. A granted prefix names its domain, so that no domain of Kubernetes or of this controller is among them.
     fn check(&self, key: &str, declared: &[Box<str>]) -> Result<(), DropCause> {
         if !begins(key, declared) {
             Err(DropCause::Undeclared)
@@ -134,7 +134,7 @@ impl<'a> From<&'a ServiceView> for EffectsObject<'a> {
 }
 
 impl Effects {
-    /// Whether there is nothing to write and nothing to send.
+    /// Returns true if there is nothing to write and nothing to send.
     pub const fn is_empty(&self) -> bool {
         self.events.is_empty() && self.annotations.is_empty() && self.conditions.is_empty()
     }
@@ -203,7 +203,7 @@ impl RawEffects {
             }
             let former = sizes.get(&*key).copied().unwrap_or_default();
             let new = key.len() + value.len();
-            // One that shrinks is taken, however full the object is.
+            // An annotation that shrinks is accepted, however full the object is.
             if new > former && used - former + new > MAX_ANNOTATIONS {
                 effects.dropped.add(DropCause::TooMany, &key);
                 continue;
@@ -232,9 +232,9 @@ impl RawEffects {
                 allowed.condition(&kind),
                 condition(&status, reason, &message),
             ) {
-                (Ok(()), Some(wanted)) if fits => {
+                (Ok(()), Some(condition)) if fits => {
                     kinds.insert(kind.as_str().into());
-                    effects.conditions.push((kind.into(), Some(wanted)));
+                    effects.conditions.push((kind.into(), Some(condition)));
                 }
                 (Ok(()), Some(_)) => effects.dropped.add(DropCause::TooMany, &kind),
                 (Ok(()), None) => effects.dropped.add(DropCause::Illegal, &kind),
@@ -289,12 +289,12 @@ fn removable(
     removed
 }
 
-/// Whether only the controller, or kubectl, writes under `key`.
+/// Returns true if `key` is reserved for the controller or kubectl.
 pub(crate) fn is_of_controller(key: &str) -> bool {
     key.starts_with(OURS) || key == ANNOTATION_LAST_APPLIED
 }
 
-/// Whether `key` has one of the prefixes.
+/// Returns true if `key` has one of the prefixes.
 pub(crate) fn begins(key: &str, prefixes: &[Box<str>]) -> bool {
     prefixes.iter().any(|prefix| key.starts_with(&**prefix))
 }

@@ -77,7 +77,7 @@ pub enum ErrorClass {
 pub enum Requeue {
     /// After the item's own exponential back-off.
     BackOff,
-    /// After a back-off of 5 s to 5 min: a person has to heal it on the other side.
+    /// After a back-off of 5 s to 5 min: an operator has to repair the other side.
     SlowBackOff,
     /// After exactly this long, as the other side asked within [`KEY_WAIT`], or at once; the item's
     /// back-off neither grows nor resets.
@@ -99,11 +99,11 @@ pub struct Bounds {
     longest: Duration,
 }
 
-/// Of one key: a node, a Service.
+/// Bounds of the wait of one key: a node, a Service.
 pub const KEY_WAIT: Bounds = Bounds::new(Duration::from_mins(5));
-/// Of a key whose load balancer is being deleted (S-14): no edit would bring the next try forward.
+/// Bounds of the wait of a key whose load balancer is being deleted (S-14): no edit would bring the next try forward.
 pub const DELETION_WAIT: Bounds = Bounds::new(Duration::from_secs(30));
-/// Of a pause of a whole class of calls: an operator must be able to see it end.
+/// Bounds of a pause of a whole class of calls: an operator must be able to see it end.
 pub const CLASS_PAUSE: Bounds = Bounds::new(Duration::from_hours(1));
 
 impl Bounds {
@@ -119,9 +119,9 @@ impl Bounds {
         self.longest
     }
 
-    /// `asked`, or the bound that it breaks.
-    pub fn clamp(self, asked: Duration) -> Duration {
-        asked.clamp(self.shortest, self.longest)
+    /// `delay`, or the bound that it breaks.
+    pub fn clamp(self, delay: Duration) -> Duration {
+        delay.clamp(self.shortest, self.longest)
     }
 }
 
@@ -162,7 +162,7 @@ impl ErrorClass {
         }
     }
 
-    /// Whether the owner of the object gets an event: it concerns this object alone, and is more than a wait.
+    /// Returns true if the owner of the object gets an event: it concerns this object alone, and is more than a wait.
     pub const fn is_for_owner(self) -> bool {
         match self {
             Self::Transient
@@ -181,8 +181,8 @@ impl ErrorClass {
         }
     }
 
-    /// Whether a person has to heal it on the other side, so that to try again soon, or to say it
-    /// again for each object, does not help.
+    /// Returns true if an operator has to repair the other side, so that it does not help to try again soon or to report
+    /// it again for each object.
     pub const fn is_slow_to_heal(self) -> bool {
         matches!(
             self,

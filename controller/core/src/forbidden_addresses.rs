@@ -31,7 +31,7 @@ impl ForbiddenAddresses {
         Self { services }
     }
 
-    /// Whether `ip` may be the address of a Node or of a load balancer. An IPv4 address that is mapped into IPv6 is
+    /// Checks that `ip` may be the address of a Node or of a load balancer. An IPv4 address that is mapped into IPv6 is
     /// that IPv4 address.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl ForbiddenAddresses {
         })
     }
 
-    /// Whether `name` may be the host name of a Node or of a load balancer.
+    /// Checks that `name` may be the host name of a Node or of a load balancer.
     ///
     /// # Errors
     /// Why not.

@@ -18,8 +18,8 @@
 //! - the write presumes the Node's UID, and that it has no Pod CIDRs, which never change once set.
 //!
 //! CIDRs that another writer gave to two Nodes are reported, given to no third one, and free once
-//! neither has them. One that is wider than a Node's is reported too, and no part of it is given away unless another Node
-//! has one: so a kubelet, which may register with any, can neither take what others have nor all that is left.
+//! neither has them. A CIDR wider than a Node's is reported too, and no part of it is given away, except what other Nodes
+//! have: a kubelet may register with any CIDR, but can neither take those of other Nodes nor all that are free.
 
 mod allocator;
 mod holders;

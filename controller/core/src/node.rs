@@ -89,8 +89,8 @@ pub struct NodeView {
     pub taints: Box<[Taint]>,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
-    /// Those that load balancers and routes send to: `status.addresses`, or, once the loops hold them, the ones that the
-    /// cloud said last ([`Self::holding_addresses`]).
+    /// Addresses that load balancers and routes send to: `status.addresses`, or, once the loops hold them, the addresses
+    /// that the cloud reported last ([`Self::holding_addresses`]).
     pub addresses: Box<[NodeAddress]>,
     /// `status.addresses` where they are others: another client has written them.
     pub reported: Option<Box<[NodeAddress]>>,
@@ -108,24 +108,24 @@ pub struct NodeView {
 }
 
 impl NodeView {
-    /// Whether the kubelet's taint for a node that no cloud has looked at is still there (N-10).
+    /// Returns true if it still has the taint that the kubelet sets until a cloud has initialised the node (N-10).
     pub fn is_uninitialized(&self) -> bool {
         self.taints
             .iter()
             .any(|taint| &*taint.key == TAINT_UNINITIALIZED)
     }
 
-    /// Whether it has the taint of a stopped instance.
+    /// Returns true if it has the taint of a stopped instance.
     pub fn is_shut_down(&self) -> bool {
         self.taints.iter().any(Taint::is_shutdown)
     }
 
-    /// Whether an operator has paused it ([`LABEL_PAUSED`]).
+    /// Returns true if an operator has paused it ([`LABEL_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.labels.get(LABEL_PAUSED) == Some("true")
     }
 
-    /// Whether an operator confirms its deletion in spite of the rate limit ([`LABEL_CONFIRM_DELETION`]).
+    /// Returns true if an operator confirms its deletion in spite of the rate limit ([`LABEL_CONFIRM_DELETION`]).
     pub fn is_deletion_confirmed(&self) -> bool {
         self.labels.get(LABEL_CONFIRM_DELETION) == Some("true")
     }
@@ -172,7 +172,7 @@ pub struct Taint {
 }
 
 impl Taint {
-    /// Whether it is that of a stopped instance; its value does not matter (L-12).
+    /// Returns true if it is the taint of a stopped instance; its value does not matter (L-12).
     pub fn is_shutdown(&self) -> bool {
         self.is(TAINT_SHUTDOWN, EFFECT_NO_SCHEDULE)
     }

@@ -10,7 +10,7 @@
 //! The key is one destination CIDR. A call about it is followed by another plan, so that what is in
 //! the way is deleted before a route is made, and nothing waits for the whole table.
 //!
-//! Of two Nodes whose Pod CIDRs have an address in common one has a route (`refusal`).
+//! If the Pod CIDRs of two Nodes have an address in common, only one of the Nodes gets a route (`refusal`).
 //!
 //! A route is deleted only if all of this holds:
 //! - its destination is inside `--cluster-cidr`;

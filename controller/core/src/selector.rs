@@ -35,20 +35,22 @@ pub enum Error {
     #[error("is empty, which would select everything")]
     Empty,
     /// Something else at this place.
-    #[error("has {found} at {at}, where {expected} should be")]
+    #[error("has {text} at {at}, where {expected} should be")]
     Unexpected {
-        /// The text found, quoted, or `its end`.
-        found: Box<str>,
+        /// The unexpected text, quoted, or `its end`.
+        text: Box<str>,
         /// Its place.
         at: usize,
         /// The tokens that may stand there.
         expected: &'static str,
     },
     /// `<` and `>`, which compare numbers and are neither equality nor sets.
-    #[error("has {found:?} at {at}: only =, ==, !=, in, notin, a key alone and !key are supported")]
+    #[error(
+        "has {operator:?} at {at}: only =, ==, !=, in, notin, a key alone and !key are supported"
+    )]
     Comparison {
         /// The operator.
-        found: char,
+        operator: char,
         /// Its place.
         at: usize,
     },
@@ -71,7 +73,7 @@ pub enum Error {
 }
 
 impl Selector {
-    /// Whether all requirements hold.
+    /// Returns true if all requirements hold.
     pub fn matches(&self, labels: &StringMap) -> bool {
         self.0.iter().all(|requirement| {
             let value = labels.get(&requirement.key);

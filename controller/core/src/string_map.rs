@@ -26,7 +26,7 @@ impl StringMap {
         self.place(key).map(|at| self.entry(at).1)
     }
 
-    /// Whether `key` is there, with whatever value.
+    /// Returns true if `key` is there, with whatever value.
     pub fn contains_key(&self, key: &str) -> bool {
         self.place(key).is_some()
     }
@@ -41,7 +41,7 @@ impl StringMap {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -141,7 +141,7 @@ impl fmt::Debug for StringMap {
 }
 
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for StringMap {
-    /// Of two equal keys the later one is kept.
+    /// If a key comes twice, its later entry is kept.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let entries: Vec<(K, V)> = entries.into_iter().collect();
         let sorted: BTreeMap<&str, &str> = entries

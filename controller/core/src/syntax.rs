@@ -10,7 +10,7 @@ const MAX_REASON: usize = 128;
 /// A defect of a text, in words that follow the text.
 pub type Complaint = &'static str;
 
-/// Whether `text` is legal as the value of a label. The empty text is.
+/// Checks that `text` is legal as the value of a label. The empty text is.
 pub fn label_value(text: &str) -> Result<(), Complaint> {
     if text.len() > MAX_LABEL {
         return Err("is longer than 63 bytes");
@@ -23,7 +23,7 @@ pub fn label_value(text: &str) -> Result<(), Complaint> {
     )
 }
 
-/// Whether `text` is legal as the key of a label: `[prefix/]name`.
+/// Checks that `text` is legal as the key of a label: `[prefix/]name`.
 pub fn label_key(text: &str) -> Result<(), Complaint> {
     let name = match text.split_once('/') {
         None => text,
@@ -43,7 +43,7 @@ pub fn label_key(text: &str) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Whether `text` is legal as the name of a node: a DNS-1123 subdomain.
+/// Checks that `text` is legal as the name of a node: a DNS-1123 subdomain.
 pub fn node_name(text: &str) -> Result<(), Complaint> {
     if is_subdomain(text) {
         return Ok(());
@@ -51,7 +51,7 @@ pub fn node_name(text: &str) -> Result<(), Complaint> {
     Err("is no node name: a DNS subdomain of at most 253 bytes, in lower case")
 }
 
-/// Whether `text` is a DNS-1123 subdomain, as a Service's status wants host names.
+/// Checks that `text` is a DNS-1123 subdomain, which host names in a Service's status have to be.
 pub fn subdomain(text: &str) -> Result<(), Complaint> {
     if is_subdomain(text) {
         return Ok(());
@@ -59,7 +59,7 @@ pub fn subdomain(text: &str) -> Result<(), Complaint> {
     Err("is no DNS subdomain of at most 253 bytes, in lower case")
 }
 
-/// Whether `text` is legal as the reason of a condition, and short enough for one of an event.
+/// Checks that `text` is legal as the reason of a condition, and short enough for that of an event.
 pub fn reason(text: &str) -> Result<(), Complaint> {
     if text.len() > MAX_REASON {
         return Err("is longer than 128 bytes");
@@ -77,7 +77,7 @@ pub fn reason(text: &str) -> Result<(), Complaint> {
     Err("is no CamelCase reason")
 }
 
-/// Whether `text` can be a host or DNS name. More lenient than a name in Kubernetes: upper case,
+/// Checks that `text` can be a host or DNS name. The rule is more lenient than for names in Kubernetes: upper case,
 /// underscores and the dot of the root occur in clouds.
 pub fn dns_name(text: &str) -> Result<(), Complaint> {
     if text.len() > MAX_SUBDOMAIN {

@@ -42,7 +42,7 @@ fn is_unsafe(c: char) -> bool {
 
 /// A URL without user and password, for messages; any other text as it is.
 pub fn without_login(text: &str) -> String {
-    // One that is no URL may have a slash or an `@` in the password.
+    // A text that is no URL may have a slash or an `@` in the password.
     match text.split_once("://") {
         Some((scheme, rest)) => match rest.rsplit_once('@') {
             Some((_, rest)) => format!("{scheme}://{rest}"),

@@ -34,7 +34,7 @@ pub const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
 pub const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
 /// Annotation with the name of the provider and a digest of the source that the labels were made from:
-/// the provider is not asked about this volume again. Of the source, since an object that is being
+/// the provider is not asked about this volume again. The digest is that of the source, since an object that is being
 /// created has no UID; a manifest that was copied with it has the right labels too.
 pub const ANNOTATION_LABELLED: &str = "outrigger.dev/volume-labelled";
 
@@ -54,7 +54,7 @@ pub struct VolumeView {
     pub labels: StringMap,
     /// Those of `metadata.annotations` that are read here.
     pub annotations: StringMap,
-    /// Whether `metadata.annotations` has any entry.
+    /// True if `metadata.annotations` has any entry.
     pub has_annotations: bool,
     /// The source, if it is one that the contract knows.
     pub source: Option<VolumeSource>,
@@ -63,7 +63,7 @@ pub struct VolumeView {
 }
 
 impl VolumeView {
-    /// Whether an operator has paused it ([`ANNOTATION_PAUSED`]).
+    /// Returns true if an operator has paused it ([`ANNOTATION_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.annotations.get(ANNOTATION_PAUSED) == Some("true")
     }

@@ -1,4 +1,4 @@
-//! What every loop is made of, besides its own settings.
+//! The parts that all loops share, besides the settings of each.
 
 use std::sync::Arc;
 

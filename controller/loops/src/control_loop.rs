@@ -6,8 +6,8 @@
 //!  ready ─► publish the term's state ─► begin ─► queue.run(reconcile, call) + tasks ─► stop ─► drain ─► drop
 //! ```
 //!
-//! A loop subscribes to its stores once, before they are filled. Each lease term makes the loop anew
-//! and with it all that it remembers: decisions rest on no observation of an earlier term.
+//! A loop subscribes to its stores once, before they are filled. Each lease term makes a new loop with
+//! empty memory: decisions rest on no observation of an earlier term.
 
 use std::{sync::Arc, time::Duration};
 
@@ -66,7 +66,7 @@ impl<K: queue::Key, S> Clone for LoopInputs<K, S> {
 
 /// One control loop in one lease term.
 pub trait ControlLoop: Send + Sync + Sized + 'static {
-    /// Of one object.
+    /// The key of one object.
     type Key: queue::Key;
     /// All that decisions remember in this lease term beyond the stores.
     type State: Send + Sync + 'static;
@@ -74,7 +74,7 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// Name in `--controllers`, in health checks and in the log.
     const NAME: &'static str;
 
-    /// Whether keys are taken only while the provider serves.
+    /// True if keys are taken only while the provider serves.
     const NEEDS_PROVIDER: bool = true;
 
     /// Keys that are reconciled at once: all of a large cluster, so that calls to the provider leave in full
@@ -108,22 +108,22 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// up.
     fn stopping(&self) {}
 
-    /// As [`Calls::has_room`]. A loop without [calls](Calls) leaves this and the methods below as they are.
+    /// See [`Calls::has_room`]. A loop without [calls](Calls) leaves this and the methods below as they are.
     fn has_room(&self, _priority: Priority, _in_flight: impl Fn(Priority) -> usize) -> bool {
         false
     }
 
-    /// As [`Calls::slot`].
+    /// See [`Calls::slot`].
     fn slot(&self, _priority: Priority) -> BoxFuture<'static, Slot> {
         Box::pin(future::pending())
     }
 
-    /// As [`Calls::batch_size`].
+    /// See [`Calls::batch_size`].
     fn batch_size(&self, _slot: &Slot) -> usize {
         1
     }
 
-    /// As [`reconcile`](Self::reconcile), with a slot for the call that this takes.
+    /// Does the work of [`reconcile`](Self::reconcile), with a slot for the call that this takes.
     fn call(
         self: Arc<Self>,
         key: Self::Key,
@@ -165,7 +165,7 @@ impl<L: ControlLoop> Calls for CallsOf<L> {
     }
 }
 
-/// A loop over the keys of `inputs`; `make` makes it anew for each lease term.
+/// Hosts a loop over the keys of `inputs`; `make` makes a new one for each lease term.
 pub fn host<L: ControlLoop>(
     parts: LoopParts,
     inputs: LoopInputs<L::Key, L::State>,
@@ -290,7 +290,7 @@ impl<T> Default for TermState<T> {
 }
 
 impl<T> TermState<T> {
-    /// None on a standby, and until the loop is ready.
+    /// Returns the state of the current lease term; `None` on a standby, and until the loop is ready.
     pub fn current(&self) -> Option<Arc<T>> {
         self.0.read().clone()
     }

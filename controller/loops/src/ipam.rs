@@ -63,7 +63,7 @@ pub struct NodeIpam {
     state: Arc<IpamState>,
 }
 
-/// State of the loop in one lease term, observed anew from all Nodes at its start.
+/// State of the loop in one lease term, observed from all Nodes at the start of each term.
 #[derive(Debug)]
 pub struct IpamState {
     nodes: Arc<Store<NodeView>>,
@@ -88,30 +88,30 @@ impl IpamState {
 
     /// Observes a Node of the list at the start.
     fn observe_listed(&self, node: &NodeView) {
-        let found = self.allocator.lock().observe_listed(node);
-        self.found(&node.name, found);
+        let problems = self.allocator.lock().observe_listed(node);
+        self.found(&node.name, problems);
     }
 
     /// Observes the Pod CIDRs of the Node as the store has it now: two threads may call the handlers of
     /// two changes in either order. Returns whether the Node is to be reconciled: there are problems to
     /// report, or the list at the start had another Node of the name.
     fn observe(&self, name: &Arc<str>) -> bool {
-        let (found, is_awaited) = {
+        let (problems, is_awaited) = {
             let mut allocator = self.allocator.lock();
             let Some(node) = self.nodes.get(name) else {
                 return false;
             };
             (allocator.observe(&node), allocator.awaited(name).is_some())
         };
-        self.found(name, found) || is_awaited
+        self.found(name, problems) || is_awaited
     }
 
-    fn found(&self, name: &Arc<str>, found: Vec<PodCidrProblem>) -> bool {
-        let any = !found.is_empty();
+    fn found(&self, name: &Arc<str>, new_problems: Vec<PodCidrProblem>) -> bool {
+        let any = !new_problems.is_empty();
         if any {
             let mut problems = self.problems.lock();
             let problems = problems.entry(Arc::clone(name)).or_default();
-            problems.extend(found);
+            problems.extend(new_problems);
         }
         any
     }

@@ -139,7 +139,7 @@ pub fn subscribe(
             {
                 state.questions.end(&node.name);
             }
-            // One that is ready again ends what was begun.
+            // A Node that is ready again ends the checks that were begun.
             if old.ready != Ready::True || concerns(node) {
                 offer(&queue, node, origin);
             }
@@ -227,7 +227,11 @@ impl ControlLoop for NodeLifecycle {
                 error, "failed to start cloud node lifecycle controller; skipping it"
             );
         };
-        self.context.provider.instances().serving(without).await;
+        self.context
+            .provider
+            .instances()
+            .wait_until_serving(without)
+            .await;
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {

@@ -109,7 +109,7 @@ pub fn subscribe(
         Change::Deleted(node) => {
             queue.remove(&node.name);
             if let Some(state) = state.current() {
-                // Those that were refused for what it had.
+                // Nodes that were refused the provider ID which this one had.
                 queue.add_all(state.forget(node), Priority::Fresh);
             }
             not_managed.forget(&node.name);
@@ -152,8 +152,8 @@ impl CloudNode {
         }
     }
 
-    /// Whether the node may be asked about and written to: it has no other provider's id, and
-    /// without any the operator's selector selects it.
+    /// Returns true if the node may be looked up and written: its provider ID is not another provider's, and
+    /// without a provider ID the operator's selector selects it.
     fn may_touch(&self, node: &NodeView, instances: &InstancesCapability) -> bool {
         let scope = NodeScope {
             prefixes: &instances.prefixes,
@@ -163,7 +163,7 @@ impl CloudNode {
         scope.may_touch(node)
     }
 
-    /// Makes the addresses that the cloud has said those that count. None: those of the status.
+    /// Makes `said`, the addresses from the cloud, the addresses that count. `None`: those of the status count.
     fn confirm(&self, node: &NodeView, said: Option<&[NodeAddress]>) {
         let nodes = &self.context.nodes;
         nodes.learn(&node.name, &node.uid, |held| held.confirmed(said));
@@ -190,7 +190,11 @@ impl ControlLoop for CloudNode {
                 error, "failed to start cloud node controller; skipping it"
             );
         };
-        self.context.provider.instances().serving(without).await;
+        self.context
+            .provider
+            .instances()
+            .wait_until_serving(without)
+            .await;
     }
 
     /// Another leader may have written since: only the provider IDs of the Nodes themselves count, and the addresses that

@@ -37,19 +37,19 @@ impl NotManaged {
             question: question(node, boot_id),
             since: Instant::now(),
         };
-        let mut known = self.0.lock();
+        let mut answers = self.0.lock();
         // Under the lock: its deletion is handled after this, or has been.
         if nodes.get(&node.name).is_none() {
             return;
         }
-        let is_known = match known.entry(Arc::clone(&node.name)) {
+        let is_known = match answers.entry(Arc::clone(&node.name)) {
             Entry::Occupied(mut entry) => entry.insert(answer).question == answer.question,
             Entry::Vacant(entry) => {
                 entry.insert(answer);
                 false
             }
         };
-        drop(known);
+        drop(answers);
         if !is_known {
             info!(
                 node = &*node.name,
@@ -58,15 +58,15 @@ impl NotManaged {
         }
     }
 
-    /// Whether the provider would be asked what it has answered lately.
+    /// Returns true if the provider has answered the same question lately.
     pub fn knows(&self, node: &NodeView, boot_id: &str) -> bool {
-        let known = self.0.lock().get(&node.name).copied();
-        known.is_some_and(|known| {
-            known.question == question(node, boot_id) && known.since.elapsed() < ASKED_AGAIN
+        let answer = self.0.lock().get(&node.name).copied();
+        answer.is_some_and(|answer| {
+            answer.question == question(node, boot_id) && answer.since.elapsed() < ASKED_AGAIN
         })
     }
 
-    /// A lease term begins: everything is asked anew.
+    /// Forgets all answers, since a lease term begins.
     pub fn clear(&self) {
         self.0.lock().clear();
     }

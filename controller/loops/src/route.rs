@@ -55,7 +55,7 @@ pub const COMPONENT: &str = "route_controller";
 
 /// Conditions that are written at once.
 const WRITERS: usize = 32;
-/// Of a route that cannot be made, or deleted (not Q-10); upstream's queue has none for a key.
+/// Backoff of a route that cannot be created or deleted (not Q-10); upstream's queue has none for a key.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5)).with_jitter();
 
 /// Flags of the loop.
@@ -67,7 +67,7 @@ pub struct RouteSettings {
     pub period: Duration,
     /// `--node-selector`: which Nodes without a provider ID are this provider's; absent: all.
     pub selector: Option<Arc<Selector>>,
-    /// Whether Nodes with addresses in common are reported; where node-ipam runs, it does.
+    /// True to report Nodes with addresses in common. Where node-ipam runs, node-ipam reports them.
     pub reports_duplicates: bool,
 }
 
@@ -111,7 +111,7 @@ pub fn subscribe(
                 state.forget(&node.name, &node.uid)
             }
         };
-        // None after a heartbeat.
+        // A heartbeat changes no destination.
         if !destinations.is_empty() {
             let keys = destinations.into_iter().map(RouteKey::Destination);
             queue.add_all(keys, origin.priority());
@@ -200,7 +200,7 @@ impl ControlLoop for NodeRoute {
             info!("Skipping {NAME:?}");
         };
         let listed = async {
-            self.provider.routes().serving(without).await;
+            self.provider.routes().wait_until_serving(without).await;
             self.lists.list().await;
         };
         // Both are long in a large cluster.

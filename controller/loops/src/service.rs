@@ -241,7 +241,10 @@ impl ControlLoop for ServiceLb {
         tokio::join!(
             self.term.services.synced(),
             self.nodes.synced(),
-            self.term.provider.load_balancers().serving(without),
+            self.term
+                .provider
+                .load_balancers()
+                .wait_until_serving(without),
         );
     }
 

@@ -172,17 +172,19 @@ impl Permit {
 
     fn pause(&self, error: &Error, reason: ErrorReason, retry_after: Option<Duration>) {
         let own = self.urgency.class();
-        let asked = retry_after.map(|after| CLASS_PAUSE.clamp(after));
+        let requested_pause = retry_after.map(|after| CLASS_PAUSE.clamp(after));
         let mut limits = self.admission.limits.lock();
         let now = Instant::now();
         let until = |limits: &CallLimits| CLASSES.map(|class| limits.paused_until(class, now));
         let before = until(&limits);
         let class = limits.class(own);
         let pause = match reason {
-            ErrorReason::RateLimited => class.rate_limited(asked.unwrap_or(RATE_LIMITED)),
+            ErrorReason::RateLimited => class.rate_limited(requested_pause.unwrap_or(RATE_LIMITED)),
             ErrorReason::Overloaded => class.overloaded.failed(self.started, None),
-            ErrorReason::CloudUnavailable => class.cloud.failed(self.started, asked),
-            ErrorReason::CredentialsInvalid => limits.credentials.failed(self.started, asked),
+            ErrorReason::CloudUnavailable => class.cloud.failed(self.started, requested_pause),
+            ErrorReason::CredentialsInvalid => {
+                limits.credentials.failed(self.started, requested_pause)
+            }
             _ => {
                 class.not_rate_limited(self.started);
                 None
@@ -200,10 +202,10 @@ impl Permit {
                  send when the cloud takes calls again"
             );
         }
-        if let Some(asked) = retry_after.filter(|after| *after > CLASS_PAUSE.longest()) {
+        if let Some(requested_pause) = retry_after.filter(|after| *after > CLASS_PAUSE.longest()) {
             warn!(
                 class = class_label(own),
-                ?asked,
+                asked = ?requested_pause,
                 ?pause,
                 "the provider asks for a longer pause than the contract allows; are these milliseconds?"
             );

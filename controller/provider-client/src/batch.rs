@@ -108,9 +108,9 @@ pub(super) trait GatheredObject: BatchObject {
     const KIND: &'static str;
     /// How often a batch is split whose call fails because of its request.
     const SPLITS: usize = 0;
-    /// Whether a batch goes out at once when it is full, and later objects with the next one.
+    /// True if a full batch goes out immediately, and later objects wait for the next one.
     const GOES_WHEN_FULL: bool = false;
-    /// Whether an object that was not answered in time is asked about again, alone.
+    /// True if an object without an answer in time is asked about again, alone.
     const IS_REPEATED: bool = true;
 
     fn group(&self) -> Self::Group;
@@ -118,8 +118,8 @@ pub(super) trait GatheredObject: BatchObject {
     /// Name of the object.
     fn name(&self) -> &Arc<str>;
 
-    /// How it joins a call that `known`, of the same name, is in.
-    fn twin(&self, known: &Self) -> Twin;
+    /// How it joins a call that `other`, of the same name, is in.
+    fn twin(&self, other: &Self) -> Twin;
 
     /// The answer that needs no call.
     fn without_call(&self, _session: &Session) -> Option<Self::Found> {
@@ -134,7 +134,7 @@ pub(super) trait GatheredObject: BatchObject {
 
     fn urgency(group: Self::Group) -> Urgency;
 
-    /// Whether an object waits for others to join its call.
+    /// Returns true if an object waits for others to join its call.
     fn is_gathered(group: Self::Group) -> bool;
 
     /// A call about so many goes out.
@@ -167,7 +167,7 @@ pub(super) type OutcomeOf<B> = <ResultOf<B> as ItemResult>::Outcome;
 pub(super) enum Twin {
     /// It is the same: the answer is for both callers.
     Shares,
-    /// As any other.
+    /// It joins the call like any other object.
     Joins,
     /// Not at all: it goes out with a later call.
     Waits,

@@ -41,7 +41,7 @@ pub(super) trait ProviderCall: Send + Sized + 'static {
         Self::Message::METHOD.deadline
     }
 
-    /// Whether the answer is whole; else the provider may still be at work.
+    /// Returns true if the answer is whole. If it is not, the provider may still be at work.
     fn is_whole(_reply: &Self::Reply) -> bool {
         true
     }
@@ -81,8 +81,8 @@ impl<M: MethodRequest> ProviderCall for M {
     }
 }
 
-/// Whether one call is about one object. UNIMPLEMENTED may then mean that object, so that the others are asked
-/// about all the same.
+/// Returns true if one call is about one object. UNIMPLEMENTED may then mean that object only, so that the others are
+/// still asked about.
 fn is_about_one_object(method: &Method) -> bool {
     method.item_key.is_none() && method.streams == Streams::Neither
 }
@@ -99,8 +99,8 @@ fn largest_answer(method: &Method) -> usize {
 /// Behaviour of the controller without a method, for people.
 pub(super) fn without(method: &Method) -> &'static str {
     match method.name {
-        "BatchGetInstances" => "no Node is initialized, kept in step or deleted",
-        "ListInstances" => "labels and addresses of Nodes are not kept in step",
+        "BatchGetInstances" => "no Node is initialized, kept in sync or deleted",
+        "ListInstances" => "labels and addresses of Nodes are not kept in sync",
         "GetLoadBalancer" => "load balancers that were changed in the cloud are not found",
         "EnsureLoadBalancer" => {
             "no load balancer is made or changed; each Service is tried again with back-off"
@@ -191,16 +191,16 @@ impl Shared {
         })
     }
 
-    /// The first session, of now and later, that is `wanted`.
+    /// Waits for the first session, the current one or a later, that `is_eligible`.
     pub(super) async fn session_that(
         &self,
-        mut wanted: impl FnMut(&Session) -> bool,
+        mut is_eligible: impl FnMut(&Session) -> bool,
     ) -> Arc<Session> {
         let mut sessions = self.session.subscribe();
         loop {
-            // Not under the lock of the channel: `wanted` may look at the session of the moment.
+            // Not under the lock of the channel: `is_eligible` may look at the session of the moment.
             let session = sessions.borrow_and_update().clone();
-            if let Some(session) = session.filter(|session| wanted(session)) {
+            if let Some(session) = session.filter(|session| is_eligible(session)) {
                 return session;
             }
             // The sender lives as long as this.

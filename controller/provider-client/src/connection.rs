@@ -39,14 +39,14 @@ pub(super) struct Manager {
     handshakes: u64,
     handshake_backoff: HandshakeBackoff,
     connected_before: bool,
-    /// Of the first provider that was accepted.
+    /// The name of the first provider that was accepted.
     name: Option<Box<str>>,
     boot_id: Box<str>,
     /// Capabilities that were declared once.
     declared: BTreeSet<&'static str>,
-    /// Those of them that the provider of now does not declare, for people.
+    /// The enabled capabilities that the current provider does not declare, as text for logs and conditions.
     withdrawn: Option<Arc<str>>,
-    /// Effects that the provider of now declares and may not have, for people.
+    /// Effects that the current provider declares and may not have, as text for logs and conditions.
     grants_missing: Option<String>,
     /// UID of the cluster, as the last handshake sent it.
     sent_uid: String,

@@ -23,7 +23,7 @@ const OVERSIZED: &str = "outrigger-oversized-status";
 /// Bytes of headers or trailers with a status. Room for a message and all the details that the contract
 /// allows, and then some.
 const MAX_STATUS: usize = 64 << 10;
-/// Of one header, beside name and value (RFC 9113, section 6.5.2).
+/// Bytes that one header counts beside its name and value (RFC 9113, section 6.5.2).
 const AROUND: usize = 32;
 
 /// A channel that drops `grpc-status-details-bin` where it is no base64. tonic's

@@ -17,7 +17,7 @@ mod read;
 /// A call that ends in the last tenth of its time met its deadline: an SDK answers shortly before it.
 const SHORTLY: u32 = 10;
 
-/// Of the names in generated code.
+/// Prefix of the reasons' names in generated code.
 const REASON_PREFIX: &str = "ERROR_REASON_";
 
 /// Why a call to the provider, or the part of it that concerns one node or Service, did not succeed.
@@ -110,7 +110,7 @@ pub enum Error {
     UnknownReason {
         /// Canonical code, such as `RESOURCE_EXHAUSTED`.
         code: &'static str,
-        /// As sent, cut and escaped.
+        /// The reason that was sent, cut and escaped.
         said: Arc<str>,
         /// For people.
         message: Arc<str>,
@@ -140,7 +140,7 @@ pub enum Error {
     TooLarge {
         /// Name of the method.
         rpc: &'static str,
-        /// Of the request, encoded.
+        /// Size of the encoded request.
         bytes: usize,
         /// Named by the provider at handshake.
         limit: usize,
@@ -212,7 +212,7 @@ impl Error {
         }
     }
 
-    /// Whether the call may have changed the cloud although it failed.
+    /// Returns true if the call may have changed the cloud although it failed.
     pub const fn leaves_result_unknown(&self) -> bool {
         matches!(
             self,
@@ -226,8 +226,8 @@ impl Error {
         )
     }
 
-    /// Whether the call may have failed because of one of its objects, so that a call about fewer of them may
-    /// succeed at once.
+    /// Returns true if the call may have failed because of one of its objects, so that a call about fewer of them may
+    /// succeed immediately.
     pub(super) fn is_about_request(&self) -> bool {
         match self {
             Self::Refused { .. } => self.class() == ErrorClass::Invalid,
@@ -240,12 +240,12 @@ impl Error {
         }
     }
 
-    /// Whether a call about several objects failed in a way that tells nothing about any of them.
+    /// Returns true if a call about several objects failed in a way that says nothing about any of them.
     pub(super) const fn is_opaque(&self) -> bool {
         matches!(self, Self::Unexplained { implied: None, .. })
     }
 
-    /// Whether there was no answer in time, so that an object that hangs may be the cause for others.
+    /// Returns true if there was no answer in time: an object that hangs may have kept the others from theirs.
     pub(super) fn is_no_answer(&self) -> bool {
         match self {
             Self::Timeout { .. } => true,
@@ -305,8 +305,8 @@ impl Error {
         }
     }
 
-    /// Whether the error of one item of a batch holds for the whole class of calls: being rate
-    /// limited, or one that left no item out.
+    /// Returns true if the error of one item of a batch holds for the whole class of calls: the cloud limits
+    /// the rate, or no item of the batch was answered.
     pub(super) fn speaks_for_all(&self, none_answered: bool) -> bool {
         use ErrorReason as R;
         match self.effective_reason().map(|(reason, _)| reason) {
@@ -317,7 +317,7 @@ impl Error {
     }
 }
 
-/// Whether a server ended a call with `code`, or an SDK an object of it, since the time was over.
+/// Returns true if a server that ends a call with `code`, or an SDK that ends one object of it so, had no time left.
 pub(super) fn is_cut_off(code: &str) -> bool {
     [Code::Cancelled, Code::DeadlineExceeded]
         .map(code_name)

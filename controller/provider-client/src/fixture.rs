@@ -149,7 +149,7 @@ pub fn status(readiness: v1::Readiness) -> v1::GetStatusResponse {
     }
 }
 
-/// Of an answer to `GetStatus` that names none. One with an empty id names that of the handshake.
+/// The id in [`Fake`] for an answer to `GetStatus` without one. An empty id stands for that of the handshake.
 pub const NO_BOOT_ID: &str = "none";
 
 /// The provider's process and its socket.
@@ -171,7 +171,7 @@ pub struct Fake {
     pub volumes: FakeVolumes,
     bend: Mutex<Bend>,
     wires: Mutex<JoinSet<()>>,
-    /// Ends the connections of now in good order.
+    /// Ends the current connections in good order.
     ending: Mutex<CancellationToken>,
 }
 

@@ -3,11 +3,11 @@
 
 use outrigger_api::{FieldKind, MESSAGE_SHAPES, MessageShape};
 
-/// Of a text on the heap, beside its bytes.
+/// Bytes of a text on the heap beside its content.
 const TEXT: usize = 32;
-/// Of an entry of a list of texts.
+/// Bytes of an entry of a list of texts.
 const TEXT_ENTRY: usize = 24;
-/// Of an entry of a list of numbers.
+/// Bytes of an entry of a list of numbers.
 const NUMBER: usize = 8;
 
 /// The shape of the message `name` of the contract.
@@ -22,8 +22,8 @@ pub(super) fn shape(name: &str) -> Option<&'static MessageShape> {
 pub(super) fn of(shape: &MessageShape, message: &[u8]) -> (usize, &'static str) {
     let mut by_field = vec![0; shape.fields.len()];
     for (number, value) in fields(message) {
-        let known = shape.fields.iter().zip(&mut by_field);
-        let Some((field, sum)) = known.into_iter().find(|(field, _)| field.number == number) else {
+        let sums = shape.fields.iter().zip(&mut by_field);
+        let Some((field, sum)) = sums.into_iter().find(|(field, _)| field.number == number) else {
             continue;
         };
         let entry = |bytes| if field.is_repeated { bytes } else { 0 };
@@ -160,15 +160,15 @@ mod tests {
         assert!(bytes >= 1_000 * size_of::<v1::InstanceResult>(), "{bytes}");
         assert_eq!(field, "results");
 
-        let found = v1::Instance {
+        let instance = v1::Instance {
             addresses: vec![v1::NodeAddress::default(); 1_000],
             ..v1::Instance::default()
         };
         let result = v1::InstanceResult {
-            outcome: Some(Outcome::Found(found.clone())),
+            outcome: Some(Outcome::Found(instance.clone())),
             ..v1::InstanceResult::default()
         };
-        assert_eq!(memory("Instance", &found).1, "addresses");
+        assert_eq!(memory("Instance", &instance).1, "addresses");
         let deep = v1::BatchGetInstancesResponse {
             results: vec![result],
         };

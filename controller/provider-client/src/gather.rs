@@ -166,7 +166,7 @@ impl<C: Collector> Reading<C> {
 }
 
 impl Sums {
-    /// Whether a list is larger than the limit.
+    /// Returns the fault of a list that is larger than the limit.
     const fn fault(self) -> Option<Fault> {
         if self.entries > MOST {
             Some(Fault::TooMany)

@@ -231,14 +231,14 @@ fn accept_name(
             ),
         ));
     }
-    if let Some(known) = known_name
-        && known != name
+    if let Some(earlier_name) = known_name
+        && earlier_name != name
     {
         return Err(RefusedHandshake::new(
             DownCause::WrongName,
             format!(
-                "the provider was {known} and now calls itself {name}; nodes of one must not be \
-                 looked up with the other: bring back {known}, or restart the controller"
+                "the provider was {earlier_name} and now calls itself {name}; nodes of one must not be \
+                 looked up with the other: bring back {earlier_name}, or restart the controller"
             ),
         ));
     }

@@ -27,7 +27,7 @@ pub struct ProviderHealth {
 pub struct Dependency {
     /// Short and stable.
     pub name: Box<str>,
-    /// Whether it works.
+    /// True if the component works.
     pub ready: bool,
     /// Why not, for people.
     pub message: Box<str>,
@@ -87,7 +87,7 @@ fn read_quotas(quotas: &[v1::QuotaStatus]) -> Vec<Quota> {
     for quota in quotas.iter().take(MAX_ENTRIES) {
         let name = text::cut(&quota.name, MAX_NAME);
         // Two of one name would be one metric with two values.
-        if name.is_empty() || read.iter().any(|known| *known.name == *name) {
+        if name.is_empty() || read.iter().any(|other| *other.name == *name) {
             continue;
         }
         read.push(Quota {

@@ -26,14 +26,14 @@ pub struct Instances<'a>(pub(super) &'a Provider);
 impl Instances<'_> {
     /// Waits until there is a provider that serves instances; `without` is called once if one does
     /// not, for the next process behind the socket may (N-1).
-    pub async fn serving(self, without: impl FnOnce()) {
+    pub async fn wait_until_serving(self, without: impl FnOnce()) {
         self.0
             .offering(|session| session.instances.is_some(), without)
             .await;
     }
 
     /// Waits until there is a provider that allocates Pod CIDRs; `without` as in
-    /// [`serving`](Self::serving).
+    /// [`wait_until_serving`](Self::wait_until_serving).
     pub async fn allocating_pod_cidrs(self, without: impl FnOnce()) {
         let allocates = |session: &Session| {
             let instances = session.instances.as_ref();
@@ -51,7 +51,7 @@ impl Instances<'_> {
             loop {
                 let offers = |session: &Session| session.instances.is_some();
                 self.0.shared.session_that(offers).await;
-                let session = self.0.serving().await;
+                let session = self.0.wait_until_serving().await;
                 if session.instances.is_some() {
                     return session;
                 }
@@ -91,7 +91,7 @@ impl Instances<'_> {
         .await
     }
 
-    /// Lists the instances that are `wanted` among every instance that can be a node of this cluster, all of them or
+    /// Lists the instances that are `is_relevant` among every instance that can be a node of this cluster, all of them or
     /// an error.
     ///
     /// An instance that breaks the contract is left out. So being missing here is a hint and no
@@ -104,7 +104,7 @@ impl Instances<'_> {
     pub async fn list(
         self,
         purpose: LookupPurpose,
-        wanted: WantedInstances,
+        is_relevant: WantedInstances,
     ) -> Result<Vec<Instance>, Error> {
         let rpc = v1::ListInstancesRequest::METHOD.name;
         let (permit, session) = self
@@ -130,7 +130,7 @@ impl Instances<'_> {
                     max_staleness: purpose.max_staleness().try_into().ok(),
                     view: lookup::wire_view(purpose).into(),
                 },
-                collector: ListedInstances::new(purpose, offered, Arc::clone(&wanted)),
+                collector: ListedInstances::new(purpose, offered, Arc::clone(&is_relevant)),
             })
             .await?;
         if has_one_twice {

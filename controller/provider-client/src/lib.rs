@@ -93,7 +93,7 @@ pub struct Options {
     pub cluster_uid: String,
     /// Largest message that is accepted, in bytes.
     pub max_receive_bytes: usize,
-    /// Whether to begin as a standby; see [`Provider::set_standby`].
+    /// True to begin as a standby; see [`Provider::set_standby`].
     pub standby: bool,
 }
 
@@ -117,7 +117,7 @@ pub enum LookupPurpose {
     /// To decide whether a node that is not ready still has a machine: existence and power state,
     /// as they are now.
     Lifecycle,
-    /// To keep an initialised node in step: all but the power state.
+    /// Keeps an initialised node in sync: every field except the power state.
     Refresh {
         /// Out of the provider's caches, if they are no older.
         max_staleness: Duration,

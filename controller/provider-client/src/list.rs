@@ -23,8 +23,8 @@ pub(super) struct ListedInstances {
     prefixes: Prefixes,
     empty_provider_id: bool,
     forbidden: ForbiddenAddresses,
-    wanted: WantedInstances,
-    /// Of the provider IDs: a long list has more of them than there is room for.
+    is_relevant: WantedInstances,
+    /// Hashes of the provider IDs: a long list has more IDs than there is room for.
     hashes: HashSet<u64>,
     hasher: RandomState,
     pub(super) listed: Vec<Instance>,
@@ -38,14 +38,14 @@ impl ListedInstances {
     pub(super) fn new(
         purpose: LookupPurpose,
         offered: &InstancesCapability,
-        wanted: WantedInstances,
+        is_relevant: WantedInstances,
     ) -> Self {
         Self {
             purpose,
             prefixes: offered.prefixes.clone(),
             empty_provider_id: offered.without_provider_id,
             forbidden: offered.forbidden.clone(),
-            wanted,
+            is_relevant,
             hashes: HashSet::new(),
             hasher: RandomState::new(),
             listed: Vec::new(),
@@ -70,7 +70,7 @@ impl Collector for ListedInstances {
             forbidden: &self.forbidden,
         };
         match lookup::read_instance(entry, self.purpose, rules) {
-            Ok(instance) if (self.wanted)(&instance) => {
+            Ok(instance) if (self.is_relevant)(&instance) => {
                 self.listed.push(instance);
                 return true;
             }

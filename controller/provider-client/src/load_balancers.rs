@@ -51,7 +51,7 @@ pub struct LoadBalancers<'a>(pub(super) &'a Provider);
 
 impl LoadBalancers<'_> {
     /// Waits until one more call that changes load balancers may begin: for a provider that serves, the end of a
-    /// pause, another call's end. One in the background waits for as long as any other call does.
+    /// pause, another call's end. A call in the background waits as long as any other call waits.
     pub async fn slot(self, in_background: bool) -> Slot {
         let urgency = if in_background {
             Urgency::LoadBalancersInBackground
@@ -95,7 +95,7 @@ impl LoadBalancers<'_> {
     /// Makes the load balancer of a Service, or changes it, to its desired state. The call uses `slot` up.
     ///
     /// # Errors
-    /// As [`LoadBalancers::get`]; [`Error::SourceRanges`] without a call.
+    /// The errors of [`LoadBalancers::get`]; [`Error::SourceRanges`] without a call.
     pub async fn ensure(
         self,
         slot: &Slot,
@@ -127,7 +127,7 @@ impl LoadBalancers<'_> {
     /// [`Disposition::Absent`].
     ///
     /// # Errors
-    /// As [`LoadBalancers::get`].
+    /// The errors of [`LoadBalancers::get`].
     ///
     /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
     pub async fn delete(
@@ -152,7 +152,7 @@ impl LoadBalancers<'_> {
 
     /// Waits until there is a provider that serves load balancers; `without` is called once if one
     /// does not, for the next process behind the socket may (S-1).
-    pub async fn serving(self, without: impl FnOnce()) {
+    pub async fn wait_until_serving(self, without: impl FnOnce()) {
         self.0
             .offering(|session| session.load_balancers.is_some(), without)
             .await;
@@ -230,9 +230,9 @@ impl LoadBalancers<'_> {
     /// and the course of the call, unless it failed. The results' errors are those of
     /// [`LoadBalancers::ensure`].
     ///
-    /// Of several Services those without a result get none: they may be updated or not, and are to be asked about
-    /// again in smaller numbers. A provider that does not serve updates is asked to ensure the one load balancer as
-    /// it is in its Service.
+    /// In an update of several Services some may get no result: they may be updated or not, and the caller repeats the
+    /// update with fewer of them. A provider that does not serve updates is asked to ensure the load balancer of the one
+    /// Service.
     ///
     /// Dropping the future cancels the call.
     pub async fn update(

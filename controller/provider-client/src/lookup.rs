@@ -33,11 +33,11 @@ impl DoubtedAbsences {
 
     /// Reports one that is new.
     fn report(&self, node: &NodeView, why: &str) {
-        let mut known = self.0.lock();
-        if known.len() >= Self::MOST {
-            known.clear();
+        let mut reported = self.0.lock();
+        if reported.len() >= Self::MOST {
+            reported.clear();
         }
-        let before = known.insert(Arc::clone(&node.name), node.uid.clone());
+        let before = reported.insert(Arc::clone(&node.name), node.uid.clone());
         if before.as_ref() != Some(&node.uid) {
             warn!(
                 node = &*node.name,
@@ -66,14 +66,14 @@ impl BatchObject for NodeLookup {
     }
 
     fn read(&self, outcome: Outcome, call: &AnsweredCall<'_>) -> Result<Lookup, Error> {
-        let asked = answer::LookupCall {
+        let lookup_call = answer::LookupCall {
             purpose: self.purpose,
             took: call.took,
         };
-        if let Some(why) = answer::doubt(&outcome, asked) {
+        if let Some(why) = answer::doubt(&outcome, lookup_call) {
             call.shared.doubted.report(&self.node, &why);
         }
-        answer::read(outcome, asked, call.session.instances.as_ref())
+        answer::read(outcome, lookup_call, call.session.instances.as_ref())
     }
 }
 
@@ -94,9 +94,9 @@ impl GatheredObject for NodeLookup {
     }
 
     /// A Node that was made again under its name, or got a provider ID meanwhile, is another machine.
-    fn twin(&self, known: &Self) -> Twin {
+    fn twin(&self, other: &Self) -> Twin {
         let of = |lookup: &Self| (lookup.node.uid.clone(), lookup.node.provider_id.clone());
-        if of(self) == of(known) {
+        if of(self) == of(other) {
             Twin::Shares
         } else {
             Twin::Waits

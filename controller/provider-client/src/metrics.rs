@@ -235,7 +235,7 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
             ("OK", "malformed")
         }
         Error::Cancelled { .. } => ("CANCELLED", "cancelled"),
-        // Of calls that were never made.
+        // These calls were never made.
         Error::Fenced { .. } | Error::Outdated { .. } | Error::Unidentified { .. } => {
             ("ABORTED", "not_sent")
         }

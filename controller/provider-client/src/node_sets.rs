@@ -70,7 +70,7 @@ struct Name {
 type Process = Box<str>;
 
 impl State {
-    /// Whether a call may name `targets`: the provider holds the revision, and if that is the latest, its
+    /// Returns true if a call may name `targets`: the provider holds the revision, and if that is the latest, its
     /// nodes are no older than those of `targets`.
     fn holds(&self, name: &Name, targets: &Arc<Targets>) -> bool {
         let held = self.held.as_ref();
@@ -176,8 +176,8 @@ impl Shared {
                 self.join(&mut state, &name, preconditions, session, targets)
             };
             let result = running.await;
-            // Else another revision goes first, and is the base of this one. One of the same revision
-            // may have been begun with older nodes: then the next look finds what is left to send.
+            // If not, another revision goes first, and is the base of this one. An upload of the same revision
+            // may have begun with older nodes: then the next pass of the loop finds what remains to send.
             if is_ours {
                 result?;
             }
@@ -275,19 +275,19 @@ impl Shared {
     }
 }
 
-/// Whether a node of `targets` is a newer version than the same one of `held`, of equal revision, and
+/// Returns true if a node of `targets` is newer than the same node of `held`, which has the same revision, and
 /// differs in a field that providers see.
 fn is_newer(targets: &Targets, held: &Targets) -> bool {
     let mut pairs = targets.nodes().iter().zip(held.nodes());
-    let other = pairs.find(|(node, known)| !upload::is_same(known, node));
-    other.is_some_and(|(node, known)| {
-        let versions = [node, known].map(|node| node.resource_version.parse::<u64>());
-        !matches!(versions, [Ok(node), Ok(known)] if node < known)
+    let other = pairs.find(|(node, held_node)| !upload::is_same(held_node, node));
+    other.is_some_and(|(node, held_node)| {
+        let versions = [node, held_node].map(|node| node.resource_version.parse::<u64>());
+        !matches!(versions, [Ok(node), Ok(held_node)] if node < held_node)
     })
 }
 
 impl Session {
-    /// Whether node sets are declared and served.
+    /// Returns true if node sets are declared and served.
     pub(super) fn has_node_sets(&self) -> bool {
         self.node_sets.is_some() && !self.lacks(SYNC)
     }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use super::Error;
 use outrigger_runtime::fence::{Fence, InFlight};
 
-/// Whether a call still carries the desired state of its object.
+/// Returns true while a call still carries the desired state of its object.
 type Check = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Preconditions of a call: this process leads and does not stop, and the call is still wanted.

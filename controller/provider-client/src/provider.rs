@@ -37,7 +37,7 @@ const RENEWALS: usize = 16;
 /// The provider, as the loops see it. Cheap to clone.
 ///
 /// Works from the start: before there is a connection, and whenever there is none, calls end at
-/// once with [`Error::Unavailable`]. Loops wait for [`Provider::serving`] before they take keys.
+/// once with [`Error::Unavailable`]. Loops wait for [`Provider::wait_until_serving`] before they take keys.
 #[derive(Clone)]
 pub struct Provider {
     pub(super) shared: Arc<Shared>,
@@ -150,7 +150,7 @@ impl Provider {
         self.shared.session.borrow().clone()
     }
 
-    /// Calls `then` with the session of now and each later one. Never returns.
+    /// Calls `then` with the current session and each later one. Never returns.
     pub async fn each_session(&self, mut then: impl FnMut(&Session)) {
         let never = |session: &Session| {
             then(session);
@@ -165,7 +165,7 @@ impl Provider {
     }
 
     /// Waits until the provider serves. Returns at once if it does.
-    pub async fn serving(&self) -> Arc<Session> {
+    pub async fn wait_until_serving(&self) -> Arc<Session> {
         let mut state = self.state();
         loop {
             // The senders live as long as this handle.
@@ -209,23 +209,23 @@ impl Provider {
     /// process behind the socket may.
     pub(super) async fn offering(&self, offers: impl Fn(&Session) -> bool, without: impl FnOnce()) {
         let mut without = Some(without);
-        let wanted = |session: &Session| {
+        let is_eligible = |session: &Session| {
             let is_wanted = offers(session);
             if !is_wanted && let Some(without) = without.take() {
                 without();
             }
             is_wanted
         };
-        self.shared.session_that(wanted).await;
+        self.shared.session_that(is_eligible).await;
     }
 
     /// Calls `then` whenever another process answers behind the socket, except the first, or the same one
     /// serves a capability that it had not: what waits for that is tried again. Never returns.
     pub async fn each_restart(&self, mut then: impl FnMut()) {
-        let mut known = None;
+        let mut last = None;
         let follow = |session: &Session| {
             let now = session.capabilities();
-            let Some((boot_id, before)) = known.replace((session.boot_id.clone(), now)) else {
+            let Some((boot_id, before)) = last.replace((session.boot_id.clone(), now)) else {
                 return;
             };
             let serves_more = before

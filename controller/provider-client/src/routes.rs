@@ -65,22 +65,22 @@ impl BatchObject for ChangedRoute {
         }
     }
 
-    /// The route that was made or deleted, which the provider may show once it is made. Whether it leads to its Node
-    /// is for the loop to tell.
+    /// Returns the route that was created or deleted. The provider may send a route that it created; the loop checks that
+    /// it leads to its Node.
     fn read(&self, outcome: Outcome, _: &AnsweredCall<'_>) -> Result<ObservedRoute, Error> {
         let malformed = |what: &str| Error::malformed(self.method().name, what);
-        let (wanted, shown) = match (&self.change, outcome) {
+        let (desired, shown) = match (&self.change, outcome) {
             (RouteChange::Delete(route), Outcome::Absent(_)) => return Ok(route.clone()),
-            (RouteChange::Create(wanted), Outcome::Found(shown)) => (wanted, shown),
+            (RouteChange::Create(desired), Outcome::Found(shown)) => (desired, shown),
             (RouteChange::Create(_), _) => return Err(malformed("made, but not found")),
             (RouteChange::Delete(_), _) => return Err(malformed("deleted, but not absent")),
         };
         if shown == v1::Route::default() {
-            return Ok(wanted.as_made());
+            return Ok(desired.as_made());
         }
         let made = message::raw(shown).check();
         let made = made.map_err(|fault| malformed(&fault.to_string()))?;
-        if made.destination() != wanted.destination {
+        if made.destination() != desired.destination {
             let shown = Excerpt::of(&made.raw().destination_cidr);
             return Err(malformed(&format!(
                 "made, but shown as the route to {shown}"
@@ -155,7 +155,7 @@ pub struct Routes<'a>(pub(super) &'a Provider);
 impl Routes<'_> {
     /// Waits until there is a provider that serves routes; `without` is called once if one does not, for
     /// the next process behind the socket may.
-    pub async fn serving(self, without: impl FnOnce()) {
+    pub async fn wait_until_serving(self, without: impl FnOnce()) {
         self.0
             .offering(|session| session.routes.is_some(), without)
             .await;
@@ -212,7 +212,7 @@ impl Routes<'_> {
     /// Deletes a route. The result is the route; else as [`Routes::create`].
     ///
     /// # Errors
-    /// As [`Routes::create`].
+    /// The errors of [`Routes::create`].
     pub async fn delete(
         self,
         route: ObservedRoute,

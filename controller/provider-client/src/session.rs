@@ -47,7 +47,7 @@ pub struct Session {
     aborted: CancellationToken,
     /// Methods that the provider answered with UNIMPLEMENTED.
     unserved: Mutex<HashSet<&'static str>>,
-    /// Whether effects of a provider that declares none were reported.
+    /// True once effects of a provider that declares none were reported.
     undeclared_effects: AtomicBool,
     /// Objects, by UID, that have an event about effects that are not written.
     reported_effects: Mutex<HashSet<(Box<str>, DropCause)>>,
@@ -93,7 +93,7 @@ pub struct HandshakeResult {
 }
 
 impl HandshakeResult {
-    /// Whether the provider declares the capability of a method.
+    /// Returns true if the provider declares the capability of a method.
     pub fn declares<M: MethodRequest>(&self) -> bool {
         self.declared.contains(&M::METHOD.name)
     }
@@ -145,8 +145,8 @@ impl Session {
         }
     }
 
-    /// Whether the provider may still be at work on a call that ended with `error`. Not where its process
-    /// closed the connection: then it is gone.
+    /// Returns true if the provider may still be at work on a call that ended with `error`, and false if its process
+    /// closed the connection, since the process is then gone.
     pub(super) fn may_go_on(&self, error: &Error) -> bool {
         match error {
             Error::Cancelled { .. } | Error::Timeout { .. } => true,
@@ -158,11 +158,16 @@ impl Session {
     }
 
     /// Reports a `retry_after` that is longer than is waited for: seconds may have been meant as milliseconds.
-    pub(super) fn tell_cut_wait(&self, service: &ServiceView, asked: Duration, waits: Duration) {
+    pub(super) fn tell_cut_wait(
+        &self,
+        service: &ServiceView,
+        requested: Duration,
+        waits: Duration,
+    ) {
         if let Some(others) = self.repeats.due("retry_after") {
             warn!(
                 service = &*service.key,
-                ?asked,
+                asked = ?requested,
                 ?waits,
                 others,
                 "the provider asks for a retry_after beyond the bound of the contract; it is asked \
@@ -184,7 +189,7 @@ impl Session {
         ReadAnnotations::of_nodes(&self.node_annotation_prefixes, writes)
     }
 
-    /// Whether the provider declares effects.
+    /// Returns true if the provider declares effects.
     pub fn declares_effects(&self) -> bool {
         self.node_effects.is_some()
     }
@@ -203,7 +208,7 @@ impl Session {
         })
     }
 
-    /// Whether a method was found missing, which it then is until the next handshake.
+    /// Returns true if the provider lacks a method. That holds until the next handshake.
     pub(super) fn lacks(&self, rpc: &'static str) -> bool {
         self.unserved.lock().contains(rpc)
     }
@@ -267,11 +272,11 @@ pub struct InstancesCapability {
     pub prefixes: Prefixes,
     /// A younger Node is not deleted.
     pub visibility_delay: Duration,
-    /// Whether a found instance may have no provider id.
+    /// True if an instance may have no provider id.
     pub without_provider_id: bool,
-    /// Labels that are kept in step after initialisation.
+    /// Keys of the labels that are kept in sync after initialisation.
     pub managed_label_keys: Box<[Box<str>]>,
-    /// Whether instances carry Pod CIDRs.
+    /// True if instances carry Pod CIDRs.
     pub allocates_pod_cidrs: bool,
     /// Addresses that no Node of the cluster has.
     pub forbidden: ForbiddenAddresses,

@@ -51,7 +51,7 @@ impl ProviderSocket {
         }
     }
 
-    /// Whether the process of `user` that listens is accepted.
+    /// Checks that a process of `user` may listen on the socket.
     fn accept(&self, user: u32) -> Result<(), ForeignListener> {
         if self.users.is_empty() || self.users.contains(&user) {
             return Ok(());
@@ -86,7 +86,7 @@ impl ProviderSocket {
         if !self.users.is_empty() {
             return None;
         }
-        let owner = |path: &Path| fs::metadata(path).ok().map(|found| found.uid());
+        let owner = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.uid());
         // The file system has it without a system call of its own.
         let own = owner(Path::new("/proc/self"))?;
         let path = self.endpoint.path();
@@ -192,7 +192,7 @@ mod tests {
         assert!(is_third(1_000, 0, 0));
         let dir = tempfile::tempdir().unwrap();
         let own = fs::metadata(dir.path()).unwrap().uid();
-        // Of this process; an emptyDir is open to all.
+        // Directories of this process's user; an emptyDir is open to all.
         for mode in [0o755, 0o777, 0o2777] {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(at(&dir.path().join("x"), &[]).notice_of(own), None);

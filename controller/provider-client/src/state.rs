@@ -31,7 +31,7 @@ pub enum ProviderState {
 }
 
 impl ProviderState {
-    /// Whether queues may send work.
+    /// Returns true if queues may send work.
     pub const fn serves(&self) -> bool {
         matches!(self, Self::Ready | Self::Degraded { .. })
     }

@@ -120,7 +120,7 @@ impl GatheredObject for VolumeQuestion {
         &self.volume.name
     }
 
-    /// One that is being created may have no name yet.
+    /// A volume that is being created may have no name yet.
     fn twin(&self, _: &Self) -> Twin {
         Twin::Joins
     }
@@ -151,7 +151,7 @@ pub struct Volumes<'a>(pub(super) &'a Provider);
 impl Volumes<'_> {
     /// Waits until there is a provider that serves volumes; `without` is called once if one does not, for
     /// the next process behind the socket may.
-    pub async fn serving(self, without: impl FnOnce()) {
+    pub async fn wait_until_serving(self, without: impl FnOnce()) {
         self.0
             .offering(|session| session.volumes.is_some(), without)
             .await;

@@ -88,7 +88,7 @@ async fn gather(
     context: &ControllerContext<'_>,
 ) -> (Arc<Store<ServiceView>>, Arc<Store<NodeView>>) {
     let (services, nodes) = (Arc::<Store<_>>::default(), Arc::<Store<_>>::default());
-    context.provider.serving().await;
+    context.provider.wait_until_serving().await;
     if let Some(session) = context.provider.session() {
         nodes.keep_annotations(&session.annotations_of_nodes());
         if let Some(read) = session.annotations_of_services() {

@@ -27,7 +27,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         // The flag that asks for routes is set by default, so that a cloud without any is none.
         let provider = wiring.context.provider.clone();
         wiring.spawn("warning about routes", async move {
-            provider.routes().serving(|| {}).await;
+            provider.routes().wait_until_serving(|| {}).await;
             warn!("{WITHOUT_CLUSTER_CIDR}");
             std::future::pending::<()>().await;
         });

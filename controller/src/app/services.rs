@@ -59,7 +59,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         follow.each_session(keep).await;
     });
     let provider = provider.clone();
-    let is_served = async move { provider.load_balancers().serving(|| {}).await };
+    let is_served = async move { provider.load_balancers().wait_until_serving(|| {}).await };
     wiring.watch(watch::SERVICES, &services, is_served);
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         volume_labels,
     );
     added.await?;
-    let is_served = async move { provider.volumes().serving(|| {}).await };
+    let is_served = async move { provider.volumes().wait_until_serving(|| {}).await };
     wiring.watch(watch::PERSISTENT_VOLUMES, &volumes, is_served);
     Ok(())
 }

@@ -121,7 +121,11 @@ impl ControlLoop for VolumeLabels {
             warn!("no volume is labelled: the provider serves no volumes (capabilities.volumes)");
             info!("Skipping {NAME:?}");
         };
-        self.context.provider.volumes().serving(without).await;
+        self.context
+            .provider
+            .volumes()
+            .wait_until_serving(without)
+            .await;
         self.volumes.synced().await;
     }
 

@@ -20,15 +20,15 @@ fn spellings_of_one_range_are_equal() {
         ("2001:0db8::/64", "2001:db8::/64"),
         ("::/0", "::/0"),
         ("::1/128", "::1/128"),
-        // As Go prints them: an IPv4 range, unless the prefix ends before the IPv4 address.
+        // Go prints them so: an IPv4 range, unless the prefix ends before the IPv4 address.
         ("::ffff:10.1.2.3/112", "10.1.0.0/16"),
         ("::ffff:a01:203/96", "0.0.0.0/0"),
         ("::ffff:10.1.2.3/90", "::ffc0:0:0/90"),
         ("::ffff:10.1.2.3/80", "::/80"),
     ] {
-        let found = cidr(text);
-        assert_eq!(found.to_string(), canonical, "{text}");
-        assert_eq!(found, cidr(canonical), "{text}");
+        let parsed = cidr(text);
+        assert_eq!(parsed.to_string(), canonical, "{text}");
+        assert_eq!(parsed, cidr(canonical), "{text}");
     }
     for junk in [
         "",

@@ -63,12 +63,12 @@ impl GrantedPrefixes {
         prefixes.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether `key` is under one of them.
+    /// Returns true if `key` is under one of them.
     pub fn has(&self, key: &str) -> bool {
         begins(key, &self.0)
     }
 
-    /// Whether some key under `declared` is.
+    /// Returns true if a key under `declared` is under one of them.
     pub fn reaches(&self, declared: &str) -> bool {
         let mut granted = self.0.iter();
         granted.any(|granted| declared.starts_with(&**granted) || granted.starts_with(declared))

@@ -48,7 +48,7 @@ fn causes(effects: &Effects) -> Vec<DropCause> {
 #[test]
 fn annotations_stay_within_the_declared_prefixes() {
     let set = |keys: &[&str]| keys.iter().map(|k| ((*k).into(), "v".into())).collect();
-    let found = effects(RawEffects {
+    let effects_read = effects(RawEffects {
         set_annotations: set(&[
             "example.com/status-id",
             "example.com/flavour",
@@ -59,14 +59,17 @@ fn annotations_stay_within_the_declared_prefixes() {
         ..RawEffects::default()
     });
     assert_eq!(
-        found.annotations,
+        effects_read.annotations,
         [
             ("example.com/status-id".into(), Some("v".into())),
             ("example.com/status-old".into(), None),
         ]
     );
-    assert_eq!(found.dropped.count(), 4);
-    assert_eq!(causes(&found), [DropCause::Undeclared, DropCause::Illegal]);
+    assert_eq!(effects_read.dropped.count(), 4);
+    assert_eq!(
+        causes(&effects_read),
+        [DropCause::Undeclared, DropCause::Illegal]
+    );
 }
 
 #[test]
@@ -180,15 +183,15 @@ fn declared_prefixes_are_reached_from_both_sides() {
 #[test]
 fn annotations_of_former_answers_take_room_and_stay() {
     let large = |name: &str| (format!("example.com/status-{name}"), "v".repeat(7_000));
-    let found = effects(RawEffects {
+    let effects_read = effects(RawEffects {
         set_annotations: ["a", "b", "c"].map(large).into(),
         ..RawEffects::default()
     });
     assert_eq!(
-        keys(&found),
+        keys(&effects_read),
         ["example.com/status-a", "example.com/status-b"]
     );
-    assert_eq!(causes(&found), [DropCause::TooMany]);
+    assert_eq!(causes(&effects_read), [DropCause::TooMany]);
 
     let former = map(&[
         ("example.com/status-a", &*"v".repeat(7_000)),
@@ -196,7 +199,7 @@ fn annotations_of_former_answers_take_room_and_stay() {
         ("example.com/users", &*"v".repeat(100_000)),
     ]);
     let set = |names: &[&str]| names.iter().map(|name| large(name)).collect();
-    let found = on(
+    let effects_read = on(
         &former,
         &[],
         RawEffects {
@@ -205,11 +208,11 @@ fn annotations_of_former_answers_take_room_and_stay() {
         },
     );
     assert_eq!(
-        (keys(&found), found.dropped.count()),
+        (keys(&effects_read), effects_read.dropped.count()),
         (vec!["example.com/status-b"], 1)
     );
     // In the place of one that the same answer removes.
-    let found = on(
+    let effects_read = on(
         &former,
         &[],
         RawEffects {
@@ -218,9 +221,9 @@ fn annotations_of_former_answers_take_room_and_stay() {
             ..RawEffects::default()
         },
     );
-    assert_eq!(found.dropped.count(), 0);
+    assert_eq!(effects_read.dropped.count(), 0);
     assert_eq!(
-        keys(&found),
+        keys(&effects_read),
         ["example.com/status-c", "example.com/status-a"]
     );
 }
@@ -229,13 +232,13 @@ fn annotations_of_former_answers_take_room_and_stay() {
 fn conditions_of_former_answers_take_room_and_stay() {
     let kind = |number: usize| format!("example.com/C{number}");
     let many = |range: std::ops::Range<usize>| range.map(|n| wanted(&kind(n))).collect();
-    let found = effects(RawEffects {
+    let effects_read = effects(RawEffects {
         conditions: many(0..1_500),
         ..RawEffects::default()
     });
-    assert_eq!(found.conditions.len(), MAX_CONDITIONS);
-    assert_eq!(found.dropped.count(), 1_500 - MAX_CONDITIONS);
-    assert_eq!(causes(&found), [DropCause::TooMany]);
+    assert_eq!(effects_read.conditions.len(), MAX_CONDITIONS);
+    assert_eq!(effects_read.dropped.count(), 1_500 - MAX_CONDITIONS);
+    assert_eq!(causes(&effects_read), [DropCause::TooMany]);
 
     let mut former: Vec<_> = (0..MAX_CONDITIONS).map(|n| condition(&kind(n))).collect();
     former.push(condition("outrigger.dev/Provisioned"));
@@ -243,19 +246,25 @@ fn conditions_of_former_answers_take_room_and_stay() {
         conditions: many(15..18),
         ..RawEffects::default()
     };
-    let found = on(&StringMap::default(), &former, raw.clone());
-    assert_eq!((found.conditions.len(), found.dropped.count()), (1, 2));
+    let effects_read = on(&StringMap::default(), &former, raw.clone());
+    assert_eq!(
+        (effects_read.conditions.len(), effects_read.dropped.count()),
+        (1, 2)
+    );
     let raw = RawEffects {
         remove_conditions: vec![kind(3)],
         ..raw
     };
-    let found = on(&StringMap::default(), &former, raw);
-    assert_eq!((found.conditions.len(), found.dropped.count()), (3, 1));
+    let effects_read = on(&StringMap::default(), &former, raw);
+    assert_eq!(
+        (effects_read.conditions.len(), effects_read.dropped.count()),
+        (3, 1)
+    );
 }
 
 #[test]
 fn removals_are_few() {
-    let found = effects(RawEffects {
+    let effects_read = effects(RawEffects {
         remove_annotations: (0..1_000)
             .map(|n| format!("example.com/status-{n}"))
             .collect(),
@@ -263,10 +272,10 @@ fn removals_are_few() {
         ..RawEffects::default()
     });
     assert_eq!(
-        found.annotations.len() + found.conditions.len(),
+        effects_read.annotations.len() + effects_read.conditions.len(),
         MAX_REMOVALS
     );
-    assert_eq!(found.dropped.count(), 2_000 - MAX_REMOVALS);
+    assert_eq!(effects_read.dropped.count(), 2_000 - MAX_REMOVALS);
 }
 
 #[test]
@@ -274,7 +283,7 @@ fn conditions_are_the_providers_own_and_legal() {
     let one = |kind: &str, status: &str, reason: &str| {
         (kind.into(), status.into(), reason.into(), "because".into())
     };
-    let found = effects(RawEffects {
+    let effects_read = effects(RawEffects {
         conditions: vec![
             one("example.com/CertificateReady", "True", "Issued"),
             one("example.com/CertificateReady", "Yes", "Issued"),
@@ -285,7 +294,7 @@ fn conditions_are_the_providers_own_and_legal() {
         remove_conditions: vec!["example.com/Old".into(), "outrigger.dev/Accepted".into()],
         ..RawEffects::default()
     });
-    let kinds: Vec<_> = found
+    let kinds: Vec<_> = effects_read
         .conditions
         .iter()
         .map(|(k, w)| (&**k, w.is_some()))
@@ -295,7 +304,7 @@ fn conditions_are_the_providers_own_and_legal() {
         ("example.com/Old", false),
     ];
     assert_eq!(kinds, expected);
-    assert_eq!(found.dropped.count(), 5);
+    assert_eq!(effects_read.dropped.count(), 5);
 }
 
 #[test]
@@ -303,12 +312,15 @@ fn events_are_few_and_legal() {
     let event = |kind: &str, reason: &str| (kind.into(), reason.into(), "x".into());
     let mut events = vec![event("Error", "Quota"), event("Normal", "not CamelCase")];
     events.extend((0..=MAX_EVENTS).map(|_| event("Warning", "Quota")));
-    let found = effects(RawEffects {
+    let effects_read = effects(RawEffects {
         events,
         ..RawEffects::default()
     });
-    assert_eq!((found.events.len(), found.dropped.count()), (MAX_EVENTS, 3));
-    assert_eq!(found.events[0].kind, EventType::Warning);
+    assert_eq!(
+        (effects_read.events.len(), effects_read.dropped.count()),
+        (MAX_EVENTS, 3)
+    );
+    assert_eq!(effects_read.events[0].kind, EventType::Warning);
 }
 
 fn any_key() -> impl Strategy<Value = String> {

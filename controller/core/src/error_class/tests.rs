@@ -33,24 +33,24 @@ fn a_named_delay_is_kept_exactly() {
 /// Neither a storm nor a silence, whatever the other side says.
 #[test]
 fn a_named_delay_is_bounded() {
-    let clamped = |asked: Duration| {
-        [KEY_WAIT, DELETION_WAIT, CLASS_PAUSE].map(|bounds| bounds.clamp(asked).as_secs())
+    let clamped = |delay: Duration| {
+        [KEY_WAIT, DELETION_WAIT, CLASS_PAUSE].map(|bounds| bounds.clamp(delay).as_secs())
     };
     assert_eq!(clamped(Duration::ZERO), [1, 1, 1]);
     assert_eq!(clamped(Duration::from_millis(1)), [1, 1, 1]);
     assert_eq!(clamped(Duration::from_secs(20)), [20, 20, 20]);
     assert_eq!(clamped(Duration::from_hours(24 * 365)), [300, 30, 3600]);
-    for (asked, after) in [(Duration::from_millis(1), 1), (Duration::MAX, 300)] {
+    for (delay, after) in [(Duration::from_millis(1), 1), (Duration::MAX, 300)] {
         for class in [
             ErrorClass::RateLimited {
-                retry_after: Some(asked),
+                retry_after: Some(delay),
             },
             ErrorClass::InProgress {
-                retry_after: Some(asked),
+                retry_after: Some(delay),
             },
         ] {
             let after = Requeue::After(Duration::from_secs(after));
-            assert_eq!(class.requeue(), after, "{asked:?}");
+            assert_eq!(class.requeue(), after, "{delay:?}");
         }
     }
 }

@@ -76,7 +76,7 @@ impl Allocator {
         }
     }
 
-    /// Whether the provider allocates, which must serve that then.
+    /// Returns true if the provider allocates. It must then serve allocation.
     pub const fn asks_provider(&self) -> bool {
         matches!(self.source, Source::Provider)
     }
@@ -117,9 +117,9 @@ impl Allocator {
     ///
     /// A Node without Pod CIDRs keeps those that were allocated to it.
     fn note(&mut self, node: &NodeView) -> Vec<PodCidrProblem> {
-        let known = self.holders.get(&node.name);
-        let is_same_node = known.is_some_and(|holding| holding.uid == node.uid);
-        if node.pod_cidrs.is_empty() && (is_same_node || known.is_none()) {
+        let holding_before = self.holders.get(&node.name);
+        let is_same_node = holding_before.is_some_and(|holding| holding.uid == node.uid);
+        if node.pod_cidrs.is_empty() && (is_same_node || holding_before.is_none()) {
             return Vec::new();
         }
         let cidrs = node
@@ -127,32 +127,32 @@ impl Allocator {
             .iter()
             .map(|cidr| Cidr::parse(cidr))
             .collect();
-        let seen = Holding {
+        let holding = Holding {
             uid: node.uid.clone(),
             cidrs,
             is_observed: true,
         };
-        if known == Some(&seen) {
+        if holding_before == Some(&holding) {
             return Vec::new();
         }
         self.remove(&node.name);
         if node.pod_cidrs.is_empty() {
             return Vec::new();
         }
-        let problems = self.problems(node, &seen);
-        self.insert(&node.name, seen);
+        let problems = self.problems(node, &holding);
+        self.insert(&node.name, holding);
         problems
     }
 
-    /// Whether this Node was seen with Pod CIDRs, which never change then.
+    /// Returns true if this Node was observed with Pod CIDRs. They never change.
     pub(super) fn has_observed_cidrs(&self, node: &NodeView) -> bool {
         let holding = self.holders.get(&node.name);
         holding.is_some_and(|holding| holding.is_observed && holding.uid == node.uid)
     }
 
     /// Allocates one CIDR of each pool, or none. They are the Node's until it is observed with
-    /// Pod CIDRs or forgotten; asked once more, they are the same, unless another Node was seen with
-    /// one of them. None: the provider is to be asked.
+    /// Pod CIDRs or forgotten: another call returns the same, unless another Node was observed with
+    /// one of them. Returns `None` if the provider allocates.
     pub(super) fn allocate(&mut self, node: &NodeView) -> Option<Result<Box<[Cidr]>, Exhausted>> {
         let reserved = self.reserved(node);
         let Source::Pools(pools) = &mut self.source else {
@@ -182,7 +182,7 @@ impl Allocator {
             node: Arc::clone(&node.name),
             defect,
         })?;
-        // The answer of now counts, not the one before.
+        // The current answer counts, not the one before.
         self.remove(&node.name);
         for cidr in &cidrs {
             if let Some((other_cidr, other)) = self.holders.overlapping(*cidr).next() {
@@ -311,17 +311,17 @@ impl Allocator {
         }
     }
 
-    fn problems(&self, node: &NodeView, seen: &Holding) -> Vec<PodCidrProblem> {
+    fn problems(&self, node: &NodeView, holding: &Holding) -> Vec<PodCidrProblem> {
         let mut problems = Vec::new();
         let pools = self.pools();
-        if !pools.is_empty() && seen.cidrs.len() > pools.len() {
+        if !pools.is_empty() && holding.cidrs.len() > pools.len() {
             problems.push(PodCidrProblem::TooMany {
                 node: Arc::clone(&node.name),
-                count: seen.cidrs.len(),
+                count: holding.cidrs.len(),
                 pools: pools.len(),
             });
         }
-        for (place, cidr) in seen.cidrs.iter().enumerate() {
+        for (place, cidr) in holding.cidrs.iter().enumerate() {
             let Some(cidr) = *cidr else {
                 let item = node.pod_cidrs.get(place).map_or("", |item| item);
                 problems.push(PodCidrProblem::Malformed {

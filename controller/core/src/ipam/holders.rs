@@ -17,7 +17,7 @@ pub(super) struct Holding {
     pub(super) uid: Box<str>,
     /// By their places in `spec.podCIDRs`; none for a text that is no CIDR.
     pub(super) cidrs: Box<[Option<Cidr>]>,
-    /// Whether the Node was seen with them; else they were allocated, and perhaps not written.
+    /// True if the Node was observed with them. Otherwise they were allocated, and perhaps not written.
     pub(super) is_observed: bool,
 }
 
@@ -53,12 +53,12 @@ impl Holders {
         self.cidrs.overlapping(cidr)
     }
 
-    /// As [`Self::overlapping`], of CIDRs inside `cidr`, itself included.
+    /// Returns the CIDRs of [`Self::overlapping`] that are inside `cidr`, itself included.
     pub(super) fn within(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
         self.cidrs.within(cidr)
     }
 
-    /// As [`Self::overlapping`], of CIDRs around `cidr`, the smallest first.
+    /// Returns the CIDRs of [`Self::overlapping`] that are around `cidr`, the smallest first.
     pub(super) fn around(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
         self.cidrs.around(cidr)
     }

@@ -57,7 +57,7 @@ pub fn plan(
     PodCidrPlan { problems, step }
 }
 
-/// Whether the provider is asked for the Pod CIDRs of `node`.
+/// Returns true if the provider is asked for the Pod CIDRs of `node`.
 pub fn needs_provider(node: &NodeView, allocator: &Allocator) -> bool {
     allocator.asks_provider() && !is_settled(node, allocator)
 }

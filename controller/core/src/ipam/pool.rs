@@ -31,13 +31,13 @@ pub struct Pool {
 pub struct PoolSize {
     /// All that a Node may get: those reserved for Services are not counted.
     pub total: u64,
-    /// Those that no Node has.
+    /// Blocks that no Node has.
     pub free: u64,
 }
 
 impl Pool {
     /// The blocks of `range` with a prefix of `prefix_len` bits, except those with addresses of
-    /// `services`, which are rounded out to whole blocks (I-9). None: `range` has no such blocks, or
+    /// `services`, which are rounded out to whole blocks (I-9). Returns `None` if `range` has no such blocks, or
     /// all of them are reserved.
     pub fn new(range: Cidr, prefix_len: u8, services: &[Cidr]) -> Option<Self> {
         let bits = prefix_len.checked_sub(range.prefix_len())?;
@@ -72,13 +72,13 @@ impl Pool {
         self.prefix_len
     }
 
-    /// Whether no block is free.
+    /// Returns true if no block is free.
     pub fn is_exhausted(&self) -> bool {
         self.free_from(0).is_none()
     }
 
-    /// Takes the first free block after the one that was taken last, and begins anew at the end of
-    /// the range (I-12). None: all are in use (I-13).
+    /// Takes the first free block after the block that was taken last, and starts over at the end of
+    /// the range (I-12). Returns `None` if all are in use (I-13).
     pub fn take(&mut self) -> Option<Cidr> {
         let block = self.free_from(self.next).or_else(|| self.free_from(0))?;
         self.used.put(block..=block, true);

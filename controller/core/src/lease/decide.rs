@@ -150,7 +150,7 @@ fn contend(
         // A watch that broke unnoticed shows a live holder as dead: look before taking. A free
         // lease is claimed without a read; if it is no longer free, the API server refuses the
         // write.
-        if !last.is_free() && last.asked.is_none_or(|asked| asked < free_at) {
+        if !last.is_free() && last.sent_at.is_none_or(|sent_at| sent_at < free_at) {
             return Decision::Confirm;
         }
     }

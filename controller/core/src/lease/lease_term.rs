@@ -13,7 +13,7 @@ pub struct LeaseTerm {
 
 impl LeaseTerm {
     /// Begins with `record`, a claim that was sent at `sent` and whose acknowledgement was read at
-    /// `now`. None if that took too long to act on.
+    /// `now`. Returns `None` if that took too long to act on.
     pub fn begin(sent: Instant, now: Instant, record: &LeaseRecord, terms: &Terms) -> Option<Self> {
         (now < terms.deadline(sent)).then_some(Self {
             renewed: sent,

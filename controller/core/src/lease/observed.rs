@@ -10,7 +10,7 @@ use super::LeaseRecord;
 /// watch events come late and count only if they are newer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedLease {
-    seen: Option<Observation>,
+    observation: Option<Observation>,
     /// A request since then left it open what the record is now.
     is_stale: bool,
 }
@@ -33,7 +33,7 @@ pub(super) struct Observation {
     /// The record has not changed since, as far as was seen.
     since: Instant,
     /// When the last request was sent whose answer showed it.
-    pub(super) asked: Option<Instant>,
+    pub(super) sent_at: Option<Instant>,
     /// When the last watch event came that was news.
     watched_at: Option<Instant>,
 }
@@ -49,10 +49,10 @@ impl Observation {
     }
 
     /// True if an answer to what was asked at `sent` is older than a watch event since.
-    fn overtakes(&self, sent: Instant, found: Option<&str>) -> bool {
+    fn overtakes(&self, sent: Instant, answer: Option<&str>) -> bool {
         let watched_since = self.watched_at.is_some_and(|watched_at| watched_at >= sent);
         watched_since
-            && match found.map(str::parse::<u64>) {
+            && match answer.map(str::parse::<u64>) {
                 Some(Ok(version)) => self.number().is_ok_and(|held| version < held),
                 Some(Err(_)) => false,
                 None => self.is_there(),
@@ -98,20 +98,20 @@ impl ObservedLease {
         &mut self,
         sent: Instant,
         now: Instant,
-        found: Option<(LeaseRecord, &str)>,
+        answer: Option<(LeaseRecord, &str)>,
     ) -> bool {
         self.is_stale = false;
-        let version = found.as_ref().map(|(_, version)| *version);
+        let version = answer.as_ref().map(|(_, version)| *version);
         if self
-            .seen
+            .observation
             .as_ref()
-            .is_some_and(|seen| seen.overtakes(sent, version))
+            .is_some_and(|observation| observation.overtakes(sent, version))
         {
             return false;
         }
-        self.store(now, found);
-        if let Some(seen) = &mut self.seen {
-            seen.asked = Some(sent);
+        self.store(now, answer);
+        if let Some(observation) = &mut self.observation {
+            observation.sent_at = Some(sent);
         }
         true
     }
@@ -119,20 +119,20 @@ impl ObservedLease {
     /// A watch event: the record and version, or that the object was deleted with `version`.
     /// Returns whether it was news; what is not comparable is asked for.
     pub fn watched(&mut self, now: Instant, record: Option<LeaseRecord>, version: &str) -> bool {
-        if let Some(seen) = &self.seen {
-            match (version.parse::<u64>(), seen.number()) {
+        if let Some(observation) = &self.observation {
+            match (version.parse::<u64>(), observation.number()) {
                 (Ok(new), Ok(held)) if new > held => {}
                 (Ok(_), Ok(_)) => return false,
                 _ => {
-                    self.is_stale |= version != seen.version;
+                    self.is_stale |= version != observation.version;
                     return false;
                 }
             }
         }
         self.store(now, record.map(|record| (record, version)));
-        if let Some(seen) = &mut self.seen {
-            version.clone_into(&mut seen.version);
-            seen.watched_at = Some(now);
+        if let Some(observation) = &mut self.observation {
+            version.clone_into(&mut observation.version);
+            observation.watched_at = Some(now);
         }
         true
     }
@@ -149,49 +149,52 @@ impl ObservedLease {
 
     /// The holder as last observed; none: free, or not observed yet.
     pub fn holder(&self) -> Option<&str> {
-        let seen = self.seen.as_ref().filter(|seen| seen.is_there())?;
-        Some(&*seen.record.holder).filter(|holder| !holder.is_empty())
+        let observation = self
+            .observation
+            .as_ref()
+            .filter(|observation| observation.is_there())?;
+        Some(&*observation.record.holder).filter(|holder| !holder.is_empty())
     }
 
     /// The last observation, unless the lease has to be read again.
     pub(super) fn current(&self) -> Option<&Observation> {
-        self.seen.as_ref().filter(|_| !self.is_stale)
+        self.observation.as_ref().filter(|_| !self.is_stale)
     }
 
     /// The last observation, certain or not.
     pub(super) fn last(&self) -> Option<&Observation> {
-        self.seen.as_ref()
+        self.observation.as_ref()
     }
 
-    fn store(&mut self, now: Instant, found: Option<(LeaseRecord, &str)>) {
-        match (&mut self.seen, found) {
-            (Some(seen), Some((record, version))) => {
+    fn store(&mut self, now: Instant, answer: Option<(LeaseRecord, &str)>) {
+        match (&mut self.observation, answer) {
+            (Some(observation), Some((record, version))) => {
                 // An annotation changes the version alone.
-                if !seen.is_there() || seen.record != record {
-                    seen.since = now;
+                if !observation.is_there() || observation.record != record {
+                    observation.since = now;
                 }
-                seen.record = record;
-                seen.presence = Presence::There;
-                version.clone_into(&mut seen.version);
+                observation.record = record;
+                observation.presence = Presence::There;
+                version.clone_into(&mut observation.version);
             }
-            (Some(seen), None) => {
-                if seen.is_there() {
-                    seen.presence = Presence::Gone;
-                    seen.since = now;
+            (Some(observation), None) => {
+                if observation.is_there() {
+                    observation.presence = Presence::Gone;
+                    observation.since = now;
                 }
             }
-            (None, found) => {
-                let presence = match found {
+            (None, answer) => {
+                let presence = match answer {
                     Some(_) => Presence::There,
                     None => Presence::Never,
                 };
-                let (record, version) = found.unwrap_or_default();
-                self.seen = Some(Observation {
+                let (record, version) = answer.unwrap_or_default();
+                self.observation = Some(Observation {
                     record,
                     presence,
                     version: version.to_owned(),
                     since: now,
-                    asked: None,
+                    sent_at: None,
                     watched_at: None,
                 });
             }

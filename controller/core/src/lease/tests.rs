@@ -65,7 +65,7 @@ impl Replica {
         }
     }
 
-    /// One that leads with version 10 since second 0.
+    /// A replica that leads with version 10 since second 0.
     fn leader() -> Self {
         let mut this = Self::new();
         this.reads(Some((held(ME, 0), "10")));
@@ -78,8 +78,8 @@ impl Replica {
         self
     }
 
-    fn reads(&mut self, found: Option<(LeaseRecord, &str)>) -> &mut Self {
-        self.observed.answered(self.now, self.now, found);
+    fn reads(&mut self, answer: Option<(LeaseRecord, &str)>) -> &mut Self {
+        self.observed.answered(self.now, self.now, answer);
         self
     }
 
@@ -268,7 +268,7 @@ fn late_watch_events_do_not_count() {
 #[test]
 fn answers_that_a_watch_has_overtaken_do_not_count() {
     let released = || Some(held(OTHER, 0).released(wall(1)));
-    let (asked, answer) = (start(), Some((held(OTHER, 0), "10")));
+    let (sent, answer) = (start(), Some((held(OTHER, 0), "10")));
     for known in [None, answer.clone()] {
         let mut replica = Replica::new();
         let sent = replica.now;
@@ -287,8 +287,8 @@ fn answers_that_a_watch_has_overtaken_do_not_count() {
     let mut replica = Replica::new();
     assert!(replica.watches(released(), "11"));
     for version in ["11", "12", "opaque"] {
-        let found = Some((held(OTHER, 0), version));
-        assert!(replica.observed.answered(asked, replica.now, found));
+        let answer = Some((held(OTHER, 0), version));
+        assert!(replica.observed.answered(sent, replica.now, answer));
     }
 }
 

@@ -35,7 +35,7 @@ impl Unbroken {
         Self { first, last: next }
     }
 
-    /// Whether another program led between the last term and the one before.
+    /// Returns true if another program led between the last term and the one before.
     pub const fn follows_another(self) -> bool {
         self.first != 0 && self.first == self.last
     }

@@ -100,7 +100,7 @@ pub fn desired(node: &NodeView, of_instance: &[NodeAddress]) -> Result<DesiredAd
 
 /// The addresses of `node` as the cloud says them; none where it says none, so that those of the kubelet count.
 ///
-/// As [`desired`], except that a kubelet whose `--node-ip` the instance does not have decides nothing.
+/// Like [`desired`], but ignores the kubelet's `--node-ip` if the instance does not have it.
 pub fn said(node: &NodeView, of_instance: &[NodeAddress]) -> Option<Box<[NodeAddress]>> {
     match desired(node, of_instance) {
         Ok(DesiredAddresses::Untouched) => None,
@@ -110,8 +110,8 @@ pub fn said(node: &NodeView, of_instance: &[NodeAddress]) -> Option<Box<[NodeAdd
     }
 }
 
-/// Whether the instance has the addresses of the kubelet's `--node-ip`; asked before the taint goes
-/// (N-14), of the instance's addresses alone, and of an instance without addresses too.
+/// Checks that the instance has the addresses of the kubelet's `--node-ip`. The check comes before the taint is removed
+/// (N-14), looks at the instance's addresses only, and applies to an instance without addresses too.
 pub fn check_provided(node: &NodeView, of_instance: &[NodeAddress]) -> Result<(), Error> {
     honour_provided(node, of_instance.to_vec()).map(drop)
 }

@@ -59,7 +59,7 @@ pub struct RawInstance {
 pub struct Rules<'a> {
     /// Prefixes of the provider's IDs.
     pub prefixes: &'a Prefixes,
-    /// Whether the provider id may be empty: the cloud has none, or the node that was asked about
+    /// True if the provider ID may be empty: the cloud has none, or the node of the lookup
     /// may have one already (the caller, which has the Node, then decides N-31).
     pub empty_provider_id: bool,
     /// Addresses that no Node has.
@@ -209,7 +209,7 @@ fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), RefusedInstance> {
     Ok(())
 }
 
-/// Those that a Node can have, and why the others are none.
+/// The addresses that a Node can have, and why the others are refused.
 fn addresses(
     all: Vec<(String, String)>,
     forbidden: &ForbiddenAddresses,

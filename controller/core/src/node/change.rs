@@ -7,7 +7,7 @@ use crate::node::{EFFECT_NO_SCHEDULE, NodeAddress, NodeView, TAINT_SHUTDOWN, Tai
 /// when a precondition fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeChange {
-    /// Presumed `metadata.uid`: a node of the same name that registered anew is another node.
+    /// Precondition on `metadata.uid`: a node that registered again under the name is another node.
     pub uid: Box<str>,
     /// Taints to remove, the last one first, so that each index holds when its turn comes.
     pub remove_taints: Vec<TaintRemoval>,
@@ -15,7 +15,7 @@ pub struct NodeChange {
     pub provider_id: Option<Box<str>>,
     /// Labels to write, by key.
     pub labels: Vec<LabelWrite>,
-    /// Whether the node has no `metadata.labels` to write into: presumed absent, to be made first.
+    /// True if the node has no `metadata.labels` to write into. The write requires that, and creates it first.
     pub create_labels: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct LabelWrite {
     pub key: Box<str>,
     /// Label value.
     pub value: Box<str>,
-    /// Whether the key is presumed absent now; otherwise whatever is there is overwritten.
+    /// True if the write requires that the key is absent; otherwise it overwrites any value.
     pub must_be_absent: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct TaintAddition {
     pub uid: Box<str>,
     /// The taint to add.
     pub taint: Taint,
-    /// Whether the node has no `spec.taints` to add to: presumed absent, to be made first.
+    /// True if the node has no `spec.taints` to add to. The write requires that, and creates it first.
     pub create_taints: bool,
 }
 
@@ -153,7 +153,7 @@ impl NodeChange {
 pub struct PodCidrsWrite {
     /// UID of the Node.
     pub uid: Box<str>,
-    /// One, or one for each IP family; the first is `spec.podCIDR` too (I-14).
+    /// A single CIDR, or one for each IP family; the first is `spec.podCIDR` too (I-14).
     pub cidrs: Box<[Box<str>]>,
 }
 

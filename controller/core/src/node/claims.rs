@@ -100,7 +100,7 @@ fn note(ids: &mut HashMap<Box<str>, Vec<Arc<str>>>, id: &str, node: &Arc<str>) {
     }
 }
 
-/// Whether the node was there.
+/// Removes the node from the claimants of `id`. Returns true if it was among them.
 fn strike(ids: &mut HashMap<Box<str>, Vec<Arc<str>>>, id: &str, node: &str) -> bool {
     let Entry::Occupied(mut entry) = ids.entry(id.into()) else {
         return false;

@@ -18,7 +18,7 @@
 //!                                  Allowed
 //! ```
 //!
-//! Its state is in memory only: a restart begins the counts anew.
+//! Its state is in memory only: after a restart all counts begin at zero.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -88,7 +88,7 @@ impl Counts {
         self.absent + self.absent_while_ready + self.deleted
     }
 
-    /// Whether the limit is exceeded, and deletion stops.
+    /// Returns true if the limit is exceeded, and deletion stops.
     pub fn is_exceeded(&self) -> bool {
         self.total() as f64 > self.limit
     }
@@ -219,7 +219,7 @@ impl DeletionLimiter {
     }
 
     /// Another loop was answered that the instance of this node exists, perhaps from a snapshot of some age.
-    /// That is no newer than a confirmed absence, but contradicts it: the answers in a row are counted anew.
+    /// That is no newer than a confirmed absence, but contradicts it: the answers in a row are counted from zero again.
     pub fn found_lately(&mut self, now: Timestamp, name: &str) {
         self.found_some(now);
         match self.absent.get_mut(name) {
@@ -255,7 +255,7 @@ impl DeletionLimiter {
         self.absent.remove(name);
     }
 
-    /// The absence is not confirmed any more: the node counts, but the answers in a row begin anew.
+    /// The absence is not confirmed any more: the node counts, but the answers in a row begin at zero again.
     pub fn unconfirm(&mut self, name: &str) {
         if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
             absence.confirmations = 0;
@@ -319,8 +319,8 @@ impl DeletionLimiter {
         absence
     }
 
-    /// Whether more than half is absent or deleted. A confirmation does not release it, even when
-    /// the deletions among it are no longer counted.
+    /// Returns true if more than half of the nodes are absent or deleted. A confirmation does not end that, even when
+    /// the deletions among them are no longer counted.
     fn require_operator(&mut self, counts: &Counts) -> bool {
         let more_than_half = |count: usize| counts.is_exceeded() && 2 * count > counts.nodes;
         if more_than_half(counts.absent + counts.deleted) {

@@ -10,7 +10,7 @@ use crate::{condition::ConditionChange, effects::Effects, node::NodeView};
 /// stay. Nothing in it is there already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectsWrite {
-    /// Presumed `metadata.uid`: a Node of the same name that registered anew is another one.
+    /// Precondition on `metadata.uid`: a Node that registered again under the name is another Node.
     pub uid: Box<str>,
     /// `metadata.annotations`: key and value; none removes the key.
     pub annotations: Vec<(Box<str>, Option<Box<str>>)>,
@@ -26,7 +26,7 @@ pub fn plan(now: Timestamp, node: &NodeView, effects: &Effects) -> Option<Effect
     if node.is_paused() {
         return None;
     }
-    // Of two effects with one key the later one counts.
+    // If two effects have the same key, the later counts.
     let annotations: BTreeMap<_, _> = effects.annotations.iter().map(|(k, v)| (k, v)).collect();
     let annotations: Vec<_> = annotations
         .into_iter()
@@ -36,14 +36,14 @@ pub fn plan(now: Timestamp, node: &NodeView, effects: &Effects) -> Option<Effect
     let conditions: BTreeMap<_, _> = effects.conditions.iter().map(|(k, c)| (k, c)).collect();
     let conditions: Vec<_> = conditions
         .into_iter()
-        .filter_map(|(kind, wanted)| match wanted {
-            Some(wanted) => ConditionChange::set(
+        .filter_map(|(kind, condition)| match condition {
+            Some(condition) => ConditionChange::set(
                 now,
                 &node.conditions,
                 kind,
-                wanted.status,
-                &wanted.reason,
-                &wanted.message,
+                condition.status,
+                &condition.reason,
+                &condition.message,
             ),
             None => ConditionChange::remove(&node.conditions, kind),
         })

@@ -31,7 +31,7 @@ pub struct Policy {
 /// The write to metadata and spec of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InitializationPlan {
-    /// None: nothing has to be written.
+    /// The change to write; `None` if nothing has to be written.
     pub change: Option<NodeChange>,
     /// Values of the provider that are not written, to be logged.
     pub warnings: Vec<InitializationWarning>,

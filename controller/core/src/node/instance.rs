@@ -24,16 +24,16 @@ pub struct Instance {
     pub region: Box<str>,
     /// Labels to add to the node.
     pub additional_labels: StringMap,
-    /// Whether it runs.
+    /// The power state: running, stopped, or on its way.
     pub power_state: PowerState,
     /// Pod CIDRs that the cloud allocated, as the provider spells them: the node-ipam loop checks them.
     pub pod_cidrs: Box<[Box<str>]>,
 }
 
 impl Instance {
-    /// Whether it is certainly not the machine of `node`: both have provider ids, and these name two machines. A
-    /// provider looks up by provider ID, so one that finds a machine whose ID ends in the same name has another
-    /// spelling of it: as when a region or a zone became part of all IDs.
+    /// Returns true if it is certainly not the machine of `node`: both have provider IDs, and these name two machines. A
+    /// provider looks up by provider ID. So if it finds a machine whose ID ends in the same name, it only spells the ID
+    /// otherwise, for example since a region or a zone became part of all IDs.
     pub fn is_other_than(&self, node: &NodeView) -> bool {
         let (id, of_node) = (&*self.provider_id, &*node.provider_id);
         !id.is_empty()
@@ -41,14 +41,14 @@ impl Instance {
             && !last_part(id).eq_ignore_ascii_case(last_part(of_node))
     }
 
-    /// Whether it is the machine of `node` by another spelling of its provider ID.
+    /// Returns true if it is the machine of `node` by another spelling of its provider ID.
     pub fn is_spelled_otherwise(&self, node: &NodeView) -> bool {
         let (id, of_node) = (&*self.provider_id, &*node.provider_id);
         !id.is_empty() && !of_node.is_empty() && id != of_node && !self.is_other_than(node)
     }
 
-    /// The addresses for `node`. One that is faulty takes none from the Node: of the types that the others do not
-    /// have, its own stay.
+    /// The addresses for `node`. A faulty address takes none from the Node: it keeps its own addresses of the types that
+    /// the others do not have.
     pub fn addresses_for(&self, node: &NodeView) -> Vec<NodeAddress> {
         let mut addresses = self.addresses.to_vec();
         if !self.faulty_addresses.is_empty() && !addresses.is_empty() {
@@ -64,7 +64,7 @@ fn last_part(id: &str) -> &str {
     id.trim_end_matches('/').rsplit('/').next().unwrap_or(id)
 }
 
-/// Whether an instance runs.
+/// The power state of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PowerState {
     /// Not known or not asked: changes nothing.

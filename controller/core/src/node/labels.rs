@@ -147,7 +147,7 @@ fn facts(instance: &Instance) -> [(&'static str, &'static str, &str); 3] {
     ]
 }
 
-/// Whether a label key belongs to Kubernetes: `kubernetes.io/…`, `k8s.io/…` and their subdomains,
+/// Returns true if a label key belongs to Kubernetes: `kubernetes.io/…`, `k8s.io/…` and their subdomains,
 /// but not `mykubernetes.io/…` (N-18).
 pub fn is_reserved(key: &str) -> bool {
     let Some((prefix, _)) = key.split_once('/') else {

@@ -61,8 +61,8 @@ pub struct LifecycleFacts<'a> {
     /// The time of day, by which a node's age counts, unless it has been watched for longer. All other times are
     /// those that the caller gives, which no step of the machine's clock changes.
     pub time_of_day: Timestamp,
-    /// Whether the provider has answered that it does not manage this node, asked the same (UID,
-    /// provider ID, labels) in the same life of its process.
+    /// True if this process of the provider has answered the same question (UID, provider ID, labels) with: it does not
+    /// manage this node.
     pub not_managed: bool,
 }
 
@@ -104,7 +104,7 @@ impl Lifecycle {
     /// The next step for `node`. To be asked whenever it changed, and when [`Check::At`] has come.
     pub fn check(&mut self, now: Timestamp, node: &NodeView, facts: &LifecycleFacts<'_>) -> Check {
         match self.watched.get(&node.name) {
-            // Deleted and registered anew.
+            // Deleted and registered again.
             Some(watched) if watched.uid != node.uid => self.removed(now, &node.name),
             Some(watched) if watched.is_deleted => return Check::Idle(Idle::BeingDeleted),
             _ => {}
@@ -155,13 +155,13 @@ impl Lifecycle {
         }
     }
 
-    /// The action that follows from an answer. `node` is the node as it is now, `asked` as it was
+    /// The action that follows from an answer. `node` is the node as it is now, `node_at_lookup` as it was
     /// when the question was put, `lookup` the answer; none is an error, whatever kind of error.
     pub fn answered(
         &mut self,
         now: Timestamp,
         node: &NodeView,
-        asked: &NodeView,
+        node_at_lookup: &NodeView,
         lookup: Option<&Lookup>,
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleDecision {
@@ -170,7 +170,7 @@ impl Lifecycle {
         }
         let next = self.check(now, node, facts);
         let action = match next {
-            Check::Ask | Check::At(_) => self.judge(now, node, asked, lookup, facts),
+            Check::Ask | Check::At(_) => self.judge(now, node, node_at_lookup, lookup, facts),
             // A change meanwhile ends the question.
             Check::Idle(_) | Check::RemoveShutdownTaint(_) => LifecycleAction::Keep,
         };
@@ -194,8 +194,8 @@ impl Lifecycle {
         LifecycleDecision { action, next }
     }
 
-    /// Whether `deletion`, which follows from an answer, may be sent now. `provider_trouble` is the provider's word
-    /// about itself from after the answer; none: it is ready.
+    /// Decides whether `deletion`, which follows from an answer, may be sent now. `provider_trouble` is what the provider
+    /// reported about itself after the answer; `None` if it is ready.
     ///
     /// # Errors
     /// The provider is not ready, or another loop's answer contradicts the deletion. Neither counts against an
@@ -265,14 +265,14 @@ impl Lifecycle {
         &mut self,
         now: Timestamp,
         node: &NodeView,
-        asked: &NodeView,
+        node_at_lookup: &NodeView,
         lookup: Option<&Lookup>,
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleAction {
         let Some(lookup) = lookup else {
             return LifecycleAction::Inconclusive(Inconclusive::NoAnswer);
         };
-        if !is_same_question(node, asked) {
+        if !is_same_question(node, node_at_lookup) {
             return LifecycleAction::Inconclusive(Inconclusive::NodeChanged);
         }
         match lookup {
@@ -293,7 +293,7 @@ impl Lifecycle {
                 self.limiter.unconfirm(&node.name);
                 LifecycleAction::Inconclusive(Inconclusive::NotConfirmed)
             }
-            Lookup::Absent { confirmed: true } => self.absent(now, node, asked, facts),
+            Lookup::Absent { confirmed: true } => self.absent(now, node, node_at_lookup, facts),
         }
     }
 
@@ -301,11 +301,11 @@ impl Lifecycle {
         &mut self,
         now: Timestamp,
         node: &NodeView,
-        asked: &NodeView,
+        node_at_lookup: &NodeView,
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleAction {
         // The Ready condition changed since the question: perhaps the machine is back.
-        if (node.ready, node.ready_since) != (asked.ready, asked.ready_since) {
+        if (node.ready, node.ready_since) != (node_at_lookup.ready, node_at_lookup.ready_since) {
             self.limiter.dismiss(&node.name);
             return LifecycleAction::Inconclusive(Inconclusive::NodeChanged);
         }
@@ -343,13 +343,14 @@ fn visible(
     by_age.min(after(since, delay)).max(now)
 }
 
-/// Whether a provider that was asked about `asked` would be asked the same about `node`. It looks
-/// by provider ID, and where there is none by name, system UUID or labels.
-fn is_same_question(node: &NodeView, asked: &NodeView) -> bool {
-    node.uid == asked.uid
-        && node.provider_id == asked.provider_id
+/// Returns true if a lookup of `node` would be the same question as that of `node_at_lookup`. Providers look up
+/// by provider ID, and without one by name, system UUID or labels.
+fn is_same_question(node: &NodeView, node_at_lookup: &NodeView) -> bool {
+    node.uid == node_at_lookup.uid
+        && node.provider_id == node_at_lookup.provider_id
         && (!node.provider_id.is_empty()
-            || (node.labels == asked.labels && node.system_uuid == asked.system_uuid))
+            || (node.labels == node_at_lookup.labels
+                && node.system_uuid == node_at_lookup.system_uuid))
 }
 
 /// The instance exists. Only a stopped one changes the Node; the taint stays until the kubelet reports

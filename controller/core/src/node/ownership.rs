@@ -76,14 +76,14 @@ pub struct NodeScope<'a> {
     pub prefixes: &'a Prefixes,
     /// `--node-selector`.
     pub selector: Option<&'a Selector>,
-    /// Whether a node of the cluster has another provider's ID. It is then not the only provider,
+    /// True if a node of the cluster has another provider's ID. Then this provider is not the only one,
     /// and a node without an ID may belong to any of them.
     pub foreign_prefix_seen: bool,
 }
 
 impl NodeScope<'_> {
-    /// Whether the node may be asked about and written to: it has no other provider's id, and
-    /// without any the selector selects it.
+    /// Returns true if the node may be looked up and written: its provider ID is not another provider's, and
+    /// without a provider ID the selector selects it.
     pub fn may_touch(&self, node: &NodeView) -> bool {
         match self.prefixes.owner(&node.provider_id) {
             ProviderIdOwner::Ours => true,
@@ -92,7 +92,7 @@ impl NodeScope<'_> {
         }
     }
 
-    /// Whether the node is this provider's beyond doubt, so that it may be deleted when its
+    /// Returns true if the node is this provider's beyond doubt, so that it may be deleted when its
     /// instance does not exist.
     pub fn owns(&self, node: &NodeView) -> bool {
         match (self.prefixes.owner(&node.provider_id), self.selector) {

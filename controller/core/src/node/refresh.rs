@@ -90,7 +90,7 @@ impl RefreshPlan {
         warnings: Vec::new(),
     };
 
-    /// Whether nothing has to be written.
+    /// Returns true if nothing has to be written.
     pub const fn is_empty(&self) -> bool {
         self.change.is_none() && !matches!(self.addresses, DesiredAddresses::Changed(_))
     }
@@ -127,7 +127,7 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> RefreshPla
         });
     }
     let addresses = match address::desired(node, &instance.addresses_for(node)) {
-        Ok(wanted) => wanted,
+        Ok(addresses) => addresses,
         Err(error) => {
             warnings.push(RefreshWarning::ProvidedNodeIp(error));
             DesiredAddresses::Untouched

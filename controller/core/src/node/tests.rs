@@ -247,7 +247,7 @@ fn odd_conditions_are_taken_as_go_takes_them() {
     }
 }
 
-/// Whether a node is being deleted must not be guessed.
+/// The controller must not guess whether a node is being deleted.
 #[test]
 fn times_of_the_metadata_are_clamped_or_an_error() {
     let with = |time: &str| json!({"metadata": {"name": "n1", "deletionTimestamp": time}});

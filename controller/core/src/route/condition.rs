@@ -95,11 +95,11 @@ pub fn condition(
 /// The state of the routes to one Node.
 enum NodeRoutes {
     Complete,
-    /// One is missing, and will not be made soon; the rest of the message.
+    /// A route is missing, and will not be created soon; the rest of the message.
     Incomplete(String),
 }
 
-/// None: not decided yet, or none of our business.
+/// Returns `None` if it is not decided yet, or the Node is not this provider's.
 fn state(node: &NodeView, failed: &BTreeSet<Cidr>, facts: &RouteFacts<'_>) -> Option<NodeRoutes> {
     let is_settled = !node.is_uninitialized() && !node.is_paused() && node.deleted.is_none();
     if !is_settled || !facts.scope.may_touch(node) {

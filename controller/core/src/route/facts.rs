@@ -12,14 +12,14 @@ pub struct RouteFacts<'a> {
     pub table: &'a RouteTable,
     /// The Nodes.
     pub nodes: &'a RouteNodes,
-    /// Whether the store of Nodes is complete.
+    /// True if the store of Nodes is complete.
     pub is_synced: bool,
     /// Questions of earlier plans for this key that the API server has answered since, the answers
     /// being in `nodes`.
     pub confirmed: &'a [Confirmation],
     /// Which Nodes are the provider's: no other gets a route.
     pub scope: NodeScope<'a>,
-    /// Whether Nodes without a provider ID get routes: those of a provider that gives none.
+    /// True if Nodes without a provider ID get routes, since the provider gives none.
     pub without_provider_id: bool,
     /// `--cluster-cidr`.
     pub ranges: &'a [RouteRange],
@@ -34,25 +34,25 @@ pub enum Confirmation {
     AllNodes,
 }
 
-/// Whether a route to `node` can be made now: else its provider ID is to come, or its addresses in the write that
-/// follows.
+/// Returns true if a route to `node` can be created now. If not, a later write of the Node brings its provider ID or
+/// its addresses.
 pub(super) fn can_have_route(node: &NodeView, facts: &RouteFacts<'_>) -> bool {
     let is_ready = !node.is_uninitialized() && has_ip(node) && !lacks_id(node, facts);
     is_ready && facts.scope.may_touch(node)
 }
 
-/// Whether `node` has an address that can be a next hop.
+/// Returns true if `node` has an address that can be a next hop.
 fn has_ip(node: &NodeView) -> bool {
     node.addresses.iter().any(|one| ip(&one.address).is_some())
 }
 
-/// Whether `node` has no provider ID though the provider finds machines by it: the taint of an uninitialized
+/// Returns true if `node` has no provider ID though the provider finds machines by it: the taint of an uninitialized
 /// Node was removed by another client.
 pub(super) fn lacks_id(node: &NodeView, facts: &RouteFacts<'_>) -> bool {
     node.provider_id.is_empty() && !facts.without_provider_id
 }
 
-/// Whether Pods of `node` are reached by `route`, though perhaps it is to be made again.
+/// Returns true if `route` reaches the Pods of `node`, even if it has to be created again.
 pub(super) fn is_working(route: &ObservedRoute, node: &NodeView) -> bool {
     !route.raw().is_blackhole && matches!(route.fit(node), Fit::Right | Fit::Outdated)
 }

@@ -1,8 +1,8 @@
 //! The Node that a route leads to.
 //!
-//! Of the name, the provider ID and the next hop of the target, the first that route and Node both have decides
-//! the others contradict nothing, since a cloud may spell them in its own way. A Node that reports no address of
-//! the next hop's family has none to compare.
+//! The target's name, provider ID and next hop are compared in this order, and the first that route and Node both have
+//! decides. The others contradict nothing, since a cloud may spell them in its own way. A Node that reports no
+//! address of the next hop's family has none to compare.
 //!
 //! A route remembers the Node that it was made for. The route that the provider shows in the answer to a creation, or in
 //! the list that follows, is that Node's: if it does not look so it is reported, not deleted. And a route that keeps its looks while
@@ -74,7 +74,7 @@ impl ObservedRoute {
         }
     }
 
-    /// Whether the next hop is one of `addresses`; none without a next hop or an address of its family.
+    /// Says whether the next hop is one of `addresses`; `None` without a next hop or an address of its family.
     fn has_hop(&self, addresses: &[NodeAddress]) -> Option<bool> {
         let hop = ip(&self.raw().next_hop_ip)?;
         let alike = addresses.iter().filter_map(|one| ip(&one.address));
@@ -85,7 +85,7 @@ impl ObservedRoute {
         })
     }
 
-    /// Whether `node` has another machine, or not the next hop any more, since the route led to it as `before`.
+    /// Returns true if `node` got another machine, or lost the next hop, since the route led to it as `before`.
     fn is_replaced(&self, before: &MadeFor, node: &NodeView) -> bool {
         let ids = [&before.provider_id, &node.provider_id];
         let has_moved = ids.iter().all(|id| !id.is_empty()) && ids[0] != ids[1];
@@ -108,8 +108,12 @@ impl ObservedRoute {
             return None;
         }
         let raw = self.raw();
-        let otherwise = |field: RouteField, shown: &str, asked: &str| {
-            format!("{field} {}, not {}", Excerpt::of(shown), Excerpt::of(asked))
+        let otherwise = |field: RouteField, shown: &str, of_node: &str| {
+            format!(
+                "{field} {}, not {}",
+                Excerpt::of(shown),
+                Excerpt::of(of_node)
+            )
         };
         let how = if raw.is_blackhole {
             "route blackhole".to_owned()

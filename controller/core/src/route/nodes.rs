@@ -33,14 +33,14 @@ impl RouteNodes {
     /// something about the Node changed that a route rests on.
     pub fn observe(&mut self, node: &Arc<NodeView>) -> BTreeSet<Cidr> {
         // Shared with the store, so that no older view is kept.
-        if let Some(known) = self.nodes.get_mut(&node.name)
-            && is_alike(known, node)
+        if let Some(stored) = self.nodes.get_mut(&node.name)
+            && is_alike(stored, node)
         {
-            *known = Arc::clone(node);
+            *stored = Arc::clone(node);
             return BTreeSet::new();
         }
-        let known = self.nodes.get(&node.name);
-        let concerns_others = known.is_none_or(|known| !is_alike_to_others(known, node));
+        let stored = self.nodes.get(&node.name);
+        let concerns_others = stored.is_none_or(|stored| !is_alike_to_others(stored, node));
         let mut destinations = self.remove(&node.name);
         for cidr in pod_cidrs(node) {
             let claim = Claim {
@@ -60,7 +60,7 @@ impl RouteNodes {
     /// The Node of this UID is gone. The destinations are those to be reconciled.
     pub fn forget(&mut self, node: &str, uid: &str) -> BTreeSet<Cidr> {
         match self.nodes.get(node) {
-            Some(known) if *known.uid == *uid => {
+            Some(stored) if *stored.uid == *uid => {
                 let mut destinations = self.remove(node);
                 self.add_overlapping(&mut destinations);
                 destinations
@@ -100,7 +100,7 @@ impl RouteNodes {
         self.named(self.claims.around(cidr))
     }
 
-    /// Whether there is another Node than this.
+    /// Returns true if there is a Node other than `node`.
     pub(super) fn has_other_than(&self, node: &str) -> bool {
         self.nodes.len() > usize::from(self.nodes.contains_key(node))
     }
@@ -133,15 +133,15 @@ impl RouteNodes {
     pub(super) fn found(&self, route: &ObservedRoute) -> Option<Arc<str>> {
         let is_target =
             |node: &&Arc<NodeView>| !matches!(route.fit(node), Fit::Other | Fit::Undecided);
-        let found = self.nodes.values().find(is_target);
-        found.map(|node| Arc::clone(&node.name))
+        let target = self.nodes.values().find(is_target);
+        target.map(|node| Arc::clone(&node.name))
     }
 
     fn remove(&mut self, node: &str) -> BTreeSet<Cidr> {
-        let Some(known) = self.nodes.remove(node) else {
+        let Some(removed) = self.nodes.remove(node) else {
             return BTreeSet::new();
         };
-        let destinations: BTreeSet<_> = pod_cidrs(&known).collect();
+        let destinations: BTreeSet<_> = pod_cidrs(&removed).collect();
         for cidr in &destinations {
             self.claims.remove(*cidr, |claim| *claim.node == *node);
         }
@@ -154,7 +154,7 @@ pub(super) fn pod_cidrs(node: &NodeView) -> impl Iterator<Item = Cidr> {
     node.pod_cidrs.iter().filter_map(|cidr| Cidr::parse(cidr))
 }
 
-/// Whether every plan is the same for both.
+/// Returns true if every plan is the same for both.
 fn is_alike(one: &NodeView, other: &NodeView) -> bool {
     is_alike_to_others(one, other)
         && one.addresses == other.addresses
@@ -162,7 +162,7 @@ fn is_alike(one: &NodeView, other: &NodeView) -> bool {
         && one.is_paused() == other.is_paused()
 }
 
-/// Whether every plan for another Node is the same. A kubelet may change none of it as often as it likes: without a
+/// Returns true if every plan for another Node is the same. A kubelet cannot change these fields at will: without a
 /// provider ID, which it can set once, its labels decide whose Node it is.
 fn is_alike_to_others(one: &NodeView, other: &NodeView) -> bool {
     one.uid == other.uid

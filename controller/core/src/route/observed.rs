@@ -29,9 +29,9 @@ pub struct RawRoute {
     pub node_addresses: Vec<NodeAddress>,
     /// An address of the target, or empty.
     pub next_hop_ip: String,
-    /// Whether it leads nowhere.
+    /// True if it leads nowhere.
     pub is_blackhole: bool,
-    /// Whether it is made again when `node_addresses` are not the Node's.
+    /// True if the route is created again when `node_addresses` are not the Node's.
     pub compares_addresses: bool,
 }
 
@@ -95,15 +95,15 @@ pub(super) struct MadeFor {
 }
 
 impl MadeFor {
-    pub(super) fn of(wanted: &WantedRoute) -> Self {
+    pub(super) fn of(route: &WantedRoute) -> Self {
         Self {
-            node: wanted.node_name.clone(),
-            provider_id: wanted.provider_id.clone(),
-            addresses: wanted.node_addresses.clone(),
+            node: route.node_name.clone(),
+            provider_id: route.provider_id.clone(),
+            addresses: route.node_addresses.clone(),
         }
     }
 
-    /// Whether it was the Node on the machine that it has now.
+    /// Returns true if it was made for `node` on its current machine.
     pub(super) fn is(&self, node: &NodeView) -> bool {
         *self.node == *node.name && self.provider_id == node.provider_id
     }

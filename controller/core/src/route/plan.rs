@@ -95,8 +95,8 @@ pub fn dispute(destination: Cidr, node: &str, facts: &RouteFacts<'_>) -> Option<
     routes.find_map(|route| route.dispute(node))
 }
 
-/// whether `route` is to go, if it is ours: it leads to none of `nodes`, which may have one. One to a Node of
-/// another provider is not to go.
+/// returns true if `route` has to be deleted, provided that it is ours: it leads to none of `nodes`, which may have
+/// one. A route to a Node of another provider stays.
 fn is_stale(route: &ObservedRoute, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> bool {
     let may_touch = |node: &NodeView| facts.scope.may_touch(node);
     let is_wanted = |node: &&Arc<NodeView>| match route.fit(node) {

@@ -69,17 +69,17 @@ impl RouteTable {
             }
             // A blackhole may be made again after each list.
             if !route.raw().is_blackhole {
-                let mut known = before.get(&destination).into_iter().flatten();
-                let known = known.find(|known| **known == route);
-                route.made_for = known.and_then(|known| known.made_for.clone());
+                let mut earlier = before.get(&destination).into_iter().flatten();
+                let earlier = earlier.find(|earlier| **earlier == route);
+                route.made_for = earlier.and_then(|earlier| earlier.made_for.clone());
             }
             self.insert(route);
         }
         let writes = &self.writes;
-        let seen = self
+        let listed = self
             .unseen
             .extract_if(|destination, _| !writes.contains_key(destination));
-        for (destination, made_for) in seen {
+        for (destination, made_for) in listed {
             if let Some([route]) = self.routes.get_mut(&destination).map(Vec::as_mut_slice)
                 && !route.raw().is_blackhole
             {
@@ -112,31 +112,31 @@ impl RouteTable {
         self.writes.insert(destination, RouteWrite::InFlight);
     }
 
-    /// The call has made `wanted`, which the provider shows as `route`, or not at all.
-    pub fn created(&mut self, wanted: &WantedRoute, mut route: ObservedRoute) {
-        let destination = wanted.destination;
-        let made_for = Box::new(MadeFor::of(wanted));
+    /// The call has made `desired`, which the provider shows as `route`, or not at all.
+    pub fn created(&mut self, desired: &WantedRoute, mut route: ObservedRoute) {
+        let destination = desired.destination;
+        let made_for = Box::new(MadeFor::of(desired));
         self.call_ended(destination, RouteWrite::Answered);
         self.contested.remove(&destination);
-        if route == wanted.as_made() {
+        if route == desired.as_made() {
             self.unseen.insert(destination, made_for.clone());
-            let is_known = |known: &ObservedRoute| known.made_for.as_ref() == Some(&made_for);
+            let is_known = |other: &ObservedRoute| other.made_for.as_ref() == Some(&made_for);
             if self.at(destination).iter().any(is_known) {
                 return;
             }
         }
         route.made_for = Some(made_for);
         if let Some(routes) = self.routes.get_mut(&destination) {
-            routes.retain(|known| *known != route);
+            routes.retain(|other| *other != route);
         }
         self.insert(route);
     }
 
-    /// The call may have made `wanted`.
-    pub fn created_perhaps(&mut self, wanted: &WantedRoute) {
-        self.result_unknown(wanted.destination);
-        let made_for = Box::new(MadeFor::of(wanted));
-        self.unseen.insert(wanted.destination, made_for);
+    /// The call may have made `desired`.
+    pub fn created_perhaps(&mut self, desired: &WantedRoute) {
+        self.result_unknown(desired.destination);
+        let made_for = Box::new(MadeFor::of(desired));
+        self.unseen.insert(desired.destination, made_for);
     }
 
     /// The call was refused, since another route is in the way. The first time a list is needed, for it may be one of
@@ -194,13 +194,13 @@ impl RouteTable {
         self.call_ended(destination, RouteWrite::Unknown);
     }
 
-    /// Whether a list has to be complete before anything is decided about `destination`.
+    /// Returns true if `destination` needs a complete list before anything is decided about it.
     pub fn needs_list(&self, destination: Cidr) -> bool {
         let write = self.writes.get(&destination);
         !self.is_listed || matches!(write, Some(RouteWrite::Unknown(_)))
     }
 
-    /// Whether there is a destination of which only a list shows the state.
+    /// Returns true if only a list can show the state of some destination.
     pub fn is_outdated(&self) -> bool {
         let mut writes = self.writes.values();
         !self.is_listed || writes.any(|write| matches!(write, RouteWrite::Unknown(_)))

@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// None is the empty value: `a=` and `a in (,b)` are legal.
+    /// Parses a value. A missing value is the empty value: `a=` and `a in (,b)` are legal.
     fn value(&mut self) -> Result<Box<str>, Error> {
         let (token, place) = self.peek()?;
         let value = match token {
@@ -152,9 +152,9 @@ impl<'a> Parser<'a> {
             Some('=') => Token::Equal,
             Some('!') if rest.starts_with("!=") => Token::NotEqual,
             Some('!') => Token::Not,
-            Some(found @ ('<' | '>')) => {
+            Some(operator @ ('<' | '>')) => {
                 let at = place + 1;
-                return Err(Error::Comparison { found, at });
+                return Err(Error::Comparison { operator, at });
             }
             Some(_) => {
                 let ends = |c: char| c.is_whitespace() || ",()=!<>".contains(c);
@@ -169,13 +169,13 @@ impl<'a> Parser<'a> {
     }
 
     fn unexpected(&self, token: Token<'_>, place: usize, expected: &'static str) -> Error {
-        let found = match token {
+        let text = match token {
             Token::Word(word) => format!("{word:?}").into(),
             Token::End => "its end".into(),
             _ => format!("{:?}", self.rest(place).get(..1).unwrap_or_default()).into(),
         };
         Error::Unexpected {
-            found,
+            text,
             at: place + 1,
             expected,
         }

@@ -111,7 +111,7 @@ impl Disposition {
 /// An answer as it arrives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawAnswer {
-    /// None: unspecified, or a value of a later contract.
+    /// The disposition; `None` if it is unspecified, or a value of a later contract.
     pub disposition: Option<Disposition>,
     /// `status.ingress`, if there is a status.
     pub ingress: Option<Vec<Ingress>>,

@@ -7,8 +7,8 @@ use super::{ServiceView, capability::Capability, last_applied::Hash, ownership::
 /// upstream: `ipFamilies` counts in full with `ipFamilyPolicy`, not by its length alone, and of the
 /// annotations only those that the provider reads ([`Capability`]).
 pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
-    let wanted = |service| Ownership::of(service, Some(capability)) == Ownership::Provide;
-    match (wanted(old), wanted(new)) {
+    let wants_balancer = |service| Ownership::of(service, Some(capability)) == Ownership::Provide;
+    match (wants_balancer(old), wants_balancer(new)) {
         (false, false) => false,
         (true, true) => Hash::of(old, capability) != Hash::of(new, capability),
         (true, false) | (false, true) => true,
@@ -18,8 +18,8 @@ pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capabilit
 /// Says whether the step from `old` to `new` is a reason to ask for the next step immediately
 /// ([`super::plan::Progress::next`]): an update (S-13), another desired state, a pause, or a removed
 /// finalizer or address (not Q-5), as the API server removes the addresses of a Service
-/// that changes its type and back. Our own writes are none: what failed would come back before its
-/// time.
+/// that changes its type and back. Our own writes are no reason: they would cut the back-off after a
+/// failure short.
 pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
     let ownership = |service| Ownership::of(service, Some(capability));
     let (before, now) = (ownership(old), ownership(new));

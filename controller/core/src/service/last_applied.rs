@@ -28,7 +28,7 @@ pub struct LastApplied {
     /// Name of the provider that works on the Service.
     pub provider: Box<str>,
     uid: Box<str>,
-    /// `spec.loadBalancerClass`, empty without. None in a record of a release that did not write it.
+    /// `spec.loadBalancerClass`, empty without. `None` in a record of a release that did not write it.
     class: Option<Box<str>>,
     configuration: Box<str>,
     desired: Box<str>,
@@ -60,7 +60,7 @@ impl LastApplied {
             Some((class, configuration)) => (Some(class), configuration),
             None => (None, rest),
         };
-        // Of a later release: whose it is can be read, and no more.
+        // In a record of a later release only the owner can be read.
         let is_readable = class.is_none_or(is_legal_class);
         let (class, configuration, desired) = if is_readable {
             (class, configuration, desired)
@@ -123,7 +123,7 @@ impl LastApplied {
     }
 
     /// The same with the targets of this load balancer alone (none: unknown), independent of the revision
-    /// on the Lease. None if it has some already, or the load balancer is ensured anyway
+    /// on the Lease. Returns `None` if it has some already, or the load balancer is ensured anyway
     /// before this record counts again.
     pub fn with_targets(&self, targets: Option<&Revision>) -> Option<Self> {
         self.relies_on_lease().then(|| Self {
@@ -187,15 +187,15 @@ impl LastApplied {
         if *self.provider != *capability.provider || !self.has_hash() {
             return Comparison::Unknown;
         }
-        let (known, read) = match self.configuration.split_once(READ) {
-            Some((known, read)) => (known, Some(read)),
+        let (stored_configuration, read) = match self.configuration.split_once(READ) {
+            Some((stored_configuration, read)) => (stored_configuration, Some(read)),
             None => (&*self.configuration, None),
         };
         if self.is_of_other_class(service) {
             return Comparison::Changed;
         }
         if text(hash.0) != self.desired {
-            // Else it need not be the Service that is another one.
+            // Otherwise the Service itself need not have changed.
             let is_read_alike =
                 read.is_none_or(|read| *read == *text(annotations_read(capability)));
             return if is_read_alike {
@@ -206,7 +206,7 @@ impl LastApplied {
         }
         // A provider without configuration revision never wants anything made again for it.
         match configuration(capability) {
-            Some(now) if *text(now) != *known => Comparison::Reconfigured,
+            Some(now) if *text(now) != *stored_configuration => Comparison::Reconfigured,
             _ => Comparison::Same,
         }
     }

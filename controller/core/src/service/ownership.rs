@@ -36,11 +36,11 @@ impl Ownership {
     /// (S-44). A class that the provider declares no longer leads to a hold: the Service still wants its
     /// load balancer.
     ///
-    /// The finalizer is shared by many implementations. One on a Service of a class that is not served
-    /// means nothing without our own record: it names the provider that has worked on this very
-    /// Service (not Q-7). A Service of another type has no class any more: it counts as one of the class that its
-    /// record names, of whatever provider, since ours may have got another name; and without a record as one
-    /// without class.
+    /// Many implementations share the finalizer. On a Service of a class that is not served, it means
+    /// nothing without our own record, which names the provider that has worked on this very Service
+    /// (not Q-7). A Service of another type has no class any more: it counts as one of the class that its
+    /// record names, of whatever provider, since ours may have got another name; and without a record as a
+    /// Service without class.
     ///
     /// A Service that is being deleted without a finalizer wants nothing: none can be added (not Q-6).
     pub fn of(service: &ServiceView, capability: Option<&Capability>) -> Self {

@@ -175,8 +175,8 @@ impl<'a> PatchDraft<'a> {
         for (key, value) in &effects.annotations {
             self.annotate(key, value.as_deref());
         }
-        for (kind, wanted) in &effects.conditions {
-            match wanted {
+        for (kind, condition) in &effects.conditions {
+            match condition {
                 Some(DesiredCondition {
                     status,
                     reason,

@@ -25,8 +25,8 @@ pub struct UpdateSize {
 /// The results of one update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateResults {
-    /// Services that were asked about.
-    pub asked: usize,
+    /// Services in the update.
+    pub requested: usize,
     /// How many of them have a result.
     pub answered: usize,
     /// From the call to the first result.
@@ -58,7 +58,7 @@ impl UpdateSize {
     /// An update has ended.
     pub fn ended(&mut self, results: UpdateResults) {
         let UpdateResults {
-            asked,
+            requested,
             answered,
             first,
             last,
@@ -69,10 +69,10 @@ impl UpdateSize {
             1 => self.pace = self.pace.map(|pace| pace.min(last)),
             more => self.pace = Some(last.saturating_sub(first) / (more - 1)),
         }
-        if answered >= asked {
+        if answered >= requested {
             self.most = self.most.saturating_mul(2);
-        } else if asked > 1 {
-            self.most = ((asked - answered) / PARTS).max(1);
+        } else if requested > 1 {
+            self.most = ((requested - answered) / PARTS).max(1);
         }
     }
 }
@@ -81,9 +81,9 @@ impl UpdateSize {
 mod tests {
     use super::*;
 
-    fn results(asked: usize, answered: usize, first: u64, last: u64) -> UpdateResults {
+    fn results(requested: usize, answered: usize, first: u64, last: u64) -> UpdateResults {
         UpdateResults {
-            asked,
+            requested,
             answered,
             first: Duration::from_secs(first),
             last: Duration::from_secs(last),
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn an_update_takes_ten_seconds_at_the_pace_of_the_last_one() {
-        // One after the other, of 4 s, then of half a second.
+        // The Services are updated one after the other, in 4 s each, then in half a second.
         let one_by_one = [results(8, 8, 4, 32), results(2, 2, 4, 8)];
         assert_eq!(sizes(&one_by_one), [8, 2, 2]);
         assert_eq!(sizes(&[results(8, 8, 0, 0)]), [8, usize::MAX]);
@@ -132,7 +132,7 @@ mod tests {
             results(200, 40, 0, 0),
             results(20, 4, 0, 0),
             results(2, 1, 0, 0),
-            // Of a Service alone it says nothing about others.
+            // An update of a single Service says nothing about others.
             results(1, 0, 0, 0),
         ];
         assert_eq!(sizes(&silent), [8, usize::MAX, 20, 2, 1, 1]);

@@ -58,7 +58,7 @@ impl LeftAlone {
     }
 }
 
-/// Whether the volume exists already.
+/// Says whether the volume exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It is being created: everything may still change.
@@ -236,8 +236,8 @@ fn affinity(own: &[NodeTerm], added: &[NodeTerm]) -> Option<Box<[NodeTerm]>> {
         all.map(|requirement| requirement.key.clone())
             .collect::<Vec<_>>()
     };
-    let known = requirements(own);
-    let is_known = |key: &str| known.iter().any(|own| is_same_fact(own, key));
+    let own_keys = requirements(own);
+    let is_known = |key: &str| own_keys.iter().any(|own| is_same_fact(own, key));
     if added.is_empty() || requirements(added).iter().any(|key| is_known(key)) {
         return None;
     }

@@ -128,12 +128,12 @@ impl VolumeSource {
         volume
     }
 
-    /// Whether the volume is not made yet.
+    /// Returns true if the volume is not made yet.
     pub(super) fn is_placeholder(&self) -> bool {
         self.volume() == PLACEHOLDER
     }
 
-    /// Whether it breaks a limit of the contract.
+    /// Returns true if the source breaks a limit of the contract.
     pub(super) fn is_too_long(&self) -> bool {
         let attributes = match self {
             Self::Csi { attributes, .. } => attributes.iter().map(|(k, v)| k.len() + v.len()).sum(),
@@ -155,7 +155,7 @@ pub struct ServedVolumes {
 }
 
 impl ServedVolumes {
-    /// Whether the provider is asked about volumes of this source.
+    /// Returns true if the provider is asked about volumes of this source.
     pub fn serves(&self, source: &VolumeSource) -> bool {
         match (source.in_tree(), source) {
             (Some(kind), _) => self.kinds.contains(&kind),
@@ -179,7 +179,7 @@ impl ServedVolumes {
         format!("{}/{}", self.provider, encoder.finish()).into()
     }
 
-    /// Whether `volume` was labelled from this source by this provider's answer.
+    /// Returns true if `volume` was labelled from this source by this provider's answer.
     pub(super) fn has_labelled(&self, volume: &VolumeView, source: &VolumeSource) -> bool {
         volume.annotations.get(ANNOTATION_LABELLED) == Some(&*self.mark(source))
     }

@@ -49,7 +49,7 @@ fn a_view_has_what_is_needed() {
     };
     assert_eq!(attributes.get("type"), Some("fast"));
     assert_eq!(volume.node_terms[0], all_of([within("k", &["v"])]));
-    // As the API server wants them back.
+    // The API server wants them back so.
     let field = json!([{"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}]);
     assert_eq!(
         serde_json::to_value(&volume.node_terms[1..]).unwrap(),

@@ -141,7 +141,7 @@ impl VolumeTopology {
         })
     }
 
-    /// Whether nothing follows from it.
+    /// Returns true if nothing follows from it.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.node_terms.is_empty()
     }
@@ -216,7 +216,7 @@ fn zones(value: &str) -> Option<BTreeSet<&str>> {
         .collect()
 }
 
-/// Whether two label keys name the same fact: equal, or its two generations.
+/// Returns true if two label keys name the same fact: they are equal, or its old and new key.
 pub(super) fn is_same_fact(a: &str, b: &str) -> bool {
     let fact = |key| match key {
         ZONE_BETA => ZONE,
@@ -226,7 +226,7 @@ pub(super) fn is_same_fact(a: &str, b: &str) -> bool {
     fact(a) == fact(b)
 }
 
-/// Whether two values of a label mean the same: zones in any order.
+/// Returns true if two values of a label mean the same: zones in any order.
 pub(super) fn is_same_value(key: &str, a: &str, b: &str) -> bool {
     a == b || (is_zone(key) && zones(a).is_some_and(|of_a| zones(b) == Some(of_a)))
 }

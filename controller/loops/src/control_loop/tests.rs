@@ -24,7 +24,7 @@ const A_WHILE: Duration = Duration::from_mins(1);
 
 /// The test's observations of all lease terms.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     is_ready: Notify,
     may_end: Notify,
     reconciled: AtomicUsize,
@@ -36,7 +36,7 @@ struct Counting {
     queue: Queue<&'static str>,
     memory: Arc<AtomicUsize>,
     permits: Semaphore,
-    seen: Arc<Seen>,
+    observations: Arc<Observations>,
 }
 
 impl ControlLoop for Counting {
@@ -50,26 +50,26 @@ impl ControlLoop for Counting {
     }
 
     async fn ready(&self) {
-        self.seen.is_ready.notified().await;
+        self.observations.is_ready.notified().await;
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
         self.queue.add("first", Priority::Bulk);
-        let seen = Arc::clone(&self.seen);
-        let task = async move { seen.task_ends.notified().await };
+        let observations = Arc::clone(&self.observations);
+        let task = async move { observations.task_ends.notified().await };
         vec![("a task", task.boxed())]
     }
 
     async fn reconcile(self: Arc<Self>, key: &'static str, _: Priority) -> Outcome {
         self.memory.fetch_add(1, Ordering::Relaxed);
         if key == "waits" && self.permits.acquire().await.is_err() {
-            self.seen.gave_up.store(true, Ordering::Relaxed);
+            self.observations.gave_up.store(true, Ordering::Relaxed);
             return Outcome::Retry;
         }
         if key == "slow" {
-            self.seen.may_end.notified().await;
+            self.observations.may_end.notified().await;
         }
-        self.seen.reconciled.fetch_add(1, Ordering::Relaxed);
+        self.observations.reconciled.fetch_add(1, Ordering::Relaxed);
         Outcome::Done
     }
 
@@ -82,17 +82,17 @@ impl ControlLoop for Counting {
 struct Rig {
     fixture: Fixture,
     inputs: LoopInputs<&'static str, AtomicUsize>,
-    seen: Arc<Seen>,
+    observations: Arc<Observations>,
 }
 
 impl Rig {
     async fn new() -> Self {
         let fixture = Fixture::new(Setup::default());
-        fixture.provider.serving().await;
+        fixture.provider.wait_until_serving().await;
         Self {
             inputs: LoopInputs::new("counting", Backoff::default(), &fixture.queues),
             fixture,
-            seen: Arc::default(),
+            observations: Arc::default(),
         }
     }
 
@@ -102,7 +102,7 @@ impl Rig {
             queue: self.inputs.queue.clone(),
             memory: Arc::default(),
             permits: Semaphore::new(0),
-            seen: Arc::clone(&self.seen),
+            observations: Arc::clone(&self.observations),
         };
         let provider = self.fixture.provider.clone();
         let mut running = JoinSet::new();
@@ -117,7 +117,7 @@ impl Rig {
     }
 
     fn reconciled(&self) -> usize {
-        self.seen.reconciled.load(Ordering::Relaxed)
+        self.observations.reconciled.load(Ordering::Relaxed)
     }
 }
 
@@ -129,7 +129,7 @@ async fn a_lease_term_has_state_from_ready_to_the_stop() {
         let mut running = rig.spawn(&stop);
         sleep(A_WHILE).await;
         assert_eq!(rig.taken(), None, "before it is ready");
-        rig.seen.is_ready.notify_one();
+        rig.observations.is_ready.notify_one();
         sleep(A_WHILE).await;
         assert_eq!(rig.taken(), Some(1), "a state of its own");
         stop.cancel();
@@ -144,17 +144,17 @@ async fn a_stop_awaits_keys_in_flight_except_those_without_a_permit() {
     let rig = Rig::new().await;
     let stop = CancellationToken::new();
     let mut running = rig.spawn(&stop);
-    rig.seen.is_ready.notify_one();
+    rig.observations.is_ready.notify_one();
     rig.inputs.queue.add("slow", Priority::Fresh);
     rig.inputs.queue.add("waits", Priority::Fresh);
     sleep(A_WHILE).await;
     stop.cancel();
     rig.inputs.queue.add("late", Priority::Fresh);
     sleep(A_WHILE).await;
-    assert!(rig.seen.gave_up.load(Ordering::Relaxed));
+    assert!(rig.observations.gave_up.load(Ordering::Relaxed));
     assert!(running.try_join_next().is_none(), "a key is in flight");
     assert_eq!(rig.taken(), Some(3), "its state is still there");
-    rig.seen.may_end.notify_one();
+    rig.observations.may_end.notify_one();
     timeout(A_WHILE, running.join_next()).await.unwrap();
     assert_eq!(rig.reconciled(), 2, "first and slow, not late");
 }
@@ -163,10 +163,10 @@ async fn a_stop_awaits_keys_in_flight_except_those_without_a_permit() {
 async fn a_task_that_returns_ends_the_loop() {
     let rig = Rig::new().await;
     let mut running = rig.spawn(&CancellationToken::new());
-    rig.seen.is_ready.notify_one();
+    rig.observations.is_ready.notify_one();
     sleep(A_WHILE).await;
     assert!(running.try_join_next().is_none());
-    rig.seen.task_ends.notify_one();
+    rig.observations.task_ends.notify_one();
     timeout(A_WHILE, running.join_next()).await.unwrap();
     assert_eq!(rig.taken(), None);
 }
@@ -175,7 +175,7 @@ async fn a_task_that_returns_ends_the_loop() {
 async fn dropping_a_loop_withdraws_its_state() {
     let rig = Rig::new().await;
     let mut running = rig.spawn(&CancellationToken::new());
-    rig.seen.is_ready.notify_one();
+    rig.observations.is_ready.notify_one();
     sleep(A_WHILE).await;
     assert!(rig.taken().is_some());
     running.shutdown().await;

@@ -209,14 +209,14 @@ impl NodeIpam {
         self.context.queue.add_all(next, Priority::Fresh);
     }
 
-    fn report(&self, node: &NodeView, found: Vec<PodCidrProblem>) {
+    fn report(&self, node: &NodeView, problems: Vec<PodCidrProblem>) {
         let stored = self
             .state
             .problems
             .lock()
             .remove(&node.name)
             .unwrap_or_default();
-        for problem in stored.into_iter().chain(found) {
+        for problem in stored.into_iter().chain(problems) {
             let reason = match problem {
                 PodCidrProblem::Duplicate { .. } => DUPLICATE,
                 _ => INVALID,

@@ -325,8 +325,8 @@ fn slow_cloud() -> Fixture {
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_found_counts_for_the_rate_limit_of_deletions() {
     let mut fixture = slow_cloud();
-    let found = Arc::new(Mutex::new(Vec::new()));
-    let overhears = Arc::clone(&found);
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let overhears = Arc::clone(&names);
     let on_lookup: OnLookup = Arc::new(move |node, lookup| {
         assert!(matches!(lookup, Lookup::Found(_)), "{lookup:?}");
         overhears.lock().push(node.name.to_string());
@@ -339,7 +339,7 @@ async fn an_instance_that_is_found_counts_for_the_rate_limit_of_deletions() {
     sleep(Duration::from_millis(500)).await;
     fixture.vanish("n0");
     fixture.settle().await;
-    assert_eq!(*found.lock(), ["n1"]);
+    assert_eq!(*names.lock(), ["n1"]);
 }
 
 /// I-20 is overruled. Lookups leave in full batches: none waits for a permit to write.

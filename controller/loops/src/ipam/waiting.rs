@@ -9,7 +9,7 @@ use std::{
 /// none is tried in vain but the last.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Whether the Node was woken, and has not been tried since.
+    /// Waiting Nodes; true if the Node was queued again and has not been tried since.
     nodes: BTreeMap<Arc<str>, bool>,
     /// Refused, since another Node has their CIDRs.
     refused: BTreeSet<Arc<str>>,

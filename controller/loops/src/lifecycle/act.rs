@@ -60,8 +60,8 @@ impl NodeLifecycle {
     /// L-10, L-12.
     async fn add_shutdown_taint(&self, node: &Arc<NodeView>) -> Result<(), Failed> {
         let addition = |node: &NodeView| -> Result<_, ApiError> {
-            let wanted = node.ready != Ready::True && !node.is_paused();
-            Ok(wanted
+            let may_change = node.ready != Ready::True && !node.is_paused();
+            Ok(may_change
                 .then(|| TaintAddition::shutdown(node))
                 .flatten()
                 .map(Write::Taint))
@@ -84,8 +84,8 @@ impl NodeLifecycle {
     pub(super) async fn remove_shutdown_taint(&self, node: Arc<NodeView>) -> Outcome {
         let name = Arc::clone(&node.name);
         let removal = |node: &NodeView| -> Result<_, ApiError> {
-            let wanted = node.ready == Ready::True && !node.is_paused();
-            Ok(wanted
+            let may_change = node.ready == Ready::True && !node.is_paused();
+            Ok(may_change
                 .then(|| NodeChange::remove_shutdown_taint(node))
                 .flatten()
                 .map(Write::Node))
@@ -138,7 +138,7 @@ impl NodeLifecycle {
                 );
                 Ok(())
             }
-            // It is not what it was: what it is now is asked about anew.
+            // The Node has changed; its current state is checked again.
             Err(error) if error.class() == ErrorClass::Conflict => {
                 debug!(node = name, %error, "node not deleted, since it has changed");
                 Err(Failed(Outcome::Retry))
@@ -151,16 +151,20 @@ impl NodeLifecycle {
         }
     }
 
-    /// Writes the effects of the provider's answer about `asked`. Where that fails, the next answer has them
+    /// Writes the effects of the provider's answer about `node_at_lookup`. If that fails, the next answer has them
     /// again.
-    pub(super) async fn write_effects(&self, asked: &NodeView, effects: RawEffects) {
-        let node = self.context.nodes.get(&asked.name);
-        let node = node.filter(|node| node.uid == asked.uid);
+    pub(super) async fn write_effects(&self, node_at_lookup: &NodeView, effects: RawEffects) {
+        let node = self.context.nodes.get(&node_at_lookup.name);
+        let node = node.filter(|node| node.uid == node_at_lookup.uid);
         if node.is_some_and(|node| self.effects.observe(&node, effects))
-            && let Err(error) = self.effects.write(&asked.name).await
+            && let Err(error) = self.effects.write(&node_at_lookup.name).await
         {
-            self.effects.forget(&asked.name);
-            self.failed(&asked.name, "write effects of the provider", &error);
+            self.effects.forget(&node_at_lookup.name);
+            self.failed(
+                &node_at_lookup.name,
+                "write effects of the provider",
+                &error,
+            );
         }
     }
 

@@ -38,7 +38,7 @@ impl Questions {
     }
 }
 
-/// Whether no question about the Node has to be answered: it is ready, or left alone.
+/// Returns true if no question about the Node has to be answered: it is ready, or left alone.
 pub(super) fn is_over(node: &NodeView) -> bool {
     node.ready == Ready::True || node.is_paused()
 }

@@ -29,7 +29,7 @@ pub(super) struct Declared {
 pub(super) struct Census {
     /// How many are this provider's.
     pub(super) owned: usize,
-    /// Whether one is another provider's.
+    /// True if the provider ID of a Node is another provider's.
     foreign: bool,
 }
 
@@ -55,7 +55,7 @@ impl NodeLifecycle {
         }
     }
 
-    async fn ask(&self, asked: Arc<NodeView>) -> Outcome {
+    async fn ask(&self, node_at_lookup: Arc<NodeView>) -> Outcome {
         let began = self.state.clock.now();
         let provider = &self.context.provider;
         let answer = async {
@@ -63,15 +63,15 @@ impl NodeLifecycle {
             let purpose = LookupPurpose::Lifecycle;
             Ok(provider
                 .instances()
-                .look_up(Arc::clone(&asked), purpose)
+                .look_up(Arc::clone(&node_at_lookup), purpose)
                 .await)
         };
         let is_over = || {
-            let node = self.context.nodes.get(&asked.name);
+            let node = self.context.nodes.get(&node_at_lookup.name);
             node.is_none_or(|node| questions::is_over(&node))
         };
         let questions = &self.state.questions;
-        let Some(answer) = questions.ask(&asked.name, is_over, answer).await else {
+        let Some(answer) = questions.ask(&node_at_lookup.name, is_over, answer).await else {
             // It runs again for the change that has ended it, unless that came before it began.
             return Outcome::RetryAfter(Duration::ZERO);
         };
@@ -85,13 +85,13 @@ impl NodeLifecycle {
         self.metrics.asked(&lookup);
         if let Err(error) = &lookup {
             debug!(
-                node = &*asked.name,
+                node = &*node_at_lookup.name,
                 class = error.class().as_str(),
                 %error,
                 "instance of the node cannot be looked up"
             );
         }
-        let Some(node) = self.context.nodes.get(&asked.name) else {
+        let Some(node) = self.context.nodes.get(&node_at_lookup.name) else {
             return Outcome::Done;
         };
         let census = match lookup {
@@ -102,7 +102,7 @@ impl NodeLifecycle {
         let now = self.state.clock.now();
         let verdict = {
             let mut lifecycle = self.state.lifecycle.lock();
-            lifecycle.answered(now, &node, &asked, lookup.as_ref().ok(), &facts)
+            lifecycle.answered(now, &node, &node_at_lookup, lookup.as_ref().ok(), &facts)
         };
         self.forget_if_gone(&node, now);
         let acted = self.act(&node, &declared.boot_id, verdict.action).await;
@@ -111,7 +111,7 @@ impl NodeLifecycle {
             self.metrics.checked(took);
         }
         // They delay no verdict, and a Node that was deleted needs none.
-        self.write_effects(&asked, effects).await;
+        self.write_effects(&node_at_lookup, effects).await;
         match (acted, verdict.next) {
             (Err(Failed(retry)), _) => retry,
             (Ok(()), Check::At(time)) => Outcome::RetryAfter(until(time, now)),
@@ -128,9 +128,11 @@ impl NodeLifecycle {
         if let Some(session) = self.context.provider.session()
             && let Some(instances) = &session.instances
         {
-            let known = self.declared.read().clone();
-            if let Some(known) = known.filter(|known| known.generation == session.generation) {
-                return Some(known);
+            let earlier = self.declared.read().clone();
+            if let Some(earlier) =
+                earlier.filter(|earlier| earlier.generation == session.generation)
+            {
+                return Some(earlier);
             }
             let declared = Arc::new(Declared {
                 generation: session.generation,

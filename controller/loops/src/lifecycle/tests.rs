@@ -148,7 +148,7 @@ async fn l7_a_lost_node_without_a_machine_is_deleted_with_an_event_before() {
     assert_eq!(value(&fixture, calls), Some(2.0));
 }
 
-/// As of a node whose newer versions cannot be decoded: its last view says that it is lost.
+/// The newer versions of a node cannot be decoded, and its last view says that it is lost.
 #[tokio::test(start_paused = true)]
 async fn q4_a_node_of_which_only_an_old_version_is_known_is_not_deleted() {
     let fixture = fleet(10, "Unknown", 1);

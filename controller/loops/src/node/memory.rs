@@ -74,7 +74,7 @@ impl NodeMemory {
         self.report_due = None;
     }
 
-    /// Whether an event about a failure is due now.
+    /// Returns true if an event about a failure is due now.
     pub(super) fn reports(&mut self) -> bool {
         let now = Instant::now();
         let due = *self.report_due.get_or_insert(now + PATIENCE);
@@ -114,15 +114,17 @@ impl CloudNodeState {
     /// The machine of `node` as it was seen last, if that differs.
     pub(super) fn observed(&self, node: &NodeView) -> Option<Arc<Instance>> {
         let all = self.nodes.lock();
-        let known = all.get(&node.name).filter(|known| known.uid == node.uid)?;
-        known.observed.clone()
+        let memory = all
+            .get(&node.name)
+            .filter(|memory| memory.uid == node.uid)?;
+        memory.observed.clone()
     }
 
-    /// Whether a write of the initialization of `node` is to come though its taint is gone.
+    /// Returns true if the initialization of `node` needs another write although its taint is gone.
     pub(super) fn needs_another_write(&self, node: &NodeView) -> bool {
         let all = self.nodes.lock();
-        let known = all.get(&node.name).filter(|known| known.uid == node.uid);
-        known.is_some_and(|known| known.is_unfinished || known.is_unconfirmed)
+        let memory = all.get(&node.name).filter(|memory| memory.uid == node.uid);
+        memory.is_some_and(|memory| memory.is_unfinished || memory.is_unconfirmed)
     }
 
     /// Notes the provider ID that `node` has.

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!  sweep ─► a list, or full batches spread over the period ─► core::node::refresh::plan
-//!             ├ too large: batches                                         │
-//!             └ what it does not show: asked for singly, under a budget     │ something to write
+//!             ├ list too large: batches                                     │
+//!             └ nodes that it lacks: looked up singly, up to a budget       │ something to write
 //!                                                                           ▼
 //!                                                       observed ─► queue ─► sync: writes
 //! ```
@@ -30,20 +30,20 @@ use super::{CloudNode, memory::NodeMemory, sync::policy};
 use outrigger_provider_client::{Error, InstancesCapability, LookupAnswer, LookupPurpose, Session};
 use outrigger_runtime::queue::Priority;
 
-/// A snapshot may be as old as this part of the period, out of the provider's caches.
-const STALENESS: f64 = 0.2;
+/// The provider may answer from a cache that is at most this part of the period old.
+const MAX_STALENESS: f64 = 0.2;
 
-/// A cloud with one call for each instance is asked about so many nodes at once as come in this
-/// time when all of them are spread over the period.
-const TRICKLE: Duration = Duration::from_secs(1);
+/// For a cloud that needs one call for each instance, a batch has only as many nodes as fall into this
+/// time when all nodes are spread over the period.
+const BURST_WINDOW: Duration = Duration::from_secs(1);
 
-/// Nodes that a snapshot did not show and that are asked about singly: a tenth of all, this many at
-/// least. The others have to wait for the next period.
-const FALLBACK: usize = 10;
+/// Nodes missing from a snapshot are looked up singly: a tenth of all nodes a period, but at least this
+/// many. The others wait for the next period.
+const MIN_SINGLE_LOOKUPS: usize = 10;
 
-/// A sweep goes on while fewer nodes than this, or than a batch, are without an answer: one that hangs does not hold
-/// up the others, and one whose provider is slow sends no more than it takes.
-const BEHIND: usize = 10;
+/// A sweep sends the next batch while fewer lookups than this, or than a batch has, are in flight: a lookup that hangs
+/// does not delay the others, and a slow provider receives no more than it can answer.
+const MIN_IN_FLIGHT: usize = 10;
 
 /// One sweep over all nodes.
 struct Sweep<'a> {
@@ -58,7 +58,7 @@ struct Sweep<'a> {
 /// Counts of one sweep, for the log.
 #[derive(Debug, Default)]
 struct Tally {
-    seen: usize,
+    present: usize,
     differ: usize,
     absent: usize,
     failed: usize,
@@ -68,10 +68,10 @@ impl CloudNode {
     /// Sweeps over all nodes, one period after another. Never returns.
     pub(super) async fn keep_in_sync(&self) {
         let period = self.settings.refresh_period;
-        // The process whose list is too large: batches serve as well.
+        // The boot ID of the process whose list is too large. Batches replace the list until it restarts.
         let mut too_large = None;
         loop {
-            let session = self.context.provider.serving().await;
+            let session = self.context.provider.wait_until_serving().await;
             let began = Instant::now();
             if let Some(instances) = &session.instances {
                 let sweep = Sweep {
@@ -80,13 +80,13 @@ impl CloudNode {
                     instances,
                     policy: policy(instances),
                     purpose: LookupPurpose::Refresh {
-                        max_staleness: period.mul_f64(STALENESS),
+                        max_staleness: period.mul_f64(MAX_STALENESS),
                     },
                     tally: Tally::default(),
                 };
                 sweep.run(&mut too_large).await;
             }
-            // A sweep that is spread lasts for about the period itself.
+            // A sweep in batches itself lasts for about the period.
             sleep_until(began + period).await;
         }
     }
@@ -99,7 +99,7 @@ impl Sweep<'_> {
         if nodes.is_empty() {
             return;
         }
-        // Without the list, the handshake has made it another preference.
+        // If the provider cannot list, the handshake has already replaced ListAll by another preference.
         let lists = self.instances.preference == LookupPreference::ListAll
             && too_large.as_ref() != Some(&self.session.boot_id);
         let unlisted = if lists { self.list(nodes).await } else { nodes };
@@ -111,20 +111,27 @@ impl Sweep<'_> {
         }
         self.cloud_node.metrics.swept(began.elapsed());
         let Tally {
-            seen,
+            present,
             differ,
             absent,
             failed,
         } = self.tally;
         if absent + failed > 0 {
-            info!(total, seen, differ, absent, failed, "nodes refreshed");
+            info!(
+                total,
+                seen = present,
+                differ,
+                absent,
+                failed,
+                "nodes refreshed"
+            );
         } else {
-            debug!(total, seen, differ, "nodes refreshed");
+            debug!(total, seen = present, differ, "nodes refreshed");
         }
     }
 
-    /// Initialised nodes of this provider. One that is paused is a target all the same. In the same order each time, so that
-    /// each is looked at once a period.
+    /// Returns the initialised nodes of this provider, paused nodes included, since a paused node still is a target of
+    /// load balancers. The order is the same in each sweep, so that each node is looked up once a period.
     fn nodes(&self) -> Vec<Arc<NodeView>> {
         let cloud_node = self.cloud_node;
         let mut nodes = cloud_node.context.nodes.all();
@@ -138,16 +145,16 @@ impl Sweep<'_> {
         nodes
     }
 
-    /// One list for all. Returns the nodes if it is too large.
+    /// Refreshes all nodes from one list. Returns them if the list is too large.
     async fn list(&mut self, nodes: Vec<Arc<NodeView>>) -> Vec<Arc<NodeView>> {
-        let mut wanted: HashSet<Box<str>> = HashSet::new();
+        let mut keys: HashSet<Box<str>> = HashSet::new();
         for node in &nodes {
-            wanted.insert(Box::from(&*node.name));
-            wanted.insert(node.provider_id.clone());
+            keys.insert(Box::from(&*node.name));
+            keys.insert(node.provider_id.clone());
         }
-        wanted.remove("");
+        keys.remove("");
         let of_nodes = move |instance: &Instance| {
-            wanted.contains(&instance.provider_id) || wanted.contains(&instance.node_name)
+            keys.contains(&instance.provider_id) || keys.contains(&instance.node_name)
         };
         let provider = &self.cloud_node.context.provider;
         let listed = match provider
@@ -182,7 +189,7 @@ impl Sweep<'_> {
         }
         let mut missing = Vec::new();
         for node in nodes {
-            let found = if node.provider_id.is_empty() {
+            let lookup = if node.provider_id.is_empty() {
                 by_name.get(&*node.name)
             } else {
                 let spelled_otherwise = |lookup: &&&Lookup| match lookup {
@@ -192,61 +199,61 @@ impl Sweep<'_> {
                 let by_name = || by_name.get(&*node.name).filter(spelled_otherwise);
                 by_id.get(&*node.provider_id).or_else(by_name)
             };
-            match found {
+            match lookup {
                 Some(lookup) => self.answered(&node, Ok(lookup)),
                 None => missing.push(node),
             }
         }
-        // Not to be in a list is a hint and no more.
+        // A node missing from a list proves nothing: only a lookup does.
         self.ask_singly(missing).await;
         Vec::new()
     }
 
-    /// Full batches, spread over the period. After an outage or a pause the rest is not sent at once.
+    /// Looks up the nodes in full batches, spread over the period. After an outage or a pause the rest keeps that pace.
     async fn ask_in_batches(&mut self, nodes: Vec<Arc<NodeView>>) {
         let period = self.cloud_node.settings.refresh_period;
         let mut size = self.instances.max_batch_size.max(1);
         if self.instances.preference == LookupPreference::Each {
-            let share = TRICKLE.as_secs_f64() / period.as_secs_f64();
-            let trickle = (nodes.len() as f64 * share).ceil() as usize;
-            size = size.min(trickle.max(1));
+            let share = BURST_WINDOW.as_secs_f64() / period.as_secs_f64();
+            let in_window = (nodes.len() as f64 * share).ceil() as usize;
+            size = size.min(in_window.max(1));
         }
         let batches = nodes.chunks(size);
         let pause = period.div_f64(batches.len() as f64);
         let mut due = Instant::now();
-        let mut asked = FuturesUnordered::new();
+        let mut lookups = FuturesUnordered::new();
         let mut unreadable: Vec<Arc<NodeView>> = Vec::new();
         let mut batches = batches.peekable();
-        while batches.peek().is_some() || !asked.is_empty() {
-            let goes_on = batches.peek().is_some() && asked.len() < size.max(BEHIND);
+        while batches.peek().is_some() || !lookups.is_empty() {
+            let goes_on = batches.peek().is_some() && lookups.len() < size.max(MIN_IN_FLIGHT);
             tokio::select! {
                 biased;
-                Some((node, answer)) = asked.next() => match answer {
-                    // Perhaps for the sake of another node in the batch.
+                Some((node, answer)) = lookups.next() => match answer {
+                    // Another node of the batch may be the cause.
                     Err(Error::Malformed { .. }) => unreadable.push(node),
                     answer => self.answered(&node, answer.as_ref()),
                 },
                 () = sleep_until(due), if goes_on => {
                     let provider = &self.cloud_node.context.provider;
-                    // One that went away is waited for, and the sweep goes on.
-                    provider.serving().await;
+                    // If the provider went away, the sweep continues with the next one.
+                    provider.wait_until_serving().await;
                     provider.instances().unpaused().await;
                     due = Instant::now() + pause;
                     let batch = batches.next().into_iter().flatten();
                     let present = batch.filter_map(|node| present(self.cloud_node, node));
-                    asked.extend(present.map(|node| ask(self.cloud_node, self.purpose, node)));
+                    lookups.extend(present.map(|node| ask(self.cloud_node, self.purpose, node)));
                 }
             }
         }
         self.ask_singly(unreadable).await;
     }
 
-    /// One after the other, and no more than the budget allows.
+    /// Looks up the nodes one after the other, up to the budget.
     async fn ask_singly(&mut self, nodes: Vec<Arc<NodeView>>) {
         let cloud_node = self.cloud_node;
         let present = |node: &Arc<NodeView>| present(cloud_node, node);
         let mut nodes: Vec<_> = nodes.iter().filter_map(present).collect();
-        let budget = FALLBACK.max(self.cloud_node.context.nodes.len() / 10);
+        let budget = MIN_SINGLE_LOOKUPS.max(self.cloud_node.context.nodes.len() / 10);
         if nodes.len() > budget {
             let left = nodes.len() - budget;
             warn!(
@@ -254,16 +261,16 @@ impl Sweep<'_> {
                 "too many nodes are not in the provider's snapshot to ask about each of them"
             );
             self.tally.failed += left;
-            // Others each time, so that none has to wait for ever.
+            // In random order, so that each node has its turn in some period.
             fastrand::shuffle(&mut nodes);
             for node in nodes.drain(budget..).filter(|node| !node.is_paused()) {
-                // It proves nothing, but many of them speak against the provider.
+                // One missing node proves nothing, but many of them cast doubt on the provider.
                 let lookup = Lookup::Absent { confirmed: false };
                 (self.cloud_node.on_lookup)(&node, &lookup);
             }
         }
         for node in nodes {
-            // Each question takes its time.
+            // The node may have changed during the lookups before it.
             if let Some(node) = present(&node) {
                 let (node, answer) = ask(cloud_node, self.purpose, node).await;
                 self.answered(&node, answer.as_ref());
@@ -271,16 +278,17 @@ impl Sweep<'_> {
         }
     }
 
-    fn answered(&mut self, asked: &NodeView, answer: Result<&Lookup, &Error>) {
-        // A node that was deleted meanwhile must not speak against the provider.
-        let Some(node) = present(self.cloud_node, asked) else {
+    /// Applies the answer to a lookup of `node_at_lookup`.
+    fn answered(&mut self, node_at_lookup: &NodeView, answer: Result<&Lookup, &Error>) {
+        // The absence of a node that was deleted meanwhile says nothing about the provider.
+        let Some(node) = present(self.cloud_node, node_at_lookup) else {
             return;
         };
         let node = &node;
         let cloud_node = self.cloud_node;
         let nodes = &cloud_node.context.nodes;
         if node.is_paused() {
-            // It is not written to, but load balancers send to the addresses that the cloud says.
+            // A paused node is not written, but load balancers use the addresses of its instance.
             if let Ok(Lookup::Found(instance)) = answer {
                 self.cloud_node.confirm_instance(node, instance);
             }
@@ -296,7 +304,7 @@ impl Sweep<'_> {
             Ok(Lookup::Found(instance)) => self.found(node, instance),
             Ok(Lookup::Absent { .. }) => {
                 self.tally.absent += 1;
-                // One that is not ready is the lifecycle loop's business.
+                // The lifecycle loop handles nodes that are not ready.
                 if node.ready == Ready::True {
                     cloud_node.metrics.absent_while_ready.inc();
                     warn!(
@@ -321,9 +329,9 @@ impl Sweep<'_> {
         }
     }
 
-    /// Queues the node if there is something to write or to say.
+    /// Queues the node if there is something to write or to warn about.
     fn found(&mut self, node: &Arc<NodeView>, instance: &Instance) {
-        self.tally.seen += 1;
+        self.tally.present += 1;
         self.cloud_node.confirm_instance(node, instance);
         let plan = refresh::plan(node, instance, &self.policy);
         if plan.is_empty() && plan.warnings.is_empty() {
@@ -358,10 +366,10 @@ async fn ask(
     (node, result)
 }
 
-/// The node as the store has it now, if it is still the one that was to be asked about: a sweep takes up
-/// to a period, and an answer takes its time too.
-fn present(cloud_node: &CloudNode, seen: &NodeView) -> Option<Arc<NodeView>> {
-    let node = cloud_node.context.nodes.get(&seen.name)?;
-    let is_same = node.uid == seen.uid && node.provider_id == seen.provider_id;
+/// Returns the node as it is in the store, unless it was replaced or deleted since `earlier` was read: a sweep takes
+/// up to a period, and a lookup takes time too.
+fn present(cloud_node: &CloudNode, earlier: &NodeView) -> Option<Arc<NodeView>> {
+    let node = cloud_node.context.nodes.get(&earlier.name)?;
+    let is_same = node.uid == earlier.uid && node.provider_id == earlier.provider_id;
     (is_same && node.deleted.is_none()).then_some(node)
 }

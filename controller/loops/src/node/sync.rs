@@ -81,8 +81,8 @@ impl CloudNode {
         failed.or(unwritten).unwrap_or(done)
     }
 
-    /// The status has other addresses than those that count. The next sweep asks for them; a Node that has none so far is
-    /// asked about at once, and one that the provider is not asked about keeps those of the status. None: the sync goes on.
+    /// The status has other addresses than those that count. The next sweep looks them up. A Node that has none so far is
+    /// looked up immediately, and a Node that is never looked up keeps those of the status. `None`: the sync continues.
     async fn sync_addresses(&self, node: &Arc<NodeView>, session: &Session) -> Option<Outcome> {
         let not_managed = &self.not_managed;
         let instances = session.instances.as_ref();
@@ -115,7 +115,7 @@ impl CloudNode {
         }
     }
 
-    /// Whether the addresses of `instance`, the machine of `node`, are those that count now.
+    /// Returns true if the addresses of `instance`, the machine of `node`, are those that count now.
     pub(super) fn confirm_instance(&self, node: &NodeView, instance: &Instance) -> bool {
         let is_meant = !instance.is_other_than(node);
         if is_meant {
@@ -195,23 +195,24 @@ impl CloudNode {
 
     async fn initialize(
         &self,
-        asked: Arc<NodeView>,
+        node_at_lookup: Arc<NodeView>,
         session: &Session,
     ) -> Result<Outcome, NodeSyncError> {
         let Some(instances) = &session.instances else {
             // Its error says so. Whichever process serves instances next has all such keys run at once.
-            return self.lookup(asked).await.map(|_| Outcome::Done);
+            return self.lookup(node_at_lookup).await.map(|_| Outcome::Done);
         };
         let nodes = &self.context.nodes;
-        if self.not_managed.knows(&asked, &session.boot_id) {
+        if self.not_managed.knows(&node_at_lookup, &session.boot_id) {
             return Ok(Outcome::RetryAfter(ASKED_AGAIN));
         }
-        let lookup = self.lookup(Arc::clone(&asked)).await?;
+        let lookup = self.lookup(Arc::clone(&node_at_lookup)).await?;
         // A lookup waits as long as the provider's calls pause.
-        let Some(node) = nodes.get(&asked.name) else {
+        let Some(node) = nodes.get(&node_at_lookup.name) else {
             return Ok(Outcome::Done);
         };
-        let is_same = node.uid == asked.uid && node.provider_id == asked.provider_id;
+        let is_same =
+            node.uid == node_at_lookup.uid && node.provider_id == node_at_lookup.provider_id;
         if !is_same || node.is_paused() {
             // The change itself may not have queued the Node, such as an earlier write whose answer was lost.
             return Ok(Outcome::RunAgain(Priority::Fresh));
@@ -436,7 +437,7 @@ impl CloudNode {
 
 fn write_of(addresses: DesiredAddresses) -> Option<Write> {
     match addresses {
-        DesiredAddresses::Changed(wanted) => Some(Write::Addresses(wanted)),
+        DesiredAddresses::Changed(addresses) => Some(Write::Addresses(addresses)),
         DesiredAddresses::Unchanged | DesiredAddresses::Untouched => None,
     }
 }

@@ -48,9 +48,9 @@ impl RouteDecider {
         self.decide(confirmed, |facts, _| plan(destination, facts))
     }
 
-    /// Why the route that was made for `wanted` does not lead to its Node.
-    pub(super) fn dispute(&self, wanted: &WantedRoute) -> Option<String> {
-        let (destination, node) = (wanted.destination, &wanted.node_name);
+    /// Why the route that was made for `route` does not lead to its Node.
+    pub(super) fn dispute(&self, route: &WantedRoute) -> Option<String> {
+        let (destination, node) = (route.destination, &route.node_name);
         self.decide(&[], |facts, _| dispute(destination, node, facts))?
     }
 

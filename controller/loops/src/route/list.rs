@@ -28,7 +28,7 @@ pub(super) struct RouteLists {
     period: Duration,
     state: Arc<RouteState>,
     metrics: RouteMetrics,
-    /// As of before the first list.
+    /// The cluster's UID; the receiver was made before the first list.
     cluster_uid: watch::Receiver<ClusterUid>,
     is_due: Notify,
     /// How many lists were complete.
@@ -112,7 +112,7 @@ impl RouteLists {
         }
     }
 
-    /// Lists anew whenever the cluster's UID changes: without it, or with another one, the provider may list
+    /// Lists again whenever the cluster's UID changes: without it, or with another one, the provider may list
     /// other routes, and has refused all changes. Never returns.
     pub(super) async fn follow_cluster_uid(&self) {
         let mut uid = self.cluster_uid.clone();
@@ -132,7 +132,7 @@ impl RouteLists {
         let mut retry = RETRY;
         let mut has_failed = false;
         loop {
-            self.context.provider.serving().await;
+            self.context.provider.wait_until_serving().await;
             let Err(error) = self.list_once().await else {
                 if has_failed {
                     let failed = self.backing_off.lock().clone();

@@ -30,13 +30,13 @@ pub(super) struct RouteReporter {
 
 impl RouteReporter {
     /// R-30 without the time it took, so that equal events fold (not Q-36).
-    pub(super) fn not_created(&self, wanted: &WantedRoute, error: &Error) {
+    pub(super) fn not_created(&self, route: &WantedRoute, error: &Error) {
         let WantedRoute {
             destination,
             node_name,
             node_uid,
             ..
-        } = wanted;
+        } = route;
         let why = error.steady();
         let message =
             format!("Could not create route {node_uid} {destination} for node {node_name}: {why}");

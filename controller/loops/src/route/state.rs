@@ -73,10 +73,10 @@ impl RouteFindings {
     }
 
     /// The route could not be made, or it is not known whether it was.
-    pub(super) fn not_created(&mut self, wanted: &WantedRoute, error: &Error) {
-        let destination = wanted.destination;
+    pub(super) fn not_created(&mut self, route: &WantedRoute, error: &Error) {
+        let destination = route.destination;
         if error.leaves_result_unknown() {
-            self.table.created_perhaps(wanted);
+            self.table.created_perhaps(route);
         } else if error.reason() == Some(ErrorReason::ConflictingResource) {
             self.table.conflicts(destination);
         } else {
@@ -96,7 +96,7 @@ impl RouteFindings {
         }
     }
 
-    /// Whether a Warning about this Pod CIDR is due.
+    /// Returns true if a Warning about this Pod CIDR is due.
     pub(super) fn is_new(&mut self, node: &NodeView, destination: Cidr) -> bool {
         self.reported.insert((node.uid.clone(), destination))
     }

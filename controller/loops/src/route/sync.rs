@@ -41,7 +41,7 @@ impl Confirmed {
         self.questions.push(question);
     }
 
-    /// Those that need not be asked again.
+    /// Confirmations that are still valid.
     fn fresh(&self) -> &[Confirmation] {
         match self.since {
             Some(since) if since.elapsed() > FRESH => &[],
@@ -98,10 +98,10 @@ impl RouteReconciler {
                     self.state.findings().keep(destination);
                     return Outcome::Done;
                 }
-                // Else this would go on for ever.
-                RouteStep::Create(wanted) if is_made => {
+                // Otherwise this would go on for ever.
+                RouteStep::Create(route) if is_made => {
                     *synced = SyncOutcome::Error;
-                    return self.shown_otherwise(&wanted);
+                    return self.shown_otherwise(&route);
                 }
                 _ if is_made => return Outcome::Retry,
                 RouteStep::List if self.lists.wait(destination).await => continue,
@@ -116,9 +116,9 @@ impl RouteReconciler {
                     continue;
                 }
                 RouteStep::Delete(route) => self.delete(route, &confirmed).await,
-                RouteStep::Create(wanted) => {
+                RouteStep::Create(route) => {
                     is_made = true;
-                    self.create(wanted, &confirmed).await
+                    self.create(route, &confirmed).await
                 }
             };
             if let Err(outcome) = changed {
@@ -129,7 +129,7 @@ impl RouteReconciler {
         }
     }
 
-    /// Whether `step` is still the next for `destination`, to be asked right before it is sent.
+    /// Returns a check, for the moment before the call is sent, that `step` is still the next for `destination`.
     fn is_current(
         &self,
         destination: Cidr,
@@ -143,49 +143,49 @@ impl RouteReconciler {
         }
     }
 
-    async fn create(&self, wanted: WantedRoute, confirmed: &Confirmed) -> Result<(), Outcome> {
-        let destination = wanted.destination;
-        let step = RouteStep::Create(wanted.clone());
+    async fn create(&self, route: WantedRoute, confirmed: &Confirmed) -> Result<(), Outcome> {
+        let destination = route.destination;
+        let step = RouteStep::Create(route.clone());
         let is_current = self.is_current(destination, step, confirmed);
         self.state.findings().table.call_begins(destination);
         let provider = &self.context.provider;
-        let answer = provider.routes().create(wanted.clone(), is_current).await;
-        self.observe_effects(&wanted.node_name, &wanted.node_uid, answer.effects);
+        let answer = provider.routes().create(route.clone(), is_current).await;
+        self.observe_effects(&route.node_name, &route.node_uid, answer.effects);
         match answer.result {
-            Ok(route) => {
+            Ok(created) => {
                 let mut findings = self.state.findings();
-                findings.table.created(&wanted, route);
+                findings.table.created(&route, created);
                 findings.failed.remove(&destination);
                 drop(findings);
-                info!(node = &*wanted.node_name, %destination, "route created");
+                info!(node = &*route.node_name, %destination, "route created");
                 Ok(())
             }
             Err(error) => {
-                self.state.findings().not_created(&wanted, &error);
-                Err(self.creation_failed(&wanted, &error))
+                self.state.findings().not_created(&route, &error);
+                Err(self.creation_failed(&route, &error))
             }
         }
     }
 
     /// A creation that the provider has answered with OK, and a route that does not lead to its Node. To delete that
     /// one, and to make it again, would bring the same.
-    fn shown_otherwise(&self, wanted: &WantedRoute) -> Outcome {
+    fn shown_otherwise(&self, route: &WantedRoute) -> Outcome {
         let error = Error::Malformed {
             rpc: CREATE,
-            what: self.decider.dispute(wanted).unwrap_or_default().into(),
+            what: self.decider.dispute(route).unwrap_or_default().into(),
         };
-        self.state.findings().failed.insert(wanted.destination);
-        self.reporter.not_created(wanted, &error);
-        self.creation_failed(wanted, &error)
+        self.state.findings().failed.insert(route.destination);
+        self.reporter.not_created(route, &error);
+        self.creation_failed(route, &error)
     }
 
-    fn creation_failed(&self, wanted: &WantedRoute, error: &Error) -> Outcome {
+    fn creation_failed(&self, route: &WantedRoute, error: &Error) -> Outcome {
         self.metrics.failed("create", error.class());
         if is_for_owner(error) {
-            self.reporter.not_created(wanted, error);
+            self.reporter.not_created(route, error);
         }
         self.reporter
-            .log(NOT_CREATED, wanted.destination, &wanted.node_name, error);
+            .log(NOT_CREATED, route.destination, &route.node_name, error);
         Outcome::from(error.class().requeue())
     }
 
@@ -235,8 +235,8 @@ impl RouteReconciler {
     }
 }
 
-/// Whether the Node has an event and a condition of it. An unknown result is listed first, and the want of
-/// the cluster's UID concerns every Node alike.
+/// Returns true if the error goes into an event and a condition of the Node. After an unknown result the loop lists
+/// first, and a missing UID of the cluster concerns every Node alike.
 pub(super) fn is_for_owner(error: &Error) -> bool {
     let is_general = matches!(error, Error::Unidentified { .. });
     error.class().is_for_owner() && !is_general && !error.leaves_result_unknown()

@@ -127,7 +127,7 @@ fn routed(name: &str, last: u8, cidrs: &[&str]) -> Value {
     node
 }
 
-/// As the mock makes one for the Node of [`routed`].
+/// The route that the mock creates for the Node of [`routed`].
 fn route(destination: &str, node: &str, last: u8) -> Route {
     Route {
         name: format!("to-{destination}"),
@@ -175,14 +175,14 @@ fn network_unavailable(fixture: &Fixture, node: &str) -> Option<Value> {
 
 /// `status reason` of the Node's condition.
 fn condition(fixture: &Fixture, node: &str) -> Option<String> {
-    let found = network_unavailable(fixture, node)?;
-    let word = |key: &str| found[key].as_str().unwrap().to_owned();
+    let condition = network_unavailable(fixture, node)?;
+    let word = |key: &str| condition[key].as_str().unwrap().to_owned();
     Some([word("status"), word("reason")].join(" "))
 }
 
 fn message(fixture: &Fixture, node: &str) -> String {
-    let found = network_unavailable(fixture, node).unwrap();
-    found["message"].as_str().unwrap().to_owned()
+    let condition = network_unavailable(fixture, node).unwrap();
+    condition["message"].as_str().unwrap().to_owned()
 }
 
 const CREATED: Option<&str> = Some("False RouteCreated");

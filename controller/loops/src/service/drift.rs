@@ -17,7 +17,7 @@ const COMPARISONS: usize = 8;
 /// Comparisons of load balancers with their Services.
 pub(super) struct Drift {
     pub(super) term: Arc<ServiceTerm>,
-    /// None: no comparison is made.
+    /// Period of the comparisons; `None` if there are none.
     pub(super) period: Option<Duration>,
 }
 

@@ -66,7 +66,7 @@ pub struct Planned {
     pub service: Arc<str>,
     /// The next action of the loop.
     pub action: Action,
-    /// Changes in the cloud, as the provider plans them. None if the provider cannot plan.
+    /// Changes in the cloud, as the provider plans them; `None` if the provider cannot plan.
     pub changes: Option<Vec<PlannedChange>>,
     /// Why the provider did not plan them.
     pub error: Option<String>,
@@ -87,7 +87,7 @@ pub async fn plan(
         let action = intended(&service, facts, now)?;
         Some((service, action))
     });
-    let asked = intended.map(|(service, mut action)| async move {
+    let plans = intended.map(|(service, mut action)| async move {
         let operation = match action {
             Action::Delete => PlanOperation::Delete,
             _ => PlanOperation::Ensure,
@@ -113,7 +113,7 @@ pub async fn plan(
             error,
         }
     });
-    let mut planned: Vec<_> = stream::iter(asked)
+    let mut planned: Vec<_> = stream::iter(plans)
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
@@ -132,7 +132,7 @@ fn intended(service: &ServiceView, facts: &ServiceFacts<'_>, now: Timestamp) -> 
         Step::Ensure(ensure) => Action::Ensure(ensure.cause),
         Step::Update => Action::Update,
         Step::Delete { .. } => Action::Delete,
-        // What follows the write is the same as for a Service that has it.
+        // The step after the write is the same as for a Service that has it.
         Step::Write(patch) => {
             let written = patch.applied_to(service, &service.resource_version);
             return intended(&written, facts, now);

@@ -132,10 +132,10 @@ impl Reports {
 
 /// The state of a Service by its conditions, as the metric names it.
 fn state_of(service: &ServiceView, waits: bool) -> &'static str {
-    let status = |kind| service.condition(kind).map(|found| &*found.status);
+    let status = |kind| service.condition(kind).map(|condition| &*condition.status);
     let is_pending = service
         .condition(PROVISIONED)
-        .is_none_or(|found| &*found.reason == "Pending");
+        .is_none_or(|condition| &*condition.reason == "Pending");
     if service.is_paused() {
         "paused"
     } else if service.shed.is_some() {

@@ -156,7 +156,7 @@ impl Rollout {
         let is_shared = self.selection.lock().at != last;
         if self.node_changes.is_stale() && !is_shared {
             self.refresh();
-            // Else no debounce might be due that would publish them.
+            // Without this, no debounce might be due that would publish them.
             self.node_changes.changed.notify_one();
         }
     }

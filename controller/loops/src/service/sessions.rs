@@ -80,8 +80,8 @@ impl Sessions {
     }
 
     /// Applies the provider's declaration `now`, which replaces `before`. A new process of a volatile provider may
-    /// have lost every load balancer, and a new one of any may manage those that the last one did not. What another
-    /// program did to load balancers while it led is in no record of this one: each is ensured once.
+    /// have lost every load balancer, and a new process of any provider may manage those that the last one did not. If
+    /// another program led meanwhile, no record says what it did to load balancers: each is ensured once.
     fn apply(&self, before: Option<&ProviderProcess>, now: &ProviderProcess) {
         let states = &self.term.states;
         states.provider_changed();

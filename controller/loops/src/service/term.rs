@@ -23,7 +23,7 @@ use outrigger_kubernetes::store::Store;
 use outrigger_provider_client::Provider;
 use outrigger_runtime::{clock::Clock, fence::Fence, queue::Queue};
 
-/// What every part of the loop has in common in one lease term.
+/// The values that all parts of the loop share in one lease term.
 pub(super) struct ServiceTerm {
     pub(super) queue: Queue<ServiceKey>,
     /// Fenced, as are the API and the events of the parts.

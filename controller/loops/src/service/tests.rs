@@ -51,12 +51,12 @@ fn trouble() -> InjectedError {
 /// When the count of calls of a method grew, in seconds after now.
 async fn call_times(rig: &Rig, method: &str, seconds: u64) -> Vec<u64> {
     let began = Instant::now();
-    let mut known = rig.calls(method);
+    let mut calls = rig.calls(method);
     let mut times = Vec::new();
     while began.elapsed() < Duration::from_secs(seconds) {
         sleep(Duration::from_millis(100)).await;
-        if rig.calls(method) > known {
-            known = rig.calls(method);
+        if rig.calls(method) > calls {
+            calls = rig.calls(method);
             times.push(began.elapsed().as_secs());
         }
     }

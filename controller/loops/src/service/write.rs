@@ -1,4 +1,4 @@
-//! What operators see of a call on a Service: one write, its events, and the log.
+//! Reports a call on a Service to operators: one write, its events, and the log.
 
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `cargo bench -p outrigger-provider-client --bench node_sets -- [SERVICES [NODES]]`. Calls are answered
-//! at once and no API server takes part. Of a provider without node sets each call carries all
-//! nodes; so many Services would take minutes, so that a part of them is measured and multiplied.
+//! immediately and no API server takes part. Without node sets each call carries all nodes, and so many
+//! Services would take minutes: the bench measures a part of them and multiplies.
 
 #![allow(
     missing_docs,
@@ -39,10 +39,10 @@ use tokio_util::sync::CancellationToken;
 use counting::Counting;
 use meter::{Meter, Reading};
 
-/// As many as `--concurrent-service-syncs` has by default.
+/// The default of `--concurrent-service-syncs`.
 const WORKERS: usize = 32;
 
-/// Of a provider without node sets.
+/// Services that are measured with a provider without node sets.
 const PART: usize = 100;
 
 /// 5,000 nodes are more than the usual 4 MiB.
@@ -135,7 +135,7 @@ impl Rig {
         let metrics = ProviderMetrics::register(&mut Registry::default());
         let (provider, run) = Provider::new(options, meter.clone(), metrics, cancel.clone());
         tasks.spawn(run);
-        provider.serving().await;
+        provider.wait_until_serving().await;
         Self {
             provider,
             meter,

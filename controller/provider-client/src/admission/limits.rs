@@ -30,9 +30,9 @@ pub(super) enum Limit {
 /// Why a call has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
-    /// None: its class is paused.
+    /// `None` if its class is paused.
     pub(super) limit: Option<Limit>,
-    /// None: until another call ends.
+    /// `None` if it waits until another call ends.
     pub(super) until: Option<Instant>,
 }
 
@@ -239,7 +239,11 @@ impl GrowingPause {
 
     /// Returns how long the pause is. A call that was in flight when the last one began does not
     /// begin another: one outage fails all calls in flight.
-    pub(super) fn failed(&mut self, started: Instant, asked: Option<Duration>) -> Option<Duration> {
+    pub(super) fn failed(
+        &mut self,
+        started: Instant,
+        requested_pause: Option<Duration>,
+    ) -> Option<Duration> {
         if self.began >= Some(started) {
             return None;
         }
@@ -247,7 +251,9 @@ impl GrowingPause {
             self.failures = failures;
         }
         let doubled = self.first.saturating_mul(1 << self.failures.min(16));
-        let pause = doubled.min(self.longest).max(asked.unwrap_or_default());
+        let pause = doubled
+            .min(self.longest)
+            .max(requested_pause.unwrap_or_default());
         let now = Instant::now();
         self.failures += 1;
         self.began = Some(now);

@@ -45,12 +45,12 @@ async fn fail(
     admission: &Arc<Admission>,
     urgency: Urgency,
     reason: ErrorReason,
-    asked: Option<u64>,
+    retry_after: Option<u64>,
 ) -> u64 {
     let permit = admission.enter(urgency).await;
     // A call takes some time.
     advance(Duration::from_millis(1)).await;
-    permit.failed(&refused(reason, asked.map(secs)));
+    permit.failed(&refused(reason, retry_after.map(secs)));
     drop(permit);
     let before = Instant::now();
     admission.open(urgency.class()).await;

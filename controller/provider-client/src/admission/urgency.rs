@@ -82,7 +82,7 @@ impl Urgency {
         }
     }
 
-    /// Whether it counts as one of the calls in flight.
+    /// Returns true if it counts as one of the calls in flight.
     pub(super) const fn is_counted(self) -> bool {
         !matches!(self, Self::LoadBalancerChecks | Self::RouteList)
     }

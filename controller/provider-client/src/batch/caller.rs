@@ -27,7 +27,7 @@ pub(crate) struct Asked<B: BatchObject> {
 
 struct Caller<A> {
     answer: oneshot::Sender<A>,
-    /// Whether the request with its object was sent, or is about to be: the stop withdraws it no more.
+    /// True once the request with its object was sent or is about to be: a stop no longer withdraws it.
     is_sent: Arc<AtomicBool>,
 }
 
@@ -42,16 +42,16 @@ impl<B: BatchObject> Asked<B> {
             answer,
             is_sent: Arc::default(),
         };
-        let asked = Self {
+        let item = Self {
             object,
             preconditions,
             since: Instant::now(),
             callers: vec![caller],
         };
-        (asked, answered)
+        (item, answered)
     }
 
-    /// Whether no caller waits for it any more.
+    /// Returns true if no caller waits for it any more.
     pub(super) fn is_abandoned(&mut self) -> bool {
         self.callers.retain(|caller| !caller.answer.is_closed());
         self.callers.is_empty()
@@ -67,7 +67,7 @@ impl<B: BatchObject> Asked<B> {
         }
     }
 
-    /// Whether its request is sent, asked right before that. If not, its callers have the error.
+    /// Checks the preconditions right before its request is sent. If they fail, its callers receive the error.
     pub(crate) fn begin(mut self) -> Option<Self> {
         if self.is_abandoned() {
             return None;
@@ -95,7 +95,7 @@ impl<B: BatchObject> Asked<B> {
         self.callers.extend(other.callers);
     }
 
-    /// Answers all callers. One that is gone needs no answer.
+    /// Answers all callers that still wait.
     pub(crate) fn answer(self, answer: &BatchAnswer<B::Found>) {
         for caller in self.callers {
             let _ = caller.answer.send(answer.clone());
@@ -122,15 +122,15 @@ pub(crate) async fn ask<B: BatchObject>(
     preconditions: Preconditions,
 ) -> BatchAnswer<B::Found> {
     let rpc = object.method().name;
-    let (asked, answered) = Asked::new(object, preconditions.clone());
-    let is_sent: Vec<_> = asked
+    let (item, answered) = Asked::new(object, preconditions.clone());
+    let is_sent: Vec<_> = item
         .callers
         .iter()
         .map(|caller| Arc::clone(&caller.is_sent))
         .collect();
     let is_sent = || is_sent.iter().all(|sent| sent.load(Ordering::Acquire));
     // A batcher that has ended drops it.
-    let _ = objects.send(asked);
+    let _ = objects.send(item);
     let answered = async {
         answered.await.unwrap_or_else(|_dropped| {
             // The request may have reached the provider.

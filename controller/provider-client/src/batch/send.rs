@@ -34,7 +34,7 @@ pub(super) async fn send_batch<B: GatheredObject>(
     let preconditions = first.preconditions.without_check();
     let mut admitted = Some(admitted);
     let mut splits = B::SPLITS;
-    // Whether an error of the call is that of several objects, and all of them met it.
+    // True while the call was about several objects and all of them met the same error.
     let mut is_common = items.len() > 1 && splits > 0;
     let mut parts = vec![items];
     while let Some(items) = parts.pop() {
@@ -55,15 +55,15 @@ pub(super) async fn send_batch<B: GatheredObject>(
         match answers {
             Ok(answers) => {
                 is_common = false;
-                for (asked, answer) in items.into_iter().zip(answers) {
+                for (item, answer) in items.into_iter().zip(answers) {
                     match answer.result {
-                        Err(error) if is_repeated(&error) => unanswered.push((asked, error)),
-                        _ => asked.answer(&answer),
+                        Err(error) if is_repeated(&error) => unanswered.push((item, error)),
+                        _ => item.answer(&answer),
                     }
                 }
             }
             Err(error) if is_repeated(&error) => {
-                unanswered.extend(items.into_iter().map(|asked| (asked, error.clone())));
+                unanswered.extend(items.into_iter().map(|item| (item, error.clone())));
             }
             Err(error) if error.is_about_request() && items.len() > 1 && splits > 0 => {
                 splits -= 1;
@@ -71,8 +71,8 @@ pub(super) async fn send_batch<B: GatheredObject>(
                 parts.extend([rest, items]);
             }
             Err(error) => {
-                for asked in items {
-                    asked.fail(error.clone());
+                for item in items {
+                    item.fail(error.clone());
                 }
             }
         }
@@ -95,9 +95,9 @@ async fn call_batch<B: GatheredObject>(
     B::count(group, &shared.metrics, items.len());
     let began = Instant::now();
     let open = Arc::new(Mutex::new(items));
-    let asked = Arc::clone(&open);
+    let open_items = Arc::clone(&open);
     let preconditions = of_all.only_while(move || {
-        let mut open = asked.lock();
+        let mut open = open_items.lock();
         let items = mem::take(&mut *open).into_iter();
         *open = items.filter_map(Asked::begin).collect();
         !open.is_empty()
@@ -106,7 +106,7 @@ async fn call_batch<B: GatheredObject>(
     let messages = |session: &Session| {
         let open = open.lock();
         let items = open.iter().zip(0..);
-        let items = items.map(|(asked, place)| asked.object.message(session, place));
+        let items = items.map(|(item, place)| item.object.message(session, place));
         let items: Vec<_> = items.collect();
         let key = |item| B::Request::key(item).to_owned();
         *keys.lock() = items.iter().map(key).collect();
@@ -122,7 +122,7 @@ async fn call_batch<B: GatheredObject>(
         let mut open = open.lock();
         if open
             .iter_mut()
-            .all(|asked| asked.poll_abandoned(cx).is_ready())
+            .all(|item| item.poll_abandoned(cx).is_ready())
         {
             Poll::Ready(())
         } else {
@@ -152,8 +152,8 @@ async fn call_batch<B: GatheredObject>(
     };
     let (outcomes, strays) = one_each(method, B::KIND, &keys.into_inner(), results, call.took);
     shared.metrics.strays(strays);
-    let answers = items.iter().zip(outcomes).map(|(asked, outcome)| {
-        let read = |outcome| asked.object.read(outcome, &call);
+    let answers = items.iter().zip(outcomes).map(|(item, outcome)| {
+        let read = |outcome| item.object.read(outcome, &call);
         BatchAnswer {
             result: outcome.result.and_then(read),
             effects: outcome.effects,
@@ -161,7 +161,7 @@ async fn call_batch<B: GatheredObject>(
     });
     let mut answers: Vec<_> = answers.collect();
     B::compare(&mut answers);
-    // One that is not known may have been changed.
+    // A call whose result is unknown may have changed its object.
     let is_known = |error: &&Error| !(method.changes_cloud && error.leaves_result_unknown());
     let errors = answers.iter();
     let errors = errors.map(|answer| answer.result.as_ref().err().filter(is_known));

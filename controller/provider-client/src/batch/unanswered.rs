@@ -26,7 +26,7 @@ const LONGEST_WAIT: Duration = Duration::from_mins(2);
 /// The objects of one call.
 pub(super) struct BatchCall<B: GatheredObject> {
     items: Vec<Asked<B>>,
-    /// Of an object that is asked alone.
+    /// The place that an object takes that is asked about alone.
     place: Option<OwnedSemaphorePermit>,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct EndedBatch<B: GatheredObject> {
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// Objects that a call left without an answer until its deadline. Each is asked again in a call of its own, so that
-/// one that hangs delays the others by one deadline. One that hangs alone too is not asked together with others
-/// until it was answered.
+/// Objects that a call left without an answer until its deadline. Each is asked about again in a call of its own, so
+/// that an object that hangs delays the others by one deadline only. An object that hangs alone too shares no call
+/// with others until it was answered.
 ///
 /// Batches are made smaller after such a call, and larger again after full ones that were quick.
 pub(super) struct Unanswered<B: GatheredObject> {

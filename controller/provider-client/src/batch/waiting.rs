@@ -42,35 +42,35 @@ impl<B: GatheredObject> Default for WaitingObjects<B> {
 
 impl<B: GatheredObject> WaitingObjects<B> {
     /// Adds an object.
-    pub(super) fn join(&mut self, asked: Asked<B>, shared: &Shared) {
+    pub(super) fn join(&mut self, item: Asked<B>, shared: &Shared) {
         let mut most = BATCH;
         if let Some(session) = &*shared.session.borrow() {
             let Some(declared) = B::most(session) else {
-                let rpc = asked.object.method().name;
-                return asked.fail(Error::NotOffered { rpc });
+                let rpc = item.object.method().name;
+                return item.fail(Error::NotOffered { rpc });
             };
-            if let Some(known) = asked.object.without_call(session) {
-                return asked.answer(&Ok(known).into());
+            if let Some(answer) = item.object.without_call(session) {
+                return item.answer(&Ok(answer).into());
             }
             most = declared;
         }
-        let Some(asked) = self.unanswered.admit(asked) else {
+        let Some(item) = self.unanswered.admit(item) else {
             return;
         };
         let most = self.unanswered.most(most);
         let now = Instant::now();
         let mut batches = self.batches.iter_mut();
-        if let Some(batch) = batches.find(|batch| batch.accepts(&asked.object)) {
-            return batch.join(asked, now, most);
+        if let Some(batch) = batches.find(|batch| batch.accepts(&item.object)) {
+            return batch.join(item, now, most);
         }
         let mut batch = Batch {
-            group: asked.object.group(),
+            group: item.object.group(),
             items: VecDeque::new(),
             places: HashMap::new(),
             is_full: false,
             gathering: Gathering::new(now),
         };
-        batch.join(asked, now, most);
+        batch.join(item, now, most);
         self.batches.push_back(batch);
     }
 
@@ -137,9 +137,9 @@ impl<B: GatheredObject> WaitingObjects<B> {
         while let Some(batch) = self.next(now).and_then(|at| self.batches.remove(at)) {
             failed.extend(batch.items);
         }
-        for asked in failed {
-            let rpc = asked.object.method().name;
-            asked.fail(error(rpc));
+        for item in failed {
+            let rpc = item.object.method().name;
+            item.fail(error(rpc));
         }
     }
 
@@ -152,8 +152,8 @@ impl<B: GatheredObject> WaitingObjects<B> {
 impl<B: GatheredObject> Batch<B> {
     fn twin(&self, object: &B) -> Twin {
         let place = self.places.get(object.name());
-        let known = place.and_then(|at| self.items.get(*at));
-        known.map_or(Twin::Joins, |known| object.twin(&known.object))
+        let other = place.and_then(|at| self.items.get(*at));
+        other.map_or(Twin::Joins, |other| object.twin(&other.object))
     }
 
     fn accepts(&self, object: &B) -> bool {
@@ -167,17 +167,17 @@ impl<B: GatheredObject> Batch<B> {
 
     /// Adds an object that it accepts. Callers that ask about one object share the answer, about the object as
     /// the latest of them sees it.
-    fn join(&mut self, asked: Asked<B>, now: Instant, most: usize) {
-        if self.twin(&asked.object) == Twin::Shares {
-            let place = self.places.get(asked.object.name());
-            if let Some(known) = place.and_then(|at| self.items.get_mut(*at)) {
-                known.share(asked);
+    fn join(&mut self, item: Asked<B>, now: Instant, most: usize) {
+        if self.twin(&item.object) == Twin::Shares {
+            let place = self.places.get(item.object.name());
+            if let Some(other) = place.and_then(|at| self.items.get_mut(*at)) {
+                other.share(item);
             }
             return;
         }
-        let name = Arc::clone(asked.object.name());
+        let name = Arc::clone(item.object.name());
         self.places.insert(name, self.items.len());
-        self.items.push_back(asked);
+        self.items.push_back(item);
         self.gathering.joined(now);
         self.is_full = B::GOES_WHEN_FULL && self.items.len() >= most;
     }
@@ -191,7 +191,7 @@ impl<B: GatheredObject> Batch<B> {
 
     fn drop_abandoned(&mut self) {
         let before = self.items.len();
-        self.items.retain_mut(|asked| !asked.is_abandoned());
+        self.items.retain_mut(|item| !item.is_abandoned());
         if self.items.len() < before {
             self.index();
         }
@@ -199,7 +199,7 @@ impl<B: GatheredObject> Batch<B> {
 
     fn index(&mut self) {
         let names = self.items.iter();
-        let names = names.map(|asked| Arc::clone(asked.object.name()));
+        let names = names.map(|item| Arc::clone(item.object.name()));
         self.places = names.zip(0..).collect();
     }
 }

@@ -22,8 +22,8 @@ use crate::{
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Between heartbeats of a standby.
 const HEARTBEAT_STANDBY: Duration = Duration::from_mins(1);
-/// Heartbeats in a row that go unanswered before the connection is given up. One may be a long
-/// pause of a garbage collector.
+/// Heartbeats in a row without an answer before the connection is given up. A long pause of a garbage
+/// collector may cost one.
 const MISSED_HEARTBEATS: u32 = 2;
 /// A later answer is reported: ten times what the contract allows.
 const SLOW: Duration = Duration::from_secs(1);
@@ -63,7 +63,7 @@ impl Manager {
         let mut uid = self.shared.cluster_uid.subscribe();
         let mut missed = 0;
         loop {
-            let asked = Instant::now();
+            let began = Instant::now();
             let heartbeat = tokio::select! {
                 biased;
                 () = connection.closed() => return ControlFlow::Break(self.closed(connection)),
@@ -72,7 +72,7 @@ impl Manager {
             match heartbeat {
                 Ok((boot_id, heartbeat)) => {
                     missed = 0;
-                    self.tell_if_slow(asked.elapsed());
+                    self.tell_if_slow(began.elapsed());
                     if *boot_id != *session.boot_id {
                         // Another process behind the same connection, with nothing of ours.
                         let why = format!(
@@ -121,7 +121,7 @@ impl Manager {
                 };
                 tokio::select! {
                     () = connection.closed() => return ControlFlow::Break(self.closed(connection)),
-                    () = sleep_until(asked + pace) => break,
+                    () = sleep_until(began + pace) => break,
                     Ok(()) = standby.changed() => {}
                     Ok(()) = uid.changed() => {}
                     Some((generation, renewal)) = self.renewals.recv() => {

@@ -18,7 +18,7 @@ impl Shared {
         self.session.send_replace(None);
     }
 
-    /// Whether `sent` is the cluster's UID as it is known now.
+    /// Returns true if `sent` is the current UID of the cluster.
     pub(super) fn is_current_uid(&self, sent: &str) -> bool {
         self.cluster_uid.borrow().as_sent() == sent
     }

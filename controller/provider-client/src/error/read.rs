@@ -1,4 +1,5 @@
-//! Reads how a call ended.
+//! Classifies how a call ended: first by where its status was made (deadline, transport, provider), then by the reason in
+//! its details, and by its code only if there is none. Errors of single items of a batch are always the provider's.
 
 use std::{error::Error as _, sync::Arc, time::Duration};
 
@@ -14,16 +15,16 @@ use tonic_types::{ErrorInfo, RetryInfo, pb};
 use super::{Error, REASON_PREFIX};
 use crate::{details, raw::TooLargeDecoded, wire};
 
-/// Bytes of a reason that is shown.
+/// The longest reason that an error quotes, in bytes.
 const MAX_REASON: usize = 63;
 /// Type of the provider's effects in the details of a status.
 pub(crate) const EFFECTS: &str = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
 
 impl Error {
-    /// Reads what a call ended with.
+    /// Returns the error that a call ended with.
     ///
-    /// Codes lie: a killed provider is `UNKNOWN`, a passed deadline `CANCELLED`. So where the
-    /// status comes from is asked first, and its code hardly ever.
+    /// The code alone is not to be trusted: it is `UNKNOWN` for a killed provider and `CANCELLED` for a passed deadline.
+    /// Where the status was made decides first.
     pub(crate) fn from_status(rpc: &'static str, deadline: Duration, status: &Status) -> Self {
         if let Some(refused) = TooLargeDecoded::of(status) {
             let what = refused.to_string().into();
@@ -44,7 +45,7 @@ impl Error {
                     let what = what.into();
                     return Self::Malformed { rpc, what };
                 }
-                // Details that do not decode are as good as none.
+                // Details that cannot be decoded count as absent.
                 let details = pb::Status::decode(status.details())
                     .map(|status| status.details)
                     .unwrap_or_default();
@@ -53,16 +54,19 @@ impl Error {
         }
     }
 
-    /// Reads the error of one item of a batch. `None` for code OK, which is no error.
+    /// Returns the error of one item of a batch, or `None` if its code is OK.
     ///
-    /// UNIMPLEMENTED of one item is not the method's: the outcome of that item is unknown.
+    /// If one item has UNIMPLEMENTED, the method may still work for others: the outcome of that item is unknown.
     pub(crate) fn from_item(rpc: &'static str, status: &RpcStatus) -> Option<Self> {
         let code = Code::from_i32(status.code);
         (code != Code::Ok).then(|| {
             match Self::from_peer(rpc, code, &status.message, &status.details) {
-                Self::NotServed { rpc } => {
-                    Self::unexplained(rpc, code, shown(&status.message), &status.details)
-                }
+                Self::NotServed { rpc } => Self::unexplained(
+                    rpc,
+                    code,
+                    message_or_default(&status.message),
+                    &status.details,
+                ),
                 error => error,
             }
         })
@@ -74,9 +78,9 @@ impl Error {
         message: &str,
         details: &[prost_types::Any],
     ) -> Self {
-        let message = shown(message);
-        match sent_reason(details).map(|said| read_reason(&said).ok_or(said)) {
-            // A server's answer for a method that it does not have.
+        let message = message_or_default(message);
+        match sent_reason(details).map(|reason| read_reason(&reason).ok_or(reason)) {
+            // A server answers so if it does not have the method.
             None if code == Code::Unimplemented => Self::NotServed { rpc },
             Some(Ok(ErrorReason::CapabilityDisabled)) => Self::NotServed { rpc },
             None => Self::unexplained(rpc, code, message, details),
@@ -87,9 +91,9 @@ impl Error {
                 retry_after: retry_after(details),
                 effects: effects(details),
             },
-            Some(Err(said)) => Self::UnknownReason {
+            Some(Err(reason)) => Self::UnknownReason {
                 code: code_name(code),
-                said: text::cut(&said, MAX_REASON).into(),
+                said: text::cut(&reason, MAX_REASON).into(),
                 message,
                 effects: effects(details),
             },
@@ -122,7 +126,7 @@ impl Error {
     }
 }
 
-/// The reason that a code without one stands for. That of the other codes is anything.
+/// The reason implied by a code that came without a reason. `None`: the code could mean anything.
 const fn implied_by(code: Code) -> Option<ErrorReason> {
     match code {
         Code::ResourceExhausted => Some(ErrorReason::RateLimited),
@@ -134,15 +138,15 @@ const fn implied_by(code: Code) -> Option<ErrorReason> {
     }
 }
 
-fn shown(message: &str) -> Arc<str> {
+fn message_or_default(message: &str) -> Arc<str> {
     match message {
         "" => "the provider gave no message".into(),
         message => text::message(message).into(),
     }
 }
 
-/// Text for the status with which tonic rejects a reply that is larger than we said at handshake; it names
-/// both sizes. No provider answers `OUT_OF_RANGE`.
+/// Returns a text that names both sizes if the status is tonic's rejection of a reply larger than the limit that the
+/// handshake announced. No provider answers `OUT_OF_RANGE`.
 fn oversized_reply(status: &Status) -> Option<String> {
     let sizes = status
         .message()
@@ -173,7 +177,7 @@ fn origin(status: &Status) -> Origin {
         local = true;
         source = error.source();
     }
-    // tonic attaches a source to what it made of a failure, never to what it read off the wire.
+    // tonic attaches a source to a status that it made itself, never to a status that the provider sent.
     if local {
         Origin::Transport
     } else {
@@ -188,13 +192,13 @@ fn error_infos(details: &[prost_types::Any]) -> impl Iterator<Item = pb::ErrorIn
         .filter_map(|any| pb::ErrorInfo::decode(any.value.as_slice()).ok())
 }
 
-/// The domain of an `ErrorInfo` that is not ours.
+/// Returns the domain of the first `ErrorInfo` that is not in the domain of the contract.
 fn foreign_domain(details: &[prost_types::Any]) -> Option<String> {
     let mut domains = error_infos(details).map(|info| info.domain);
     domains.find(|domain| domain != ERROR_DOMAIN)
 }
 
-/// The reason in the one `ErrorInfo` of our domain. Two of them are ambiguous, and read as none.
+/// Returns the reason in the only `ErrorInfo` of the contract's domain. Two of them are ambiguous, and are ignored.
 fn sent_reason(details: &[prost_types::Any]) -> Option<String> {
     let mut ours = error_infos(details).filter(|info| info.domain == ERROR_DOMAIN);
     let first = ours.next()?;
@@ -217,9 +221,9 @@ fn effects(details: &[prost_types::Any]) -> Option<Arc<RawEffects>> {
     Some(Arc::new(wire::effects(effects)))
 }
 
-/// The reason of the contract by its name: `X`, or as generated code names it `ERROR_REASON_X`.
-fn read_reason(said: &str) -> Option<ErrorReason> {
-    let name = said.strip_prefix(REASON_PREFIX).unwrap_or(said);
+/// Parses a reason of the contract: `X`, or `ERROR_REASON_X` as generated code names it.
+fn read_reason(reason: &str) -> Option<ErrorReason> {
+    let name = reason.strip_prefix(REASON_PREFIX).unwrap_or(reason);
     ErrorReason::from_str_name(&format!("{REASON_PREFIX}{name}"))
         .filter(|reason| *reason != ErrorReason::Unspecified)
 }

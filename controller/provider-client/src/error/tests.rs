@@ -89,15 +89,15 @@ fn every_reason_has_a_class_under_its_code() {
         assert_eq!(error.to_string(), shown);
         let item = RpcStatus::decode(status.details()).unwrap();
         assert_eq!(Error::from_item(RPC, &item), Some(error.clone()));
-        // As generated code names it in Go and Python.
+        // Generated code names it so in Go and Python.
         let prefixed = read(&refusal(code, reason.as_str_name(), None));
         assert_eq!(prefixed, error, "{reason:?}");
     }
     // Complete: all that the contract knows but UNSPECIFIED.
-    let known = (0..1000)
+    let reasons = (0..1000)
         .filter_map(|n| ErrorReason::try_from(n).ok())
         .count();
-    assert_eq!(known, table.len() + 1);
+    assert_eq!(reasons, table.len() + 1);
 }
 
 /// Whatever its code: it concerns one key, which backs off, and is shown as it was sent.
@@ -216,8 +216,8 @@ fn without_the_providers_own_word_a_code_has_its_class_and_the_outcome_is_unknow
     }
     let mut details = ErrorDetails::new();
     details.set_retry_info(Some(Duration::from_secs(7)));
-    let asked = Status::with_error_details(Code::ResourceExhausted, "429", details);
-    let error = read(&asked);
+    let status = Status::with_error_details(Code::ResourceExhausted, "429", details);
+    let error = read(&status);
     assert_eq!(error.class(), limited(Some(Duration::from_secs(7))));
 }
 
@@ -313,7 +313,7 @@ fn effects_come_with_a_refusal() {
     assert_eq!(&*failure.reason, "QuotaExceeded");
 }
 
-/// As tonic makes it: our limit is named, and the next answer may be whole.
+/// tonic makes this status. The error names our limit, and the next answer may be whole.
 #[test]
 fn a_reply_beyond_our_limit_is_malformed() {
     let status = Status::out_of_range(

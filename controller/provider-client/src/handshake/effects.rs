@@ -9,7 +9,7 @@ use super::{RefusedHandshake, entries};
 
 /// Only the controller and kubectl write under these.
 const RESERVED: [&str; 2] = ["outrigger.dev", "kubectl.kubernetes.io"];
-/// Of Kubernetes itself, for Nodes and conditions.
+/// Domains of Kubernetes itself, for keys of Nodes and types of conditions.
 const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
 
 /// The effects of an accepted handshake.
@@ -20,7 +20,7 @@ pub(super) struct AcceptedEffects {
     pub(super) not_granted: Box<[Box<str>]>,
 }
 
-/// Checks the prefixes that the provider declares. Those that are not `granted` are no fault of the handshake.
+/// Checks the prefixes that the provider declares. A prefix that is not `granted` does not fail the handshake.
 pub(super) fn accept(
     effects: v1::EffectsCapability,
     granted: &GrantedPrefixes,
@@ -82,7 +82,7 @@ fn prefixes(
     Ok(prefixes)
 }
 
-/// Whether keys under `domain/` may begin with `prefix`: `out`, `outrigger.dev`, `outrigger.dev/x`.
+/// Returns true if keys under `domain/` may begin with `prefix`: `out`, `outrigger.dev`, `outrigger.dev/x`.
 fn reaches(prefix: &str, domain: &str) -> bool {
     domain.starts_with(prefix)
         || prefix

@@ -302,12 +302,12 @@ fn rate_limits_that_make_no_sense_limit_nothing() {
 
 #[test]
 fn names_are_held_against_the_flag_and_the_past() {
-    let accept_as = |expected: Option<&str>, known: Option<&str>| {
+    let accept_as = |expected: Option<&str>, known_name: Option<&str>| {
         let options = Options {
             expected_name: expected.map(Into::into),
             ..options()
         };
-        accept(&options, known, 1, fake::handshake()).map(|_| ())
+        accept(&options, known_name, 1, fake::handshake()).map(|_| ())
     };
     assert!(accept_as(Some("fake"), Some("fake")).is_ok());
     let other = accept_as(Some("other"), None).unwrap_err();

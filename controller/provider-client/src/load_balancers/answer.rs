@@ -17,7 +17,7 @@ use crate::{Error, Session, wire};
 /// Ids and names of a cloud, in bytes.
 const NAME: usize = 253;
 
-/// The answer to `call`, if it is one and all of it is legal. Of a provider that declared no effects there are none.
+/// Returns the answer to `call` if all of it is legal. Effects of a provider that declared none are dropped.
 pub(super) fn check(
     said: v1::LoadBalancerAnswer,
     call: LoadBalancerCall,
@@ -25,11 +25,11 @@ pub(super) fn check(
     session: &Session,
 ) -> Result<LoadBalancerAnswer, Error> {
     let identity = said.identity.clone().unwrap_or_default();
-    let asked = said.retry_after.map(duration);
+    let retry_after = said.retry_after.map(duration);
     let raw = RawAnswer {
         disposition: disposition(said.disposition()),
         ingress: said.status.map(ingress),
-        retry_after: asked,
+        retry_after,
         reason: said.reason,
         message: said.message,
     };
@@ -46,10 +46,10 @@ pub(super) fn check(
     let offered = session.load_balancers.as_ref().ok_or_else(no_longer)?;
     let checked = raw.check(call, &offered.forbidden);
     let mut answer = checked.map_err(|refusal| Error::Unusable(refusal.into()))?;
-    if let Some(asked) = asked.filter(|asked| *asked > answer.retry_after)
+    if let Some(retry_after) = retry_after.filter(|after| *after > answer.retry_after)
         && answer.disposition == Disposition::InProgress
     {
-        session.tell_cut_wait(service, asked, answer.retry_after);
+        session.tell_cut_wait(service, retry_after, answer.retry_after);
     }
     let effects = said.effects.map(wire::effects).unwrap_or_default();
     let allowed = &offered.capability.effects;
@@ -70,7 +70,7 @@ const fn disposition(said: v1::LoadBalancerDisposition) -> Option<Disposition> {
     })
 }
 
-/// One that makes no sense is as short as can be.
+/// Converts a duration. A value that makes no sense becomes the shortest.
 fn duration(said: prost_types::Duration) -> Duration {
     said.try_into().unwrap_or_default()
 }

@@ -31,7 +31,7 @@ pub struct PlannedChange {
 /// The action on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeAction {
-    /// Of an action without a name in the contract.
+    /// An action without a name in the contract.
     Change,
     /// It would be made.
     Create,

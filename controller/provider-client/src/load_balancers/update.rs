@@ -70,8 +70,8 @@ impl TargetsUpdate {
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> (Self, oneshot::Receiver<BatchAnswer<LoadBalancerAnswer>>) {
         let preconditions = Preconditions::default().only_while(is_current);
-        let (asked, answered) = Asked::new(UpdatedService(service), preconditions);
-        (Self(asked), answered)
+        let (item, answered) = Asked::new(UpdatedService(service), preconditions);
+        (Self(item), answered)
     }
 
     /// Ends it without a call.
@@ -101,11 +101,11 @@ pub(super) async fn update(
     targets: &Arc<Targets>,
 ) -> (Vec<TargetsUpdate>, Option<UpdateResults>) {
     let mut waiting = VecDeque::new();
-    for TargetsUpdate(asked) in updates {
+    for TargetsUpdate(item) in updates {
         let offered = slot.session.offers::<v1::UpdateLoadBalancerNodesRequest>();
-        match offered.and_then(|()| ranges(&asked.object.0)) {
-            Ok(_) => waiting.push_back(asked),
-            Err(error) => asked.fail(error),
+        match offered.and_then(|()| ranges(&item.object.0)) {
+            Ok(_) => waiting.push_back(item),
+            Err(error) => item.fail(error),
         }
     }
     let beside = wire_targets(targets, &slot.session).encoded_len();
@@ -114,8 +114,8 @@ pub(super) async fn update(
     let results = if batch.is_empty() {
         None
     } else if slot.lacks_updates() {
-        for asked in batch {
-            ensure_instead(provider, &slot, asked, targets).await;
+        for item in batch {
+            ensure_instead(provider, &slot, item, targets).await;
         }
         None
     } else {
@@ -173,7 +173,7 @@ async fn update_batch(
     let waiting = mem::take(&mut open.waiting);
     provider.shared.metrics.strays(open.strays);
     let results = open.results(waiting.len());
-    // One without a result may have worked.
+    // A Service without a result may have been updated.
     let is_general = !open.has_success && waiting.is_empty();
     if let Some(error) = open.general.take().filter(|_| is_general) {
         permit.failed(&error);
@@ -182,10 +182,10 @@ async fn update_batch(
     let error = match ended {
         Ok(StreamEnd::Refused(())) => Error::malformed(RPC, "more results than Services"),
         Ok(StreamEnd::Complete | StreamEnd::Silent) | Err(Error::Timeout { .. })
-            if results.asked > 1 && !waiting.is_empty() =>
+            if results.requested > 1 && !waiting.is_empty() =>
         {
             warn!(
-                services = results.asked,
+                services = results.requested,
                 unanswered = waiting.len(),
                 "the provider gave no result for some Services of an update of targets; they are \
                      asked about again in smaller updates"
@@ -202,8 +202,8 @@ async fn update_batch(
         Err(error) => error,
     };
     let is_complete = waiting.is_empty();
-    for asked in waiting {
-        asked.fail(error.clone());
+    for item in waiting {
+        item.fail(error.clone());
     }
     is_complete.then_some(results)
 }
@@ -211,18 +211,18 @@ async fn update_batch(
 async fn ensure_instead(
     provider: &Provider,
     slot: &Slot,
-    asked: Asked<UpdatedService>,
+    item: Asked<UpdatedService>,
     targets: &Arc<Targets>,
 ) {
-    let service = Arc::clone(&asked.object.0);
+    let service = Arc::clone(&item.object.0);
     let input = EnsureInput {
         service: Arc::clone(&service),
         targets: Arc::clone(targets),
         held: None,
     };
-    let preconditions = asked.preconditions.clone();
+    let preconditions = item.preconditions.clone();
     let provider = provider.only_while(move || preconditions.is_wanted());
-    asked.answer(&provider.load_balancers().ensure(slot, input).await.into());
+    item.answer(&provider.load_balancers().ensure(slot, input).await.into());
 }
 
 /// Takes a result as soon as it is there.
@@ -277,34 +277,34 @@ impl ProviderCall for UpdateCall {
 
 /// Services that a call is made for.
 struct OpenUpdates {
-    /// Those without a result.
+    /// Services without a result.
     waiting: Vec<Asked<UpdatedService>>,
-    /// Those with one, by UID.
+    /// UIDs of the Services with a result.
     answered: HashSet<String>,
     /// Results without a caller.
     strays: usize,
     began: Instant,
     /// From the call to the first and to the last result.
     times: Option<(Duration, Duration)>,
-    /// Whether a result is no error.
+    /// True once a result was no error.
     has_success: bool,
     /// The first error that would speak for all, if no Service was spared it.
     general: Option<Error>,
 }
 
 impl OpenUpdates {
-    /// Leaves out Services that have changed while the call waited. Whether any are left.
+    /// Removes Services that have changed while the call waited. Returns true if any remain.
     fn begin(&mut self) -> bool {
         let waiting = mem::take(&mut self.waiting).into_iter();
         self.waiting = waiting.filter_map(Asked::begin).collect();
         !self.waiting.is_empty()
     }
 
-    /// Those that have no answer yet.
+    /// Messages of the Services that have no answer yet.
     fn services(&self, session: &Session) -> Vec<v1::Service> {
         let waiting = self.waiting.iter().zip(0..);
         waiting
-            .map(|(asked, place)| asked.object.message(session, place))
+            .map(|(item, place)| item.object.message(session, place))
             .collect()
     }
 
@@ -317,7 +317,7 @@ impl OpenUpdates {
     ) -> Option<Error> {
         let uid = mem::take(&mut result.key);
         let mut waiting = self.waiting.iter();
-        let Some(at) = waiting.position(|asked| *asked.object.0.uid == *uid) else {
+        let Some(at) = waiting.position(|item| *item.object.0.uid == *uid) else {
             self.strays += 1;
             if self.answered.contains(&uid) {
                 // The caller has the first of them.
@@ -328,7 +328,7 @@ impl OpenUpdates {
             }
             return None;
         };
-        let asked = self.waiting.remove(at);
+        let item = self.waiting.remove(at);
         self.answered.insert(uid);
         let took = self.began.elapsed();
         let (first, _) = self.times.unwrap_or((took, took));
@@ -339,9 +339,9 @@ impl OpenUpdates {
             took: Duration::ZERO,
         };
         let read = read_outcome(METHOD, &mut result, call.took);
-        let result = read.and_then(|outcome| asked.object.read(outcome, &call));
+        let result = read.and_then(|outcome| item.object.read(outcome, &call));
         let error = result.as_ref().err().cloned();
-        asked.answer(&result.into());
+        item.answer(&result.into());
         let Some(error) = error else {
             self.has_success = true;
             return None;
@@ -358,7 +358,7 @@ impl OpenUpdates {
     fn results(&self, unanswered: usize) -> UpdateResults {
         let (first, last) = self.times.unwrap_or_default();
         UpdateResults {
-            asked: unanswered + self.answered.len(),
+            requested: unanswered + self.answered.len(),
             answered: self.answered.len(),
             first,
             last,

@@ -25,7 +25,7 @@ pub(super) struct LookupCall {
 }
 
 impl LookupCall {
-    /// Whether the cloud was to be asked now.
+    /// Returns true if the provider had to ask the cloud, not a cache.
     const fn is_fresh(self) -> bool {
         self.purpose.max_staleness().is_zero()
     }
@@ -44,9 +44,9 @@ pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -
 }
 
 /// Why a confirmed absence does not count.
-pub(super) fn doubt(outcome: &Outcome, asked: LookupCall) -> Option<String> {
+pub(super) fn doubt(outcome: &Outcome, call: LookupCall) -> Option<String> {
     match outcome {
-        Outcome::Absent(absent) if asked.is_fresh() => wire::doubt(absent, asked.took),
+        Outcome::Absent(absent) if call.is_fresh() => wire::doubt(absent, call.took),
         _ => None,
     }
 }
@@ -54,10 +54,10 @@ pub(super) fn doubt(outcome: &Outcome, asked: LookupCall) -> Option<String> {
 /// Reads the outcome of a result.
 pub(super) fn read(
     outcome: Outcome,
-    asked: LookupCall,
+    call: LookupCall,
     instances: Option<&InstancesCapability>,
 ) -> Result<Lookup, Error> {
-    let is_doubted = doubt(&outcome, asked).is_some();
+    let is_doubted = doubt(&outcome, call).is_some();
     match outcome {
         Outcome::Found(raw) => {
             let instances = instances.ok_or(Error::NotOffered { rpc: RPC })?;
@@ -67,10 +67,11 @@ pub(super) fn read(
                 empty_provider_id: true,
                 forbidden: &instances.forbidden,
             };
-            read_instance(raw, asked.purpose, rules).map(|found| Lookup::Found(Box::new(found)))
+            read_instance(raw, call.purpose, rules)
+                .map(|instance| Lookup::Found(Box::new(instance)))
         }
         Outcome::Absent(absent) => Ok(Lookup::Absent {
-            confirmed: asked.is_fresh()
+            confirmed: call.is_fresh()
                 && absent.certainty() == AbsenceCertainty::Confirmed
                 && !is_doubted,
         }),
@@ -81,7 +82,7 @@ pub(super) fn read(
     }
 }
 
-/// Checks an instance. Of a view, only what it asks for is read.
+/// Checks an instance. Only the fields that `purpose` asks for are read.
 pub(in super::super) fn read_instance(
     raw: v1::Instance,
     purpose: LookupPurpose,
@@ -121,8 +122,8 @@ pub(in super::super) fn read_instance(
 /// Two nodes with one machine: both answers are errors.
 pub(super) fn refuse_shared_ids(answers: &mut [LookupAnswer]) {
     let id_of = |answer: &LookupAnswer| match &answer.result {
-        Ok(Lookup::Found(found)) if !found.provider_id.is_empty() => {
-            Some(found.provider_id.clone())
+        Ok(Lookup::Found(instance)) if !instance.provider_id.is_empty() => {
+            Some(instance.provider_id.clone())
         }
         _ => None,
     };

@@ -177,15 +177,15 @@ fn messages(
 }
 
 /// Both by name.
-fn difference(base: &[Arc<NodeView>], wanted: &[Arc<NodeView>]) -> Vec<Entry> {
+fn difference(base: &[Arc<NodeView>], desired: &[Arc<NodeView>]) -> Vec<Entry> {
     let mut changes = Vec::new();
     let mut base = base.iter().peekable();
-    for node in wanted {
-        while let Some(gone) = base.next_if(|known| known.name < node.name) {
+    for node in desired {
+        while let Some(gone) = base.next_if(|base_node| base_node.name < node.name) {
             changes.push(Entry::Removal(Arc::clone(&gone.name)));
         }
-        let known = base.next_if(|known| known.name == node.name);
-        if !known.is_some_and(|known| is_same(known, node)) {
+        let base_node = base.next_if(|base_node| base_node.name == node.name);
+        if !base_node.is_some_and(|base_node| is_same(base_node, node)) {
             changes.push(Entry::Upsert(Arc::clone(node)));
         }
     }
@@ -193,9 +193,9 @@ fn difference(base: &[Arc<NodeView>], wanted: &[Arc<NodeView>]) -> Vec<Entry> {
     changes
 }
 
-/// Whether the provider is shown the same of both.
-pub(super) fn is_same(known: &Arc<NodeView>, node: &Arc<NodeView>) -> bool {
-    Arc::ptr_eq(known, node) || targets::is_same_to_provider(known, node)
+/// Returns true if a provider sees no difference between the two.
+pub(super) fn is_same(held: &Arc<NodeView>, node: &Arc<NodeView>) -> bool {
+    Arc::ptr_eq(held, node) || targets::is_same_to_provider(held, node)
 }
 
 /// Which changes go into one message.

@@ -20,7 +20,7 @@ pub(super) type Asked = (
 );
 
 impl Provider {
-    /// As [`Provider::slot`], but an error without a provider.
+    /// Returns a slot like [`Provider::slot`], but fails without a provider.
     async fn slot_now(&self, rpc: &'static str) -> Result<Slot, Error> {
         let admitted = self.shared.admit(Urgency::LoadBalancers);
         let (permit, session) = self.preconditions.wait(rpc, admitted).await??;
@@ -46,13 +46,13 @@ impl Provider {
         self.load_balancers().delete(slot, service).await
     }
 
-    /// As [`Provider::update_some`], where each has its result.
+    /// Calls [`Provider::update_some`] and requires a result for each Service.
     pub(super) async fn update_together(
         &self,
-        asked: Vec<Asked>,
+        updates: Vec<Asked>,
         targets: &Arc<Targets>,
     ) -> Vec<Answered> {
-        let results = self.update_some(asked, targets).await;
+        let results = self.update_some(updates, targets).await;
         results.into_iter().map(Option::unwrap).collect()
     }
 
@@ -60,10 +60,10 @@ impl Provider {
     /// about again.
     pub(super) async fn update_some(
         &self,
-        asked: Vec<Asked>,
+        updates: Vec<Asked>,
         targets: &Arc<Targets>,
     ) -> Vec<Option<Answered>> {
-        let (updates, answered): (VecDeque<_>, Vec<_>) = asked.into_iter().unzip();
+        let (updates, answered): (VecDeque<_>, Vec<_>) = updates.into_iter().unzip();
         let (results, ()) =
             tokio::join!(join_all(answered), self.update_by_and_by(updates, targets));
         let results = results.into_iter().map(Result::ok);
@@ -105,8 +105,8 @@ impl Provider {
         targets: Arc<Targets>,
     ) -> Answered {
         let preconditions = self.preconditions.clone();
-        let asked = TargetsUpdate::new(service, move || preconditions.is_wanted());
-        let mut results = self.update_together(vec![asked], &targets).await;
+        let update = TargetsUpdate::new(service, move || preconditions.is_wanted());
+        let mut results = self.update_together(vec![update], &targets).await;
         results.remove(0)
     }
 }

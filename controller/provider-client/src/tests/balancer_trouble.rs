@@ -101,7 +101,7 @@ async fn a_former_leader_changes_nothing_when_a_pause_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_without_load_balancers_is_not_asked() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let (web, all) = (service("web"), targets(["a"]));
     let provider = &rig.provider;
     let plan = provider
@@ -124,14 +124,20 @@ async fn a_provider_without_load_balancers_is_not_asked() {
     let mut said = 0;
     let without = || said += 1;
     assert!(
-        timeout(secs(60), provider.load_balancers().serving(without))
-            .await
-            .is_err()
+        timeout(
+            secs(60),
+            provider.load_balancers().wait_until_serving(without)
+        )
+        .await
+        .is_err()
     );
     assert_eq!(said, 1);
     let rig = Rig::balancing(|_| {}).await;
     let without = || panic!("it does serve them");
-    rig.provider.load_balancers().serving(without).await;
+    rig.provider
+        .load_balancers()
+        .wait_until_serving(without)
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +149,7 @@ async fn a_service_too_large_for_the_provider_is_not_sent() {
             offered.load_balancers = Some(v1::LoadBalancersCapability::default());
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let web = service_with("web", |service| {
         service["metadata"]["annotations"]["read.example/a"] = "x".repeat(70 << 10).into();
     });

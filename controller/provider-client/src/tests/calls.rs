@@ -19,7 +19,7 @@ use outrigger_runtime::fixture::Warnings;
 #[tokio::test(start_paused = true)]
 async fn a_call_that_hangs_ends_at_its_deadline() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|_| Reply::Hang);
     let started = Instant::now();
     let error = rig.look_up("a").await.unwrap_err();
@@ -64,7 +64,7 @@ async fn details_that_are_nonsense_do_not_end_the_caller() {
             response
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake
         .on_batch(|_| Reply::Fail(refusal(Code::ResourceExhausted, "QUOTA_EXCEEDED", None)));
     let error = rig.look_up("a").await.unwrap_err();
@@ -74,7 +74,7 @@ async fn details_that_are_nonsense_do_not_end_the_caller() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_killed_in_flight_leaves_the_outcome_open() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|_| Reply::Hang);
     let killed = async {
         sleep(secs(3)).await;
@@ -93,7 +93,7 @@ async fn a_provider_killed_in_flight_leaves_the_outcome_open() {
 #[tokio::test(start_paused = true)]
 async fn statuses_of_unknown_origin_say_nothing() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     for status in [
         Status::cancelled("from the provider"),
         Status::not_found("gone"),
@@ -120,7 +120,7 @@ async fn statuses_of_unknown_origin_say_nothing() {
 #[tokio::test(start_paused = true)]
 async fn an_oversized_answer_is_an_error_and_the_connection_survives() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|request| {
         let mut answer = outrigger_api::v1::BatchGetInstancesResponse::default();
         answer.results.push(outrigger_api::v1::InstanceResult {
@@ -141,7 +141,7 @@ async fn an_oversized_answer_is_an_error_and_the_connection_survives() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_does_not_know_us_is_greeted_and_asked_once_more() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let not_handshaked = || Reply::Fail(refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None));
     let times = AtomicUsize::new(0);
     rig.fake.on_batch(move |request| {
@@ -173,14 +173,14 @@ async fn a_provider_that_does_not_know_us_is_greeted_and_asked_once_more() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_is_ending_is_left() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake
         .on_batch(|_| Reply::Fail(refusal(Code::Unavailable, "SHUTTING_DOWN", None)));
     let error = rig.look_up("a").await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unavailable);
     rig.reaches(|state| !state.serves()).await;
     rig.fake.answer_nodes();
-    timeout(secs(1), rig.serving()).await.unwrap();
+    timeout(secs(1), rig.wait_until_serving()).await.unwrap();
     assert_eq!(rig.fake.dials(), 2);
     rig.look_up("a").await.unwrap();
 }
@@ -193,7 +193,7 @@ async fn an_unserved_method_is_not_called_again_on_the_connection() {
     ] {
         let warnings = Warnings::listen();
         let rig = Rig::start();
-        rig.serving().await;
+        rig.wait_until_serving().await;
         rig.fake.on_batch(move |_| Reply::Fail(status.clone()));
         for _ in 0..3 {
             let error = rig.look_up("a").await.unwrap_err();
@@ -206,7 +206,7 @@ async fn an_unserved_method_is_not_called_again_on_the_connection() {
         rig.fake.kill();
         rig.fake.restart();
         rig.reaches(|state| !state.serves()).await;
-        rig.serving().await;
+        rig.wait_until_serving().await;
         rig.look_up("a").await.unwrap();
     }
 }
@@ -215,7 +215,7 @@ async fn an_unserved_method_is_not_called_again_on_the_connection() {
 #[tokio::test(start_paused = true)]
 async fn an_oversized_status_is_refused_and_the_connection_stays() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|request| {
         if request.items[0].name == "other" {
             let results = request.items.iter().map(found).collect();
@@ -252,7 +252,7 @@ async fn waits_beyond_their_bounds_are_reported() {
             });
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|_| {
         let wait = Some(secs(30_000));
         Reply::Fail(refusal(Code::ResourceExhausted, "RATE_LIMITED", wait))
@@ -265,8 +265,8 @@ async fn waits_beyond_their_bounds_are_reported() {
             "visibility_delay=60000s",
         ),
     ] {
-        let told = warnings.with(part);
-        assert_eq!(told.len(), 1, "{part}: {told:?}");
-        assert!(told[0].contains(value), "{told:?}");
+        let lines = warnings.with(part);
+        assert_eq!(lines.len(), 1, "{part}: {lines:?}");
+        assert!(lines[0].contains(value), "{lines:?}");
     }
 }

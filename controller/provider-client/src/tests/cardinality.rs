@@ -58,15 +58,15 @@ async fn words_that_a_provider_makes_up_are_not_kept_as_labels() {
                 ..status(Readiness::Ready)
             })
         });
-        let asked = AtomicUsize::new(0);
+        let calls_made = AtomicUsize::new(0);
         fake.on_batch(move |_| {
-            let nth = asked.fetch_add(1, Relaxed);
+            let nth = calls_made.fetch_add(1, Relaxed);
             let reason = format!("MADE_UP_{nth}");
             Reply::Fail(refusal(CODES[nth % CODES.len()], &reason, None))
         });
     });
     for round in 0..20 {
-        rig.serving().await;
+        rig.wait_until_serving().await;
         for _ in 0..5 {
             rig.look_up(&format!("node-{round}")).await.unwrap_err();
         }
@@ -75,14 +75,14 @@ async fn words_that_a_provider_makes_up_are_not_kept_as_labels() {
         rig.reaches(is_down(DownCause::Disconnected)).await;
         rig.fake.restart();
     }
-    rig.serving().await;
+    rig.wait_until_serving().await;
     tokio::time::sleep(secs(1)).await;
 
     let scrape = rig.metrics();
     let series = series(&scrape);
     assert_eq!(series["outrigger_provider_info"], 1, "{scrape}");
     assert_eq!(series["outrigger_provider_quota_limit"], 32, "{scrape}");
-    // One for each code, and those of the handshake and the heartbeat.
+    // A series for each code, and the series of the handshake and the heartbeat.
     let calls = series["outrigger_provider_rpc_duration_seconds_count"];
     assert!(calls <= CODES.len() + 4, "{scrape}");
     for (name, series) in series {

@@ -27,7 +27,7 @@ async fn a_handshake_says_who_calls_and_its_answer_becomes_the_session() {
         options.max_receive_bytes = 5 << 20;
         fake.introduce(|answer| answer.max_receive_message_bytes = 1 << 20);
     });
-    let session = rig.provider.serving().await;
+    let session = rig.provider.wait_until_serving().await;
     assert_eq!((&*session.name, &*session.boot_id), ("fake", "boot-1"));
     assert_eq!((session.minor, session.max_send_bytes), (1, 1 << 20));
     let prefixes = &session.instances.as_ref().unwrap().prefixes;
@@ -45,7 +45,7 @@ async fn a_handshake_says_who_calls_and_its_answer_becomes_the_session() {
 #[tokio::test(start_paused = true)]
 async fn a_killed_provider_is_seen_at_once_and_a_new_one_is_connected_within_a_second() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     for round in 0..20 {
         let killed = Instant::now();
         rig.fake.kill();
@@ -59,7 +59,7 @@ async fn a_killed_provider_is_seen_at_once_and_a_new_one_is_connected_within_a_s
         assert!(rig.provider.session().is_none());
         rig.fake.restart();
         let back = Instant::now();
-        rig.serving().await;
+        rig.wait_until_serving().await;
         assert!(
             back.elapsed() <= secs(1),
             "round {round}: {:?}",
@@ -78,7 +78,7 @@ async fn a_killed_provider_is_seen_at_once_and_a_new_one_is_connected_within_a_s
 #[tokio::test(start_paused = true)]
 async fn after_a_goaway_new_calls_go_out_on_a_new_connection_while_old_ones_end() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|request| {
         let slow = request.items.iter().any(|node| node.name == "slow");
         let answer = v1::BatchGetInstancesResponse {
@@ -97,39 +97,40 @@ async fn after_a_goaway_new_calls_go_out_on_a_new_connection_while_old_ones_end(
         sleep(secs(5)).await;
         rig.fake.go_away();
         rig.reaches(is_down(DownCause::Disconnected)).await;
-        rig.serving().await;
+        rig.wait_until_serving().await;
         rig.look_up("quick").await.unwrap();
         assert!(started.elapsed() < secs(6), "{:?}", started.elapsed());
         assert_eq!(rig.fake.dials(), 2);
     };
     tokio::join!(old, new);
     assert_eq!(rig.fake.calls(), 2, "no call was repeated");
-    let told = "the provider takes no more calls on its connection at the pipe (GOAWAY: NO_ERROR)";
-    assert_eq!(warnings.with(told).len(), 1, "{:?}", warnings.with(""));
+    let warning =
+        "the provider takes no more calls on its connection at the pipe (GOAWAY: NO_ERROR)";
+    assert_eq!(warnings.with(warning).len(), 1, "{:?}", warnings.with(""));
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_reason_of_an_outage_is_logged() {
     let warnings = Warnings::listen();
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.kill();
     rig.reaches(is_down(DownCause::Disconnected)).await;
     rig.fake
         .introduce(|answer| answer.provider_version = "v".repeat(5 << 20));
     rig.fake.restart();
     sleep(secs(50)).await;
-    let told = warnings.with("provider down");
-    let is_told = |part: &str| told.iter().filter(|line| line.contains(part)).count();
+    let lines = warnings.with("provider down");
+    let is_told = |part: &str| lines.iter().filter(|line| line.contains(part)).count();
     assert_eq!(
         is_told("the connection to the pipe was lost"),
         1,
-        "{told:?}"
+        "{lines:?}"
     );
     assert_eq!(
         is_told("larger than max_receive_message_bytes"),
         1,
-        "{told:?}"
+        "{lines:?}"
     );
 }
 
@@ -138,7 +139,7 @@ async fn each_reason_of_an_outage_is_logged() {
 async fn a_capability_that_goes_is_reported_and_its_return_starts_what_waited() {
     let warnings = Warnings::listen();
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let restarts = Arc::new(AtomicUsize::new(0));
     let (provider, count) = (rig.provider.clone(), Arc::clone(&restarts));
     let mut tasks = JoinSet::new();
@@ -189,7 +190,7 @@ async fn a_missing_provider_is_waited_for_and_named() {
     sleep(secs(600)).await;
     assert!(rig.fake.dials() < 1300, "{} dials", rig.fake.dials());
     rig.fake.restart();
-    timeout(secs(1), rig.serving()).await.unwrap();
+    timeout(secs(1), rig.wait_until_serving()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,7 +236,7 @@ async fn a_refused_provider_is_asked_again_each_minute_on_the_same_connection() 
         sleep(secs(90)).await;
         assert_eq!(rig.fake.handshakes.lock().len(), 2);
         rig.fake.introduce(|_| {});
-        rig.serving().await;
+        rig.wait_until_serving().await;
         assert_eq!(started.elapsed(), secs(120));
         assert_eq!(rig.fake.dials(), 1);
     }
@@ -248,7 +249,7 @@ async fn a_refused_provider_that_is_replaced_is_asked_at_once() {
     rig.fake.introduce(|_| {});
     rig.fake.kill();
     rig.fake.restart();
-    timeout(secs(1), rig.serving()).await.unwrap();
+    timeout(secs(1), rig.wait_until_serving()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,7 +292,7 @@ async fn a_handshake_that_fails_says_why() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_may_not_change_its_name() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.kill();
     rig.fake
         .introduce(|answer| answer.provider_name = "other".into());
@@ -306,7 +307,7 @@ async fn a_provider_may_not_change_its_name() {
     assert!(rig.look_up("a").await.is_err());
     assert_eq!(rig.fake.calls(), 0);
     rig.fake.introduce(|_| {});
-    rig.serving().await;
+    rig.wait_until_serving().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,13 +316,13 @@ async fn a_cloud_without_cluster_id_is_served_when_that_is_allowed() {
         options.allow_untagged = true;
         fake.introduce(|answer| answer.without_cluster_id = true);
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_work_ends_when_cancelled_and_all_callers_get_an_error() {
     let mut rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|_| Reply::Hang);
     let provider = rig.provider.clone();
     let mut waiting = tokio::task::JoinSet::new();
@@ -346,7 +347,7 @@ async fn a_transition_is_logged_once_and_not_each_retry() {
     let rig = Rig::with(|_, fake| fake.kill());
     sleep(secs(300)).await;
     rig.fake.restart();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     sleep(secs(300)).await;
     rig.fake.kill();
     sleep(secs(300)).await;

@@ -41,7 +41,7 @@ async fn a_dump_tells_state_session_health_and_pauses() {
             })
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let limited = || refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(20)));
     rig.fake.on_batch(move |_| Reply::Fail(limited()));
     rig.look_up("a").await.unwrap_err();

@@ -58,7 +58,7 @@ async fn look_up(
 async fn a_node_whose_lookup_hangs_delays_the_others_by_one_deadline_once() {
     for purpose in PURPOSES {
         let rig = Rig::start();
-        rig.serving().await;
+        rig.wait_until_serving().await;
         hang(&rig, &["node-3"]);
         for longest in [secs(31), secs(1)] {
             let mut results = look_up(&rig, purpose, names(20)).await;
@@ -81,11 +81,11 @@ async fn a_node_whose_lookup_hangs_delays_the_others_by_one_deadline_once() {
     }
 }
 
-/// As many as may be in flight, so that their next lookups could take every place.
+/// The Nodes that hang are as many as calls may be in flight: their next lookups could take every place.
 #[tokio::test(start_paused = true)]
 async fn nodes_whose_lookups_hang_leave_room_for_others() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     hang(&rig, &["node-0", "node-1", "node-2", "node-3", "node-4"]);
     let results = look_up(&rig, LookupPurpose::Initialization, names(20)).await;
     let answered = results.values().filter(|(result, _)| result.is_ok());
@@ -106,7 +106,7 @@ async fn nodes_whose_lookups_hang_leave_room_for_others() {
 async fn a_provider_that_needs_longer_than_a_deadline_for_a_batch_answers_all_in_the_end() {
     for (count, longest) in [(80, secs(90)), (400, secs(800))] {
         let rig = Rig::start();
-        rig.serving().await;
+        rig.wait_until_serving().await;
         let free = Arc::new(Mutex::new(Instant::now()));
         rig.fake.on_batch(move |request| {
             let now = Instant::now();
@@ -117,7 +117,7 @@ async fn a_provider_that_needs_longer_than_a_deadline_for_a_batch_answers_all_in
             Reply::After(*free - now, Box::new(Reply::Say(answer)))
         });
         let began = Instant::now();
-        // As a work queue does: what failed is asked again.
+        // A work queue does the same: it repeats a lookup that failed.
         let lookups = names(count).map(async |name| {
             while rig.look_up(&name).await.is_err() {
                 sleep(secs(5)).await;
@@ -144,7 +144,7 @@ async fn a_volume_whose_lookup_hangs_delays_the_others_by_one_deadline() {
             });
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.volumes.on(|request: &v1::BatchGetVolumesRequest| {
         if request.items.iter().any(|volume| volume.name == "vol-3") {
             return Reply::Hang;
@@ -166,11 +166,11 @@ async fn a_volume_whose_lookup_hangs_delays_the_others_by_one_deadline() {
     }
 }
 
-/// As an SDK ends a batch whose deadline comes near.
+/// An SDK ends a batch so when its deadline comes near.
 #[tokio::test(start_paused = true)]
 async fn answers_count_and_the_rest_is_asked_again() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|request| {
         let late = outrigger_api::RpcStatus {
             code: tonic::Code::DeadlineExceeded as i32,

@@ -16,7 +16,7 @@ use outrigger_runtime::fixture::Warnings;
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_hangs_is_down_after_two_heartbeats() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_status(|| Reply::Hang);
     rig.fake.on_batch(|_| Reply::Hang);
     // Its own deadline is far away when the connection is given up.
@@ -37,13 +37,13 @@ async fn a_provider_that_hangs_is_down_after_two_heartbeats() {
     assert_eq!(started.elapsed(), secs(11));
     assert!(state.to_string().contains("hangs"), "{state}");
     rig.fake.on_status(|| Reply::Say(status(Readiness::Ready)));
-    timeout(secs(1), rig.serving()).await.unwrap();
+    timeout(secs(1), rig.wait_until_serving()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_late_heartbeat_loses_nothing() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let beats = AtomicUsize::new(0);
     rig.fake
         .on_status(move || match beats.fetch_add(1, Ordering::Relaxed) {
@@ -59,7 +59,7 @@ async fn one_late_heartbeat_loses_nothing() {
 #[tokio::test(start_paused = true)]
 async fn heartbeats_run_every_10_s_or_60_s_on_a_standby() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let started = Instant::now();
     let beats = || {
         let beats = rig.fake.heartbeats.lock();
@@ -84,7 +84,7 @@ async fn heartbeats_run_every_10_s_or_60_s_on_a_standby() {
 async fn readiness_decides_whether_queues_run() {
     let rig = Rig::with(|_, fake| fake.on_status(|| Reply::Say(status(Readiness::Starting))));
     rig.reaches(|state| *state == ProviderState::Starting).await;
-    assert!(timeout(secs(5), rig.serving()).await.is_err());
+    assert!(timeout(secs(5), rig.wait_until_serving()).await.is_err());
     rig.fake.on_status(|| {
         let mut answer = status(Readiness::Degraded);
         answer.dependencies = vec![
@@ -108,7 +108,7 @@ async fn readiness_decides_whether_queues_run() {
         }];
         Reply::Say(answer)
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let state = rig.provider.state().borrow().clone();
     assert!(
         state.to_string().ends_with("(compute-api: 5\\n0\\n3)"),
@@ -137,18 +137,18 @@ async fn a_slow_answer_to_get_status_is_reported_once_a_minute() {
         let answer = Reply::Say(status(Readiness::Ready));
         Reply::After(secs(3), Box::new(answer))
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     sleep(secs(59)).await;
-    let told = warnings.with("answers GetStatus slowly");
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("took=3"), "{told:?}");
+    let lines = warnings.with("answers GetStatus slowly");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("took=3"), "{lines:?}");
     assert_eq!(*rig.provider.state().borrow(), ProviderState::Ready);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_process_behind_the_connection_is_greeted() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake
         .introduce(|answer| answer.boot_id = "boot-2".into());
     rig.fake.on_status(|| {
@@ -197,7 +197,7 @@ async fn a_boot_id_that_never_fits_is_no_storm_of_handshakes() {
 async fn not_handshaked_for_ever_is_no_storm_of_handshakes() {
     let warnings = Warnings::listen();
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let refused = refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None);
     rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
     let started = Instant::now();

@@ -21,7 +21,7 @@ async fn balancing(change: impl FnOnce(&mut Options)) -> Rig {
             offered.load_balancers = Some(outrigger_api::v1::LoadBalancersCapability::default());
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig
 }
 
@@ -86,7 +86,7 @@ async fn a_uid_that_becomes_known_during_a_handshake_is_sent_before_the_first_ca
     sleep(secs(2)).await;
     rig.provider
         .set_cluster_uid(ClusterUid::judge(Some("uid-2"), None));
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let sent = || -> Vec<String> {
         let handshakes = rig.fake.handshakes.lock();
         let clusters = handshakes

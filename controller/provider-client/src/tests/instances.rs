@@ -14,7 +14,7 @@ async fn a_question_waits_for_a_provider_that_serves_instances() {
     let rig = Rig::with(|_, fake| {
         fake.introduce(|answer| answer.capabilities.get_or_insert_default().instances = None);
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let served = rig.provider.instances().until_served();
     assert!(timeout(secs(60), served).await.is_err());
     rig.fake.introduce(|_| {});
@@ -29,7 +29,7 @@ async fn a_question_waits_for_a_provider_that_serves_instances() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_is_asked_now_whether_its_answers_count() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     assert_eq!(rig.provider.trouble().await, None);
     let dependency = v1::DependencyStatus {
         name: "cloud-api".into(),

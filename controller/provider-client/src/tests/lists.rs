@@ -21,7 +21,7 @@ fn part(ids: &[&str], complete: bool) -> ListInstancesResponse {
 #[tokio::test(start_paused = true)]
 async fn a_list_is_whole_or_an_error() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let list = async |messages| {
         rig.fake.on_list(messages, None);
         let listed = rig
@@ -39,7 +39,7 @@ async fn a_list_is_whole_or_an_error() {
     let listed = list(vec![part(&["fake://a"], false), part(&["fake://b"], true)]).await;
     assert_eq!(listed.unwrap(), ["fake://a", "fake://b"]);
     assert_eq!(list(vec![part(&[], true)]).await.unwrap().len(), 0);
-    // One that breaks the contract is left out.
+    // An instance that breaks the contract is left out.
     let listed = list(vec![part(&["fake://a", "aws://b", ""], true)]).await;
     assert_eq!(listed.unwrap(), ["fake://a"]);
     for broken in [
@@ -70,7 +70,7 @@ async fn a_provider_without_lists_is_not_asked() {
             capabilities.instances.as_mut().unwrap().list = false;
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let error = rig
         .provider
         .instances()

@@ -24,7 +24,7 @@ pub(super) fn names(count: usize) -> impl Iterator<Item = String> {
 #[tokio::test(start_paused = true)]
 async fn two_thousand_lookups_are_twenty_calls_four_at_a_time() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|request| {
         let results = request.items.iter().map(found).collect();
         let answer = v1::BatchGetInstancesResponse { results };
@@ -56,7 +56,7 @@ async fn a_batch_leaves_when_it_is_idle_old_or_full() {
             capabilities.instances.as_mut().unwrap().max_batch_size = 20;
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let started = Instant::now();
     rig.look_up("alone").await.unwrap();
     assert_eq!(started.elapsed(), millis(25));
@@ -82,7 +82,7 @@ async fn a_batch_leaves_when_it_is_idle_old_or_full() {
 #[tokio::test(start_paused = true)]
 async fn equal_questions_share_a_call_and_others_do_not() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let refresh = |seconds| LookupPurpose::Refresh {
         max_staleness: secs(seconds),
     };
@@ -104,7 +104,7 @@ async fn equal_questions_share_a_call_and_others_do_not() {
         ask("uid-1", "fake://a", LookupPurpose::Initialization),
     );
     let batches = rig.fake.batches.lock();
-    let mut asked: Vec<_> = batches
+    let mut questions: Vec<_> = batches
         .iter()
         .map(|(_, batch)| {
             assert_eq!(batch.items.len(), 1);
@@ -118,9 +118,11 @@ async fn equal_questions_share_a_call_and_others_do_not() {
             )
         })
         .collect();
-    asked.sort_unstable_by_key(|asked| (asked.0, asked.1, asked.2 as i32, asked.3));
+    questions.sort_unstable_by_key(|questions| {
+        (questions.0, questions.1, questions.2 as i32, questions.3)
+    });
     assert_eq!(
-        asked,
+        questions,
         [
             ("uid-1", "", v1::InstanceView::Metadata, 0),
             ("uid-1", "", v1::InstanceView::Metadata, 30),
@@ -134,7 +136,7 @@ async fn equal_questions_share_a_call_and_others_do_not() {
 #[tokio::test(start_paused = true)]
 async fn a_question_in_flight_answers_no_later_caller() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|request| {
         let results = request.items.iter().map(found).collect();
         let answer = v1::BatchGetInstancesResponse { results };
@@ -152,7 +154,7 @@ async fn a_question_in_flight_answers_no_later_caller() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_goes_takes_back_his_question_only() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     // Before the batch leaves.
     let mut gone = Box::pin(rig.look_up("gone"));
     assert!((&mut gone).now_or_never().is_none());
@@ -163,13 +165,13 @@ async fn a_caller_who_goes_takes_back_his_question_only() {
     result.unwrap();
     {
         let batches = rig.fake.batches.lock();
-        let asked: Vec<_> = batches[0]
+        let names: Vec<_> = batches[0]
             .1
             .items
             .iter()
             .map(|node| node.name.as_str())
             .collect();
-        assert_eq!(asked, ["stays"]);
+        assert_eq!(names, ["stays"]);
     }
     // One of two who share it.
     let mut gone = Box::pin(rig.look_up("shared"));
@@ -204,7 +206,7 @@ async fn batches_are_cut_to_what_the_provider_takes() {
     let rig = Rig::with(|_, fake| {
         fake.introduce(|answer| answer.max_receive_message_bytes = 64 << 10);
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let heavy = |name: &str, bytes: usize| {
         let mut view = (*node(name)).clone();
         view.labels = view.labels.with([("weight", "x".repeat(bytes).as_str())]);
@@ -245,7 +247,7 @@ async fn a_node_is_sent_with_the_annotations_that_are_read() {
     let rig = Rig::with(|_, fake| {
         fake.introduce(|answer| answer.node_annotation_prefixes = vec!["read.example/".into()]);
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.look_up("a").await.unwrap();
     let batches = rig.fake.batches.lock();
     let request = &batches[0].1;
@@ -264,7 +266,7 @@ async fn a_star_asks_for_all_annotations_of_a_node() {
     let rig = Rig::with(|_, fake| {
         fake.introduce(|answer| answer.node_annotation_prefixes = vec!["*".into()]);
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.look_up("a").await.unwrap();
     let batches = rig.fake.batches.lock();
     let annotations = &batches[0].1.items[0].annotations;
@@ -274,7 +276,7 @@ async fn a_star_asks_for_all_annotations_of_a_node() {
 #[tokio::test(start_paused = true)]
 async fn a_foreign_node_is_never_asked_about() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let foreign = node_with("a", "uid-1", "aws:///zone/i-1");
     let answer = rig
         .provider
@@ -290,7 +292,7 @@ async fn a_foreign_node_is_never_asked_about() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_without_instances_is_not_asked() {
     let rig = Rig::with(|_, fake| fake.introduce(|answer| answer.capabilities = None));
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let error = rig.look_up("a").await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unimplemented);
     assert_eq!(rig.fake.calls(), 0);

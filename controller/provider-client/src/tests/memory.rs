@@ -14,7 +14,7 @@ use crate::{Error, LookupPurpose};
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_would_take_too_much_memory_is_refused_before_it_is_decoded() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     // Two bytes each, and some hundred of memory.
     rig.fake.on_batch(|request| {
         let mut results: Vec<_> = request.items.iter().map(found).collect();
@@ -26,7 +26,7 @@ async fn an_answer_that_would_take_too_much_memory_is_refused_before_it_is_decod
     assert_eq!(error.class(), ErrorClass::Malformed);
     let text = error.to_string();
     assert!(text.contains("most of them for results"), "{text}");
-    // As many as were asked for.
+    // The answer has as many instances as the request.
     rig.fake.answer_nodes();
     rig.look_up("a").await.unwrap();
 
@@ -46,7 +46,7 @@ async fn an_answer_that_would_take_too_much_memory_is_refused_before_it_is_decod
 #[tokio::test(start_paused = true)]
 async fn of_a_long_list_only_the_instances_of_nodes_are_kept() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let instance = |at: usize| v1::Instance {
         provider_id: format!("fake://{at}"),
         node_name: format!("n{at}"),

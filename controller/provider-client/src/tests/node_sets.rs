@@ -62,7 +62,7 @@ async fn restart(rig: &Rig, boot_id: &'static str) {
     rig.fake.balancers.forget_node_sets();
     introduce(rig, boot_id);
     rig.fake.restart();
-    rig.serving().await;
+    rig.wait_until_serving().await;
 }
 
 fn introduce(rig: &Rig, boot_id: &'static str) {
@@ -180,7 +180,7 @@ fn edited(
     Arc::new(Targets::among(nodes))
 }
 
-/// Labels, taints, cordon and readiness make no revision, and yet a call goes out with those of now.
+/// Labels, taints, cordon and readiness make no new revision, but a call goes out with their current values.
 #[tokio::test(start_paused = true)]
 async fn nodes_of_the_same_revision_are_brought_up_to_date_before_a_call() {
     let rig = Rig::holding().await;
@@ -319,7 +319,7 @@ async fn chunks_are_as_large_as_is_fit_and_no_larger() {
                 });
             });
         });
-        rig.serving().await;
+        rig.wait_until_serving().await;
         let all = Arc::new(Targets::among((0..10).map(|n| heavy(n, bytes))));
         let result = ensure(&rig, "web", &all).await;
         let uploads = rig.fake.balancers.uploads.lock();

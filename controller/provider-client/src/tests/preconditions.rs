@@ -20,14 +20,14 @@ use super::{
 use crate::{Error, LookupPurpose, Provider, TargetsUpdate};
 use outrigger_runtime::fence::Fence;
 
-/// Of a lease that is left to expire.
+/// Duration of a lease that is left to expire.
 const LEASE: Duration = Duration::from_secs(15);
 
 /// A fence, and the switch that says whether this process leads.
 fn fence() -> (Fence, Arc<AtomicBool>) {
     let leads = Arc::new(AtomicBool::new(true));
-    let asked = Arc::clone(&leads);
-    let is_leader = move || asked.load(Ordering::Relaxed);
+    let is_leading = Arc::clone(&leads);
+    let is_leader = move || is_leading.load(Ordering::Relaxed);
     (Fence::new(is_leader, &CancellationToken::new()), leads)
 }
 
@@ -117,7 +117,7 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
     let (web, all) = (service("web"), targets(["a"]));
     let calls = rig.fake.balancers.ensure.calls().len();
     let started = Instant::now();
-    let (ensured, updated, deleted, found, looked_up, listed, ()) = tokio::join!(
+    let (ensured, updated, deleted, fetched, looked_up, listed, ()) = tokio::join!(
         provider.ensure_alone(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
         provider.delete_alone(&web),
@@ -133,7 +133,7 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
             fence.stop();
         }
     );
-    for result in [ensured, updated, deleted, found] {
+    for result in [ensured, updated, deleted, fetched] {
         is_fenced(&result);
     }
     is_fenced(&looked_up.result);
@@ -312,19 +312,19 @@ async fn a_call_whose_object_changes_while_it_waits_is_not_made() {
         services.map(|service| say(taken(service))).collect()
     });
     let is_current = Arc::new(AtomicBool::new(true));
-    let asked = Arc::clone(&is_current);
+    let is_ensure_current = Arc::clone(&is_current);
     let provider = rig
         .provider
-        .only_while(move || asked.load(Ordering::Relaxed));
+        .only_while(move || is_ensure_current.load(Ordering::Relaxed));
     let (web, db, all) = (service("web"), service("db"), targets(["a"]));
     let updated = Arc::clone(&is_current);
-    let asked = vec![
+    let updates = vec![
         TargetsUpdate::new(web.clone(), move || updated.load(Ordering::Relaxed)),
         TargetsUpdate::new(db, || true),
     ];
     let (ensured, mut updated, ()) = tokio::join!(
         provider.ensure_alone(&web, &all),
-        rig.provider.update_together(asked, &all),
+        rig.provider.update_together(updates, &all),
         async {
             sleep(secs(30)).await;
             is_current.store(false, Ordering::Relaxed);
@@ -337,12 +337,12 @@ async fn a_call_whose_object_changes_while_it_waits_is_not_made() {
     other.unwrap();
     assert_eq!(rig.fake.balancers.ensure.calls().len(), made);
     let updates = rig.fake.balancers.updates.lock();
-    let asked: Vec<_> = updates
+    let names: Vec<_> = updates
         .iter()
         .flat_map(|(_, request)| &request.items)
         .map(|service| &*service.name)
         .collect();
-    assert_eq!(asked, ["db"]);
+    assert_eq!(names, ["db"]);
 }
 
 #[tokio::test(start_paused = true)]

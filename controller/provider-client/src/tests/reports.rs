@@ -115,13 +115,13 @@ async fn a_plan_has_texts_fit_for_a_terminal() {
         .load_balancers()
         .plan(PlanOperation::Delete, &web, &all);
     plan.await.unwrap();
-    let asked: Vec<_> = rig.fake.balancers.plan.calls();
-    let asked: Vec<_> = asked
+    let calls: Vec<_> = rig.fake.balancers.plan.calls();
+    let calls: Vec<_> = calls
         .iter()
         .map(|(_, r)| (r.operation(), r.targets.is_some()))
         .collect();
     assert_eq!(
-        asked,
+        calls,
         [
             (v1::PlanOperation::Ensure, true),
             (v1::PlanOperation::Delete, false)

@@ -19,7 +19,7 @@ use crate::{
     admission::CallClass,
 };
 
-/// Of the paused clock: what does not come by then does not come.
+/// A time of the paused clock: what has not come by then does not come.
 const LONG: Duration = Duration::from_hours(1);
 
 /// The adapter at work.
@@ -72,7 +72,7 @@ impl Rig {
                 change(offered);
             });
         });
-        rig.serving().await;
+        rig.wait_until_serving().await;
         rig
     }
 
@@ -83,7 +83,7 @@ impl Rig {
                 answer.capabilities.get_or_insert_default().routes = Some(offered);
             });
         });
-        rig.serving().await;
+        rig.wait_until_serving().await;
         rig
     }
 
@@ -101,15 +101,15 @@ impl Rig {
     /// Waits for a state.
     pub(crate) async fn reaches(
         &self,
-        wanted: impl FnMut(&ProviderState) -> bool,
+        is_reached: impl FnMut(&ProviderState) -> bool,
     ) -> ProviderState {
         let mut state = self.provider.state();
-        let reached = timeout(LONG, state.wait_for(wanted)).await;
+        let reached = timeout(LONG, state.wait_for(is_reached)).await;
         reached.expect("a state").unwrap().clone()
     }
 
-    pub(crate) async fn serving(&self) {
-        let serving = self.provider.serving();
+    pub(crate) async fn wait_until_serving(&self) {
+        let serving = self.provider.wait_until_serving();
         timeout(LONG, serving)
             .await
             .expect("a provider that serves");
@@ -191,7 +191,7 @@ pub(crate) fn node_with(name: &str, uid: &str, provider_id: &str) -> Arc<NodeVie
     Arc::new(serde_json::from_value(json).unwrap())
 }
 
-/// Of type `LoadBalancer`, in the namespace `shop`.
+/// A Service of type `LoadBalancer` in the namespace `shop`.
 pub(crate) fn service(name: &str) -> Arc<ServiceView> {
     service_with(name, |_| {})
 }

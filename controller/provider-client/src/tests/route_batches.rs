@@ -209,7 +209,7 @@ async fn no_more_calls_are_in_flight_than_declared() {
         rig.fake.kill();
         rig.reaches(|state| !state.serves()).await;
         rig.fake.restart();
-        rig.serving().await;
+        rig.wait_until_serving().await;
         let started = Instant::now();
         let creations = join_all((0..4).map(|n| create(&rig, n)));
         let deletions = join_all((4..8).map(|n| delete(&rig, n)));
@@ -249,7 +249,7 @@ async fn a_request_is_no_larger_than_the_provider_takes() {
             offered.routes = Some(v1::RoutesCapability::default());
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let heavy = |n, bytes| WantedRoute {
         provider_id: "x".repeat(bytes).into(),
         ..wanted(n)
@@ -280,11 +280,11 @@ async fn a_request_is_no_larger_than_the_provider_takes() {
 async fn a_route_that_is_not_wanted_any_more_is_not_sent() {
     let rig = slow(0).await;
     let is_current = Arc::new(AtomicBool::new(true));
-    let asked = Arc::clone(&is_current);
+    let is_wanted = Arc::clone(&is_current);
     let outdated = rig
         .provider
         .routes()
-        .create(wanted(1), move || asked.load(Ordering::Relaxed));
+        .create(wanted(1), move || is_wanted.load(Ordering::Relaxed));
     let change = async {
         sleep(secs(1) / 2).await;
         is_current.store(false, Ordering::Relaxed);
@@ -296,13 +296,13 @@ async fn a_route_that_is_not_wanted_any_more_is_not_sent() {
     assert_eq!(sizes(&created(&rig)), [3]);
 
     is_current.store(true, Ordering::Relaxed);
-    let asked = Arc::clone(&is_current);
+    let is_wanted = Arc::clone(&is_current);
     let late = async {
         sleep(secs(1) / 4).await;
         let call = rig
             .provider
             .routes()
-            .create(wanted(1), move || asked.load(Ordering::Relaxed));
+            .create(wanted(1), move || is_wanted.load(Ordering::Relaxed));
         let change = async {
             sleep(secs(1) / 4).await;
             is_current.store(false, Ordering::Relaxed);
@@ -331,7 +331,7 @@ async fn dropping_a_caller_withdraws_its_route_alone() {
     };
     tokio::join!(create(&rig, 0), waits);
     assert_eq!(created(&rig), [["node-0"], ["node-2"]]);
-    // One that was sent goes on, for the others in its call.
+    // A route that was sent stays in its call, for the sake of the others in it.
     let dropped = timeout(secs(1) / 4, create(&rig, 3));
     let (dropped, other) = tokio::join!(dropped, create(&rig, 4));
     dropped.unwrap_err();

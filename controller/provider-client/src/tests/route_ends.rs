@@ -62,8 +62,8 @@ async fn a_stop_withdraws_routes_that_wait_and_a_cancel_ends_those_in_flight() {
 async fn routes_of_two_lease_terms_share_no_call() {
     let rig = slow(0).await;
     let leads = Arc::new(AtomicBool::new(true));
-    let asked = Arc::clone(&leads);
-    let is_leader = move || asked.load(Ordering::Relaxed);
+    let is_leading = Arc::clone(&leads);
+    let is_leader = move || is_leading.load(Ordering::Relaxed);
     let fence = Fence::new(is_leader, &CancellationToken::new());
     let last = rig.provider.fenced(fence);
     let (next, _) = fenced(&rig.provider);
@@ -123,7 +123,7 @@ async fn a_provider_that_dies_leaves_the_routes_in_flight_unknown() {
     assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
     assert!(!error.leaves_result_unknown());
     rig.fake.restart();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     create(&rig, 1).await.result.unwrap();
 }
 
@@ -150,7 +150,7 @@ async fn without_routes_nothing_is_sent() {
     let rig = Rig::start();
     let error = create(&rig, 0).await.result.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
-    rig.serving().await;
+    rig.wait_until_serving().await;
     for error in [
         create(&rig, 0).await.result.unwrap_err(),
         delete(&rig, 0).await.result.unwrap_err(),
@@ -162,7 +162,7 @@ async fn without_routes_nothing_is_sent() {
     let serving = rig
         .provider
         .routes()
-        .serving(|| warned.store(true, Ordering::Relaxed));
+        .wait_until_serving(|| warned.store(true, Ordering::Relaxed));
     let upgrade = async {
         sleep(secs(1)).await;
         assert!(warned.load(Ordering::Relaxed));
@@ -200,7 +200,7 @@ async fn routes_are_not_changed_for_a_cluster_that_is_not_certain() {
             offered.routes = Some(v1::RoutesCapability::default());
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     for error in [
         create(&rig, 0).await.result.unwrap_err(),
         delete(&rig, 0).await.result.unwrap_err(),

@@ -81,7 +81,7 @@ async fn a_route_is_known_as_the_provider_shows_it() {
             |_| {},
             |result| result.outcome = Some(Outcome::Found(shown(result))),
             |result| result.effects = Some(effects("Slow")),
-            // Whether it leads to its Node is for the loop to tell.
+            // The loop checks that it leads to its Node.
             |result| {
                 result.outcome = Some(Outcome::Found(v1::Route {
                     node_name: "node-x".into(),
@@ -257,7 +257,7 @@ async fn an_error_of_one_route_pauses_the_others_only_if_it_speaks_for_them() {
     };
     for (changes, pause) in [
         ([unavailable, ok], 0),
-        // One without a result may have been made.
+        // A route without a result may have been created.
         ([unavailable, missing], 0),
         ([unavailable, unavailable], 1),
         ([limited, ok], 30),

@@ -178,7 +178,9 @@ async fn every_call_acts_on_the_targets_that_it_names() {
             let ended = sessions.wait_for(Option::is_none);
             timeout(secs(60), ended).await.unwrap().unwrap();
         }
-        timeout(secs(60), provider.serving()).await.unwrap();
+        timeout(secs(60), provider.wait_until_serving())
+            .await
+            .unwrap();
         let calls = (0..random.usize(1..6)).map(|n| {
             // The current targets, or those of a moment ago.
             let ago = random.usize(0..4);

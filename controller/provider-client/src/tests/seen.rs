@@ -17,7 +17,7 @@ async fn operators_see_the_provider() {
         rig.metrics()
             .contains("outrigger_provider_state{state=\"connecting\"} 1")
     );
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let refused = refusal(Code::ResourceExhausted, "RATE_LIMITED", None);
     rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
     rig.look_up("a").await.unwrap_err();

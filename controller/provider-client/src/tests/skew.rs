@@ -61,7 +61,7 @@ async fn serving_all(
             change(answer);
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig
 }
 
@@ -75,7 +75,7 @@ fn item(status: &Status) -> RpcStatus {
     }
 }
 
-/// As the first minor has it: only what is required is set.
+/// A provider of the first minor sets only what is required.
 #[tokio::test(start_paused = true)]
 async fn a_provider_is_asked_for_what_it_declares_and_for_nothing_more() {
     let rig = Rig::with(|_, fake| {
@@ -92,7 +92,7 @@ async fn a_provider_is_asked_for_what_it_declares_and_for_nothing_more() {
             })
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.look_up("a").await.unwrap();
     let provider = &rig.provider;
     let (web, all) = (service("web"), targets(["a"]));
@@ -124,7 +124,7 @@ async fn a_provider_is_asked_for_what_it_declares_and_for_nothing_more() {
 #[tokio::test(start_paused = true)]
 async fn an_instance_in_a_later_state_or_an_absence_of_a_later_certainty_changes_nothing() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|request| {
         let one = |node: &v1::Node| match &*node.name {
             "moved" => {
@@ -185,11 +185,11 @@ async fn a_later_disposition_or_outcome_is_an_error_of_its_own_service() {
             .map(|service| say(one(service)))
             .collect()
     });
-    let asked = ["web", "later", "other", "db"];
-    let asked = asked.map(|name| TargetsUpdate::new(service(name), || true));
+    let names = ["web", "later", "other", "db"];
+    let updates = names.map(|name| TargetsUpdate::new(service(name), || true));
     let results = rig
         .provider
-        .update_together(asked.into(), &targets(["a"]))
+        .update_together(updates.into(), &targets(["a"]))
         .await;
     let classes: Vec<_> = results
         .iter()

@@ -21,7 +21,7 @@ async fn a_node_that_fails_its_call_fails_no_other_node() {
         Status::unknown(""),
     ] {
         let rig = Rig::start();
-        rig.serving().await;
+        rig.wait_until_serving().await;
         let code = refused.code();
         rig.fake.on_batch(move |request| {
             if request.items.iter().any(|node| node.name == "node-42") {
@@ -49,7 +49,7 @@ async fn a_batch_is_split_for_errors_of_its_request_and_not_for_ever() {
         (Status::unavailable("cloud"), 1),
     ] {
         let rig = Rig::start();
-        rig.serving().await;
+        rig.wait_until_serving().await;
         let code = error.code();
         rig.fake.on_batch(move |_| Reply::Fail(error.clone()));
         let results = rig.look_up_all(names(100)).await;
@@ -69,7 +69,7 @@ async fn calls_that_fail_for_every_node_pause_their_class() {
     ] {
         let warnings = Warnings::listen();
         let rig = Rig::start();
-        rig.serving().await;
+        rig.wait_until_serving().await;
         let fails = status.clone();
         rig.fake.on_batch(move |_| Reply::Fail(fails.clone()));
         let results = rig.look_up_all(names(300)).await;
@@ -86,7 +86,7 @@ async fn calls_that_fail_for_every_node_pause_their_class() {
     }
     // One Node alone may be the cause.
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake
         .on_batch(|_| Reply::Fail(Status::unknown("NullPointerException")));
     rig.look_up("a").await.unwrap_err();

@@ -55,7 +55,7 @@ async fn effects_that_the_operator_has_not_granted_are_reported_and_not_written(
     rig.fake.kill();
     rig.reaches(is_down(DownCause::Disconnected)).await;
     rig.fake.restart();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     assert_eq!(warnings.with("provider may not write all").len(), 1);
 }
 
@@ -68,7 +68,7 @@ async fn an_address_of_services_is_no_load_balancers() {
             offered.load_balancers = Some(v1::LoadBalancersCapability::default());
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.balancers.ensure.on(|_| {
         let mut answer = ready();
         answer.status.as_mut().unwrap().ingress[0].ip = "10.96.0.1".into();
@@ -84,8 +84,8 @@ async fn an_address_of_services_is_no_load_balancers() {
     assert!(error.to_string().contains(why), "{error}");
 
     rig.fake.on_batch(|request| {
-        let mut found = found(&request.items[0]);
-        if let Some(v1::instance_result::Outcome::Found(instance)) = &mut found.outcome {
+        let mut result = found(&request.items[0]);
+        if let Some(v1::instance_result::Outcome::Found(instance)) = &mut result.outcome {
             let address = |address: &str| v1::NodeAddress {
                 r#type: "InternalIP".into(),
                 address: address.into(),
@@ -93,7 +93,7 @@ async fn an_address_of_services_is_no_load_balancers() {
             instance.addresses = ["10.96.0.1", "10.0.0.5"].map(address).into();
         }
         Reply::Say(v1::BatchGetInstancesResponse {
-            results: vec![found],
+            results: vec![result],
         })
     });
     let Lookup::Found(instance) = rig.look_up("a").await.unwrap() else {

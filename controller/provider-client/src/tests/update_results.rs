@@ -40,7 +40,7 @@ fn one_after_the_other(rig: &Rig, each: Duration) {
     });
 }
 
-/// None: to be asked about again.
+/// Updates `count` Services. `None` if a Service has to be asked about again.
 async fn update_some(rig: &Rig, count: usize) -> Vec<Option<Result<LoadBalancerAnswer, Error>>> {
     let all = targets(["a"]);
     rig.provider.update_some(asked(count), &all).await
@@ -64,7 +64,7 @@ async fn each_result_is_handed_out_as_it_comes() {
     let (ended, (unsent, results)) = tokio::join!(ended, calls);
     assert_eq!((ended, unsent.len()), (expected, 0));
     let expected = UpdateResults {
-        asked: 20,
+        requested: 20,
         answered: 20,
         first: secs(10),
         last: secs(200),
@@ -72,7 +72,7 @@ async fn each_result_is_handed_out_as_it_comes() {
     assert_eq!(results, Some(expected));
 }
 
-/// Those without a result may be updated or not; they are asked about again, and no fault is theirs.
+/// Services without a result may be updated or not; they are asked about again, and none of them gets an error.
 #[tokio::test(start_paused = true)]
 async fn silence_ends_a_call_without_a_result_for_the_rest() {
     let rig = Rig::balancing(|_| {}).await;

@@ -44,8 +44,8 @@ pub(super) async fn update_all(
 /// Updates of as many Services, with their answers to come.
 pub(super) fn asked(count: usize) -> Vec<Asked> {
     let names = (0..count).map(|n| format!("web-{n}"));
-    let asked = names.map(|name| TargetsUpdate::new(service(&name), || true));
-    asked.collect()
+    let updates = names.map(|name| TargetsUpdate::new(service(&name), || true));
+    updates.collect()
 }
 
 fn sizes(rig: &Rig) -> Vec<usize> {
@@ -137,7 +137,7 @@ async fn calls_are_cut_to_what_the_provider_takes() {
             });
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let heavy = |name: String, bytes: usize| {
         service_with(&name, |service| {
             service["metadata"]["annotations"]["read.example/a"] = "x".repeat(bytes).into();
@@ -145,11 +145,11 @@ async fn calls_are_cut_to_what_the_provider_takes() {
     };
     let all = targets((0..20).map(|n| format!("node-{n}")));
     let heavy = |name, bytes| TargetsUpdate::new(heavy(name, bytes), || true);
-    let mut asked: Vec<_> = (0..10)
+    let mut updates: Vec<_> = (0..10)
         .map(|n| heavy(format!("web-{n}"), 18 << 10))
         .collect();
-    asked.push(heavy("huge".into(), 63 << 10));
-    let mut results = rig.provider.update_together(asked, &all).await;
+    updates.push(heavy("huge".into(), 63 << 10));
+    let mut results = rig.provider.update_together(updates, &all).await;
     // Alone it would fit, but not with the nodes.
     let huge = results.pop().unwrap().unwrap_err();
     assert!(

@@ -31,7 +31,7 @@ fn limited_together(class: v1::CallClass, qps: f64, burst: u32) -> Rig {
 #[tokio::test(start_paused = true)]
 async fn the_clouds_own_rate_is_kept() {
     let rig = limited(2.0, 2);
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let started = Instant::now();
     rig.look_up_all((0..600).map(|n| format!("n{n}"))).await;
     // Two at once, then one each 500 ms.
@@ -48,15 +48,15 @@ async fn the_clouds_own_rate_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn urgent_calls_go_before_those_that_wait_longer() {
     let rig = limited(1.0, 1);
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.look_up("takes-the-burst").await.unwrap();
     let max_staleness = std::time::Duration::from_mins(1);
-    let asked = [
+    let lookups = [
         ("refreshed", LookupPurpose::Refresh { max_staleness }),
         ("looked-at", LookupPurpose::Lifecycle),
         ("initialized", LookupPurpose::Initialization),
     ];
-    futures::future::join_all(asked.map(async |(name, purpose)| {
+    futures::future::join_all(lookups.map(async |(name, purpose)| {
         rig.provider
             .instances()
             .look_up(node(name), purpose)
@@ -85,7 +85,7 @@ async fn urgent_calls_go_before_those_that_wait_longer() {
 #[tokio::test(start_paused = true)]
 async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() {
     let rig = limited_together(v1::CallClass::All, 1.0, 1);
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.look_up("takes-the-burst").await.unwrap();
     let started = Instant::now();
     let at = || started.elapsed().as_secs();
@@ -128,7 +128,7 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
 #[tokio::test(start_paused = true)]
 async fn one_limit_for_all_classes_serves_routes_before_load_balancers() {
     let rig = limited_together(v1::CallClass::All, 1.0, 1);
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.look_up("takes-the-burst").await.unwrap();
     rig.fake.routes.on_list(one_list());
     let started = Instant::now();

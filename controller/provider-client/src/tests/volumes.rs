@@ -50,7 +50,7 @@ async fn serving(max_batch_size: u32, max_in_flight: u32) -> Rig {
             answer.capabilities.get_or_insert_default().volumes = Some(offered);
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig
 }
 
@@ -81,8 +81,8 @@ async fn a_volume_is_asked_about_with_its_source_and_topology() {
     let offered = offered.volumes.as_ref().unwrap();
     assert_eq!((offered.max_batch_size, offered.max_in_flight), (100, 4));
     assert_eq!(offered.served.kinds.len(), 1, "an unknown kind is ignored");
-    let found = look_up(&rig, "pv").await.unwrap();
-    assert!(matches!(found, VolumeLookup::Found(topology) if !topology.is_empty()));
+    let lookup = look_up(&rig, "pv").await.unwrap();
+    assert!(matches!(lookup, VolumeLookup::Found(topology) if !topology.is_empty()));
     let (_, call) = rig.fake.volumes.calls().remove(0);
     let sent = v1::Volume {
         key: "0".into(),
@@ -291,7 +291,7 @@ async fn a_provider_that_limits_the_rate_pauses_volumes_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_without_volumes_is_not_asked() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let error = look_up(&rig, "pv").await.unwrap_err();
     assert!(matches!(error, Error::NotOffered { .. }), "{error}");
 }

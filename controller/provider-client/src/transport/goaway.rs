@@ -115,20 +115,20 @@ mod tests {
 
     #[test]
     fn code_and_debug_data_are_shown() {
-        let told = |bytes: &[u8]| GoAwayReader::default().read(bytes);
-        assert_eq!(told(&goaway(0, b"")).as_deref(), Some("NO_ERROR"));
+        let reason = |bytes: &[u8]| GoAwayReader::default().read(bytes);
+        assert_eq!(reason(&goaway(0, b"")).as_deref(), Some("NO_ERROR"));
         assert_eq!(
-            told(&goaway(0, b"max_age")).as_deref(),
+            reason(&goaway(0, b"max_age")).as_deref(),
             Some("NO_ERROR, \"max_age\"")
         );
         assert_eq!(
-            told(&goaway(11, b"too_many_pings\n")).as_deref(),
+            reason(&goaway(11, b"too_many_pings\n")).as_deref(),
             Some("ENHANCE_YOUR_CALM, \"too_many_pings\\n\"")
         );
-        assert_eq!(told(&goaway(99, b"")).as_deref(), Some("unknown code"));
+        assert_eq!(reason(&goaway(99, b"")).as_deref(), Some("unknown code"));
         // Shorter than the RFC allows.
-        assert_eq!(told(&frame(GOAWAY, b"")).as_deref(), Some("NO_ERROR"));
-        let long = told(&goaway(0, &vec![b'a'; 100_000])).unwrap();
+        assert_eq!(reason(&frame(GOAWAY, b"")).as_deref(), Some("NO_ERROR"));
+        let long = reason(&goaway(0, &vec![b'a'; 100_000])).unwrap();
         assert!(long.len() < 2 * MAX_TEXT, "{} bytes", long.len());
     }
 

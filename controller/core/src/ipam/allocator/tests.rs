@@ -141,7 +141,7 @@ fn a_bad_pod_cidr_is_reported_once_and_harms_no_other_node() {
     assert!(observe(&mut one, &bad).is_empty());
     // In another place than that of its pool, but in use.
     assert_eq!(free(&one), [3]);
-    // One that reaches beyond the pool leaves the pool to others.
+    // A CIDR that reaches beyond the pool leaves the pool to others.
     assert_eq!(observe(&mut one, &node("wide", 1, "10.0.0.0/8")).len(), 2);
     assert_eq!(free(&one), [3]);
     assert_eq!(
@@ -181,7 +181,7 @@ fn a_duplicate_of_other_writers_is_reported_and_stays_in_use() {
          two, and it gets another when it registers again"
     );
     assert_eq!(problems[0].class(), ErrorClass::NotReady);
-    // Of other sizes.
+    // Node CIDRs of other sizes.
     assert_eq!(
         observe(&mut allocator, &node("half", 1, "10.244.0.128/25")).len(),
         1

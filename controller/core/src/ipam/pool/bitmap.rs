@@ -86,8 +86,8 @@ impl Bitmap {
 
     /// The first zero from `from` on.
     pub(super) fn next_zero(&self, from: u64) -> Option<u64> {
-        let found = self.search(from, |level, at| self.word(level, at));
-        found.filter(|found| *found < self.len)
+        let zero = self.search(from, |level, at| self.word(level, at));
+        zero.filter(|zero| *zero < self.len)
     }
 
     /// The first zero from `from` on, at or after `len` if there is none: up the levels until a word

@@ -22,7 +22,7 @@ impl NodeView {
         }
     }
 
-    /// The view once the cloud has [`said`](super::said) its addresses. None: those of the status count.
+    /// The view once the cloud has [`said`](super::said) its addresses. With `None` those of the status count.
     #[must_use]
     pub fn confirmed(&self, said: Option<&[NodeAddress]>) -> Self {
         let status = self.status_addresses();
@@ -39,7 +39,7 @@ impl NodeView {
         self.reported.as_deref().unwrap_or(&self.addresses)
     }
 
-    /// Whether the status has addresses and the cloud has not said any.
+    /// Returns true if the status has addresses and the cloud has not reported any.
     pub const fn awaits_addresses(&self) -> bool {
         self.reported.is_some() && self.addresses.is_empty()
     }

@@ -78,7 +78,7 @@ fn n43_the_provided_ip_comes_first_and_alone_of_its_type() {
             "ExternalIP=10.0.0.55 InternalIP=10.0.0.5 InternalIP=10.0.0.55 ExternalIP=1.1.1.1 Hostname=h",
             "ExternalIP=10.0.0.55 InternalIP=10.0.0.55 Hostname=h",
         ),
-        // Of the other types all stay.
+        // All addresses of the other types stay.
         (
             "10.0.0.5",
             "ExternalIP=1.1.1.1 InternalIP=10.0.0.5 ExternalIP=2.2.2.2 Hostname=h Hostname=i",

@@ -28,7 +28,7 @@ pub enum DeletionRefusal {
     /// Another loop was answered meanwhile that the instance exists.
     #[error(
         "the provider has found the instance since it first said that there is none, so its answers in a row are \
-         counted anew; an operator who knows better labels the node with {LABEL_CONFIRM_DELETION}=true"
+         counted again; an operator who knows better labels the node with {LABEL_CONFIRM_DELETION}=true"
     )]
     Contradicted {
         /// When the next answer counts.

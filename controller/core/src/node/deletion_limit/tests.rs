@@ -209,7 +209,7 @@ fn a_second_look_one_window_later_allows_deletions() {
         assert_eq!(limiter.absence(300, number, 100), SECOND_LOOK);
         limiter.removed(at(301), &name(number));
     }
-    // One that is lost later has a second look of its own.
+    // A node that is lost later has a second look of its own.
     assert_eq!(limiter.absence(310, 30, 70), limit_exceeded(310));
     assert_eq!(limiter.absence(601, 30, 70), WITHIN);
 }
@@ -254,7 +254,7 @@ fn more_than_half_is_for_an_operator_to_decide() {
     }
 }
 
-/// Else half of a cluster would go as soon as the first deletions are forgotten, or new nodes join.
+/// Otherwise half of a cluster would go as soon as the first deletions are forgotten, or new nodes join.
 #[test]
 fn nodes_that_await_an_operator_do_so_until_one_confirms() {
     let mut limiter = quick();
@@ -397,7 +397,7 @@ fn reasons_are_sentences_and_labels() {
             DeletionRefusal::Contradicted { at: at(5) },
             "contradicted",
             "the provider has found the instance since it first said that there is none, so its answers in a row are \
-             counted anew; an operator who knows better labels the node with outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
+             counted again; an operator who knows better labels the node with outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
         ),
         (
             DeletionRefusal::Off,

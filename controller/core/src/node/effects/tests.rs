@@ -35,7 +35,7 @@ fn conditions(changes: Vec<(&str, Option<DesiredCondition>)>) -> Effects {
     let changes = changes.into_iter();
     Effects {
         conditions: changes
-            .map(|(kind, wanted)| (kind.into(), wanted))
+            .map(|(kind, condition)| (kind.into(), condition))
             .collect(),
         ..Effects::default()
     }

@@ -145,11 +145,11 @@ impl Rig {
         &mut self,
         seconds: i64,
         node: &NodeView,
-        asked: &NodeView,
+        node_at_lookup: &NodeView,
         lookup: &Lookup,
     ) -> LifecycleDecision {
         self.with(seconds, |lifecycle, facts| {
-            lifecycle.answered(at(seconds), node, asked, Some(lookup), facts)
+            lifecycle.answered(at(seconds), node, node_at_lookup, Some(lookup), facts)
         })
     }
 

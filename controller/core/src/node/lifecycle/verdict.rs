@@ -70,7 +70,7 @@ pub enum LifecycleAction {
 /// A deletion with its preconditions (not Q-4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// Precondition: a node of the same name that registered anew is another node.
+    /// Precondition: a node that registered again under the name is another node.
     pub uid: Box<str>,
     /// Precondition: whatever changed since has not been looked at. A node that cannot be decoded any more
     /// keeps its last view, in which it may be lost though it is ready.

@@ -53,10 +53,10 @@ fn applied(plan: &RefreshPlan, node: &NodeView) -> NodeView {
     written(node, plan.change.as_ref(), &plan.addresses)
 }
 
-fn nothing(wanted: DesiredAddresses) -> RefreshPlan {
+fn nothing(addresses: DesiredAddresses) -> RefreshPlan {
     RefreshPlan {
         change: None,
-        addresses: wanted,
+        addresses,
         warnings: Vec::new(),
     }
 }
@@ -137,9 +137,12 @@ fn n41_to_n45_addresses_are_compared_whole() {
         };
         let plan = planned(&node, &instance);
         assert_eq!(plan, nothing(expected.clone()), "{before} {of_instance}");
-        if let DesiredAddresses::Changed(wanted) = expected {
+        if let DesiredAddresses::Changed(addresses) = expected {
             let after = applied(&plan, &node);
-            assert_eq!((&*after.resource_version, after.addresses), ("9", wanted));
+            assert_eq!(
+                (&*after.resource_version, after.addresses),
+                ("9", addresses)
+            );
         }
     }
 }

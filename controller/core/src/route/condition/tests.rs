@@ -198,7 +198,7 @@ fn a_route_that_will_not_be_made_is_said_why() {
             ": 10.244.1.0/24 overlaps with 10.244.1.0/24 of Node b, which was first"
         ))
     );
-    // As wide as the cluster CIDR.
+    // This CIDR is as wide as the cluster CIDR.
     assert_eq!(
         write(&routed("a", 1, "10.244.0.0/16"), &others, &table(&[]), &[]),
         Some(not_created(": 10.244.0.0/16 is wider than a Node's /17"))

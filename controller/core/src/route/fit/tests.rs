@@ -169,7 +169,7 @@ fn a_route_that_is_shown_otherwise_than_it_was_made_is_disputed() {
         let text =
             format!("the provider has made the route to 10.244.1.0/24, but shows it with {how}");
         assert_eq!(route.dispute(&a), Some(text));
-        // Of a Node on another machine it is not.
+        // The route is not that of a Node on another machine.
         let moved = NodeView {
             provider_id: "cloud://c".into(),
             ..a.clone()

@@ -57,7 +57,7 @@ fn a_node_that_changed_has_its_destinations_reconciled() {
     ] {
         assert_eq!(observe(&changed), both);
     }
-    // Those that it had as well as those that it has.
+    // The CIDRs that it had and those that it has.
     assert_eq!(
         observe(&routed("a", 1, "10.244.2.0/24")),
         ["10.244.1.0/24", "10.244.2.0/24", "fd00::/64"]

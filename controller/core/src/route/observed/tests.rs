@@ -58,13 +58,17 @@ fn a_route_that_breaks_a_limit_is_left_alone() {
 #[test]
 fn a_route_that_was_made_leads_to_its_node() {
     let a = routed("a", 1, "10.244.1.0/24");
-    let wanted = WantedRoute::of(cidr("10.244.1.0/24"), &a);
+    let desired = WantedRoute::of(cidr("10.244.1.0/24"), &a);
     assert_eq!(
-        (&*wanted.node_name, &*wanted.node_uid, &*wanted.provider_id),
+        (
+            &*desired.node_name,
+            &*desired.node_uid,
+            &*desired.provider_id
+        ),
         ("a", "uid-a", "cloud://a")
     );
-    assert_eq!(wanted.node_addresses, a.addresses);
-    let made = wanted.as_made();
+    assert_eq!(desired.node_addresses, a.addresses);
+    let made = desired.as_made();
     assert_eq!(made.fit(&a), Fit::Right);
     assert_eq!(made.raw().clone().check().unwrap(), made);
 }

@@ -189,7 +189,7 @@ fn a_route_to_another_machine_or_address_is_made_again() {
         case.table.deleted(&changed);
         assert!(matches!(case.step(), RouteStep::Create(_)));
     }
-    // Of another Node.
+    // The second route leads to another Node.
     let both = [to("a"), to("gone")];
     let case = Case::new(&both, &[a()]).confirmed("gone");
     assert_eq!(case.step(), RouteStep::Delete(to("gone")));

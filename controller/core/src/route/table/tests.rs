@@ -48,11 +48,11 @@ fn calls_that_were_answered_change_the_table() {
     table.failed(cidr(A));
     assert!(targets(&table, A).is_empty());
     table.call_begins(cidr(A));
-    let wanted = WantedRoute::of(cidr(A), &routed("new", 1, A));
-    table.created(&wanted, new.clone());
-    table.created(&wanted, new);
+    let desired = WantedRoute::of(cidr(A), &routed("new", 1, A));
+    table.created(&desired, new.clone());
+    table.created(&desired, new);
     assert_eq!(targets(&table, A), ["new"]);
-    // Of another route with the destination.
+    // The deletion of another route with the destination.
     table.deleted(&old);
     assert_eq!(targets(&table, A), ["new"]);
 }
@@ -128,7 +128,7 @@ fn an_unknown_result_is_known_after_a_list_that_begins_later() {
 #[test]
 fn a_route_stays_that_of_the_node_it_was_made_for() {
     let a = routed("a", 1, A);
-    let wanted = WantedRoute::of(cidr(A), &a);
+    let desired = WantedRoute::of(cidr(A), &a);
     let shown = RawRoute {
         provider_id: "cloud:///a".into(),
         ..raw_route(A, "")
@@ -139,16 +139,16 @@ fn a_route_stays_that_of_the_node_it_was_made_for() {
         routes.map(|route| route.fit(&a)).collect::<Vec<_>>()
     };
     let endings: [fn(&mut RouteTable, &WantedRoute, &ObservedRoute); 3] = [
-        |table, wanted, shown| table.created(wanted, shown.clone()),
-        |table, wanted, _| table.created(wanted, wanted.as_made()),
-        |table, wanted, _| table.created_perhaps(wanted),
+        |table, desired, shown| table.created(desired, shown.clone()),
+        |table, desired, _| table.created(desired, desired.as_made()),
+        |table, desired, _| table.created_perhaps(desired),
     ];
     for end in endings {
         let mut table = RouteTable::default();
         let start = table.list_begins();
         list(&mut table, start, &[]);
         table.call_begins(cidr(A));
-        end(&mut table, &wanted, &shown);
+        end(&mut table, &desired, &shown);
         for _ in 0..2 {
             let start = table.list_begins();
             list(&mut table, start, &[&shown]);
@@ -156,7 +156,7 @@ fn a_route_stays_that_of_the_node_it_was_made_for() {
         }
         // Asked again, the provider says once more that it is there, and does not show it.
         table.call_begins(cidr(A));
-        table.created(&wanted, wanted.as_made());
+        table.created(&desired, desired.as_made());
         assert_eq!(fits(&table), [Fit::Disputed]);
         // Until it says that it is another one.
         table.call_begins(cidr(A));

@@ -91,12 +91,12 @@ fn a_record_says_which_targets_its_load_balancer_was_left_with() {
     let web = settled(&load_balancer("web"));
     let record = LastApplied::of(&web).unwrap();
     assert!(record.relies_on_lease());
-    let known = Revision::stored("0123");
-    for (left, text) in [(None, "~"), (Some(&known), "~0123")] {
+    let stored = Revision::stored("0123");
+    for (left, text) in [(None, "~"), (Some(&stored), "~0123")] {
         let left = record.with_targets(left).unwrap();
         assert!(left.to_string().ends_with(text), "{left}");
         assert!(!left.relies_on_lease());
-        assert_eq!(left.with_targets(Some(&known)), None);
+        assert_eq!(left.with_targets(Some(&stored)), None);
         let held = recorded(&web, &left);
         assert_eq!(LastApplied::of(&held).as_ref(), Some(&left));
         assert_eq!(standing(&held, &capability()), Some(Comparison::Same));
@@ -107,7 +107,7 @@ fn a_record_says_which_targets_its_load_balancer_was_left_with() {
     assert!(begun.with_targets(None).is_none() && !begun.relies_on_lease());
 }
 
-/// As releases before this one wrote it.
+/// Releases before this one wrote such a record.
 #[test]
 fn a_record_without_class_is_read_as_it_was_written() {
     let mut web = load_balancer("web");
@@ -142,7 +142,7 @@ fn a_service_that_is_read_otherwise_is_not_changed() {
     turned.reads.reverse();
     let changed = recorded(&changed, &record);
     assert_eq!(standing(&changed, &turned), Some(Comparison::Changed));
-    // As a release before this one wrote it.
+    // A release before this one wrote it so.
     let text = record.to_string();
     let (before, after) = text.split_once(':').unwrap();
     let value = format!("{before}/{}", after.split_once('/').unwrap().1);

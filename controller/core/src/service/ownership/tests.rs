@@ -190,12 +190,12 @@ fn capabilities() -> Vec<Capability> {
 fn without_a_capability_it_is_undecided_where_declarations_decide() {
     for (words, service) in every_kind() {
         let all = capabilities();
-        let mut found = all.iter().map(|c| Ownership::of(&service, Some(c)));
-        let expected = if found.clone().any(Ownership::may_be_ours) {
+        let mut states = all.iter().map(|c| Ownership::of(&service, Some(c)));
+        let expected = if states.clone().any(Ownership::may_be_ours) {
             Ownership::Undecided
         } else {
-            let first = found.next().unwrap();
-            assert!(found.all(|other| other == first), "{words}");
+            let first = states.next().unwrap();
+            assert!(states.all(|other| other == first), "{words}");
             first
         };
         assert_eq!(Ownership::of(&service, None), expected, "{words}");
@@ -245,7 +245,7 @@ fn a_service_that_is_released_leaves_a_load_balancer_behind() {
             "class=example.com/other",
             true,
         ),
-        // As at the end of a cleanup.
+        // The end of a cleanup looks so.
         ("finalizer type=ClusterIP", "type=ClusterIP", true),
         (
             "finalizer type=ClusterIP record=other",
@@ -268,8 +268,8 @@ fn a_service_that_is_released_leaves_a_load_balancer_behind() {
         ("type=ClusterIP", "type=NodePort", false),
     ] {
         let (old, new) = (service(old), service(new));
-        let found = lost_finalizer(&old, &new, Some(&capability()));
-        assert_eq!(found, expected, "{old:?} to {new:?}");
+        let is_lost = lost_finalizer(&old, &new, Some(&capability()));
+        assert_eq!(is_lost, expected, "{old:?} to {new:?}");
     }
 }
 
@@ -289,8 +289,8 @@ fn without_a_capability_each_begun_service_may_leave_a_load_balancer_behind() {
         ("type=ClusterIP", "type=NodePort", false),
     ] {
         let (before, now) = (service(old), service(new));
-        let found = lost_finalizer(&before, &now, None);
-        assert_eq!(found, expected, "{old:?} to {new:?}");
+        let is_lost = lost_finalizer(&before, &now, None);
+        assert_eq!(is_lost, expected, "{old:?} to {new:?}");
         let released = is_released(&before, &now, None);
         assert_eq!(
             released,

@@ -97,7 +97,7 @@ fn the_finalizers_of_others_stay() {
     assert_eq!(&*removed.resource_version, "9");
 }
 
-/// As Kubernetes' own conditions: the time is that of the status, not of the words.
+/// The time is that of the status, not of the words, as in Kubernetes' own conditions.
 #[test]
 fn a_condition_keeps_its_time_until_its_status_changes() {
     let written = |service: &ServiceView, secs, status, message: &str| {

@@ -84,7 +84,7 @@ pub(super) const CLASS_NOT_SERVED: &str = "ClassNotServed";
 
 impl Progress {
     /// Status patch and events for `service` while no provider can be called, if it waits for one: a user
-    /// created, changed or deleted it. None for new targets and for background work, which may concern
+    /// created, changed or deleted it. `None` for new targets and for background work, which may concern
     /// every Service.
     pub fn waits_for_provider(
         &self,

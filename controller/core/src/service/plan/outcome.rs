@@ -219,7 +219,7 @@ impl Progress {
             if ensure.manner != Manner::Background {
                 draft.condition(PROVISIONED, Status::False, reason, message);
             }
-            // At a start it must not count as settled, nor a wrong Service as one that is not managed. One that is
+            // At a start it must not count as settled, nor a wrong Service as one that is not managed. A Service that is
             // ensured silently is ensured at each start.
             let is_unsettled =
                 ensure.manner == Manner::Announced || failure.class == ErrorClass::Invalid;
@@ -236,7 +236,7 @@ impl Progress {
         }
     }
 
-    /// Compares the answer to `GetLoadBalancer` with a Service that is settled. Whether that is drift, so
+    /// Compares the answer to `GetLoadBalancer` with a Service that is settled. Returns true if they differ (drift), so
     /// that there is a next step (instead of Q-30).
     pub fn observed(&mut self, service: &ServiceView, answer: &LoadBalancerAnswer) -> bool {
         let is_as_left = match answer.disposition {

@@ -53,8 +53,8 @@ enum Last {
 
 impl SentTargets {
     /// Says whether the load balancer of `service` still needs [`ServiceFacts::targets`], by an update or an
-    /// Ensure; also while the Service is paused. One that was never made is
-    /// made with the targets of that moment.
+    /// Ensure; also while the Service is paused. A load balancer that was never created is created with the
+    /// targets of that moment.
     pub fn are_needed(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let may_have_any = self.last != Last::Inherited || !service.ingress.is_empty();
         may_have_any
@@ -63,9 +63,9 @@ impl SentTargets {
             && !self.are(service, facts.targets.revision(), facts)
     }
 
-    /// Says whether [`ServiceFacts::targets`] must not be kept as [`ServiceFacts::applied`] yet on account of `service`:
-    /// at a start its load balancer would count as one that has them. One that is ensured at a start
-    /// anyway, at full pace, or has its own targets in its record, blocks nothing.
+    /// Returns true if `service` keeps [`ServiceFacts::targets`] from being stored as [`ServiceFacts::applied`]: at a
+    /// start its load balancer would count as one that has them. A load balancer that is ensured at a start anyway, at
+    /// full pace, or has its own targets in its record, blocks nothing.
     pub fn block_lease_revision(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let capability = facts.capability;
         let relies_on_lease = match LastApplied::own(service, capability) {
@@ -123,7 +123,7 @@ impl SentTargets {
         self.fail_since = None;
     }
 
-    /// The call may have worked. Of a load balancer that was never ready there is nothing to doubt.
+    /// The call may have worked. A load balancer that was never ready has no targets to doubt.
     pub(super) fn mark_unknown(&mut self, service: &ServiceView) {
         if self.last != Last::Inherited || !service.ingress.is_empty() {
             self.last = Last::Unknown;

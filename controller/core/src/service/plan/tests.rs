@@ -253,11 +253,11 @@ impl Stage {
             let condition = self.service.condition(kind)?;
             Some(format!("{}:{}", condition.status, condition.reason))
         };
-        let found: Vec<_> = [ACCEPTED, PROVISIONED, TARGETS_IN_SYNC]
+        let states: Vec<_> = [ACCEPTED, PROVISIONED, TARGETS_IN_SYNC]
             .into_iter()
             .map(|kind| of(kind).unwrap_or_default())
             .collect();
-        found.join(" ")
+        states.join(" ")
     }
 }
 

@@ -306,7 +306,7 @@ fn an_empty_answer_changes_nothing_but_the_mark() {
         step(&after, &served(), Stage::Existing),
         VolumeStep::Leave(LeftAlone::Labelled)
     );
-    // Of a new volume it is copied from another manifest.
+    // In a new volume it is copied from another manifest.
     assert_eq!(step(&after, &served(), Stage::Admission), VolumeStep::Ask);
     // Another provider, or another source, has not labelled it.
     let other = ServedVolumes {

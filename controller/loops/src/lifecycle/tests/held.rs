@@ -15,7 +15,7 @@ fn withheld(fixture: &Fixture, reason: &str) -> Option<f64> {
     value(fixture, &line)
 }
 
-/// As of code that catches every error of its cloud and returns an empty list.
+/// The provider catches every error of its cloud and returns an empty list.
 #[tokio::test(start_paused = true)]
 async fn no_node_is_deleted_while_the_provider_is_not_ready() {
     let fixture = fleet(10, "Unknown", 2);
@@ -51,13 +51,13 @@ async fn no_node_is_deleted_whose_instance_another_loop_has_seen() {
     fixture.nodes.finish_list(|_| true);
     fixture.register(settled("n0", "mock://gone", "Unknown"));
     let node = fixture.nodes.get("n0").unwrap();
-    let found = Lookup::Found(Box::new(Instance {
+    let lookup = Lookup::Found(Box::new(Instance {
         provider_id: node.provider_id.clone(),
         ..Instance::default()
     }));
     for _ in 0..100 {
         sleep(Duration::from_secs(3)).await;
-        on_lookup(&node, &found);
+        on_lookup(&node, &lookup);
     }
     assert!(fixture.exists("n0"));
     assert_eq!(withheld(&fixture, "contradicted"), Some(1.0));
@@ -65,12 +65,12 @@ async fn no_node_is_deleted_whose_instance_another_loop_has_seen() {
     confirm(&fixture, "n0");
     for _ in 0..40 {
         sleep(Duration::from_secs(3)).await;
-        on_lookup(&node, &found);
+        on_lookup(&node, &lookup);
     }
     assert!(!fixture.exists("n0"));
 }
 
-/// As of a machine whose clock was wrong when the process began.
+/// The clock of the machine was wrong when the process began.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_seems_to_be_made_in_the_future_is_asked_about() {
     let fixture = fleet(10, "Unknown", 0);

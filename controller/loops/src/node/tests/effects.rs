@@ -120,16 +120,16 @@ async fn effects_that_the_api_server_never_takes_are_tried_once_for_each_answer(
     let fixture = initialized().await;
     remove_annotation(&fixture);
     fixture.cluster.refuse("/status", 422, usize::MAX);
-    let (before, asked) = (
+    let (before, calls) = (
         fixture.api_writes().len(),
         fixture.calls("BatchGetInstances"),
     );
     sleep(PERIOD * 4).await;
-    let asked = fixture.calls("BatchGetInstances") - asked;
+    let calls = fixture.calls("BatchGetInstances") - calls;
     let mut writes = fixture.api_writes().split_off(before);
     let events = writes.extract_if(.., |write| write != STATUS);
-    assert!(events.count() >= 1 && asked >= 3);
-    assert_eq!(writes.len() as u64, asked);
+    assert!(events.count() >= 1 && calls >= 3);
+    assert_eq!(writes.len() as u64, calls);
     let said = fixture.cluster.event_messages().join("\n");
     assert!(said.contains("the API server does not take it"), "{said}");
     assert!(said.contains(INSTANCE), "{said}");

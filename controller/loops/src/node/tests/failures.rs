@@ -26,7 +26,7 @@ async fn n21_a_status_write_that_fails_is_repeated_and_the_event_comes_once() {
     assert_eq!(fixture.api_writes().iter().filter(taken).count(), 1);
 }
 
-/// Rights and credentials heal when a person does something, and 5,000 nodes may wait for it.
+/// An operator has to mend rights and credentials, and 5,000 nodes may wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_not_allowed_is_tried_slowly() {
     for code in [401, 403] {
@@ -122,14 +122,14 @@ async fn a_node_that_stays_uninitialized_says_why() {
         said,
         ["failed to get instance metadata: instance not found"]
     );
-    let asked = fixture.calls("BatchGetInstances");
+    let calls = fixture.calls("BatchGetInstances");
     for n in 0..20 {
         let label = |node: &mut Value| node["metadata"]["labels"]["n"] = json!(n.to_string());
         fixture.cluster.change_node("n1", label);
         fixture.refresh("n1");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert!(fixture.calls("BatchGetInstances") >= asked + 20);
+    assert!(fixture.calls("BatchGetInstances") >= calls + 20);
     assert_eq!(fixture.events(), ["FailedToInitialize"]);
 
     fixture.create("n1");

@@ -16,7 +16,7 @@ async fn a_node_whose_lookup_hangs_holds_up_no_sweep() {
         fixture.cloud.inject(fault.for_node("n3".parse().unwrap()));
         // In its batch, and in others.
         let edited = ["n2", "n4", "n149"];
-        let wanted = edited.map(|name| fixture.live(name)["status"]["addresses"].clone());
+        let addresses_before = edited.map(|name| fixture.live(name)["status"]["addresses"].clone());
         for _ in 0..2 {
             for name in edited {
                 edit_addresses(&fixture, name);
@@ -24,7 +24,7 @@ async fn a_node_whose_lookup_hangs_holds_up_no_sweep() {
             // A period and a deadline.
             sleep(PERIOD + Duration::from_secs(35)).await;
             let live = edited.map(|name| fixture.live(name)["status"]["addresses"].clone());
-            assert_eq!(live, wanted, "{preference:?}");
+            assert_eq!(live, addresses_before, "{preference:?}");
         }
     }
 }
@@ -92,7 +92,7 @@ async fn where_a_list_is_too_large_batches_serve_as_well() {
     let warnings = Warnings::listen();
     let fixture = fleet(150, Preference::List).await;
     sleep(PERIOD).await;
-    // As tonic ends it.
+    // tonic ends such a call so.
     let oversized = InjectedError::new(tonic::Code::OutOfRange)
         .without_reason()
         .with_message(
@@ -102,11 +102,11 @@ async fn where_a_list_is_too_large_batches_serve_as_well() {
     fixture.cloud.inject(fault);
     sleep(PERIOD * 2).await;
     let listed = fixture.calls("ListInstances");
-    let wanted = fixture.live("n7")["status"]["addresses"].clone();
+    let addresses_before = fixture.live("n7")["status"]["addresses"].clone();
     for _ in 0..2 {
         edit_addresses(&fixture, "n7");
         sleep(PERIOD * 2).await;
-        assert_eq!(fixture.live("n7")["status"]["addresses"], wanted);
+        assert_eq!(fixture.live("n7")["status"]["addresses"], addresses_before);
     }
     let lines = warnings.with("the list of instances is too large");
     assert_eq!(lines.len(), 1, "{lines:?}");

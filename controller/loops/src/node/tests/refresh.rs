@@ -81,11 +81,11 @@ async fn batches_are_spread_over_the_period() {
 async fn n45_addresses_changed_by_another_client_are_restored_within_a_period() {
     for preference in [Preference::List, Preference::Batch, Preference::Each] {
         let fixture = fleet(20, preference).await;
-        let wanted = fixture.live("n7")["status"]["addresses"].clone();
+        let addresses_before = fixture.live("n7")["status"]["addresses"].clone();
         let before = fixture.api_writes().len();
         edit_addresses(&fixture, "n7");
         sleep(PERIOD * 2).await;
-        assert_eq!(fixture.live("n7")["status"]["addresses"], wanted);
+        assert_eq!(fixture.live("n7")["status"]["addresses"], addresses_before);
         let writes = writes_after(&fixture, before);
         assert_eq!(writes, ["PATCH /api/v1/nodes/n7/status"], "{preference:?}");
     }

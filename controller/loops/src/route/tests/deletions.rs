@@ -71,8 +71,8 @@ async fn the_next_hop_of_a_replaced_machine_is_replaced() {
             ["10.244.1.0/24 a 192.168.0.2"],
             "{target:?}"
         );
-        let asked = ["BatchDeleteRoutes", "BatchCreateRoutes"].map(|m| asked(&fixture, m));
-        assert_eq!(asked, [1, 2], "{target:?}");
+        let calls = ["BatchDeleteRoutes", "BatchCreateRoutes"].map(|m| asked(&fixture, m));
+        assert_eq!(calls, [1, 2], "{target:?}");
         fixture.settle().await;
         assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
         assert_eq!(fixture.events(), [""; 0]);
@@ -186,7 +186,7 @@ async fn an_answer_about_a_node_that_was_deleted_since_does_not_count() {
 async fn the_deletion_of_a_known_node_lists_no_nodes() {
     for target in [ListedTarget::ProviderId, ListedTarget::NextHop] {
         let nodes = [routed("a", 1, &[A]), routed("b", 2, &["10.244.2.0/24"])];
-        // One was made in this lease term, the other before.
+        // The first route was created in this lease term, the second before.
         let rig = Rig::with(nodes, [route(A, "a", 1)]).listed_by(target);
         let fixture = rig.begun().await;
         for name in ["a", "b"] {

@@ -138,7 +138,7 @@ async fn a_route_in_the_way_is_looked_for_once() {
     assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
     assert_eq!(lists(&fixture), 2);
-    // One that no list shows.
+    // A route that no list shows.
     let foreign = Route {
         cluster: None,
         ..route("10.244.2.0/24", "gone", 9)

@@ -231,7 +231,7 @@ async fn a_node_gets_no_route_to_addresses_of_another() {
     assert_eq!(routes(&fixture), ["10.244.1.0/25 b 192.168.0.2"]);
 }
 
-/// A standby remembers nothing; each lease term lists anew.
+/// A standby remembers nothing; each lease term lists again.
 #[tokio::test(start_paused = true)]
 async fn a_new_lease_term_begins_with_a_list() {
     let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;

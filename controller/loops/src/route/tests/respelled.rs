@@ -76,8 +76,11 @@ async fn a_creation_that_is_answered_with_another_target_is_reported_and_deletes
             let message = message(&fixture, "a");
             assert!(message.contains(shown), "{case}: {message}");
             assert_eq!(fixture.events()[0], "FailedToCreateRoute");
-            let told = fixture.cluster.event_messages();
-            assert!(told.iter().all(|text| text.contains(shown)), "{told:?}");
+            let messages = fixture.cluster.event_messages();
+            assert!(
+                messages.iter().all(|text| text.contains(shown)),
+                "{messages:?}"
+            );
         }
     }
 }

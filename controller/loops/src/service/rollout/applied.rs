@@ -87,8 +87,8 @@ impl Applied {
         self.state.lock().applied.clone()
     }
 
-    /// To be awaited before a call with these targets; the guard is kept until its answer is written. None:
-    /// this process does not lead any more.
+    /// Await this before a call with these targets, and keep the guard until its answer is written. Returns `None`
+    /// if this process no longer leads.
     pub(in crate::service) async fn begin(
         &self,
         revision: &Revision,
@@ -107,9 +107,9 @@ impl Applied {
         Some(update)
     }
 
-    /// Removes the annotation. A policy that drops or empties it does the same: the next start gives all load
-    /// balancers their targets. One that keeps a former revision there would have it take them for settled: as long
-    /// no other targets go out, and the Lease has an event.
+    /// Removes the annotation. A policy that drops or empties it does no harm: the next start gives all load
+    /// balancers their targets. If a policy keeps an earlier revision there, the next start would take those targets for
+    /// applied: until it is gone no other targets go out, and the Lease has an event.
     async fn clear(&self) -> Option<()> {
         let Some(lease) = &self.lease else {
             return Some(());

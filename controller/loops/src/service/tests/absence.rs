@@ -72,7 +72,7 @@ async fn a_wait_ends_with_the_desire_for_a_load_balancer() {
     secs(1).await;
     assert_eq!(rig.condition(WEB, "Waiting"), None);
     assert_eq!(rig.mutations(), 0);
-    // One that changed while no controller ran.
+    // A Service that changed while no controller ran.
     rig.cluster.change_service(WEB, |web| {
         web["status"]["conditions"] = json!([{
             "type": "outrigger.dev/Waiting", "status": "True", "reason": "Paused", "message": "",

@@ -51,10 +51,10 @@ async fn an_address_that_another_service_holds_is_reported() {
     rig.ready("shop/free").await;
     let reported = |rig: &Rig| {
         let events = rig.events();
-        let found = events
+        let reports = events
             .iter()
             .filter(|e| e.contains("LoadBalancerAddressHeld"));
-        found.count()
+        reports.count()
     };
     assert_eq!(reported(&rig), 0);
     let mut web = service("web");

@@ -6,7 +6,7 @@ use super::*;
 use crate::service::TARGETS_ANNOTATION;
 use outrigger_kubernetes::fixture::lease::Mood;
 
-/// None: forgotten.
+/// Returns the annotation with the targets on the Lease, if there is one.
 pub(super) fn annotation(rig: &Rig) -> Option<String> {
     let lease = rig.lease.lease();
     let annotation = &lease["metadata"]["annotations"][TARGETS_ANNOTATION];
@@ -170,7 +170,7 @@ async fn a_successor_finishes_what_was_begun() {
     .await;
 }
 
-/// Those whose Ensure is background work do not wait for it: it may come hours later.
+/// Services whose Ensure is background work do not wait for it: it may come hours later.
 #[tokio::test(start_paused = true)]
 async fn a_successor_finishes_it_for_what_waits_in_the_background_too() {
     for has_record in [true, false] {
@@ -213,7 +213,7 @@ async fn a_successor_finishes_it_for_what_waits_in_the_background_too() {
     }
 }
 
-/// Else no load balancer would be made or changed any more, without a word.
+/// Otherwise no load balancer would be created or changed any more, and nothing would say so.
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_drops_the_annotation_stops_nothing() {
     for value in [None, Some("")] {

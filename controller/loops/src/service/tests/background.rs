@@ -4,7 +4,7 @@ use outrigger_provider_mock::ServedLoadBalancers;
 
 use super::*;
 
-/// As upstream's controller leaves them: with finalizer and addresses, without our record.
+/// A Service as upstream's controller leaves it: with finalizer and addresses, without our record.
 pub(super) fn adopted(name: &str) -> serde_json::Value {
     let mut adopted = service(name);
     adopted["metadata"]["finalizers"] = json!(["service.kubernetes.io/load-balancer-cleanup"]);

@@ -187,8 +187,8 @@ async fn drift_is_repaired() {
     rig.cluster.create_service(service("web"));
     rig.ready(WEB).await;
     secs(20 * 60).await;
-    let asked = rig.calls("GetLoadBalancer");
-    assert!((3..=5).contains(&asked), "{asked}");
+    let calls = rig.calls("GetLoadBalancer");
+    assert!((3..=5).contains(&calls), "{calls}");
     assert_eq!(rig.mutations(), 1);
     let id = rig.cloud.load_balancers()[0].id.clone();
     rig.cloud.remove_load_balancer(&id);

@@ -46,8 +46,8 @@ async fn each_load_balancer_is_ensured_once_and_gets_the_nodes() {
     assert_eq!(rig.mutations(), after, "this program's own term");
 }
 
-/// The term that began with it may be over before all are ensured. What the other program left otherwise is found by
-/// the comparison of a period, and one Ensure repairs it.
+/// The term that began with it may be over before all are ensured. The periodic comparison finds what the other
+/// program left different, and one Ensure repairs it.
 #[tokio::test(start_paused = true)]
 async fn a_comparison_finds_what_a_term_that_ended_early_left() {
     let rig = with_services(3, Setup::default()).await;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::*;
 use outrigger_kubernetes::store::Origin;
 
-/// As a manifest without finalizers that replaces all there is.
+/// Replaces the whole Service, like a manifest without finalizers.
 fn replaced(web: &mut Value) {
     web["metadata"]["finalizers"] = json!([]);
     web["spec"]["type"] = json!("ClusterIP");
@@ -50,7 +50,7 @@ async fn one_that_others_hold_while_it_is_deleted_loses_it_too() {
     assert_eq!((finalizers(&rig), rig.mutations()), (1, 2));
 }
 
-/// As one that is gone: what it says now is not read any more.
+/// Such a Service counts as gone: its current spec is not read any more.
 #[tokio::test(start_paused = true)]
 async fn one_that_was_held_keeps_it() {
     let rig = Rig::start().await;
@@ -111,11 +111,11 @@ async fn the_end_of_a_cleanup_leaves_nothing_behind_whoever_tells_of_it_first() 
     secs(1).await;
 
     let after = rig.cluster.service(WEB).unwrap();
-    for (mut seen, version) in [(before, "1000"), (after, "1001")] {
-        seen["spec"]["type"] = json!("ClusterIP");
-        seen["metadata"]["resourceVersion"] = json!(version);
-        let seen = serde_json::from_value(seen).unwrap();
-        rig.services.apply(seen, Origin::Watch);
+    for (mut web, version) in [(before, "1000"), (after, "1001")] {
+        web["spec"]["type"] = json!("ClusterIP");
+        web["metadata"]["resourceVersion"] = json!(version);
+        let web = serde_json::from_value(web).unwrap();
+        rig.services.apply(web, Origin::Watch);
     }
     secs(60).await;
     assert_eq!(rig.calls("DeleteLoadBalancer"), 3);

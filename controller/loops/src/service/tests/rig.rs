@@ -173,7 +173,7 @@ impl Rig {
 
     /// The loop without its tasks, once the provider serves.
     pub(super) async fn idle(&self) -> ServiceLb {
-        self.provider.serving().await;
+        self.provider.wait_until_serving().await;
         ServiceLb::new(self.parts.clone(), &self.inputs, &self.term())
     }
 
@@ -263,10 +263,10 @@ impl Rig {
     pub(super) fn condition(&self, key: &str, kind: &str) -> Option<(String, String)> {
         let service = self.cluster.service(key)?;
         let conditions = service["status"]["conditions"].as_array()?;
-        let found = conditions
+        let condition = conditions
             .iter()
             .find(|c| c["type"] == format!("outrigger.dev/{kind}"))?;
-        let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
         Some((text("status"), text("reason")))
     }
 }

@@ -100,11 +100,11 @@ async fn a_node_that_is_deleted_is_given_to_no_load_balancer_by_a_later_call() {
     rig.leave("late");
     // Calls that began before are over.
     secs(6).await;
-    let known = with_node(&rig, "late");
+    let before = with_node(&rig, "late");
     for _ in 0..100 {
         secs(1).await;
         let now = with_node(&rig, "late");
-        assert!(now <= known, "{now} of 40 have it, after {known}");
+        assert!(now <= before, "{now} of 40 have it, after {before}");
     }
     secs(200).await;
     assert_eq!(with_node(&rig, "late"), 0);

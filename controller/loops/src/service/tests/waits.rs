@@ -15,7 +15,7 @@ fn retry(code: Code, reason: &str, after: Duration) -> InjectedError {
         .retry_after(after)
 }
 
-/// Of calls in ten seconds there are ten, not 400 a second.
+/// There are ten calls in ten seconds, not 400 a second.
 #[tokio::test(start_paused = true)]
 async fn a_short_retry_time_is_no_storm() {
     for (code, reason) in [

@@ -52,20 +52,20 @@ struct Read {
     strays: usize,
 }
 
-fn read_results(names: &[&str], results: Vec<v1::InstanceResult>, asked: LookupCall) -> Read {
+fn read_results(names: &[&str], results: Vec<v1::InstanceResult>, call: LookupCall) -> Read {
     let keys: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
     let method = v1::BatchGetInstancesRequest::METHOD;
-    let (outcomes, strays) = one_each(method, "node", &keys, results, asked.took);
-    let found = outcomes
+    let (outcomes, strays) = one_each(method, "node", &keys, results, call.took);
+    let results = outcomes
         .iter()
         .filter_map(|outcome| outcome.result.as_ref().ok());
-    let doubts = found.filter_map(|outcome| doubt(outcome, asked)).count();
+    let doubts = results.filter_map(|outcome| doubt(outcome, call)).count();
     let mut answers: Vec<_> = outcomes
         .into_iter()
         .map(|outcome| LookupAnswer {
             result: outcome
                 .result
-                .and_then(|outcome| read(outcome, asked, Some(&instances()))),
+                .and_then(|outcome| read(outcome, call, Some(&instances()))),
             effects: outcome.effects,
         })
         .collect();
@@ -162,9 +162,9 @@ fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_olde
         },
         ..fresh()
     };
-    let check = |asked, certainty, age, expected: bool, is_doubted: bool| {
+    let check = |call, certainty, age, expected: bool, is_doubted: bool| {
         let absent = absent(certainty, age);
-        let read = read_results(&["a"], vec![result("a", absent)], asked);
+        let read = read_results(&["a"], vec![result("a", absent)], call);
         let lookup = Lookup::Absent {
             confirmed: expected,
         };
@@ -252,16 +252,16 @@ fn a_view_of_the_state_reads_nothing_else() {
         power_state: v1::PowerState::Shutdown.into(),
         ..v1::Instance::default()
     };
-    let asked = LookupCall {
+    let call = LookupCall {
         purpose: LookupPurpose::Lifecycle,
         ..fresh()
     };
-    let read = read_results(&["a"], vec![result("a", Outcome::Found(instance))], asked);
-    let Ok(Lookup::Found(found)) = &read.results[0] else {
+    let read = read_results(&["a"], vec![result("a", Outcome::Found(instance))], call);
+    let Ok(Lookup::Found(instance)) = &read.results[0] else {
         panic!("{:?}", read.results)
     };
     assert_eq!(
-        (found.power_state, &*found.zone),
+        (instance.power_state, &*instance.zone),
         (PowerState::Shutdown, "")
     );
 }

@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn an_error_of_one_node_is_no_error_of_the_others() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|request| {
         let item = refusal(Code::InvalidArgument, "MALFORMED_PROVIDER_ID", None);
         let error = outrigger_api::RpcStatus {
@@ -35,7 +35,7 @@ async fn an_error_of_one_node_is_no_error_of_the_others() {
 #[tokio::test(start_paused = true)]
 async fn a_rate_limit_holds_back_the_whole_class_until_it_is_over() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(7)));
     rig.fake.on_batch(move |_| Reply::Fail(limited.clone()));
     let error = rig.look_up("a").await.unwrap_err();
@@ -46,7 +46,7 @@ async fn a_rate_limit_holds_back_the_whole_class_until_it_is_over() {
     );
     rig.fake.answer_nodes();
     let limited = Instant::now();
-    // Those who ask meanwhile wait, and then leave together.
+    // Lookups that come meanwhile wait, and then go out together.
     let late = async {
         sleep(secs(3)).await;
         rig.look_up("c").await
@@ -69,7 +69,7 @@ async fn a_rate_limit_holds_back_the_whole_class_until_it_is_over() {
 #[tokio::test(start_paused = true)]
 async fn callers_at_the_gate_get_an_error_when_the_provider_goes() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(600)));
     rig.fake.on_batch(move |_| Reply::Fail(limited.clone()));
     rig.look_up("a").await.unwrap_err();
@@ -88,7 +88,7 @@ async fn callers_at_the_gate_get_an_error_when_the_provider_goes() {
 #[tokio::test(start_paused = true)]
 async fn a_new_process_is_not_held_back_by_its_predecessors_credentials() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let refused = refusal(Code::Unauthenticated, "CREDENTIALS_INVALID", None);
     rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
     let error = rig.look_up("a").await.unwrap_err();
@@ -100,7 +100,7 @@ async fn a_new_process_is_not_held_back_by_its_predecessors_credentials() {
     rig.fake.restart();
     let restarted = Instant::now();
     rig.reaches(|state| !state.serves()).await;
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.look_up("a").await.unwrap();
     assert!(restarted.elapsed() < secs(2), "{:?}", restarted.elapsed());
 }
@@ -110,7 +110,7 @@ async fn a_new_process_is_not_held_back_by_its_predecessors_credentials() {
 async fn an_absence_that_is_not_believed_is_reported_once_for_each_node() {
     let warnings = Warnings::listen();
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     rig.fake.on_batch(|request| {
         let absent = |node: &v1::Node| {
             let age = (node.name != "uncertain").then_some(prost_types::Duration {
@@ -147,7 +147,7 @@ async fn an_absence_that_is_not_believed_is_reported_once_for_each_node() {
 #[tokio::test(start_paused = true)]
 async fn effects_beside_the_error_of_a_whole_call_are_those_of_each_node() {
     let rig = Rig::start();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     let refused = with_effects(&refusal(Code::Internal, "CLOUD_ERROR", None), "key");
     rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
     let look_up = |name| {
@@ -189,7 +189,7 @@ async fn effects_on_a_node_stay_within_what_was_declared() {
             })
         });
     });
-    rig.serving().await;
+    rig.wait_until_serving().await;
     for name in ["a", "b"] {
         let answer = rig
             .provider

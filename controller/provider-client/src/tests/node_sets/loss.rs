@@ -21,7 +21,7 @@ async fn the_same_process_on_another_connection_holds_what_it_held() {
     rig.fake.kill();
     rig.reaches(is_down(DownCause::Disconnected)).await;
     rig.fake.restart();
-    rig.serving().await;
+    rig.wait_until_serving().await;
     ensure(&rig, "web", &all).await.unwrap();
     assert_eq!(uploads(&rig).len(), 1);
 }

@@ -16,11 +16,11 @@ fn words_visited_in_a_search_grow_with_the_levels_alone() {
         for zero in steps.chain([full - 1]) {
             map.put(zero..=zero, false);
             let mut visited = 0;
-            let found = map.search(zero / 2, |level, at| {
+            let first_zero = map.search(zero / 2, |level, at| {
                 visited += 1;
                 map.word(level, at)
             });
-            assert_eq!(found, Some(zero));
+            assert_eq!(first_zero, Some(zero));
             assert!(visited < 2 * levels, "{visited} words for {zero} of {len}");
             map.put(zero..=zero, true);
         }

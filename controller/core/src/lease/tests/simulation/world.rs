@@ -242,16 +242,16 @@ impl World {
                     else {
                         continue;
                     };
-                    let Ok(found) = reply else {
+                    let Ok(answer) = reply else {
                         replica.observed.invalidate();
                         continue;
                     };
-                    let shown = found
+                    let shown = answer
                         .clone()
                         .map(|(record, version)| (record, version.to_string()));
                     let shown = shown.as_ref().map(|(r, v)| (r.clone(), v.as_str()));
                     let taken = replica.observed.answered(sent, now, shown);
-                    let Some((record, version)) = found else {
+                    let Some((record, version)) = answer else {
                         continue;
                     };
                     if taken {
@@ -369,7 +369,7 @@ impl World {
         }
     }
 
-    /// Whether all replicas have observed the lease, and no earlier POST is in flight.
+    /// Returns true if all replicas have observed the lease, and no earlier POST is in flight.
     fn known_to_all(&self) -> bool {
         let making = |(_, letter): &(u64, Letter)| {
             matches!(

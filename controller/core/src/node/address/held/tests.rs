@@ -35,7 +35,7 @@ fn an_address_of_the_kubelet_is_no_change_of_a_target() {
     assert_eq!(back, before);
 }
 
-/// One that registers is a target, but where it is the cloud says.
+/// A Node that registers is a target, but the cloud says at which addresses.
 #[test]
 fn a_new_node_has_the_addresses_that_the_cloud_says() {
     let new = node("InternalIP=192.0.2.66").holding_addresses(None);
@@ -59,7 +59,7 @@ fn a_new_node_has_the_addresses_that_the_cloud_says() {
     // The write follows.
     let written = said.with_addresses(&ours, "8");
     assert_eq!((written.addresses, written.reported), (ours, None));
-    // Of one that the provider is not asked about.
+    // The provider is not asked about this Node.
     let theirs = new.confirmed(None);
     assert_eq!(theirs.addresses, addresses("InternalIP=192.0.2.66"));
     assert!(theirs.reported.is_none() && !theirs.awaits_addresses());

@@ -86,7 +86,7 @@ fn l1_checks_are_prompt_at_first() {
         );
     }
     assert_eq!(made, [0, 5, 10, 15, 20, 25, 30, 40, 60, 100, 160, 220]);
-    // Ready again ends it, and the next time begins anew.
+    // A ready node ends the count, and the next time it begins at zero again.
     assert_eq!(rig.check(now, &ready(&node)), READY);
     assert_eq!(rig.check(now + 1, &node), Check::Ask);
 }
@@ -257,7 +257,7 @@ fn nothing_is_remembered_of_nodes_that_are_gone() {
     assert!(rig.lifecycle.watched.is_empty());
     assert_eq!(rig.lifecycle.counts(at(2), 100).deleted, 1);
 
-    // Registered anew between two looks.
+    // The node registered again between two looks.
     let node = lost("n2");
     rig.check(0, &node);
     rig.answered(0, &node, &GONE);
@@ -304,8 +304,8 @@ fn a_node_that_was_deleted_is_left_alone_and_counted_once() {
     for node in [node.clone(), ready(&node)] {
         let left = Check::Idle(Idle::BeingDeleted);
         assert_eq!(rig.check(5, &node), left);
-        let found = found(&node, PowerState::Running);
-        assert_eq!(rig.answered(5, &node, &found).next, left);
+        let lookup = found(&node, PowerState::Running);
+        assert_eq!(rig.answered(5, &node, &lookup).next, left);
     }
     assert_eq!(rig.lifecycle.counts(at(5), 99).deleted, 1);
     rig.lifecycle.removed(at(6), &node.name);

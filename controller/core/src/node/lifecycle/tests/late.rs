@@ -5,35 +5,35 @@ use super::*;
 /// Answers that come after a change of what they are about.
 #[test]
 fn a_late_answer_does_not_delete() {
-    let asked = lost("n1");
+    let node_at_lookup = lost("n1");
     let unnamed = NodeView {
         provider_id: "".into(),
-        ..asked.clone()
+        ..node_at_lookup.clone()
     };
-    for (what, asked, node) in [
+    for (what, node_at_lookup, node) in [
         (
-            "registered anew",
-            &asked,
+            "registered again",
+            &node_at_lookup,
             NodeView {
                 uid: "another".into(),
-                ..asked.clone()
+                ..node_at_lookup.clone()
             },
         ),
-        ("given an id", &unnamed, asked.clone()),
+        ("given an id", &unnamed, node_at_lookup.clone()),
         (
             "ready and lost again",
-            &asked,
+            &node_at_lookup,
             NodeView {
                 ready_since: Some(at(1)),
-                ..asked.clone()
+                ..node_at_lookup.clone()
             },
         ),
         (
             "its kubelet says no",
-            &asked,
+            &node_at_lookup,
             NodeView {
                 ready: Ready::False,
-                ..asked.clone()
+                ..node_at_lookup.clone()
             },
         ),
         (
@@ -54,8 +54,8 @@ fn a_late_answer_does_not_delete() {
         ),
     ] {
         let mut rig = Rig::quick();
-        rig.check(0, asked);
-        let action = rig.answered_late(2, &node, asked, &GONE).action;
+        rig.check(0, node_at_lookup);
+        let action = rig.answered_late(2, &node, node_at_lookup, &GONE).action;
         assert_eq!(
             action,
             LifecycleAction::Inconclusive(Inconclusive::NodeChanged),
@@ -67,44 +67,47 @@ fn a_late_answer_does_not_delete() {
     let node = NodeView {
         resource_version: "8".into(),
         labels: map(&[("a", "b")]),
-        ..tainted(&asked, "a:NoExecute")
+        ..tainted(&node_at_lookup, "a:NoExecute")
     };
     let mut rig = Rig::quick();
-    rig.check(0, &asked);
+    rig.check(0, &node_at_lookup);
     assert_eq!(
-        rig.answered_late(2, &node, &asked, &GONE).action,
+        rig.answered_late(2, &node, &node_at_lookup, &GONE).action,
         deletion(&node)
     );
 }
 
 #[test]
 fn a_change_during_the_lookup_ends_the_question() {
-    let asked = lost("n1");
-    let stopped = found(&asked, PowerState::Shutdown);
+    let node_at_lookup = lost("n1");
+    let stopped = found(&node_at_lookup, PowerState::Shutdown);
     for (node, expected) in [
-        (ready(&asked), READY),
-        (labelled(&asked, LABEL_PAUSED), Check::Idle(Idle::Paused)),
+        (ready(&node_at_lookup), READY),
+        (
+            labelled(&node_at_lookup, LABEL_PAUSED),
+            Check::Idle(Idle::Paused),
+        ),
         (
             NodeView {
                 deleted: Some(at(1)),
-                ..asked.clone()
+                ..node_at_lookup.clone()
             },
             Check::Idle(Idle::BeingDeleted),
         ),
     ] {
         for lookup in [&GONE, &stopped] {
             let mut rig = Rig::quick();
-            rig.check(0, &asked);
-            let verdict = rig.answered_late(2, &node, &asked, lookup);
+            rig.check(0, &node_at_lookup);
+            let verdict = rig.answered_late(2, &node, &node_at_lookup, lookup);
             let next = expected.clone();
             let action = LifecycleAction::Keep;
             assert_eq!(verdict, LifecycleDecision { action, next });
         }
     }
     // The taint goes at once.
-    let node = tainted(&ready(&asked), "shutdown:NoSchedule");
+    let node = tainted(&ready(&node_at_lookup), "shutdown:NoSchedule");
     let mut rig = Rig::quick();
-    rig.check(0, &asked);
-    let next = rig.answered_late(2, &node, &asked, &GONE).next;
+    rig.check(0, &node_at_lookup);
+    let next = rig.answered_late(2, &node, &node_at_lookup, &GONE).next;
     assert!(matches!(next, Check::RemoveShutdownTaint(_)), "{next:?}");
 }

@@ -91,7 +91,7 @@ fn simulate(plan: &Plan) {
         let unowned = node.is_some_and(is_unowned);
         assert!(exists == node.is_some() || unowned, "{exists}: {node:?}");
     }
-    // One that lives, by its own id.
+    // A node whose machine exists, by its own ID.
     let lives = |index: &usize| {
         let machine = run.world.slots[*index].machine();
         run.node(*index)

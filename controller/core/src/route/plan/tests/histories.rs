@@ -58,7 +58,7 @@ struct World {
     api: BTreeMap<Arc<str>, Arc<NodeView>>,
     cloud: Cloud,
     calls: Vec<Call>,
-    /// Of the leader.
+    /// Events that the leader has not received yet.
     events: VecDeque<NodeEvent>,
     nodes: RouteNodes,
     table: RouteTable,
@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// As the loop: the call is sent, or the key waits.
+    /// Does what the loop does: sends the call, or lets the key wait.
     fn reconcile(&mut self, destination: Cidr) {
         let is_in_flight =
             |call: &Call| call.is_awaited && call.request.destination() == destination;
@@ -204,7 +204,7 @@ impl World {
                     self.check_deletion(&route);
                     break Request::Delete(route);
                 }
-                RouteStep::Create(wanted) => break Request::Create(wanted),
+                RouteStep::Create(route) => break Request::Create(route),
                 RouteStep::List if self.list.is_none() => return self.step(Step::ListBegins),
                 RouteStep::Keep => return self.table.keep(destination, &self.nodes),
                 _ => return,
@@ -277,13 +277,13 @@ impl World {
         }
         match (result, call.request) {
             (Ok(()), Request::Delete(route)) if is_answered => self.table.deleted(&route),
-            (Ok(()), Request::Create(wanted)) if is_answered => {
+            (Ok(()), Request::Create(route)) if is_answered => {
                 self.failed.remove(&destination);
-                self.table.created(&wanted, wanted.as_made());
+                self.table.created(&route, route.as_made());
             }
             // Another client's route is in the way.
             (Err(()), Request::Create(_)) if is_answered => self.table.conflicts(destination),
-            (_, Request::Create(wanted)) => self.table.created_perhaps(&wanted),
+            (_, Request::Create(route)) => self.table.created_perhaps(&route),
             (_, Request::Delete(_)) => self.table.result_unknown(destination),
         }
     }

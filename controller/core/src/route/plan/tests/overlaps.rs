@@ -83,7 +83,7 @@ fn a_part_of_another_nodes_range_and_a_range_around_it_get_no_route() {
             assert_eq!(case.step(), ours, "{theirs}");
             assert!(case.refused(A).is_empty());
         }
-        // One that was made before all this was checked.
+        // A route that was created before all this was checked.
         let case = Case::new(&[to("a"), route(theirs, "b")], &[a(), thief.clone()]);
         assert_eq!(case.step(), RouteStep::Keep);
         let is_wide = theirs == "10.244.0.0/16";
@@ -146,7 +146,7 @@ fn a_range_around_those_of_others_takes_no_route_that_is_there() {
     assert_eq!(case.plan("10.244.2.0/24").step, create(&others[1]));
 }
 
-/// One that gets no route itself keeps no other Node from its own.
+/// A Node that gets no route itself keeps no other Node from its own.
 #[test]
 fn a_node_without_a_route_keeps_no_other_from_its_own() {
     let old = |node: NodeView| NodeView {

@@ -25,7 +25,7 @@ enum Turn {
     Port(i32),
     Kind(&'static str),
     Nodes(&'static str),
-    /// All load balancers that count have the targets of now: kept for the next process.
+    /// All load balancers that count have the current targets: kept for the next process.
     Checkpoint,
     Delete,
     Pause(bool),
@@ -74,10 +74,10 @@ impl World {
         if matches!(step, Step::Ensure(_) | Step::Update)
             && self.stage.applied.as_ref() != Some(&revision)
         {
-            // As `ServiceFacts::applied` demands.
+            // `ServiceFacts::applied` demands this.
             self.stage.applied = None;
         }
-        let found = self.cloud.is_some();
+        let had_balancer = self.cloud.is_some();
         match &step {
             Step::Ensure(question) if is_done => {
                 self.cloud = Some((question.hash, question.revision.clone()));
@@ -95,7 +95,7 @@ impl World {
             return;
         }
         let before = self.stage.service.clone();
-        // Of the kinds of failure the one that leads to nothing but another try.
+        // This kind of failure leads to nothing but another try.
         let lost = failure(ErrorClass::Unavailable);
         let is_answered = matches!(fate, Fate::Answered | Fate::NotWritten);
         let result = |answer| if is_answered { Ok(answer) } else { Err(&lost) };
@@ -105,7 +105,7 @@ impl World {
                 self.stage.answer(&question, result(&ready))
             }
             Step::Update => {
-                let disposition = if found {
+                let disposition = if had_balancer {
                     Disposition::Ready
                 } else {
                     Disposition::Absent

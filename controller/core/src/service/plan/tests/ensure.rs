@@ -201,8 +201,8 @@ fn not_managed() -> Stage {
 #[test]
 fn a_service_that_is_managed_again_gets_its_nodes() {
     let mut compared = not_managed();
-    let seen = answer(LoadBalancerCall::Get, Disposition::Ready, "192.0.2.7");
-    assert!(compared.progress.observed(&compared.service, &seen));
+    let observation = answer(LoadBalancerCall::Get, Disposition::Ready, "192.0.2.7");
+    assert!(compared.progress.observed(&compared.service, &observation));
     let mut restarted = not_managed();
     restarted.restart();
     restarted.progress.doubt();
@@ -232,8 +232,8 @@ fn a_service_that_is_managed_again_gets_its_nodes() {
     }
     // The provider's word stands as long as it says the same.
     let mut stage = not_managed();
-    let seen = answer(LoadBalancerCall::Get, Disposition::NotManaged, "");
-    assert!(!stage.progress.observed(&stage.service, &seen));
+    let observation = answer(LoadBalancerCall::Get, Disposition::NotManaged, "");
+    assert!(!stage.progress.observed(&stage.service, &observation));
 }
 
 /// The hash of the request is remembered, not that of the Service as it is meanwhile.
@@ -279,8 +279,8 @@ fn drift_is_repaired() {
         (Disposition::Differs, "192.0.2.7", true),
     ] {
         let mut stage = Stage::settled();
-        let seen = answer(LoadBalancerCall::Get, disposition, addresses);
-        let drift = stage.progress.observed(&stage.service, &seen);
+        let observation = answer(LoadBalancerCall::Get, disposition, addresses);
+        let drift = stage.progress.observed(&stage.service, &observation);
         assert_eq!(drift, is_drift, "{disposition:?}");
         if is_drift {
             assert_eq!(stage.question().cause, EnsureCause::Drifted);

@@ -116,7 +116,7 @@ fn a_released_service_gets_the_targets_that_it_missed() {
     }
 }
 
-/// One that does not take its targets holds the others up no longer than it takes to say so on it.
+/// A Service that does not take its targets delays the others only until its status says so.
 #[test]
 fn one_that_takes_no_targets_is_alone_after_a_restart() {
     let holds_up = |stage: &Stage| {
@@ -301,8 +301,8 @@ fn a_service_that_is_too_large_is_left_alone_until_it_is_smaller() {
     let [event] = &*events else {
         panic!("{events:?}")
     };
-    let told = (event.kind, &*event.reason);
-    assert_eq!(told, (EventType::Warning, "ServiceTooLarge"));
+    let content = (event.kind, &*event.reason);
+    assert_eq!(content, (EventType::Warning, "ServiceTooLarge"));
     assert!(
         event
             .message

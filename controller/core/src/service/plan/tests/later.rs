@@ -29,7 +29,7 @@ fn a_record_of_a_later_version_costs_one_ensure_and_loses_nothing() {
         let step = deleted.next();
         assert!(matches!(step, Step::Delete { .. }), "{later}: {step:?}");
 
-        // One that has read the targets as those of another revision sends the present ones.
+        // A process that has read the targets as those of another revision sends the present ones.
         let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
         match stage.step() {
             Step::Ensure(question) => drop(stage.answer(&question, Ok(&ready))),

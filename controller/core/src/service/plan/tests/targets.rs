@@ -224,7 +224,7 @@ fn targets_in_sync_turns_false_after_thirty_seconds_of_failure() {
         "192.0.2.7",
     )));
     assert_eq!(in_sync(&stage), "True");
-    // And the time counts anew.
+    // And the time counts again.
     stage.targets = nodes("n5");
     stage.update(Err(&failure(ErrorClass::Transient)));
     assert_eq!(in_sync(&stage), "True");
@@ -273,7 +273,7 @@ fn a_restart_updates_only_if_nodes_changed_meanwhile() {
     assert_eq!(stage.next(), Step::Update);
 }
 
-/// As upstream's controller leaves one.
+/// A Service as upstream's controller leaves it.
 fn adopted() -> Stage {
     let mut stage = Stage::new(load_balancer("web"));
     stage.service.finalizers = [FINALIZER.into()].into();
@@ -325,13 +325,13 @@ fn one_that_is_taken_over_gets_the_nodes_before_its_turn_in_the_background() {
     stage.applied = None;
     assert!(needs_targets(&stage) && holds_up(&stage));
     assert_eq!(mode(&stage), Mode::Batch);
-    // One that the provider does not find is made in its turn, not all of them at once.
+    // A load balancer that the provider does not find is created in its turn, not all of them together.
     let absent = answer(LoadBalancerCall::Update, Disposition::Absent, "");
     assert_eq!(stage.update(Ok(&absent)), Consequence::default());
     assert_eq!(mode(&stage), Mode::Background);
 }
 
-/// As one with a record.
+/// The same holds as for a Service with a record.
 #[test]
 fn one_without_record_that_takes_no_targets_or_is_paused_is_alone_after_a_restart() {
     let mut failing = adopted();

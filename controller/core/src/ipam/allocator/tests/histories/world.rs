@@ -26,7 +26,7 @@ pub(super) struct World {
     uids: u32,
     pub(super) api: BTreeMap<Arc<str>, NodeView>,
     writes: Vec<Write>,
-    /// Of the leader.
+    /// The store of the leader.
     store: BTreeMap<Arc<str>, NodeView>,
     events: VecDeque<(Arc<str>, Option<NodeView>)>,
     allocator: Allocator,
@@ -114,7 +114,7 @@ impl World {
         self.events.push_back((name, node));
     }
 
-    /// As the event handler of the loop.
+    /// Does what the event handler of the loop does.
     fn receive(&mut self) {
         let Some((name, node)) = self.events.pop_front() else {
             return;
@@ -186,9 +186,9 @@ impl World {
             }
             PodCidrStep::Write(change) => {
                 let cidrs: Vec<_> = change.cidrs.iter().map(|text| cidr(text)).collect();
-                let seen = self.present().flat_map(held).filter(is_nodes);
+                let cidrs_present = self.present().flat_map(held).filter(is_nodes);
                 let is_taken = |other: Cidr| cidrs.iter().any(|cidr| cidr.overlaps(other));
-                let taken: Vec<_> = seen.filter(|other| is_taken(*other)).collect();
+                let taken: Vec<_> = cidrs_present.filter(|other| is_taken(*other)).collect();
                 assert!(
                     taken.is_empty(),
                     "{name} gets {cidrs:?}, though {taken:?} are Nodes'"
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// Whether the Node was there.
+    /// Applies the write. Returns true if the Node was there.
     fn arrive(&mut self, write: &Write) -> bool {
         let Some(node) = self.api.get_mut(&write.name) else {
             return false;
@@ -287,8 +287,8 @@ impl World {
         // Each Node without Pod CIDRs may hold one more, and so may one that is gone, until its
         // deletion is received.
         let least = in_use(self.present().flat_map(held).filter(is_nodes).collect());
-        let known = self.store.values().chain(self.listed.values());
-        let most = in_use(known.flat_map(held).collect());
+        let nodes = self.store.values().chain(self.listed.values());
+        let most = in_use(nodes.flat_map(held).collect());
         let waiting = self
             .store
             .values()
@@ -337,7 +337,7 @@ pub(super) fn held(node: &NodeView) -> impl Iterator<Item = Cidr> {
     node.pod_cidrs.iter().filter_map(|cidr| Cidr::parse(cidr))
 }
 
-/// Whether it is no wider than a Node's.
+/// Returns true if it is no wider than a Node's.
 fn is_nodes(cidr: &Cidr) -> bool {
     cidr.prefix_len() >= PREFIX_LEN
 }

@@ -36,7 +36,7 @@ enum Job {
 }
 
 struct Question {
-    asked: Arc<NodeView>,
+    node: Arc<NodeView>,
     asked_at: u64,
     fate: Fate,
     /// When the cloud was asked, and what it said.
@@ -52,7 +52,7 @@ pub(super) struct Controller {
     foreign_prefix_seen: bool,
     fates: Vec<Fate>,
     fate: usize,
-    /// Whether nothing goes wrong any more.
+    /// True once nothing goes wrong any more.
     calm: bool,
     store: BTreeMap<String, Arc<NodeView>>,
     /// News on its way, in order.
@@ -108,7 +108,7 @@ impl Controller {
         self.fates[self.fate % self.fates.len()]
     }
 
-    /// Another process serves from now on, and well: all that is known of it is asked anew.
+    /// Another process serves from now on, without faults: all questions are asked again.
     pub(super) fn calm(&mut self, now: u64) {
         self.calm = true;
         self.not_managed.clear();
@@ -173,13 +173,14 @@ impl Controller {
             selector: None,
             foreign_prefix_seen: self.foreign_prefix_seen,
         };
-        let known = self.not_managed.get(&*node.name);
+        let answered_for = self.not_managed.get(&*node.name);
         let facts = LifecycleFacts {
             scope,
             nodes: self.store.values().filter(|node| scope.owns(node)).count(),
             visibility_delay: Duration::from_secs(self.visible),
             time_of_day: now,
-            not_managed: known.is_some_and(|(uid, id)| (uid, id) == (&node.uid, &node.provider_id)),
+            not_managed: answered_for
+                .is_some_and(|(uid, id)| (uid, id) == (&node.uid, &node.provider_id)),
         };
         call(&mut self.lifecycle, &facts)
     }
@@ -200,7 +201,7 @@ impl Controller {
         match check {
             Check::Ask => {
                 let question = Question {
-                    asked: Arc::clone(node),
+                    node: Arc::clone(node),
                     asked_at: world.now,
                     fate: self.fate(),
                     answer: None,
@@ -237,7 +238,7 @@ impl Controller {
             Job::Deletion(deletion, due, why) if due <= world.now => {
                 let trouble = self.fate().kind == Kind::Error;
                 let said = trouble.then(|| "degraded".into());
-                let look = self.lifecycle.last_look(&why.asked, &deletion, said);
+                let look = self.lifecycle.last_look(&why.node, &deletion, said);
                 if look.is_err() {
                     return;
                 }
@@ -259,7 +260,7 @@ impl Controller {
     }
 
     fn answer(&mut self, world: &World, question: &Question) -> Option<Lookup> {
-        let node = &question.asked;
+        let node = &question.node;
         match question.fate.kind {
             Kind::Right => {
                 let lookup = world.lookup(node, world.now);
@@ -293,7 +294,7 @@ impl Controller {
             *self.agreed.entry(node.uid.clone()).or_default() += 1;
         }
         let verdict = self.with(now, &node, |lifecycle, facts| {
-            lifecycle.answered(now, &node, &question.asked, answer.as_ref(), facts)
+            lifecycle.answered(now, &node, &question.node, answer.as_ref(), facts)
         });
         match verdict.action {
             LifecycleAction::Delete(deletion) => {
@@ -325,11 +326,11 @@ impl Controller {
         let what = format!("{node:?} at {now}");
         assert_eq!(question.fate.kind, Kind::Right, "{what}");
         assert!(
-            world.machine_of(&question.asked, *sampled).is_none(),
+            world.machine_of(&question.node, *sampled).is_none(),
             "the instance existed: {what}"
         );
-        assert_eq!(question.asked.uid, node.uid, "{what}");
-        assert_eq!(question.asked.provider_id, node.provider_id, "{what}");
+        assert_eq!(question.node.uid, node.uid, "{what}");
+        assert_eq!(question.node.provider_id, node.provider_id, "{what}");
         assert_ne!(node.ready, Ready::True, "{what}");
         let ready = self.ready.get(&node.uid);
         assert!(
@@ -362,7 +363,7 @@ impl Controller {
             question.asked_at
         );
         assert_eq!(deletion.resource_version, node.resource_version);
-        // One that came back on the very last moment was taken out of the count already.
+        // A node that came back at the very last moment no longer counts.
         if node.ready == Ready::True {
             return;
         }

@@ -156,9 +156,9 @@ impl World {
         }
     }
 
-    pub(super) fn confirm_all(&mut self, wanted: bool) {
+    pub(super) fn confirm_all(&mut self, is_confirmed: bool) {
         for name in self.nodes.keys().cloned().collect::<Vec<_>>() {
-            self.label(&name, LABEL_CONFIRM_DELETION, wanted);
+            self.label(&name, LABEL_CONFIRM_DELETION, is_confirmed);
         }
     }
 
@@ -289,9 +289,9 @@ impl World {
 
     pub(super) fn refresh(&mut self, node: &NodeView, plan: &crate::node::refresh::RefreshPlan) {
         assert_eq!(plan.change, None, "no labels in this world");
-        if let DesiredAddresses::Changed(wanted) = &plan.addresses {
+        if let DesiredAddresses::Changed(addresses) = &plan.addresses {
             self.write(&node.name, &node.uid, |node, version| {
-                Some(node.with_addresses(wanted, version))
+                Some(node.with_addresses(addresses, version))
             });
         }
     }

@@ -31,7 +31,7 @@ pub(super) enum Request {
 impl Request {
     pub(super) fn destination(&self) -> Cidr {
         match self {
-            Self::Create(wanted) => wanted.destination,
+            Self::Create(desired) => desired.destination,
             Self::Delete(route) => route.destination(),
         }
     }
@@ -44,7 +44,7 @@ pub(super) fn machine(name: &str) -> (String, String) {
 }
 
 impl CloudRoute {
-    /// As the provider lists it: by name, provider ID or next hop of the target, or by several.
+    /// The route as the provider lists it: by name, provider ID or next hop of the target, or by several.
     fn shown(&self, style: u8) -> ObservedRoute {
         let has = |styles: &[u8], text: &str| {
             let shown = Some(text).filter(|_| styles.contains(&style));
@@ -98,7 +98,7 @@ impl Cloud {
 
     /// An error: another route with this destination is there.
     pub(super) fn carry_out(&mut self, request: &Request, style: u8) -> Result<(), ()> {
-        let wanted = match request {
+        let desired = match request {
             Request::Delete(route) => {
                 let raw = route.raw();
                 let is_meant = |other: &CloudRoute| match &*raw.name {
@@ -112,16 +112,16 @@ impl Cloud {
                 self.routes.retain(|other| !is_meant(other));
                 return Ok(());
             }
-            Request::Create(wanted) => wanted,
+            Request::Create(desired) => desired,
         };
         let is_wanted = |route: &CloudRoute| {
-            *route.node_name == *wanted.node_name
-                && *route.provider_id == *wanted.provider_id
-                && (*route.node_addresses == *wanted.node_addresses || style != 4)
+            *route.node_name == *desired.node_name
+                && *route.provider_id == *desired.provider_id
+                && (*route.node_addresses == *desired.node_addresses || style != 4)
                 && !route.is_blackhole
         };
         let there = self.routes.iter();
-        let there = there.filter(|route| route.destination == wanted.destination);
+        let there = there.filter(|route| route.destination == desired.destination);
         let there: Vec<_> = there.collect();
         if there.iter().any(|route| is_wanted(route)) {
             return Ok(());
@@ -132,10 +132,10 @@ impl Cloud {
         self.names += 1;
         self.routes.push(CloudRoute {
             name: format!("ours-{}", self.names),
-            destination: wanted.destination,
-            node_name: wanted.node_name.to_string(),
-            provider_id: wanted.provider_id.to_string(),
-            node_addresses: wanted.node_addresses.to_vec(),
+            destination: desired.destination,
+            node_name: desired.node_name.to_string(),
+            provider_id: desired.provider_id.to_string(),
+            node_addresses: desired.node_addresses.to_vec(),
             is_blackhole: false,
         });
         Ok(())

@@ -73,12 +73,12 @@ fn why_a_load_balancer_is_ensured_after_a_restart() {
         let mut stage = Stage::settled();
         stage.restart();
         edit(&mut stage);
-        let found = match stage.step() {
+        let work = match stage.step() {
             Step::Ensure(ensure) => Some((ensure.cause, ensure.manner != Manner::Announced)),
             Step::Idle | Step::Hold { .. } => None,
             step => panic!("{what}: {step:?}"),
         };
-        assert_eq!(found, expected, "{what}");
+        assert_eq!(work, expected, "{what}");
     }
 }
 
