@@ -90,7 +90,7 @@ impl PodCheck {
 
     /// Deploys the Pod and goes through all steps. `passed` is called after each.
     ///
-    /// Ends at the first step that fails, with [`Error::Unfulfilled`], which has the end of both containers' logs.
+    /// Ends at the first step that fails, with [`Unfulfilled`](crate::Error::Unfulfilled), which has the end of both containers' logs.
     pub async fn run(&self, passed: impl FnMut(Passed)) -> Result<()> {
         let mut steps = Steps::new(passed);
         let mut stage = self.begin(&mut steps).await?;

@@ -72,7 +72,7 @@ impl Instances<'_> {
 
     /// Looks up the instance behind `node`, in one call with other lookups of the same time.
     ///
-    /// Only where the cloud is asked now can the answer be [`Lookup::Absent`] with `confirmed`: never
+    /// Only where the cloud is asked now can the answer be [`Lookup::Absent`](outrigger_core::node::instance::Lookup::Absent) with `confirmed`: never
     /// with [`LookupPurpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
     /// error, never absence.
     ///

@@ -9,9 +9,9 @@ const NAME: usize = 253;
 /// The operation of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanOperation {
-    /// [`LoadBalancers::ensure`].
+    /// [`LoadBalancers::ensure`](super::LoadBalancers::ensure).
     Ensure,
-    /// [`LoadBalancers::delete`].
+    /// [`LoadBalancers::delete`](super::LoadBalancers::delete).
     Delete,
 }
 
