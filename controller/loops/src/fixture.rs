@@ -163,13 +163,18 @@ impl Fixture {
         inputs: LoopInputs<L::Key, L::State>,
         make: impl Fn(LoopContext<L::Key>) -> L + Send + Sync + 'static,
     ) {
-        let parts = LoopParts {
+        let parts = self.parts(component);
+        self.hosts.push(control_loop::host(parts, inputs, make));
+    }
+
+    /// The parts of a loop whose events have this component.
+    pub fn parts(&self, component: &'static str) -> LoopParts {
+        LoopParts {
             api: self.api.clone(),
             provider: self.provider.clone(),
             nodes: Arc::clone(&self.nodes),
             events: self.recorder(component),
-        };
-        self.hosts.push(control_loop::host(parts, inputs, make));
+        }
     }
 
     /// A lease term of this process.

@@ -65,17 +65,12 @@ pub use self::{
     rollout::{TARGETS_ANNOTATION, stored_targets},
 };
 use crate::{
-    context::Term,
+    context::{LoopContext, Term},
     control_loop::{ControlLoop, Task},
 };
-use outrigger_kubernetes::{
-    api::Api, events::Recorder, leader::Handle, services::ServiceWriter, store::Store,
-};
-use outrigger_provider_client::{Provider, Slot};
-use outrigger_runtime::{
-    queue::{Outcome, Priority, Taken},
-    telemetry::Repeats,
-};
+use outrigger_kubernetes::{leader::Handle, services::ServiceWriter, store::Store};
+use outrigger_provider_client::Slot;
+use outrigger_runtime::queue::{Outcome, Priority, Taken};
 
 /// Name of the loop in `--controllers` and of its health check.
 pub const NAME: &str = "service-lb-controller";
@@ -85,25 +80,6 @@ pub const COMPONENT: &str = "service-controller";
 
 /// Load balancers that are ensured in the background together.
 const IN_BACKGROUND: usize = 2;
-
-/// The parts that the loop is made of.
-#[derive(Clone)]
-pub struct ServiceParts {
-    /// Requests under the name [`COMPONENT`].
-    pub api: Api,
-    /// All Services.
-    pub services: Arc<Store<ServiceView>>,
-    /// All nodes.
-    pub nodes: Arc<Store<NodeView>>,
-    /// The cloud.
-    pub provider: Provider,
-    /// Events of component [`COMPONENT`].
-    pub events: Recorder,
-    /// Flags of the loop.
-    pub settings: ServiceSettings,
-    /// Counts and times.
-    pub metrics: ServiceMetrics,
-}
 
 /// Flags of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -141,36 +117,40 @@ impl fmt::Debug for ServiceLb {
 }
 
 impl ServiceLb {
-    /// The loop over the keys and changes of `inputs`, for one lease term. Its Lease says which targets all
+    /// The loop over `services` and the changes of `inputs`, for one lease term. Its Lease says which targets all
     /// load balancers have; without a Lease, a restart sends them the targets again.
-    pub fn new(parts: ServiceParts, inputs: &ServiceInputs, term: &Term) -> Self {
-        let ServiceParts {
+    pub fn new(
+        context: LoopContext<ServiceKey>,
+        services: Arc<Store<ServiceView>>,
+        settings: ServiceSettings,
+        inputs: &ServiceInputs,
+        metrics: ServiceMetrics,
+    ) -> Self {
+        let LoopContext {
             api,
-            services,
-            nodes,
             provider,
+            nodes,
             events,
-            settings,
-            metrics,
-        } = parts;
-        let api = api.fenced(term.fence.clone());
-        let lease = &term.lease;
+            queue,
+            term: Term { fence, lease },
+            repeats,
+        } = context;
         let follows_another = lease.as_ref().is_some_and(Handle::follows_another);
         let term = Arc::new(ServiceTerm {
-            queue: inputs.keys.queue.clone(),
-            provider: provider.fenced(term.fence.clone()),
-            fence: term.fence.clone(),
+            queue,
+            provider,
+            fence,
             metrics,
             services: Arc::clone(&services),
             states: Arc::default(),
-            targets: CurrentTargets::new(lease.clone()),
+            targets: CurrentTargets::new(lease),
             clock: inputs.clock,
         });
         let writes = Arc::new(Writes {
             term: Arc::clone(&term),
             writer: ServiceWriter::new(api.clone(), services),
             events,
-            repeats: Repeats::default(),
+            repeats,
         });
         let rollout = Arc::new(Rollout::new(
             Arc::clone(&term),

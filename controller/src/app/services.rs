@@ -7,7 +7,7 @@ use crate::options::controllers::Controller;
 use outrigger_kubernetes::watch;
 use outrigger_loops::{
     context::LoopContext,
-    service::{self, ServiceLb, ServiceParts},
+    service::{self, ServiceLb},
 };
 use outrigger_provider_client::Session;
 
@@ -34,16 +34,8 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         metrics.service.clone(),
     );
     let service_lb = move |context: LoopContext<_>| {
-        let parts = ServiceParts {
-            api: context.api,
-            services: Arc::clone(&store),
-            nodes: context.nodes,
-            provider: context.provider,
-            events: context.events,
-            settings,
-            metrics: counts.clone(),
-        };
-        ServiceLb::new(parts, &of_loop, &context.term)
+        let services = Arc::clone(&store);
+        ServiceLb::new(context, services, settings, &of_loop, counts.clone())
     };
     let controller = Controller::ServiceLb;
     let account = service::COMPONENT;

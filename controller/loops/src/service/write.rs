@@ -41,7 +41,7 @@ pub(super) struct Writes {
     pub(super) term: Arc<ServiceTerm>,
     pub(super) writer: ServiceWriter,
     pub(super) events: Recorder,
-    pub(super) repeats: Repeats,
+    pub(super) repeats: Arc<Repeats>,
 }
 
 impl Writes {

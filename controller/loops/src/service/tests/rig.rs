@@ -13,9 +13,10 @@ use tokio::{
 };
 
 use crate::{
+    context::LoopContext,
     fixture::{self, Fixture, cloud},
     service::{
-        COMPONENT, ServiceInputs, ServiceLb, ServiceMetrics, ServiceParts, ServiceSettings,
+        COMPONENT, ServiceInputs, ServiceLb, ServiceMetrics, ServiceSettings, states::ServiceKey,
         subscribe,
     },
 };
@@ -82,7 +83,7 @@ pub(super) struct Rig {
     fixture: Fixture,
     pub(super) lease: LeaseStore,
     handle: Handle,
-    parts: ServiceParts,
+    make: Arc<dyn Fn(LoopContext<ServiceKey>) -> ServiceLb + Send + Sync>,
     inputs: ServiceInputs,
 }
 
@@ -129,26 +130,26 @@ impl Rig {
             setup.settings.pace,
             &fixture.queues,
         );
-        let parts = ServiceParts {
-            api: fixture.api.clone(),
-            services: Arc::clone(&fixture.services),
-            nodes: Arc::clone(&fixture.nodes),
-            provider: fixture.provider.clone(),
-            events: fixture.recorder(COMPONENT),
-            settings: setup.settings,
-            metrics: ServiceMetrics::register(&mut fixture.registry),
+        let metrics = ServiceMetrics::register(&mut fixture.registry);
+        let services = Arc::clone(&fixture.services);
+        let settings = setup.settings;
+        let make = {
+            let inputs = inputs.clone();
+            Arc::new(move |context| {
+                let (services, metrics) = (Arc::clone(&services), metrics.clone());
+                ServiceLb::new(context, services, settings, &inputs, metrics)
+            })
         };
-        let hosted = (parts.clone(), inputs.clone());
+        let hosted = Arc::clone(&make);
         fixture.host(COMPONENT, inputs.keys.clone(), move |context| {
-            let (parts, inputs) = &hosted;
-            ServiceLb::new(parts.clone(), inputs, &context.term)
+            hosted(context)
         });
         fixture.watch_services();
         let this = Self {
             fixture,
             lease: setup.lease,
             handle,
-            parts,
+            make,
             inputs,
         };
         for name in setup.nodes {
@@ -174,7 +175,12 @@ impl Rig {
     /// The loop without its tasks, once the provider serves.
     pub(super) async fn idle(&self) -> ServiceLb {
         self.provider.wait_until_serving().await;
-        ServiceLb::new(self.parts.clone(), &self.inputs, &self.term())
+        let queue = self.inputs.keys.queue.clone();
+        (self.make)(LoopContext::new(
+            &self.parts(COMPONENT),
+            queue,
+            &self.term(),
+        ))
     }
 
     /// Ends as on SIGTERM.
