@@ -181,7 +181,21 @@ func New(ctx context.Context, options Options, factory Factory) (*provider.Provi
 	if err := initialize(ctx, options, cloud, memory); err != nil {
 		return nil, err
 	}
-	return provider.Recovered(ctx, func() (*provider.Provider, error) { return wrapped(ctx, options, cloud, memory), nil })
+	configuration, err := os.ReadFile(set.cloudConfig)
+	if err != nil { // no file is named, or the cloud has refused a file that cannot be read
+		configuration = nil
+	}
+	return provider.Recovered(ctx, func() (*provider.Provider, error) {
+		return wrapped(ctx, options, cloud, memory, configuration), nil
+	})
+}
+
+// Wrap makes a provider from a cloud that the caller has initialized, as upstream's app does. configuration is all that
+// the cloud was configured with: it makes the ConfigurationRevision. ctx is the parent of the cloud's calls.
+func Wrap(ctx context.Context, options Options, cloud cloudprovider.Interface, configuration []byte) (*provider.Provider, error) {
+	return provider.Recovered(ctx, func() (*provider.Provider, error) {
+		return wrapped(ctx, options, cloud, newMemory(), configuration), nil
+	})
 }
 
 // initialize runs before the socket appears: capabilities may exist only after it, and a handshake must
@@ -218,8 +232,8 @@ func initialize(ctx context.Context, options Options, cloud cloudprovider.Interf
 }
 
 // wrapped is the cloud as a provider.
-func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory) *provider.Provider {
-	options = withDefaults(options, cloud)
+func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory, configuration []byte) *provider.Provider {
+	options = withDefaults(options, cloud, configuration)
 	outcomes := newOutcomes(options.Classify)
 	bridged := func(most int) *bridge {
 		return newBridge(ctx, options.AnswerWithin, options.CallLimit, most, outcomes)
@@ -286,7 +300,7 @@ func instancesOf(cloud cloudprovider.Interface) cloudprovider.InstancesV2 {
 	return folded
 }
 
-func withDefaults(options Options, cloud cloudprovider.Interface) Options {
+func withDefaults(options Options, cloud cloudprovider.Interface, configuration []byte) Options {
 	options.Name = cmp.Or(options.Name, cloud.ProviderName())
 	options.Version = cmp.Or(options.Version, buildVersion(cloud))
 	options.InstanceConcurrency = cmp.Or(options.InstanceConcurrency, 8)
@@ -295,7 +309,7 @@ func withDefaults(options Options, cloud cloudprovider.Interface) Options {
 	options.AnswerWithin = cmp.Or(options.AnswerWithin, 45*time.Second)
 	options.AnswerWithin = min(options.AnswerWithin, 55*time.Second)
 	options.CallLimit = cmp.Or(options.CallLimit, 20*time.Minute)
-	options.ConfigurationRevision = cmp.Or(options.ConfigurationRevision, configurationRevision(options.Version, set.cloudConfig))
+	options.ConfigurationRevision = cmp.Or(options.ConfigurationRevision, configurationRevision(options.Version, configuration))
 	if len(options.ProviderIDPrefixes) == 0 {
 		options.ProviderIDPrefixes = []string{options.Name + "://"}
 	}
@@ -345,10 +359,6 @@ func versionOf(path string, info *debug.BuildInfo) string {
 }
 
 // configurationRevision is equal over restarts of one binary with one configuration.
-func configurationRevision(version, cloudConfig string) string {
-	content, err := os.ReadFile(cloudConfig)
-	if err != nil { // no file is named, or the cloud has refused a file that cannot be read
-		content = nil
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(content, "\n%s", version)))[:32]
+func configurationRevision(version string, configuration []byte) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(configuration, "\n%s", version)))[:32]
 }
