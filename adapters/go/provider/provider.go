@@ -144,10 +144,21 @@ func (p *Provider) check(capabilities *v1.Capabilities) error {
 	if bytes := len(balancers.GetConfigurationRevision()); bytes > 64 {
 		return wrong("LoadBalancersCapability.configuration_revision has %d bytes: use at most 64", bytes)
 	}
+	effects := capabilities.GetEffects()
+	written := slices.Concat(effects.GetServiceAnnotationPrefixes(), effects.GetNodeAnnotationPrefixes(), effects.GetConditionTypePrefixes())
+	for _, prefix := range written {
+		if isOfKubernetes(prefix) {
+			return wrong("Effects has the prefix %q, under which the controller writes nothing: it has to begin with a domain "+
+				"that is not outrigger.dev, kubernetes.io or k8s.io; a provider that writes there needs rights of its own", prefix)
+		}
+	}
 	for _, list := range []struct {
 		field   string
 		entries []string
 	}{
+		{"EffectsCapability.service_annotation_prefixes", effects.GetServiceAnnotationPrefixes()},
+		{"EffectsCapability.node_annotation_prefixes", effects.GetNodeAnnotationPrefixes()},
+		{"EffectsCapability.condition_type_prefixes", effects.GetConditionTypePrefixes()},
 		{"InstancesCapability.provider_id_prefixes", capabilities.GetInstances().GetProviderIdPrefixes()},
 		{"InstancesCapability.managed_label_keys", capabilities.GetInstances().GetManagedLabelKeys()},
 		{"LoadBalancersCapability.classes", balancers.GetClasses()},
@@ -165,6 +176,14 @@ func (p *Provider) check(capabilities *v1.Capabilities) error {
 		}
 	}
 	return nil
+}
+
+// isOfKubernetes tells whether a prefix is in a domain that is never granted to a provider.
+func isOfKubernetes(prefix string) bool {
+	domain, _, _ := strings.Cut(prefix, "/")
+	return slices.ContainsFunc([]string{"outrigger.dev", "kubernetes.io", "k8s.io"}, func(reserved string) bool {
+		return domain == reserved || strings.HasSuffix(domain, "."+reserved)
+	})
 }
 
 func isVisible(text string) bool {

@@ -46,10 +46,8 @@ func (i *instances) GetInstances(ctx context.Context, nodes []*v1.Node, query pr
 		if sent.ProviderId != "" && !i.isOurs(sent.ProviderId) {
 			return provider.NotManaged("the provider ID begins with none of this provider's prefixes"), nil
 		}
-		node := nodeOf(sent)
-		i.memory.sawNode(node)
-		lookup, err := i.lookup(ctx, node, query)
-		return lookup, i.outcomes.saw(err)
+		lookup, err := i.lookup(ctx, nodeOf(sent), query)
+		return lookup.WithEffects(i.memory.take(nodePath(sent.Name), answerEffectBytes)), i.outcomes.saw(err)
 	})
 }
 
@@ -85,6 +83,8 @@ func (i *instances) ends(node string) {
 }
 
 func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {
+	defer i.memory.hold(nodePath(node.Name))()
+	i.memory.sawNode(node)
 	instance := &v1.Instance{ProviderId: node.Spec.ProviderID}
 	if query.View != v1.InstanceView_INSTANCE_VIEW_METADATA {
 		exists, err := i.cloud.InstanceExists(ctx, node)

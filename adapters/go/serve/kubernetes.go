@@ -5,33 +5,68 @@ package serve
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	cloudprovider "k8s.io/cloud-provider"
 
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 	"outrigger.dev/adapters/go/provider"
 )
 
-// clientBuilder is the cloudprovider.ControllerClientBuilder that Initialize gets: of --kubeconfig, or of the
-// memory.
-type clientBuilder struct{ config *rest.Config }
+// remedy is in the text of each refusal, also where a cloud has made an error of its own of it.
+const remedy = "name its rights with --kubeconfig"
 
-func newClientBuilder(kubeconfig string, m *memory) (*clientBuilder, error) {
+// clientBuilder is the cloudprovider.ControllerClientBuilder that Initialize gets.
+type clientBuilder struct {
+	// config is that of the client with a name.
+	config func(name string) (*rest.Config, error)
+}
+
+// newClientBuilder makes clients with the rights of a kubeconfig; empty: without rights. Effects are those that writes
+// to the object of a call become; nil: none.
+func newClientBuilder(kubeconfig string, m *memory, effects *v1.EffectsCapability) (*clientBuilder, error) {
 	if kubeconfig == "" {
-		return &clientBuilder{(&memoryAPI{get: m.get}).config()}, nil
+		api := &objectsAPI{memory: m, effects: effects}
+		return &clientBuilder{func(string) (*rest.Config, error) {
+			return &rest.Config{Host: "http://provider-without-rights.invalid", Transport: api, QPS: -1}, nil
+		}}, nil
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use --kubeconfig: %w", err)
 	}
-	return &clientBuilder{config}, nil
+	return withRights(func(name string) (*rest.Config, error) { return rest.AddUserAgent(rest.CopyConfig(config), name), nil }, m, effects), nil
 }
 
-func (b *clientBuilder) Config(name string) (*rest.Config, error) {
-	return rest.AddUserAgent(rest.CopyConfig(b.config), name), nil
+// withRights makes clients of configurations with rights.
+func withRights(config func(name string) (*rest.Config, error), m *memory, effects *v1.EffectsCapability) *clientBuilder {
+	return &clientBuilder{func(name string) (*rest.Config, error) {
+		original, err := config(name)
+		if err != nil {
+			return nil, err
+		}
+		wrapped := rest.CopyConfig(original)
+		wrapped.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return &objectsAPI{memory: m, effects: effects, next: next}
+		})
+		return wrapped, nil
+	}}
 }
+
+// ClientBuilder returns a builder of the clients that the cloud of Wrap is initialized with, from the builder of a program
+// that makes its own. What the cloud writes through them to the Service or Node of a call becomes effects, as far as
+// Effects declares them. An update of the Service or Node that the cloud was handed, which is a part of the real object,
+// becomes a patch of what the cloud has changed. All other requests are as they were.
+func (o *Options) ClientBuilder(builder cloudprovider.ControllerClientBuilder) cloudprovider.ControllerClientBuilder {
+	o.memory = newMemory()
+	return withRights(builder.Config, o.memory, o.Effects)
+}
+
+func (b *clientBuilder) Config(name string) (*rest.Config, error) { return b.config(name) }
 
 func (b *clientBuilder) ConfigOrDie(name string) *rest.Config {
 	return orDie(b.Config(name))

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,17 +32,19 @@ type loadBalancers struct {
 	classify classifier
 	bridge   *bridge
 	memory   *memory
+	// written are the prefixes of the annotations that the cloud writes by effects, which no goal has.
+	written []string
 }
 
-func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _ *provider.Targets) (*v1.LoadBalancerAnswer, error) {
-	service := l.service(sent)
+func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _ *provider.Targets) (answer *v1.LoadBalancerAnswer, failed error) {
+	defer l.addEffects(sent, &answer, &failed)
 	type balancer struct {
 		status *corev1.LoadBalancerStatus
 		exists bool
 	}
-	got, err := through(l.bridge, ctx, key(sent), "GetLoadBalancer of "+name(sent),
+	got, err := callAbout(l, ctx, sent, "GetLoadBalancer",
 		"get "+provider.CallOf(ctx).RequestID, // an earlier look is not handed to a later call
-		func(ctx context.Context) (balancer, error) {
+		func(ctx context.Context, service *corev1.Service) (balancer, error) {
 			status, exists, err := l.cloud.GetLoadBalancer(ctx, clusterName(ctx), service)
 			return balancer{status, exists}, err
 		})
@@ -63,10 +66,11 @@ func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _
 	}
 }
 
-func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
-	service, nodes := l.service(sent), l.memory.targets.nodesOf(targets)
-	status, err := through(l.bridge, ctx, key(sent), "EnsureLoadBalancer of "+name(sent), "ensure "+goalOf(sent, targets),
-		func(ctx context.Context) (*corev1.LoadBalancerStatus, error) {
+func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service, targets *provider.Targets) (answer *v1.LoadBalancerAnswer, failed error) {
+	defer l.addEffects(sent, &answer, &failed)
+	nodes := l.memory.targets.nodesOf(targets)
+	status, err := callAbout(l, ctx, sent, "EnsureLoadBalancer", "ensure "+l.goalOf(sent, targets),
+		func(ctx context.Context, service *corev1.Service) (*corev1.LoadBalancerStatus, error) {
 			return l.cloud.EnsureLoadBalancer(ctx, clusterName(ctx), service, nodes)
 		})
 	switch {
@@ -81,10 +85,11 @@ func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service
 	}
 }
 
-func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
-	service, nodes := l.service(sent), l.memory.targets.nodesOf(targets)
-	exists, err := through(l.bridge, ctx, key(sent), "UpdateLoadBalancer of "+name(sent), "update "+goalOf(sent, targets),
-		func(ctx context.Context) (bool, error) {
+func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Service, targets *provider.Targets) (answer *v1.LoadBalancerAnswer, failed error) {
+	defer l.addEffects(sent, &answer, &failed)
+	nodes := l.memory.targets.nodesOf(targets)
+	exists, err := callAbout(l, ctx, sent, "UpdateLoadBalancer", "update "+l.goalOf(sent, targets),
+		func(ctx context.Context, service *corev1.Service) (bool, error) {
 			failed := l.cloud.UpdateLoadBalancer(ctx, clusterName(ctx), service, nodes)
 			if failed == nil || errors.Is(failed, cloudprovider.ImplementedElsewhere) || isRetry(failed) {
 				return true, failed
@@ -108,12 +113,12 @@ func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Se
 	}
 }
 
-func (l *loadBalancers) DeleteLoadBalancer(ctx context.Context, sent *v1.Service) (*v1.LoadBalancerAnswer, error) {
-	service := l.service(sent)
+func (l *loadBalancers) DeleteLoadBalancer(ctx context.Context, sent *v1.Service) (answer *v1.LoadBalancerAnswer, failed error) {
+	defer l.addEffects(sent, &answer, &failed)
 	// Without a Get before it: the interface promises success where nothing is left, and a Get may miss
 	// what is left of one that is half deleted.
-	_, err := through(l.bridge, ctx, key(sent), "EnsureLoadBalancerDeleted of "+name(sent), "delete",
-		func(ctx context.Context) (struct{}, error) {
+	_, err := callAbout(l, ctx, sent, "EnsureLoadBalancerDeleted", "delete",
+		func(ctx context.Context, service *corev1.Service) (struct{}, error) {
 			return struct{}{}, l.cloud.EnsureLoadBalancerDeleted(ctx, clusterName(ctx), service)
 		})
 	switch {
@@ -122,7 +127,7 @@ func (l *loadBalancers) DeleteLoadBalancer(ctx context.Context, sent *v1.Service
 	case err != nil:
 		return l.unfinished(err)
 	default:
-		l.memory.forget(servicePath(sent.Namespace, sent.Name))
+		l.memory.forget(pathOf(sent))
 		return provider.LoadBalancerAbsent(), nil
 	}
 }
@@ -151,11 +156,38 @@ func isRetry(err error) bool {
 	return errors.As(err, &retry)
 }
 
-func (l *loadBalancers) service(sent *v1.Service) *corev1.Service {
-	service := serviceOf(sent)
-	l.memory.sawService(service)
-	return service
+// callAbout runs a call of the cloud about a Service through the bridge. What it writes to the Service while it runs
+// becomes effects.
+func callAbout[T any](l *loadBalancers, ctx context.Context, sent *v1.Service, method, goal string,
+	work func(context.Context, *corev1.Service) (T, error),
+) (T, error) {
+	return through(l.bridge, ctx, key(sent), method+" of "+name(sent), goal, func(ctx context.Context) (T, error) {
+		service := serviceOf(sent)
+		defer l.memory.hold(pathOf(sent))()
+		l.memory.sawService(service)
+		return work(ctx, service)
+	})
 }
+
+// Room for effects: in an answer for all, in an error beside its text and reason.
+const (
+	answerEffectBytes = 192 << 10
+	errorEffectBytes  = 2 << 10
+)
+
+// addEffects adds to an answer or error what the cloud has written to its Service since the last one. It is to be deferred.
+func (l *loadBalancers) addEffects(sent *v1.Service, answer **v1.LoadBalancerAnswer, failed *error) {
+	var named *provider.Error
+	switch {
+	case *failed == nil:
+		(*answer).Effects = l.memory.take(pathOf(sent), answerEffectBytes)
+	case errors.As(*failed, &named): // Classify may hand one error to several calls
+		*failed = provider.Errorf(named.Reason, "%w", *failed).WithRetryAfter(named.RetryAfter).
+			WithEffects(l.memory.take(pathOf(sent), errorEffectBytes))
+	}
+}
+
+func pathOf(sent *v1.Service) string { return servicePath(sent.Namespace, sent.Name) }
 
 func clusterName(ctx context.Context) string { return provider.CallOf(ctx).Cluster.Name }
 
@@ -164,9 +196,10 @@ func key(service *v1.Service) string { return "service/" + service.Uid }
 func name(service *v1.Service) string { return service.Namespace + "/" + service.Name }
 
 // goalOf names what a call asks for: the fields of the Service whose change leads to one, and the targets.
-func goalOf(service *v1.Service, targets *provider.Targets) string {
+func (l *loadBalancers) goalOf(service *v1.Service, targets *provider.Targets) string {
 	desired := proto.CloneOf(service)
 	desired.Labels, desired.DeletionTime, desired.Status = nil, nil, nil
+	maps.DeleteFunc(desired.Annotations, func(key, _ string) bool { return hasPrefix(key, l.written) })
 	hash := sha256.New()
 	encode := func(message proto.Message) {
 		encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)

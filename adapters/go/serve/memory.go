@@ -1,13 +1,20 @@
-// This file remembers the Nodes and Services that the controller's calls have brought.
+// This file remembers the Nodes and Services that the controller's calls have brought, and what the cloud's code has
+// changed on them since.
 
 package serve
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
 // forgetAfter is when a Node or Service that no call was about is not known any more. The controller asks about each
@@ -22,17 +29,23 @@ type memory struct {
 	targets *nodeCache
 
 	mu      sync.Mutex
-	objects map[string]entry
+	objects map[string]*entry
 	swept   time.Time
 }
 
 type entry struct {
+	// object as the last call brought it, with the changes; nil: it is gone.
 	object runtime.Object
 	at     time.Time
+	// calls of the cloud that are about it now.
+	calls int
+	// changes for the next answer about the object. They stay for later answers while a call runs, since what they
+	// change may not be written yet; events do not.
+	changes changes
 }
 
 func newMemory() *memory {
-	m := &memory{now: time.Now, objects: map[string]entry{}}
+	m := &memory{now: time.Now, objects: map[string]*entry{}}
 	m.targets = &nodeCache{ofOneCall: m.sawNode}
 	return m
 }
@@ -50,39 +63,147 @@ func (m *memory) sawService(service *corev1.Service) {
 }
 
 func (m *memory) saw(path string, object runtime.Object) {
-	object = object.DeepCopyObject() // the cloud's code gets the one that came, and may change it
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.now()
-	m.objects[path] = entry{object, now}
+	now, current := m.now(), m.entry(path)
+	// A copy, since the cloud's code gets the object that came, and may change it.
+	current.object, current.at = current.changes.appliedTo(object), now
 	if now.Sub(m.swept) < time.Minute {
 		return
 	}
 	m.swept = now
 	for path, entry := range m.objects {
-		if now.Sub(entry.at) > forgetAfter {
+		if now.Sub(entry.at) > forgetAfter && entry.calls == 0 {
 			delete(m.objects, path)
 		}
 	}
+}
+
+// entry of a path, with the lock held.
+func (m *memory) entry(path string) *entry {
+	if m.objects[path] == nil {
+		m.objects[path] = &entry{at: m.now()}
+	}
+	return m.objects[path]
 }
 
 // forget drops an object that is gone, as far as the cloud is concerned.
 func (m *memory) forget(path string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.objects, path)
+	m.entry(path).object = nil
 }
 
-// get is the object as a call brought it last; nil: not known, which does not mean that there is none.
+// get is the object as a call brought it last, with the cloud's changes; nil: not known, which does not mean that there is none.
 func (m *memory) get(path string) runtime.Object {
 	m.mu.Lock()
-	entry, ok := m.objects[path]
+	var object runtime.Object
+	if entry := m.objects[path]; entry != nil {
+		object = entry.object
+	}
 	m.mu.Unlock()
-	if ok {
-		return entry.object
+	if object != nil {
+		return object
 	}
 	if node := m.targets.get(path); node != nil {
 		return node
 	}
 	return nil
+}
+
+// hold counts a call of the cloud about an object until it is released. Writes to it are taken as effects meanwhile.
+func (m *memory) hold(path string) (release func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	held := m.entry(path)
+	held.calls++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		held.calls--
+	}
+}
+
+// isHeld tells whether a call of the cloud is about the object.
+func (m *memory) isHeld(path string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.objects[path] != nil && m.objects[path].calls > 0
+}
+
+var errNotHeld = errors.New("no call of the controller about the object is running, and only the answer to one carries its changes")
+
+// change takes a write to the object of a call as effects of its answer. It is made to base; nil: to the object as it is remembered.
+func (m *memory) change(path string, base runtime.Object, made write, declared *v1.EffectsCapability) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	held := m.objects[path]
+	if held == nil || held.calls == 0 || held.object == nil {
+		return errNotHeld
+	}
+	if base == nil {
+		base = held.object
+	}
+	more, err := made.changes(base, declared)
+	if err != nil {
+		return err
+	}
+	sum := held.changes.and(more)
+	effects := sum.sent()
+	if len(effects.GetRemoveAnnotations())+len(effects.GetRemoveConditions()) > maxRemovals {
+		return fmt.Errorf("an answer removes at most %d annotations and conditions", maxRemovals)
+	}
+	held.changes, held.object = sum, more.appliedTo(held.object)
+	return nil
+}
+
+// changed are the changes of an object by the calls that are about it.
+func (m *memory) changed(path string) changes {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if entry := m.objects[path]; entry != nil {
+		return entry.changes
+	}
+	return changes{}
+}
+
+// record takes an event about the object of a call as an effect of its answer; false: there is no call, or no room.
+func (m *memory) record(path string, event *v1.KubernetesEvent) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	held := m.objects[path]
+	if held == nil || held.calls == 0 || !legalReason.MatchString(event.Reason) {
+		return false
+	}
+	isRepeated := slices.ContainsFunc(held.changes.events, func(earlier *v1.KubernetesEvent) bool { return proto.Equal(earlier, event) })
+	if !isRepeated && len(held.changes.events) == maxEvents {
+		return false
+	}
+	if !isRepeated {
+		held.changes = held.changes.and(changes{events: []*v1.KubernetesEvent{event}})
+	}
+	return true
+}
+
+// take are the effects for an answer about the object, of at most so many bytes; nil: there are none. Events that
+// do not fit are lost, other changes wait for the next answer.
+func (m *memory) take(path string, bytes int) *v1.KubernetesEffects {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry := m.objects[path]
+	if entry == nil {
+		return nil
+	}
+	effects := entry.changes.sent()
+	for len(effects.GetEvents()) > 0 && proto.Size(effects) > bytes {
+		effects.Events = effects.Events[:len(effects.Events)-1]
+	}
+	entry.changes.events = nil
+	if proto.Size(effects) > bytes {
+		return nil
+	}
+	if entry.calls == 0 {
+		entry.changes = changes{}
+	}
+	return effects
 }

@@ -15,12 +15,17 @@ import (
 	"outrigger.dev/adapters/go/provider"
 )
 
+// handedVersion is the resourceVersion of an object that the controller has sent, which is a part of the real one. No
+// object of an API server has it, so an update of it is a conflict there, and does not remove the other fields.
+const handedVersion = "1"
+
 // nodeOf is the Node as far as the controller sends it: README.md lists what is missing.
 func nodeOf(sent *v1.Node) *corev1.Node {
 	node := &corev1.Node{
 		TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: sent.Name, UID: types.UID(sent.Uid), Labels: sent.Labels, Annotations: sent.Annotations,
+			Name: sent.Name, UID: types.UID(sent.Uid), ResourceVersion: handedVersion,
+			Labels: sent.Labels, Annotations: sent.Annotations,
 		},
 		Spec: corev1.NodeSpec{
 			ProviderID: sent.ProviderId, PodCIDRs: sent.PodCidrs, Unschedulable: sent.Unschedulable,
@@ -68,7 +73,7 @@ func serviceOf(sent *v1.Service) *corev1.Service {
 	service := &corev1.Service{
 		TypeMeta: metav1.TypeMeta{Kind: "Service", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: sent.Namespace, Name: sent.Name, UID: types.UID(sent.Uid),
+			Namespace: sent.Namespace, Name: sent.Name, UID: types.UID(sent.Uid), ResourceVersion: handedVersion,
 			Labels: sent.Labels, Annotations: sent.Annotations,
 		},
 		Spec: corev1.ServiceSpec{

@@ -19,6 +19,7 @@ type routes struct {
 	cloud       cloudprovider.Routes
 	outcomes    *outcomes
 	bridge      *bridge
+	memory      *memory
 	concurrency int
 	prefixes    []string
 }
@@ -105,9 +106,13 @@ func (r *routes) table(ctx context.Context) (map[string][]*cloudprovider.Route, 
 
 func (r *routes) change(ctx context.Context, what string, route *v1.Route, work func(context.Context) error) (provider.RouteChange, error) {
 	text := what + " of " + route.DestinationCidr + " to " + route.NodeName
+	path := nodePath(route.NodeName)
 	_, err := through(r.bridge, ctx, "route/"+route.DestinationCidr, text, text,
-		func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) })
-	return provider.RouteChange{}, r.outcomes.classify.asError(err)
+		func(ctx context.Context) (struct{}, error) {
+			defer r.memory.hold(path)()
+			return struct{}{}, work(ctx)
+		})
+	return provider.RouteChange{}.WithEffects(r.memory.take(path, answerEffectBytes)), r.outcomes.classify.asError(err)
 }
 
 // nameHint is the Node's UID, as upstream's controller has it.

@@ -20,6 +20,7 @@ import (
 	"os"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,6 +76,11 @@ type Options struct {
 	// is labelled.
 	Volumes *v1.VolumesCapability
 
+	// Effects are the annotations and conditions that the cloud writes to the Service or Node of a call, by their prefixes.
+	// The controller writes them for the provider, and its --provider-effect-prefixes must grant them. Nil: none; without
+	// rights of the provider's own in Kubernetes events alone.
+	Effects *v1.EffectsCapability
+
 	// Classify names the reason of an error of the cloud; nil where it does not know, and the adapter
 	// reads what the clients of many clouds have in common.
 	Classify func(error) *provider.Error
@@ -96,6 +102,9 @@ type Options struct {
 
 	// WithoutClient: Initialize gets no client builder, and SetInformers is not called.
 	WithoutClient bool
+
+	// memory of the objects that the clients of ClientBuilder write to; nil: there are none.
+	memory *memory
 }
 
 // flags are the values of the adapter's own flags.
@@ -178,6 +187,9 @@ func New(ctx context.Context, options Options, factory Factory) (*provider.Provi
 		return nil, errors.New("the cloud's factory returned neither a cloud nor an error")
 	}
 	memory := newMemory()
+	if options.Effects == nil && set.kubeconfig == "" {
+		options.Effects = &v1.EffectsCapability{}
+	}
 	if err := initialize(ctx, options, cloud, memory); err != nil {
 		return nil, err
 	}
@@ -191,10 +203,11 @@ func New(ctx context.Context, options Options, factory Factory) (*provider.Provi
 }
 
 // Wrap makes a provider from a cloud that the caller has initialized, as upstream's app does. configuration is all that
-// the cloud was configured with: it makes the ConfigurationRevision. ctx is the parent of the cloud's calls.
+// the cloud was configured with: it makes the ConfigurationRevision. ctx is the parent of the cloud's calls. A cloud that
+// uses Kubernetes is initialized with the clients of Options.ClientBuilder.
 func Wrap(ctx context.Context, options Options, cloud cloudprovider.Interface, configuration []byte) (*provider.Provider, error) {
 	return provider.Recovered(ctx, func() (*provider.Provider, error) {
-		return wrapped(ctx, options, cloud, newMemory(), configuration), nil
+		return wrapped(ctx, options, cloud, cmp.Or(options.memory, newMemory()), configuration), nil
 	})
 }
 
@@ -210,7 +223,7 @@ func initialize(ctx context.Context, options Options, cloud cloudprovider.Interf
 		_, err := provider.Recovered(ctx, func() (struct{}, error) { cloud.Initialize(nil, ctx.Done()); return struct{}{}, nil })
 		return err
 	}
-	builder, err := newClientBuilder(set.kubeconfig, memory)
+	builder, err := newClientBuilder(set.kubeconfig, memory, options.Effects)
 	if err != nil {
 		return err
 	}
@@ -243,6 +256,7 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 		Status:                    outcomes.shown.Status,
 		ServiceAnnotationPrefixes: options.ServiceAnnotationPrefixes,
 		NodeAnnotationPrefixes:    options.NodeAnnotationPrefixes,
+		Effects:                   options.Effects,
 	}
 	if machines := instancesOf(cloud); machines != nil {
 		p.Instances = &instances{
@@ -262,7 +276,7 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	if balancers, ok := cloud.LoadBalancer(); ok && balancers != nil {
 		p.LoadBalancers = &loadBalancers{
 			cloud: balancers, classify: outcomes.classify, memory: memory,
-			bridge: bridged(options.LoadBalancersInFlight),
+			bridge: bridged(options.LoadBalancersInFlight), written: options.Effects.GetServiceAnnotationPrefixes(),
 		}
 		p.LoadBalancersCapability = &v1.LoadBalancersCapability{
 			Classes: options.LoadBalancerClasses, WithoutDefaultClass: options.WithoutDefaultClass,
@@ -272,7 +286,7 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	}
 	if table, ok := cloud.Routes(); ok && table != nil {
 		p.Routes = &routes{
-			cloud: table, outcomes: outcomes, concurrency: options.RouteConcurrency, prefixes: options.ProviderIDPrefixes,
+			cloud: table, outcomes: outcomes, memory: memory, concurrency: options.RouteConcurrency, prefixes: options.ProviderIDPrefixes,
 			bridge: bridged(options.RouteConcurrency),
 		}
 		p.RoutesCapability = &v1.RoutesCapability{MaxInFlight: 1}
@@ -313,7 +327,13 @@ func withDefaults(options Options, cloud cloudprovider.Interface, configuration 
 	if len(options.ProviderIDPrefixes) == 0 {
 		options.ProviderIDPrefixes = []string{options.Name + "://"}
 	}
-	if len(options.NodeAnnotationPrefixes) == 0 {
+	// What the cloud writes it also reads: a removal is one only of an annotation that the object has.
+	if len(options.ServiceAnnotationPrefixes) > 0 {
+		options.ServiceAnnotationPrefixes = slices.Concat(options.ServiceAnnotationPrefixes, options.Effects.GetServiceAnnotationPrefixes())
+	}
+	if len(options.NodeAnnotationPrefixes) > 0 {
+		options.NodeAnnotationPrefixes = slices.Concat(options.NodeAnnotationPrefixes, options.Effects.GetNodeAnnotationPrefixes())
+	} else {
 		options.NodeAnnotationPrefixes = []string{"*"}
 	}
 	return options

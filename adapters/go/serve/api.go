@@ -1,0 +1,333 @@
+// This file is the transport of a cloud's Kubernetes clients. It takes writes to the object of a call as effects of the
+// answer. Other requests go to the API server, if the provider has rights there; without rights it answers from the
+// objects that memory.go remembers, and refuses the rest.
+
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+// objectsAPI is the transport of the cloud's Kubernetes clients.
+//
+// Without rights it refuses lists and watches, because the cloud would take the remembered part for the whole, and
+// a get of any other object, because the cloud would take "not found" for a deletion.
+type objectsAPI struct {
+	memory *memory
+	// effects that writes may become; nil: none.
+	effects *v1.EffectsCapability
+	// next leads to the API server; nil: the provider has no rights there.
+	next http.RoundTripper
+
+	mu sync.Mutex
+	// refused has the requests whose refusal was logged; clouds repeat them, so each is logged once.
+	refused map[string]bool
+}
+
+// target is what a request is about, in the words of RBAC.
+type target struct {
+	verb, resource, subresource string
+	// object is the path of the Node or Service that is got or written, or whose status is; empty: none is.
+	object string
+}
+
+func (t target) isWrite() bool { return t.object != "" && (t.verb == "patch" || t.verb == "update") }
+
+func (t target) isEvent() bool { return t.resource == "events" && t.verb == "create" }
+
+// RoundTrip answers a request.
+func (a *objectsAPI) RoundTrip(request *http.Request) (*http.Response, error) {
+	to := targetOf(request)
+	if a.next != nil && to.object == "" && !to.isEvent() {
+		return a.next.RoundTrip(request)
+	}
+	body, err := bodyOf(request)
+	if err != nil {
+		return nil, err
+	}
+	contentType, why := request.Header.Get("Content-Type"), "it knows only the Nodes and Services of the controller's calls, by their names"
+	switch {
+	case to.isWrite():
+		err := a.write(request, to, body)
+		if err == nil {
+			return a.written(request, to)
+		}
+		why = err.Error()
+	case to.isEvent() && a.effects != nil && a.record(body):
+		return bodyResponse(request, http.StatusCreated, contentType, body), nil
+	}
+	switch {
+	case a.next != nil:
+		return a.forward(request, to, body)
+	case to.verb == "get" && a.memory.get(to.object) != nil:
+		return objectResponse(request, http.StatusOK, a.memory.get(to.object))
+	case to.isEvent():
+		logEvent(body)
+		return bodyResponse(request, http.StatusCreated, contentType, body), nil
+	case to.resource == "events" && (to.verb == "patch" || to.verb == "update"):
+		// A recorder that updates an event creates it again if there is none.
+		return objectResponse(request, http.StatusNotFound, failure(metav1.StatusReasonNotFound, http.StatusNotFound, "no event is kept"))
+	default:
+		text := fmt.Sprintf("cannot %s %s without rights of the provider's own in Kubernetes: %s; %s", to.verb, to.resource, why, remedy)
+		a.logOnce(to.verb+" "+to.resource, text)
+		return objectResponse(request, http.StatusForbidden, failure(metav1.StatusReasonForbidden, http.StatusForbidden, text))
+	}
+}
+
+// write takes a write as effects. The error says why it is none.
+func (a *objectsAPI) write(request *http.Request, to target, body []byte) error {
+	switch {
+	case a.effects == nil:
+		return errors.New("serve.Options.Effects declares no effects")
+	case !a.memory.isHeld(to.object):
+		return errNotHeld
+	case request.URL.Query().Has("dryRun"):
+		return errors.New("an effect has no dry run")
+	}
+	made := write{body: body, isStatus: to.subresource == "status"}
+	if to.verb == "patch" {
+		mediaType, _, err := mime.ParseMediaType(request.Header.Get("Content-Type"))
+		if err != nil {
+			return err
+		}
+		made.patch = types.PatchType(mediaType)
+	}
+	var base runtime.Object
+	if a.next != nil && (to.verb == "patch" || !isHanded(body)) {
+		base = a.read(request, to)
+	}
+	return a.memory.change(to.object, base, made, a.effects)
+}
+
+// written answers a write that has become effects, with the object as it is once they are written.
+func (a *objectsAPI) written(request *http.Request, to target) (*http.Response, error) {
+	if a.next != nil {
+		if object := a.read(request, to); object != nil {
+			return objectResponse(request, http.StatusOK, object)
+		}
+	}
+	return objectResponse(request, http.StatusOK, a.memory.get(to.object))
+}
+
+// forward sends a request to the API server.
+func (a *objectsAPI) forward(request *http.Request, to target, body []byte) (*http.Response, error) {
+	forwarded := request.Clone(request.Context())
+	switch {
+	case to.verb == "get" && !a.memory.changed(to.object).isEmpty():
+		if object := a.read(request, to); object != nil {
+			return objectResponse(request, http.StatusOK, object)
+		}
+	case to.verb == "update":
+		if patch := a.patchInstead(to, body); patch != nil {
+			forwarded.Method, body = http.MethodPatch, patch
+			forwarded.Header.Set("Content-Type", string(types.StrategicMergePatchType))
+		}
+	}
+	if body != nil {
+		forwarded.Body, forwarded.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		forwarded.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	}
+	return a.next.RoundTrip(forwarded)
+}
+
+// patchInstead is what an update of an object changes that the cloud was handed, as a patch: the handed object is a part
+// of the real one, and the update would remove the rest, such as a Service's selector and finalizers. Nil: another update.
+func (a *objectsAPI) patchInstead(to target, body []byte) []byte {
+	handed := a.memory.get(to.object)
+	if handed == nil || !isHanded(body) {
+		return nil
+	}
+	before, err := json.Marshal(handed)
+	if err != nil {
+		return nil
+	}
+	after, err := write{body: body}.appliedTo(handed)
+	if err != nil {
+		return nil
+	}
+	desired, err := json.Marshal(after)
+	if err != nil {
+		return nil
+	}
+	patch, err := strategicpatch.CreateTwoWayMergePatch(before, desired, handed)
+	if err != nil {
+		return nil
+	}
+	return patch
+}
+
+// isHanded tells whether a body is an object that the cloud was handed, and not one that it has read.
+func isHanded(body []byte) bool {
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	named, ok := object.(metav1.Object)
+	return err == nil && ok && named.GetResourceVersion() == handedVersion
+}
+
+// read gets the Node or Service of a request from the API server, with the changes of the calls about it; nil: it could not.
+func (a *objectsAPI) read(request *http.Request, to target) runtime.Object {
+	get := request.Clone(request.Context())
+	get.Method, get.Body, get.GetBody, get.ContentLength = http.MethodGet, nil, nil, 0
+	get.URL.Path, get.URL.RawPath, get.URL.RawQuery = strings.TrimSuffix(get.URL.Path, "/status"), "", ""
+	get.Header.Set("Accept", "application/json")
+	get.Header.Del("Content-Type")
+	response, err := a.next.RoundTrip(get)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return nil
+	}
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return nil
+	}
+	return a.memory.changed(to.object).appliedTo(object)
+}
+
+// record takes an event about the object of a call as an effect.
+func (a *objectsAPI) record(body []byte) bool {
+	of, event := eventOf(body)
+	switch {
+	case event == nil:
+		return false
+	case of.Kind == "Service":
+		return a.memory.record(servicePath(of.Namespace, of.Name), event)
+	case of.Kind == "Node":
+		return a.memory.record(nodePath(of.Name), event)
+	default:
+		return false
+	}
+}
+
+func (a *objectsAPI) logOnce(what, text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.refused == nil {
+		a.refused = map[string]bool{}
+	}
+	if !a.refused[what] {
+		a.refused[what] = true
+		provider.CallOf(context.Background()).Log.Warn("the cloud's code made a request to Kubernetes that is refused", "error", text)
+	}
+}
+
+func targetOf(request *http.Request) target {
+	path := request.URL.Path
+	_, core, isCore := strings.Cut(path, "/api/v1/") // an API server may be behind a path of another one
+	_, group, isGroup := strings.Cut(path, "/apis/")
+	var parts []string
+	switch {
+	case isCore:
+		parts = strings.Split(core, "/")
+	case isGroup && strings.Count(group, "/") > 1:
+		parts = strings.Split(group, "/")[2:]
+	default: // /version and the like
+		return target{verb: "get", resource: path[strings.LastIndex(path, "/")+1:]}
+	}
+	namespace := ""
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		namespace, parts = parts[1], parts[2:]
+	}
+	to := target{resource: parts[0], verb: map[string]string{
+		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
+		http.MethodDelete: "delete",
+	}[request.Method]}
+	watchParameter := request.URL.Query().Get("watch")
+	switch {
+	case watchParameter == "true" || watchParameter == "1":
+		to.verb = "watch"
+	case to.verb == "get" && len(parts) == 1:
+		to.verb = "list"
+	}
+	if len(parts) > 2 {
+		to.subresource = parts[2]
+	}
+	if !isCore || len(parts) < 2 || (to.subresource != "" && to.subresource != "status") {
+		return to
+	}
+	switch to.resource {
+	case "nodes":
+		to.object = nodePath(parts[1])
+	case "services":
+		to.object = servicePath(namespace, parts[1])
+	}
+	return to
+}
+
+// bodyOf reads the body of a request; nil: it has none.
+func bodyOf(request *http.Request) ([]byte, error) {
+	if request.Body == nil {
+		return nil, nil
+	}
+	defer func() { _ = request.Body.Close() }()
+	return io.ReadAll(request.Body)
+}
+
+// eventOf is the event of a request, and the object that it is about; nil: it is none that is known.
+func eventOf(body []byte) (corev1.ObjectReference, *v1.KubernetesEvent) {
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return corev1.ObjectReference{}, nil
+	}
+	switch event := object.(type) {
+	case *corev1.Event:
+		return event.InvolvedObject, &v1.KubernetesEvent{Type: event.Type, Reason: event.Reason, Message: event.Message}
+	case *eventsv1.Event:
+		return event.Regarding, &v1.KubernetesEvent{Type: event.Type, Reason: event.Reason, Message: event.Note}
+	default:
+		return corev1.ObjectReference{}, nil
+	}
+}
+
+// logEvent logs an event that is no effect, because without rights it cannot be stored.
+func logEvent(body []byte) {
+	if of, event := eventOf(body); event != nil {
+		provider.CallOf(context.Background()).Log.Info("event of the cloud's code, which the controller does not write",
+			"object", of.Kind+" "+of.Namespace+"/"+of.Name, "type", event.Type, "reason", event.Reason, "event", event.Message)
+	}
+}
+
+func failure(reason metav1.StatusReason, code int32, text string) *metav1.Status {
+	return &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code: code, Reason: reason, Message: text,
+	}
+}
+
+func objectResponse(request *http.Request, code int, object runtime.Object) (*http.Response, error) {
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	return bodyResponse(request, code, "application/json", encoded), nil
+}
+
+func bodyResponse(request *http.Request, code int, contentType string, body []byte) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {contentType}}, ContentLength: int64(len(body)),
+		Body: io.NopCloser(bytes.NewReader(body)), Request: request,
+	}
+}

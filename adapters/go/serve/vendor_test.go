@@ -1,0 +1,409 @@
+// This file has a vendor that does to Kubernetes what published clouds do, and holds what becomes of it. The numbers
+// are those of the findings about these clouds.
+
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	cloudprovider "k8s.io/cloud-provider"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+// idAnnotation is where the vendor keeps the ID of a load balancer.
+const idAnnotation = "vendor.example/load-balancer-id"
+
+var idEffects = &v1.EffectsCapability{ServiceAnnotationPrefixes: []string{idAnnotation}}
+
+// vendor is a cloud with load balancers, a firewall with a rule for each Service, and controllers of its own.
+type vendor struct {
+	cloud
+	client kubernetes.Interface
+	// note writes the ID of a load balancer to its Service.
+	note func(*vendor, *corev1.Service) error
+
+	mu        sync.Mutex
+	balancers map[string]bool
+	rules     map[string]bool
+	cleanUps  []error
+}
+
+func newVendor(note func(*vendor, *corev1.Service) error) *vendor {
+	made := &vendor{note: note, balancers: map[string]bool{}, rules: map[string]bool{"quiet": true, "s": true}}
+	made.cloud = cloud{
+		machines:  &machine{exists: true, metadata: &cloudprovider.InstanceMetadata{ProviderID: "test://a"}},
+		balancers: vendorBalancers{made},
+		initialize: func(builder cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
+			made.client = builder.ClientOrDie("vendor")
+			made.startServiceController(stop)
+		},
+	}
+	return made
+}
+
+// startServiceController deletes the load balancer of each Service whose deletion it is told.
+func (v *vendor) startServiceController(stop <-chan struct{}) {
+	services := cache.NewListWatchFromClient(v.client.CoreV1().RESTClient(), "services", metav1.NamespaceAll, fields.Everything())
+	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: services, ObjectType: &corev1.Service{},
+		Handler: cache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			delete(v.balancers, object.(*corev1.Service).Name)
+		}},
+	})
+	go controller.RunWithContext(contextOf(stop))
+}
+
+func contextOf(stop <-chan struct{}) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-stop; cancel() }()
+	return ctx
+}
+
+// cleanUp removes the rules of all Services that the cluster does not have.
+func (v *vendor) cleanUp() {
+	listed, err := v.client.CoreV1().Services(metav1.NamespaceAll).List(context.Background(), metav1.ListOptions{})
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.cleanUps = append(v.cleanUps, err)
+	if err != nil {
+		return
+	}
+	rules := map[string]bool{}
+	for _, service := range listed.Items {
+		rules[service.Name] = v.rules[service.Name]
+	}
+	v.rules = rules
+}
+
+type vendorBalancers struct{ *vendor }
+
+func (v vendorBalancers) GetLoadBalancerName(context.Context, string, *corev1.Service) string {
+	return ""
+}
+
+func (v vendorBalancers) GetLoadBalancer(_ context.Context, _ string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return nil, v.balancers[service.Name], nil
+}
+
+func (v vendorBalancers) EnsureLoadBalancer(_ context.Context, _ string, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	v.mu.Lock()
+	v.balancers[service.Name] = true
+	v.mu.Unlock()
+	v.cleanUp()
+	if v.note != nil {
+		if err := v.note(v.vendor, service); err != nil {
+			return nil, fmt.Errorf("failed to note the load balancer's ID: %v", err) // text alone, as vendors do
+		}
+	}
+	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}, nil
+}
+
+func (v vendorBalancers) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*corev1.Node) error {
+	return nil
+}
+
+func (v vendorBalancers) EnsureLoadBalancerDeleted(_ context.Context, _ string, service *corev1.Service) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.balancers, service.Name)
+	return nil
+}
+
+// The ways in which vendors write an annotation. None passes the context of the call on.
+
+func patchesTheService(v *vendor, service *corev1.Service) error {
+	updated := service.DeepCopy()
+	metav1.SetMetaDataAnnotation(&updated.ObjectMeta, idAnnotation, "lb-1")
+	_, err := servicehelpers.PatchService(v.client.CoreV1(), service, updated)
+	return err
+}
+
+func updatesTheServiceOfTheCall(v *vendor, service *corev1.Service) error {
+	metav1.SetMetaDataAnnotation(&service.ObjectMeta, idAnnotation, "lb-1")
+	_, err := v.client.CoreV1().Services(service.Namespace).Update(context.Background(), service, metav1.UpdateOptions{})
+	return err
+}
+
+func getsAndUpdatesTheService(v *vendor, service *corev1.Service) error {
+	current, err := v.client.CoreV1().Services(service.Namespace).Get(context.Background(), service.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	return updatesTheServiceOfTheCall(v, current)
+}
+
+func labelsTheService(v *vendor, service *corev1.Service) error {
+	service.Labels = map[string]string{"vendor.example/served": "true"}
+	return updatesTheServiceOfTheCall(v, service)
+}
+
+func ensureOf(connection *grpc.ClientConn) (*v1.LoadBalancerAnswer, error) {
+	response, err := v1.NewLoadBalancersServiceClient(connection).EnsureLoadBalancer(context.Background(), &v1.EnsureLoadBalancerRequest{
+		Context: attempt(), Service: service(), Targets: inline(&v1.Node{Name: "a"}),
+	})
+	return response.GetAnswer(), err
+}
+
+func TestFinding1AServiceWithoutCallsKeepsItsLoadBalancer(t *testing.T) {
+	made := newVendor(nil)
+	memory, now := newMemory(), time.Now()
+	memory.now = func() time.Time { return now }
+	builder, err := newClientBuilder("", memory, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Initialize(builder, t.Context().Done())
+	made.mu.Lock()
+	made.balancers["quiet"] = true
+	made.mu.Unlock()
+	memory.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "quiet"}})
+	now = now.Add(24 * time.Hour)
+	memory.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}})
+	if memory.get(servicePath("n", "quiet")) != nil {
+		t.Fatal("the Service is still known, so nothing was tried")
+	}
+	made.mu.Lock()
+	defer made.mu.Unlock()
+	if !made.balancers["quiet"] {
+		t.Error("the load balancer of a living Service was deleted")
+	}
+}
+
+func TestFinding2ACleanUpGetsNoPartOfTheServices(t *testing.T) {
+	made := newVendor(nil)
+	connection, _ := serving(t, Options{}, &made.cloud)
+	if _, err := ensureOf(connection); err != nil {
+		t.Fatal(err)
+	}
+	if !apierrors.IsForbidden(made.cleanUps[0]) || !made.rules["quiet"] {
+		t.Error(made.cleanUps, made.rules)
+	}
+}
+
+func TestFinding4AListWatchOfTheRESTClientDoesNotCrash(t *testing.T) {
+	lines := logged(t)
+	made := newVendor(nil)
+	serving(t, Options{}, &made.cloud)
+	until(t, "the list of the vendor's controller", func() bool { return strings.Contains(lines(), "cannot list services") })
+}
+
+func TestFinding5TheIDInAnAnnotationIsAnEffect(t *testing.T) {
+	for name, note := range map[string]func(*vendor, *corev1.Service) error{
+		"patch": patchesTheService, "update": updatesTheServiceOfTheCall, "get and update": getsAndUpdatesTheService,
+	} {
+		var got *corev1.Service
+		made := newVendor(func(v *vendor, service *corev1.Service) error {
+			if err := note(v, service); err != nil {
+				return err
+			}
+			var err error
+			got, err = v.client.CoreV1().Services("n").Get(context.Background(), "s", metav1.GetOptions{})
+			return err
+		})
+		connection, handshake := serving(t, Options{Effects: idEffects, ServiceAnnotationPrefixes: []string{"vendor.example/size"}}, &made.cloud)
+		answer, err := ensureOf(connection)
+		if err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" || len(answer.Status.Ingress) != 1 {
+			t.Errorf("%s: %v %v", name, answer, err)
+		}
+		if got.GetAnnotations()[idAnnotation] != "lb-1" {
+			t.Errorf("%s: a later get does not have the change: %v", name, got)
+		}
+		if handshake.Capabilities.Effects.ServiceAnnotationPrefixes[0] != idAnnotation || handshake.ServiceAnnotationPrefixes[1] != idAnnotation {
+			t.Error(handshake)
+		}
+		if answer, err = ensureOf(connection); err != nil || answer.Effects.GetSetAnnotations()[idAnnotation] != "lb-1" {
+			t.Errorf("%s: the next call brought the Service without it, but: %v %v", name, answer, err)
+		}
+	}
+}
+
+func TestFinding5AWriteThatNoEffectDoesIsRefusedWithTheWayOut(t *testing.T) {
+	for why, test := range map[string]struct {
+		options Options
+		note    func(*vendor, *corev1.Service) error
+	}{
+		"is under none of the prefixes of serve.Options.Effects": {Options{}, patchesTheService},
+		"it changes metadata.labels":                             {Options{Effects: idEffects}, labelsTheService},
+		"no call of the controller about the object is running": {Options{Effects: idEffects}, func(v *vendor, _ *corev1.Service) error {
+			_, err := v.client.CoreV1().Nodes().Patch(context.Background(), "a", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+			return err
+		}},
+		"cannot get secrets": {Options{Effects: idEffects}, func(v *vendor, _ *corev1.Service) error {
+			return second(v.client.CoreV1().Secrets("n").Get(context.Background(), "x", metav1.GetOptions{}))
+		}},
+	} {
+		made := newVendor(test.note)
+		connection, _ := serving(t, test.options, &made.cloud)
+		answer, err := ensureOf(connection)
+		text := status.Convert(err).Message()
+		if !strings.Contains(text, why) || !strings.Contains(text, "--kubeconfig") {
+			t.Errorf("%s: %v %v", why, answer, err)
+		}
+	}
+}
+
+// apiServer has the Service n/s as it really is, and keeps the writes that reach it.
+type apiServer struct {
+	mayWrite bool
+	mu       sync.Mutex
+	writes   []string
+}
+
+func (a *apiServer) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	answer.Header().Set("Content-Type", "application/json")
+	isService := strings.HasPrefix(request.URL.Path, servicePath("n", "s"))
+	real := `{"kind":"Service","apiVersion":"v1","metadata":{"namespace":"n","name":"s","uid":"1","resourceVersion":"77",
+		"finalizers":["service.kubernetes.io/load-balancer-cleanup"]},"spec":{"selector":{"app":"web"},"type":"LoadBalancer"}}`
+	switch {
+	case isService && request.Method == http.MethodGet:
+		_, _ = io.WriteString(answer, real)
+	case isService && a.mayWrite:
+		body, _ := io.ReadAll(request.Body)
+		a.writes = append(a.writes, request.Method+" "+request.Header.Get("Content-Type")+" "+string(body))
+		_, _ = io.WriteString(answer, real)
+	default:
+		answer.WriteHeader(http.StatusForbidden)
+		text, _ := json.Marshal(failure(metav1.StatusReasonForbidden, http.StatusForbidden, `services "s" is forbidden: User "vendor" cannot do that`))
+		_, _ = answer.Write(text)
+	}
+}
+
+// servingWithRights serves a cloud that has a kubeconfig of the API server.
+func servingWithRights(t *testing.T, api http.Handler, options Options, c *cloud) *grpc.ClientConn {
+	t.Helper()
+	server := httptest.NewServer(api)
+	t.Cleanup(server.Close)
+	set.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	t.Cleanup(func() { set.kubeconfig = "" })
+	text := `{clusters: [{name: c, cluster: {server: "` + server.URL + `"}}], contexts: [{name: x, context: {cluster: c}}], current-context: x}`
+	if err := os.WriteFile(set.kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	connection, _ := serving(t, options, c)
+	return connection
+}
+
+// A provider that may only read works with effects: the controller writes them.
+func TestFinding5RightsToReadAreEnoughForEffects(t *testing.T) {
+	for name, note := range map[string]func(*vendor, *corev1.Service) error{
+		"patch": patchesTheService, "update": updatesTheServiceOfTheCall, "get and update": getsAndUpdatesTheService,
+	} {
+		var got *corev1.Service
+		made := newVendor(func(v *vendor, service *corev1.Service) error {
+			if err := note(v, service); err != nil {
+				return err
+			}
+			var err error
+			got, err = v.client.CoreV1().Services("n").Get(context.Background(), "s", metav1.GetOptions{})
+			return err
+		})
+		connection := servingWithRights(t, &apiServer{}, Options{Effects: idEffects}, &made.cloud)
+		answer, err := ensureOf(connection)
+		if err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" {
+			t.Errorf("%s: %v %v", name, answer, err)
+		}
+		if got.GetAnnotations()[idAnnotation] != "lb-1" || got.Spec.Selector["app"] != "web" {
+			t.Errorf("%s: a later get has not the real object with the change: %v", name, got)
+		}
+	}
+}
+
+// The Service of a call is a part of the real one: stored as it is, it would lose its selector and its finalizers.
+func TestFinding6AnUpdateOfTheServiceOfTheCallKeepsItsOtherFields(t *testing.T) {
+	for name, test := range map[string]struct {
+		note func(*vendor, *corev1.Service) error
+		want string
+	}{
+		"annotation": {updatesTheServiceOfTheCall, `PATCH application/strategic-merge-patch+json {"metadata":{"annotations":{"` + idAnnotation + `":"lb-1"}}}`},
+		"label": {labelsTheService, `PATCH application/strategic-merge-patch+json {"metadata":{"annotations":{"` + idAnnotation +
+			`":"lb-1"},"labels":{"vendor.example/served":"true"}}}`},
+	} {
+		api := &apiServer{mayWrite: true}
+		made := newVendor(test.note)
+		connection := servingWithRights(t, api, Options{}, &made.cloud)
+		if answer, err := ensureOf(connection); err != nil || answer.Effects != nil {
+			t.Errorf("%s: %v %v", name, answer, err)
+		}
+		if len(api.writes) != 1 || strings.TrimSpace(api.writes[0]) != test.want {
+			t.Errorf("%s: %q", name, api.writes)
+		}
+	}
+	api := &apiServer{mayWrite: true}
+	made := newVendor(getsAndUpdatesTheService)
+	if _, err := ensureOf(servingWithRights(t, api, Options{}, &made.cloud)); err != nil {
+		t.Error(err)
+	}
+	if len(api.writes) != 1 || !strings.HasPrefix(api.writes[0], "PUT") || !strings.Contains(api.writes[0], "web") {
+		t.Errorf("an update of the real object: %q", api.writes)
+	}
+}
+
+// upstreamBuilder is the builder of a program that makes its own clients.
+type upstreamBuilder struct {
+	cloudprovider.ControllerClientBuilder
+}
+
+func TestAClientBuilderOfAnotherProgramWritesEffectsToo(t *testing.T) {
+	server := httptest.NewServer(&apiServer{})
+	t.Cleanup(server.Close)
+	made := newVendor(patchesTheService)
+	connection, _ := servingMade(t, func(ctx context.Context) (*provider.Provider, error) {
+		options := Options{Effects: idEffects}
+		builder := &clientBuilder{func(string) (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil }}
+		made.Initialize(options.ClientBuilder(upstreamBuilder{builder}), ctx.Done())
+		return Wrap(ctx, options, &made.cloud, nil)
+	})
+	answer, err := ensureOf(connection)
+	if err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" {
+		t.Error(answer, err)
+	}
+}
+
+// The controller grants nothing there, so the cloud's code would take for written what never is.
+func TestEffectsThatAreNeverWrittenAreRefusedAtTheStart(t *testing.T) {
+	for _, prefix := range []string{"service.beta.kubernetes.io/vendor-", "kubernetes.io/x", "outrigger.dev/"} {
+		made, err := New(t.Context(), Options{Effects: &v1.EffectsCapability{ServiceAnnotationPrefixes: []string{prefix}}}, func() (cloudprovider.Interface, error) {
+			return &cloud{}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		endpoint, err := provider.ParseEndpoint("unix://" + filepath.Join(t.TempDir(), "p.sock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := made.ServeUntil(t.Context(), endpoint); err == nil || !strings.Contains(err.Error(), prefix) {
+			t.Errorf("%s: %v", prefix, err)
+		}
+	}
+}
