@@ -109,10 +109,14 @@ func (s *nodeSetsRPC) SyncNodeSet(in uploadStream) error {
 			if part, err = received(in); err != nil {
 				break
 			}
-			if commit := part.GetCommit(); commit != nil {
-				return up.commit(commit)
+			switch part := part.Part.(type) {
+			case *v1.SyncNodeSetRequest_Chunk:
+				err = up.chunk(part.Chunk)
+			case *v1.SyncNodeSetRequest_Commit:
+				return up.commit(part.Commit)
+			default:
+				err = Errorf(InvalidRequest, "the upload has a message that is neither chunk nor commit")
 			}
-			err = up.chunk(part.GetChunk())
 		}
 		return nil, err
 	})
