@@ -34,6 +34,8 @@ func (c classifier) asError(err error) error {
 	switch {
 	case err == nil, errors.As(err, &named):
 		return err
+	case isKubernetesRefusal(err):
+		return provider.Errorf(provider.PermissionMissing, "%w", err)
 	case c != nil:
 		if named = c(err); named != nil {
 			return named

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,6 +22,15 @@ import (
 
 // remedy is in the text of each refusal, also where a cloud has made an error of its own of it.
 const remedy = "name its rights with --kubeconfig"
+
+// forbidden is the text of an API server that refuses a request.
+var forbidden = regexp.MustCompile(` is forbidden: User ".*" cannot `)
+
+// isKubernetesRefusal tells whether a call failed because its cloud may not do something in Kubernetes. Most clouds hand
+// on the text alone.
+func isKubernetesRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || strings.Contains(err.Error(), remedy) || forbidden.MatchString(err.Error())
+}
 
 // clientBuilder is the cloudprovider.ControllerClientBuilder that Initialize gets.
 type clientBuilder struct {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -51,7 +52,7 @@ func TestTheStatusIsWhatTheLastCallsHaveShown(t *testing.T) {
 			readiness = v1.Readiness_READINESS_DEGRADED
 		}
 		parts := status.Dependencies
-		if status.Readiness != readiness || len(parts) != 2 || parts[0].Message != api || parts[1].Message != credentials {
+		if status.Readiness != readiness || len(parts) != 3 || parts[0].Message != api || parts[1].Message != credentials {
 			t.Errorf("%s: %v", name, status)
 		}
 	}
@@ -66,5 +67,30 @@ func TestTheStatusIsWhatTheLastCallsHaveShown(t *testing.T) {
 			t.Errorf("%s: %v", step.name, err)
 		}
 		expect(step.name, step.api, step.credentials)
+	}
+}
+
+// The calls about other objects succeed, so only time shows that Kubernetes refuses nothing any more.
+func TestARefusalOfKubernetesIsShownUntilItDoesNotComeAgain(t *testing.T) {
+	now := time.Now()
+	outcomes := newOutcomes(nil)
+	outcomes.now = func() time.Time { return now }
+	for step, test := range []struct {
+		after time.Duration
+		err   error
+		want  v1.Readiness
+	}{
+		{0, nil, v1.Readiness_READINESS_READY},
+		{0, errors.New("cannot patch services; " + remedy), v1.Readiness_READINESS_DEGRADED},
+		{time.Minute, nil, v1.Readiness_READINESS_DEGRADED},
+		{6 * time.Minute, errors.New(`services "s" is forbidden: User "vendor" cannot patch it`), v1.Readiness_READINESS_DEGRADED},
+		{6 * time.Minute, nil, v1.Readiness_READINESS_DEGRADED},
+		{5 * time.Minute, nil, v1.Readiness_READINESS_READY},
+	} {
+		now = now.Add(test.after)
+		_ = outcomes.saw(test.err)
+		if is := outcomes.status().Readiness; is != test.want {
+			t.Errorf("step %d: %v", step, is)
+		}
 	}
 }

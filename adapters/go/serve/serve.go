@@ -253,7 +253,7 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	}
 	p := &provider.Provider{
 		Name: options.Name, Version: options.Version, WithoutClusterID: !cloud.HasClusterID(),
-		Status:                    outcomes.shown.Status,
+		Status:                    outcomes.status,
 		ServiceAnnotationPrefixes: options.ServiceAnnotationPrefixes,
 		NodeAnnotationPrefixes:    options.NodeAnnotationPrefixes,
 		Effects:                   options.Effects,

@@ -263,10 +263,30 @@ func TestFinding5AWriteThatNoEffectDoesIsRefusedWithTheWayOut(t *testing.T) {
 		made := newVendor(test.note)
 		connection, _ := serving(t, test.options, &made.cloud)
 		answer, err := ensureOf(connection)
-		text := status.Convert(err).Message()
-		if !strings.Contains(text, why) || !strings.Contains(text, "--kubeconfig") {
+		text, reason := status.Convert(err).Message(), reasonIn(t, status.Convert(err).Proto())
+		if !strings.Contains(text, why) || !strings.Contains(text, "--kubeconfig") || reason != "PERMISSION_MISSING" {
 			t.Errorf("%s: %v %v", why, answer, err)
 		}
+		got, err := v1.NewProviderServiceClient(connection).GetStatus(t.Context(), &v1.GetStatusRequest{})
+		if err != nil || got.Readiness != v1.Readiness_READINESS_DEGRADED {
+			t.Fatal(got, err)
+		}
+		for _, dependency := range got.Dependencies {
+			if isDegraded := dependency.Readiness == v1.Readiness_READINESS_DEGRADED; isDegraded != (dependency.Name == "kubernetes") ||
+				isDegraded && !strings.Contains(dependency.Message, why) {
+				t.Error(dependency)
+			}
+		}
+	}
+}
+
+// With rights that are not enough, too: it is not the cloud that refuses.
+func TestFinding5ARefusalOfTheAPIServerIsAMissingPermission(t *testing.T) {
+	made := newVendor(patchesTheService)
+	connection := servingWithRights(t, &apiServer{}, Options{}, &made.cloud)
+	_, err := ensureOf(connection)
+	if reason := reasonIn(t, status.Convert(err).Proto()); reason != "PERMISSION_MISSING" || !strings.Contains(err.Error(), "is forbidden") {
+		t.Error(reason, err)
 	}
 }
 

@@ -43,6 +43,7 @@ func newSidecar(options serve.Options, settings *config.CompletedConfig, cloud c
 	if err := check(settings.ComponentConfig.Generic); err != nil {
 		return nil, err
 	}
+	settings.ClientBuilder = options.ClientBuilder(settings.ClientBuilder) // the app initializes the cloud with it
 	endpoint, err := provider.ParseEndpoint(cmp.Or(os.Getenv(provider.EndpointEnv), provider.DefaultEndpoint))
 	return &sidecar{options, settings, cloud, endpoint}, err
 }
