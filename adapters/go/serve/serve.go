@@ -21,14 +21,12 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/client-go/informers"
 	cloudprovider "k8s.io/cloud-provider"
-	"k8s.io/klog/v2"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 	"outrigger.dev/adapters/go/provider"
@@ -150,7 +148,7 @@ func Main(factory Factory) { Run(Options{}, factory) }
 // --cloud-config, --kubeconfig, -v and those of Options.Flags.
 func Run(options Options, factory Factory) {
 	provider.MainWithFlags(options.register, func(ctx context.Context) (*provider.Provider, error) {
-		if err := setKlog(set.verbosity); err != nil {
+		if err := setKlog(set.verbosity, os.Exit); err != nil {
 			return nil, err
 		}
 		return New(ctx, options, factory)
@@ -166,14 +164,6 @@ func (o Options) register(flags *flag.FlagSet) {
 	if o.Flags != nil {
 		o.Flags(flags)
 	}
-}
-
-// setKlog sends the log lines of the cloud's code where ours go.
-func setKlog(verbosity int) error {
-	klog.SetSlogLogger(slog.Default())
-	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	return flags.Set("v", strconv.Itoa(verbosity))
 }
 
 // New makes a provider from a cloud, for a main of one's own, without the flags of Run: CloudConfig and Kubeconfig are
