@@ -1,16 +1,12 @@
-// This file reads the class of an error from what the clients of clouds have in common.
+// This file gives errors of Go clouds, which have no class, one of the contract's reasons.
 
 package serve
 
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
-	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -55,39 +51,19 @@ func (c classifier) asError(err error) error {
 	}
 }
 
-// wellKnown reads what the clients of many clouds have in common, without depending on any of them:
-// smithy (AWS), googleapi, azcore, godo, hcloud, gophercloud.
+// wellKnown reads what the clients of many clouds have in common.
 func wellKnown(err error) *provider.Error {
-	if reason, ok := codeReason(err); ok {
-		return named(reason, err)
+	shown := answerIn(err)
+	reason := shown.reason()
+	switch {
+	case reason == provider.RateLimited && shown.retryAfter == 0:
+		return provider.RateLimitedFor(rateLimitPause, err)
+	case reason == provider.RateLimited:
+		return provider.RateLimitedFor(shown.retryAfter, err)
+	case reason == provider.CloudError && shown.unreachable:
+		reason = provider.CloudUnavailable
 	}
-	switch httpStatus(err) {
-	case http.StatusTooManyRequests:
-		return named(provider.RateLimited, err)
-	case http.StatusUnauthorized:
-		return named(provider.CredentialsInvalid, err)
-	case http.StatusForbidden:
-		return named(provider.PermissionMissing, err)
-	}
-	var operation *net.OpError
-	var lookup *net.DNSError
-	if errors.As(err, &operation) || errors.As(err, &lookup) {
-		return named(provider.CloudUnavailable, err)
-	}
-	return named(provider.CloudError, err)
-}
-
-func named(reason provider.Reason, err error) *provider.Error {
-	if reason != provider.RateLimited {
-		return provider.Errorf(reason, "%w", err)
-	}
-	after := rateLimitPause
-	if response := field[*http.Response](err, "Response"); response != nil {
-		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds >= 0 {
-			after = time.Duration(seconds) * time.Second
-		}
-	}
-	return provider.RateLimitedFor(after, err)
+	return provider.Errorf(reason, "%w", err)
 }
 
 // Codes of clouds' errors, in lower case without separators.
@@ -100,89 +76,39 @@ var (
 	credentialsInvalid = []string{
 		"authfailure", "invalidclienttokenid", "expiredtoken", "expiredtokenexception", "unrecognizedclientexception",
 		"signaturedoesnotmatch", "missingauthenticationtoken", "unauthorized", "invalidauthenticationtoken",
+		"expiredauthenticationtoken", "notauthenticated", "invalidclient", "invalidgrant",
 	}
 	permissionMissing = []string{
-		"unauthorizedoperation", "accessdenied", "accessdeniedexception", "forbidden", "authorizationfailed",
+		"unauthorizedoperation", "accessdenied", "accessdeniedexception", "forbidden", "authorizationfailed", "tokenreadonly",
+		"notauthorized",
 	}
 	quotaExceeded = []string{"quotaexceeded", "resourcelimitexceeded", "limitexceeded", "toomanyloadbalancers"}
 )
 
-// smithyCode is the code in the text of an error of AWS's client, which AWS's provider wraps as text alone.
-var smithyCode = regexp.MustCompile(`https response error StatusCode: \d+, RequestID: [^,]*, (?:api error )?([\w.]+):`)
-
-// codeReason is the reason for an error with a code that clouds use alike.
-func codeReason(err error) (provider.Reason, bool) {
-	var coded interface{ ErrorCode() string }
-	code := ""
-	if errors.As(err, &coded) {
-		code = coded.ErrorCode()
-	} else if code = field[string](err, "Code", "ErrorCode"); code == "" {
-		if match := smithyCode.FindStringSubmatch(err.Error()); match != nil {
-			code = match[1]
+// reason is that of the answer; CloudError where it shows no other.
+func (a *answer) reason() provider.Reason {
+	if slices.Contains(a.statuses, http.StatusTooManyRequests) {
+		return provider.RateLimited
+	}
+	for _, code := range a.codes {
+		code = strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(code))
+		switch {
+		case slices.Contains(rateLimited, code):
+			return provider.RateLimited
+		case slices.Contains(credentialsInvalid, code):
+			return provider.CredentialsInvalid
+		case slices.Contains(permissionMissing, code):
+			return provider.PermissionMissing
+		case slices.Contains(quotaExceeded, code), strings.HasSuffix(code, "limitexceeded"):
+			return provider.QuotaExceeded
 		}
 	}
-	code = strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(code))
 	switch {
-	case code == "":
-		return 0, false
-	case slices.Contains(rateLimited, code):
-		return provider.RateLimited, true
-	case slices.Contains(credentialsInvalid, code):
-		return provider.CredentialsInvalid, true
-	case slices.Contains(permissionMissing, code):
-		return provider.PermissionMissing, true
-	case slices.Contains(quotaExceeded, code) || strings.HasSuffix(code, "limitexceeded"):
-		return provider.QuotaExceeded, true
+	case slices.Contains(a.statuses, http.StatusUnauthorized):
+		return provider.CredentialsInvalid
+	case slices.Contains(a.statuses, http.StatusForbidden):
+		return provider.PermissionMissing
 	default:
-		return 0, false
+		return provider.CloudError
 	}
-}
-
-// httpStatus is the status of the answer that an error was made from; 0: not known.
-func httpStatus(err error) int {
-	var smithy interface{ HTTPStatusCode() int }
-	var gophercloud interface{ GetStatusCode() int }
-	switch {
-	case errors.As(err, &smithy):
-		return smithy.HTTPStatusCode()
-	case errors.As(err, &gophercloud):
-		return gophercloud.GetStatusCode()
-	}
-	for _, name := range []string{"StatusCode", "Code"} {
-		if status := field[int](err, name); status != 0 {
-			return status
-		}
-	}
-	if response := field[*http.Response](err, "Response"); response != nil {
-		return response.StatusCode
-	}
-	return 0
-}
-
-// field is the exported field of the first error in the chain that is a struct with one of these names and this kind.
-func field[T any](err error, names ...string) (none T) {
-	kind := reflect.TypeFor[T]()
-	for ; err != nil; err = errors.Unwrap(err) {
-		for _, name := range names {
-			if value := structField(err, name); value.IsValid() && value.Kind() == kind.Kind() && value.CanConvert(kind) {
-				return value.Convert(kind).Interface().(T)
-			}
-		}
-	}
-	return none
-}
-
-func structField(err error, name string) reflect.Value {
-	value := reflect.ValueOf(err)
-	if value.Kind() == reflect.Pointer {
-		value = value.Elem()
-	}
-	if value.Kind() != reflect.Struct {
-		return reflect.Value{}
-	}
-	field, ok := value.Type().FieldByName(name)
-	if !ok || !field.IsExported() || len(field.Index) != 1 {
-		return reflect.Value{}
-	}
-	return value.FieldByIndex(field.Index)
 }
