@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -43,12 +44,26 @@ func (i *instances) GetInstances(ctx context.Context, nodes []*v1.Node, query pr
 			return provider.Lookup{}, err
 		}
 		defer leave()
-		if sent.ProviderId != "" && !i.isOurs(sent.ProviderId) {
-			return provider.NotManaged("the provider ID begins with none of this provider's prefixes"), nil
+		node := i.received(sent)
+		if node == nil {
+			return notOurs, nil
 		}
-		lookup, err := i.lookup(ctx, nodeOf(sent), query)
+		lookup, err := i.lookup(ctx, node, query)
 		return lookup.WithEffects(i.memory.take(nodePath(sent.Name), answerEffectBytes)), i.outcomes.saw(err)
 	})
+}
+
+// notOurs is the answer about a Node with another provider's ID.
+var notOurs = provider.NotManaged("the provider ID begins with none of this provider's prefixes")
+
+// received is the Node as the cloud's code gets it; nil: it is another provider's.
+func (i *instances) received(sent *v1.Node) *corev1.Node {
+	if sent.ProviderId != "" && !i.isOurs(sent.ProviderId) {
+		return nil
+	}
+	node := nodeOf(sent)
+	i.memory.sawNode(node)
+	return node
 }
 
 // enter waits for room. A lookup that hangs, whatever its context says, has one place, however often the controller
@@ -84,24 +99,22 @@ func (i *instances) ends(node string) {
 
 func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {
 	defer i.memory.hold(nodePath(node.Name))()
-	i.memory.sawNode(node)
-	instance := &v1.Instance{ProviderId: node.Spec.ProviderID}
+	power := v1.PowerState_POWER_STATE_UNSPECIFIED
 	if query.View != v1.InstanceView_INSTANCE_VIEW_METADATA {
 		exists, err := i.cloud.InstanceExists(ctx, node)
 		switch {
 		case err != nil: // InstanceNotFound too, as upstream: only (false, nil) says that it is gone
 			return provider.Lookup{}, err
-		case !exists && query.MaxStaleness > 0:
-			return provider.NotVisibleYet(), nil
 		case !exists:
-			return i.absent(node), nil
+			return i.absent(node, query), nil
 		}
-		if instance.PowerState, err = i.powerState(ctx, node); err != nil {
+		if power, err = i.powerState(ctx, node); err != nil {
 			return provider.Lookup{}, err
 		}
 	}
-	if query.View == v1.InstanceView_INSTANCE_VIEW_STATE && (instance.ProviderId != "" || i.withoutProviderID) {
-		return provider.Found(instance), nil
+	id := node.Spec.ProviderID
+	if query.View == v1.InstanceView_INSTANCE_VIEW_STATE && (id != "" || i.withoutProviderID) {
+		return provider.Found(&v1.Instance{ProviderId: id, PowerState: power}), nil
 	}
 	metadata, err := i.cloud.InstanceMetadata(ctx, node)
 	switch {
@@ -112,21 +125,25 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provide
 	case metadata == nil:
 		return provider.Lookup{}, errNothing
 	}
-	if metadata.ProviderID != "" {
-		instance.ProviderId = metadata.ProviderID
-	}
-	if err := i.checkProviderID(instance.ProviderId); err != nil {
+	return i.found(ctx, node, power, metadata)
+}
+
+func (i *instances) found(ctx context.Context, node *corev1.Node, power v1.PowerState, metadata *cloudprovider.InstanceMetadata) (provider.Lookup, error) {
+	id := cmp.Or(metadata.ProviderID, node.Spec.ProviderID)
+	if err := i.checkProviderID(id); err != nil {
 		return provider.Lookup{}, err
 	}
-	if node.Spec.ProviderID != instance.ProviderId {
+	if node.Spec.ProviderID != id {
 		// The controller is about to write this ID, by which clouds find the Node of an instance.
 		node = node.DeepCopy()
-		node.Spec.ProviderID = instance.ProviderId
+		node.Spec.ProviderID = id
 		i.memory.sawNode(node)
 	}
-	instance.InstanceType, instance.Zone, instance.Region = metadata.InstanceType, metadata.Zone, metadata.Region
-	instance.Addresses, instance.AdditionalLabels = i.addresses.sent(ctx, node.Name, metadata.NodeAddresses), metadata.AdditionalLabels
-	return provider.Found(instance), nil
+	return provider.Found(&v1.Instance{
+		ProviderId: id, PowerState: power,
+		InstanceType: metadata.InstanceType, Zone: metadata.Zone, Region: metadata.Region,
+		Addresses: i.addresses.sent(ctx, node.Name, metadata.NodeAddresses), AdditionalLabels: metadata.AdditionalLabels,
+	}), nil
 }
 
 // notFound asks once more: clouds say InstanceNotFound about metadata that are not there yet, too, and only
@@ -139,10 +156,14 @@ func (i *instances) notFound(ctx context.Context, node *corev1.Node, query provi
 	if err != nil || exists {
 		return provider.NotVisibleYet(), nil
 	}
-	return i.absent(node), nil
+	return i.absent(node, query), nil
 }
 
-func (i *instances) absent(node *corev1.Node) provider.Lookup {
+// absent is a confirmed absence only where the cloud's caches were not allowed: nothing says whether it used them.
+func (i *instances) absent(node *corev1.Node, query provider.Query) provider.Lookup {
+	if query.MaxStaleness > 0 {
+		return provider.NotVisibleYet()
+	}
 	i.memory.forget(nodePath(node.Name))
 	return provider.Absent()
 }

@@ -49,7 +49,7 @@ type Options struct {
 	VisibilityDelay time.Duration
 	// ManagedLabelKeys are labels that are kept in sync after a Node was initialized.
 	ManagedLabelKeys []string
-	// InstanceConcurrency is the number of lookups at one time; 0: 8.
+	// InstanceConcurrency is the number of lookups at one time, or of calls of BatchInstances; 0: 8.
 	InstanceConcurrency int
 
 	// ServiceAnnotationPrefixes that the cloud reads; empty: all.
@@ -60,8 +60,8 @@ type Options struct {
 	LoadBalancerClasses []string
 	// WithoutDefaultClass: Services without a class are not served.
 	WithoutDefaultClass bool
-	// LoadBalancersInFlight is the number of load balancers that are changed at one time; 0: 1, since
-	// upstream changes one at a time by default, and clouds rely on it.
+	// LoadBalancersInFlight is the number of load balancers that are changed at one time; 0: as the cloud says
+	// (ParallelLoadBalancers), otherwise 1, since upstream changes one at a time by default, and clouds rely on it.
 	LoadBalancersInFlight int
 	// ConfigurationRevision names how a Service is turned into cloud resources: with another one every
 	// load balancer is ensured again. Empty: made from Version and the cloud config file.
@@ -249,28 +249,39 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 		Effects:                   options.Effects,
 	}
 	if machines := instancesOf(cloud); machines != nil {
-		p.Instances = &instances{
+		eachNode := &instances{
 			cloud: machines, outcomes: outcomes, prefixes: options.ProviderIDPrefixes,
 			withoutProviderID: options.WithoutProviderID, memory: memory,
 			room: make(chan struct{}, options.InstanceConcurrency), running: map[string]bool{},
 		}
+		p.Instances = eachNode
 		p.InstancesCapability = &v1.InstancesCapability{
 			LookupPreference:   v1.LookupPreference_LOOKUP_PREFERENCE_EACH,
 			ProviderIdPrefixes: options.ProviderIDPrefixes, WithoutProviderId: options.WithoutProviderID,
 			ManagedLabelKeys: options.ManagedLabelKeys,
+		}
+		if batches, ok := machines.(BatchInstances); ok {
+			p.Instances = &batchInstances{eachNode, batches}
+			p.InstancesCapability.LookupPreference = v1.LookupPreference_LOOKUP_PREFERENCE_BATCH
+			p.InstancesCapability.MaxBatchSize = maxBatch
 		}
 		if options.VisibilityDelay > 0 {
 			p.InstancesCapability.VisibilityDelay = durationpb.New(options.VisibilityDelay)
 		}
 	}
 	if balancers, ok := cloud.LoadBalancer(); ok && balancers != nil {
+		inFlight := options.LoadBalancersInFlight
+		if parallel, ok := balancers.(ParallelLoadBalancers); ok && inFlight == 0 {
+			inFlight = parallel.LoadBalancersInFlight()
+		}
+		inFlight = max(inFlight, 1)
 		p.LoadBalancers = &loadBalancers{
 			cloud: balancers, classify: outcomes.classify, memory: memory,
-			bridge: bridged(options.LoadBalancersInFlight), written: options.Effects.GetServiceAnnotationPrefixes(),
+			bridge: bridged(inFlight), written: options.Effects.GetServiceAnnotationPrefixes(),
 		}
 		p.LoadBalancersCapability = &v1.LoadBalancersCapability{
 			Classes: options.LoadBalancerClasses, WithoutDefaultClass: options.WithoutDefaultClass,
-			MaxInFlight: uint32(options.LoadBalancersInFlight), ConfigurationRevision: options.ConfigurationRevision,
+			MaxInFlight: uint32(inFlight), ConfigurationRevision: options.ConfigurationRevision,
 			Volatile: options.Volatile,
 		}
 	}
@@ -309,7 +320,6 @@ func withDefaults(options Options, cloud cloudprovider.Interface, configuration 
 	options.Version = cmp.Or(options.Version, buildVersion(cloud))
 	options.InstanceConcurrency = cmp.Or(options.InstanceConcurrency, 8)
 	options.RouteConcurrency = cmp.Or(options.RouteConcurrency, 8)
-	options.LoadBalancersInFlight = cmp.Or(options.LoadBalancersInFlight, 1)
 	options.AnswerWithin = cmp.Or(options.AnswerWithin, 45*time.Second)
 	options.AnswerWithin = min(options.AnswerWithin, 55*time.Second)
 	options.CallLimit = cmp.Or(options.CallLimit, 20*time.Minute)

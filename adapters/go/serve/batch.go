@@ -1,0 +1,122 @@
+// This file has the interfaces that a cloud may implement beside upstream's, and looks up Nodes with one of them.
+
+package serve
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+// BatchInstances is implemented by an InstancesV2 whose cloud answers about many Nodes with one call, or with a few.
+// The adapter then calls this method instead of those of InstancesV2, and the controller sends full batches.
+type BatchInstances interface {
+	// InstancesByNode looks up 1 to 500 Nodes with distinct names: by provider ID, and only where that is empty by name.
+	// It returns the result of each Node by its name. A Node without a result is a failed lookup, not an absence.
+	// An error is that of each Node, and changes none; if it names no reason (Options.Classify) the controller asks
+	// again by halves, so that one Node fails alone. At most Options.InstanceConcurrency calls run at one time. ctx
+	// ends with its caller.
+	InstancesByNode(ctx context.Context, nodes []*corev1.Node) (map[string]InstanceResult, error)
+}
+
+// InstanceResult is the answer about one Node: one of Metadata, Absent and Err.
+type InstanceResult struct {
+	// Metadata of the instance, as InstanceMetadata returns it.
+	Metadata *cloudprovider.InstanceMetadata
+	// Shutdown says that the instance is shut down, as InstanceShutdown does.
+	Shutdown bool
+	// Absent says that the cloud was asked during this call, with the permission to see every instance, and has none for
+	// this Node, as (false, nil) of InstanceExists does. THE NODE MAY BE DELETED.
+	Absent bool
+	// Err is why the lookup failed. cloudprovider.InstanceNotFound: the instance is not visible yet.
+	Err error
+}
+
+// ParallelLoadBalancers is implemented by a LoadBalancer that may change load balancers of different Services at the
+// same time.
+type ParallelLoadBalancers interface {
+	// LoadBalancersInFlight is how many may change at one time, at most 256. Options.LoadBalancersInFlight replaces it.
+	LoadBalancersInFlight() int
+}
+
+// maxBatch is the number of Nodes in one call. The controller sends no more.
+const maxBatch = 500
+
+// batchInstances answers lookups with a cloud's BatchInstances.
+type batchInstances struct {
+	*instances
+	batches BatchInstances
+}
+
+func (b *batchInstances) GetInstances(ctx context.Context, sent []*v1.Node, query provider.Query) (provider.Lookups, error) {
+	lookups := provider.Lookups{}
+	var nodes []*corev1.Node
+	for _, sent := range sent {
+		if node := b.received(sent); node != nil {
+			nodes = append(nodes, node)
+		} else {
+			lookups[sent.Name] = notOurs
+		}
+	}
+	if len(nodes) == 0 {
+		return lookups, nil
+	}
+	results, err := b.ask(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	for _, node := range nodes {
+		if result, ok := results[node.Name]; ok { // one that is missing is reported by the caller
+			lookup, err := b.lookupOf(ctx, node, result, query)
+			if err != nil {
+				lookup = provider.Failed(b.outcomes.saw(err))
+			}
+			lookups[node.Name] = lookup.WithEffects(b.memory.take(nodePath(node.Name), answerEffectBytes))
+		}
+	}
+	return lookups, nil
+}
+
+// ask makes one call as soon as there is room for it.
+func (b *batchInstances) ask(ctx context.Context, nodes []*corev1.Node) (map[string]InstanceResult, error) {
+	select {
+	case b.room <- struct{}{}:
+		defer func() { <-b.room }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for _, node := range nodes {
+		defer b.memory.hold(nodePath(node.Name))()
+	}
+	results, err := b.batches.InstancesByNode(ctx, nodes)
+	named := b.outcomes.saw(err)
+	var reason *provider.Error
+	if errors.As(named, &reason) && reason.Reason == provider.CloudError && len(nodes) > 1 {
+		return nil, err // one of the Nodes may be the cause: without a reason the controller asks again by halves
+	}
+	return results, named
+}
+
+func (b *batchInstances) lookupOf(ctx context.Context, node *corev1.Node, result InstanceResult, query provider.Query) (provider.Lookup, error) {
+	switch {
+	case errors.Is(result.Err, cloudprovider.InstanceNotFound):
+		return provider.NotVisibleYet(), nil
+	case result.Err != nil:
+		return provider.Lookup{}, result.Err
+	case result.Metadata != nil:
+		power := v1.PowerState_POWER_STATE_RUNNING
+		if result.Shutdown {
+			power = v1.PowerState_POWER_STATE_SHUTDOWN
+		}
+		return b.found(ctx, node, power, result.Metadata)
+	case result.Absent:
+		return b.absent(node, query), nil
+	default:
+		return provider.Lookup{}, errNothing
+	}
+}
