@@ -33,9 +33,9 @@ const Name = "fake"
 // Annotation is the one that the durable cloud reads.
 const Annotation = "fake.example.com/tier"
 
-// cloud keeps nothing in memory: a real cloud outlives the processes that call it, so that each of them must see
+// Cloud keeps nothing in memory: a real cloud outlives the processes that call it, so that each of them must see
 // the same one. The fake's memory of all calls would also count as the controller's.
-type cloud struct {
+type Cloud struct {
 	*fake.Cloud
 	latency time.Duration
 	journal *os.File
@@ -44,7 +44,7 @@ type cloud struct {
 }
 
 // FromEnvironment makes the cloud with the latency, the journal and the state that the environment names.
-func FromEnvironment() (cloudprovider.Interface, error) {
+func FromEnvironment() (*Cloud, error) {
 	latency, err := time.ParseDuration(os.Getenv(Latency))
 	if err != nil {
 		return nil, fmt.Errorf("%s must be a duration such as 20ms: %w", Latency, err)
@@ -57,7 +57,7 @@ func FromEnvironment() (cloudprovider.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the journal: %w", err)
 	}
-	c := &cloud{
+	c := &Cloud{
 		Cloud: &fake.Cloud{
 			Provider: Name, EnableInstancesV2: true,
 			DisableInstances: true, DisableZones: true, DisableClusters: true, DisableRoutes: true,
@@ -70,11 +70,11 @@ func FromEnvironment() (cloudprovider.Interface, error) {
 	return c, nil
 }
 
-func (c *cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return c, true }
-func (c *cloud) InstancesV2() (cloudprovider.InstancesV2, bool)   { return c, true }
+func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return c, true }
+func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool)   { return c, true }
 
 // call is one call to the cloud.
-func (c *cloud) call(ctx context.Context, operation string) error {
+func (c *Cloud) call(ctx context.Context, operation string) error {
 	// One write of one line: lines of calls at the same time do not mix.
 	if _, err := c.journal.WriteString(operation + "\n"); err != nil {
 		return fmt.Errorf("cannot write to the journal: %w", err)
@@ -87,52 +87,70 @@ func (c *cloud) call(ctx context.Context, operation string) error {
 	}
 }
 
-// machine is a call about the machine of a node.
-func (c *cloud) machine(ctx context.Context, operation string, node *corev1.Node) (isOff, exists bool, err error) {
-	if err := c.call(ctx, operation); err != nil {
-		return false, false, err
-	}
-	if c.store == nil {
-		return false, true, nil
-	}
-	state, err := c.store.Read()
-	if err != nil {
-		return false, false, err
-	}
-	isOff, exists = state.Machines[node.Name]
-	return isOff, exists, nil
+// Machine is the machine of a Node.
+type Machine struct {
+	Metadata *cloudprovider.InstanceMetadata
+	IsOff    bool
 }
 
-func (c *cloud) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
-	_, exists, err := c.machine(ctx, "InstanceExists", node)
+// Machines is one call about all of these Nodes. It returns the machines that exist by the names of their Nodes.
+func (c *Cloud) Machines(ctx context.Context, operation string, nodes ...*corev1.Node) (map[string]Machine, error) {
+	if err := c.call(ctx, operation); err != nil {
+		return nil, err
+	}
+	state := &State{}
+	if c.store != nil {
+		var err error
+		if state, err = c.store.Read(); err != nil {
+			return nil, err
+		}
+	}
+	machines := map[string]Machine{}
+	for _, node := range nodes {
+		isOff, exists := state.Machines[node.Name]
+		if exists || c.store == nil {
+			machines[node.Name] = Machine{metadata(node.Name), isOff}
+		}
+	}
+	return machines, nil
+}
+
+func (c *Cloud) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	machines, err := c.Machines(ctx, "InstanceExists", node)
+	_, exists := machines[node.Name]
 	return exists, err
 }
 
-func (c *cloud) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
-	isOff, _, err := c.machine(ctx, "InstanceShutdown", node)
-	return isOff, err
+func (c *Cloud) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	machines, err := c.Machines(ctx, "InstanceShutdown", node)
+	return machines[node.Name].IsOff, err
 }
 
-func (c *cloud) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	_, exists, err := c.machine(ctx, "InstanceMetadata", node)
+func (c *Cloud) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	machines, err := c.Machines(ctx, "InstanceMetadata", node)
 	if err != nil {
 		return nil, err
 	}
+	machine, exists := machines[node.Name]
 	if !exists {
 		return nil, cloudprovider.InstanceNotFound
 	}
+	return machine.Metadata, nil
+}
+
+func metadata(node string) *cloudprovider.InstanceMetadata {
 	return &cloudprovider.InstanceMetadata{
-		ProviderID: Name + "://" + node.Name, InstanceType: "fake-small", Zone: "fake-1a", Region: "fake-1",
+		ProviderID: Name + "://" + node, InstanceType: "fake-small", Zone: "fake-1a", Region: "fake-1",
 		NodeAddresses: []corev1.NodeAddress{
-			{Type: corev1.NodeInternalIP, Address: address(10, node.Name)},
-			{Type: corev1.NodeHostName, Address: node.Name},
+			{Type: corev1.NodeInternalIP, Address: address(10, node)},
+			{Type: corev1.NodeHostName, Address: node},
 		},
-	}, nil
+	}
 }
 
 // balancer is a call about the load balancer of a Service. act works on the state of a durable cloud, and returns the load
 // balancer; any other cloud has one with an address that follows from the Service's name.
-func (c *cloud) balancer(ctx context.Context, operation string, service *corev1.Service,
+func (c *Cloud) balancer(ctx context.Context, operation string, service *corev1.Service,
 	act func(state *State, name string) (balancer Balancer, err error),
 ) (*corev1.LoadBalancerStatus, error) {
 	if err := c.call(ctx, operation); err != nil {
@@ -152,7 +170,7 @@ func (c *cloud) balancer(ctx context.Context, operation string, service *corev1.
 	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ip}}}, nil
 }
 
-func (c *cloud) GetLoadBalancer(ctx context.Context, _ string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+func (c *Cloud) GetLoadBalancer(ctx context.Context, _ string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	exists := true
 	status, err := c.balancer(ctx, "GetLoadBalancer", service, func(state *State, name string) (balancer Balancer, err error) {
 		balancer, exists = state.Balancers[name]
@@ -161,7 +179,7 @@ func (c *cloud) GetLoadBalancer(ctx context.Context, _ string, service *corev1.S
 	return status, exists && err == nil, err
 }
 
-func (c *cloud) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+func (c *Cloud) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	return c.balancer(ctx, "EnsureLoadBalancer", service, func(state *State, name string) (Balancer, error) {
 		spec, err := specOf(service)
 		if err != nil {
@@ -171,7 +189,7 @@ func (c *cloud) EnsureLoadBalancer(ctx context.Context, _ string, service *corev
 	})
 }
 
-func (c *cloud) UpdateLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) error {
+func (c *Cloud) UpdateLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) error {
 	_, err := c.balancer(ctx, "UpdateLoadBalancer", service, func(state *State, name string) (Balancer, error) {
 		if _, exists := state.Balancers[name]; !exists {
 			return Balancer{}, fmt.Errorf("there is no load balancer %s", name)
@@ -182,7 +200,7 @@ func (c *cloud) UpdateLoadBalancer(ctx context.Context, _ string, service *corev
 	return err
 }
 
-func (c *cloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, service *corev1.Service) error {
+func (c *Cloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, service *corev1.Service) error {
 	_, err := c.balancer(ctx, "EnsureLoadBalancerDeleted", service, func(state *State, name string) (Balancer, error) {
 		return Balancer{}, state.delete(name)
 	})

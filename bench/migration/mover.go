@@ -38,7 +38,7 @@ func (m *mover) stop() {
 
 // start starts one of the two controllers.
 func (m *mover) start(agent string, flags []string) (*rig.Replica, error) {
-	starter := rig.BehindAdapter(flags...)
+	starter := rig.BehindAdapter(nil, flags)
 	if agent == rig.Upstream {
 		starter = rig.InProcess(flags...)
 	}

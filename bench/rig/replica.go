@@ -122,12 +122,12 @@ func InProcess(flags ...string) Starter {
 	}
 }
 
-// BehindAdapter starts Outrigger's controller, and the Go fake behind the Go adapter.
-func BehindAdapter(flags ...string) Starter {
+// BehindAdapter starts Outrigger's controller, and the Go fake behind the Go adapter with flags of its own.
+func BehindAdapter(adapterFlags, flags []string) Starter {
 	return func(r *Rig, dir string) (*Replica, error) {
 		environment, journal := r.cloud(dir)
 		endpoint := "unix://" + filepath.Join(dir, "provider.sock")
-		provider, err := start(dir, "provider", r.programs.provider, environment, "--endpoint", endpoint)
+		provider, err := start(dir, "provider", r.programs.provider, environment, append([]string{"--endpoint", endpoint}, adapterFlags...)...)
 		if err != nil {
 			return nil, err
 		}

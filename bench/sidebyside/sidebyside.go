@@ -51,7 +51,11 @@ var contestants = []contestant{
 	},
 	{
 		id: "adapter", title: "Outrigger, Go adapter", agent: rig.Outrigger,
-		program: rig.ProviderProgram, start: rig.BehindAdapter(),
+		program: rig.ProviderProgram, start: rig.BehindAdapter(nil, nil),
+	},
+	{
+		id: "adapter-batch", title: "Outrigger, Go adapter in batches", agent: rig.Outrigger,
+		program: rig.ProviderProgram, start: rig.BehindAdapter([]string{"--batch"}, nil),
 	},
 	{id: "mock", title: "Outrigger, mock", agent: rig.Outrigger, start: rig.WithMock([]string{"--synthesize-instances"}, nil)},
 }

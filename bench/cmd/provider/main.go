@@ -2,8 +2,54 @@
 package main
 
 import (
+	"context"
+	"flag"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
 	"outrigger.dev/adapters/go/serve"
 	"outrigger.dev/bench/cloud"
 )
 
-func main() { serve.Main(cloud.FromEnvironment) }
+func main() {
+	isBatched := false
+	options := serve.Options{Flags: func(flags *flag.FlagSet) {
+		flags.BoolVar(&isBatched, "batch", false, "serve the interfaces BatchInstances and ParallelLoadBalancers too")
+	}}
+	serve.Run(options, func() (cloudprovider.Interface, error) {
+		made, err := cloud.FromEnvironment()
+		if err == nil && isBatched {
+			return batched{made}, nil
+		}
+		return made, err
+	})
+}
+
+// batched is the cloud with the interfaces that the adapter has beside upstream's.
+type batched struct{ *cloud.Cloud }
+
+func (b batched) InstancesV2() (cloudprovider.InstancesV2, bool)   { return b, true }
+func (b batched) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return b, true }
+
+// LoadBalancersInFlight is what tuned upstream changes at the same time.
+func (batched) LoadBalancersInFlight() int { return 32 }
+
+// machinesOfOneCall is the number of machines that one call of the mock's cloud looks up, too.
+const machinesOfOneCall = 200
+
+func (b batched) InstancesByNode(ctx context.Context, nodes []*corev1.Node) (map[string]serve.InstanceResult, error) {
+	results := map[string]serve.InstanceResult{}
+	for nodes := range slices.Chunk(nodes, machinesOfOneCall) {
+		machines, err := b.Machines(ctx, "InstancesByNode", nodes...)
+		if err != nil {
+			return nil, err
+		}
+		for _, node := range nodes {
+			machine, exists := machines[node.Name]
+			results[node.Name] = serve.InstanceResult{Metadata: machine.Metadata, Shutdown: machine.IsOff, Absent: !exists}
+		}
+	}
+	return results, nil
+}
