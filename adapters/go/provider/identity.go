@@ -42,12 +42,13 @@ func (s *identityRPC) Handshake(_ context.Context, request *v1.HandshakeRequest)
 		"controller_version", cut(request.ControllerVersion, 253),
 		"kubernetes_version", cut(request.KubernetesVersion, 253), "cluster", cluster.Name)
 	c.shakeHands(cluster, request.MaxReceiveMessageBytes)
+	bootID, offered := c.offer()
 	return &v1.HandshakeResponse{
 		Minor:                     minor,
 		ProviderName:              c.provider.Name,
 		ProviderVersion:           c.provider.Version,
-		BootId:                    c.bootID,
-		Capabilities:              c.capabilities,
+		BootId:                    bootID,
+		Capabilities:              offered,
 		WithoutClusterId:          c.provider.WithoutClusterID,
 		ServiceAnnotationPrefixes: c.provider.ServiceAnnotationPrefixes,
 		NodeAnnotationPrefixes:    c.provider.NodeAnnotationPrefixes,
@@ -65,8 +66,9 @@ func (s *identityRPC) GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetS
 
 // status is the vendor's status, within the limits of the contract; a vendor's code that panics is broken.
 func (c *core) status() *v1.GetStatusResponse {
+	bootID, _ := c.offer()
 	if c.provider.Status == nil {
-		return &v1.GetStatusResponse{Readiness: v1.Readiness_READINESS_READY, BootId: c.bootID}
+		return &v1.GetStatusResponse{Readiness: v1.Readiness_READINESS_READY, BootId: bootID}
 	}
 	status, err := Recovered(context.Background(), func() (*v1.GetStatusResponse, error) { return c.provider.Status(), nil })
 	if err != nil || status == nil {
@@ -74,7 +76,7 @@ func (c *core) status() *v1.GetStatusResponse {
 		status = &v1.GetStatusResponse{Readiness: v1.Readiness_READINESS_BROKEN}
 	}
 	status = proto.CloneOf(status)
-	status.BootId = c.bootID
+	status.BootId = bootID
 	status.Dependencies = status.Dependencies[:min(len(status.Dependencies), maxEntries)]
 	for _, dependency := range status.Dependencies {
 		dependency.Name, dependency.Message = cut(dependency.Name, 63), cut(dependency.Message, 1024)

@@ -29,8 +29,8 @@ import (
 // DefaultMaxMessageBytes is the largest message that is accepted unless a Provider says otherwise.
 const DefaultMaxMessageBytes = 4 << 20
 
-// Provider is a cloud, ready to be served. A capability is offered exactly when its interface is set.
-// Nothing of it may change once it is served.
+// Provider is a cloud, ready to be served. A capability is offered exactly when its interface is set, and says of itself
+// that it is there, if it is Optional. Nothing else may change once it is served.
 type Provider struct {
 	// Name is 1 to 63 of a-z, 0-9 and '-', and never changes: the controller refuses another one.
 	Name string
@@ -76,7 +76,45 @@ type Provider struct {
 	VolumesCapability *v1.VolumesCapability
 }
 
-// capabilities are those that are offered, with the defaults of the contract filled in.
+// Optional is implemented by Instances, LoadBalancers, Routes or Volumes that may not be there when the process starts.
+type Optional interface {
+	// Available tells whether the capability is offered. It is asked at each handshake and GetStatus, so it must answer
+	// immediately. Once it is true, the controller shakes hands again, and it must stay true: while the capability is
+	// away for a moment, calls fail with CloudUnavailable.
+	Available() bool
+}
+
+// available is true but for an Optional capability that is not there.
+func available(capability any) bool {
+	optional, ok := capability.(Optional)
+	return !ok || optional.Available()
+}
+
+// offer is what the next handshake says: the boot ID, and the capabilities that are there by now. The first time that one
+// more is there, the boot ID is another one, which asks the controller for a handshake.
+func (c *core) offer() (bootID string, offered *v1.Capabilities) {
+	offered = proto.CloneOf(c.capabilities)
+	if !available(c.provider.Instances) {
+		offered.Instances = nil
+	}
+	if !available(c.provider.LoadBalancers) {
+		offered.LoadBalancers, offered.NodeSets = nil, nil
+	}
+	if !available(c.provider.Routes) {
+		offered.Routes = nil
+	}
+	if !available(c.provider.Volumes) {
+		offered.Volumes = nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !proto.Equal(c.offered, offered) {
+		c.offered, c.bootID = offered, rand.Text()
+	}
+	return c.bootID, offered
+}
+
+// capabilities are those that can be offered, with the defaults of the contract filled in.
 func (p *Provider) capabilities() *v1.Capabilities {
 	capabilities := &v1.Capabilities{Effects: p.Effects}
 	if p.Instances != nil {
@@ -200,7 +238,7 @@ func (p *Provider) core() (*core, error) {
 		maxMessageBytes = max(p.MaxMessageBytes, 1<<20) // what every provider must accept
 	}
 	return &core{
-		provider: p, capabilities: capabilities, bootID: rand.Text(), maxMessageBytes: maxMessageBytes,
+		provider: p, capabilities: capabilities, maxMessageBytes: maxMessageBytes,
 		running: newRunning(), log: logger(),
 	}, nil
 }

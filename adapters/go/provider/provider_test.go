@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,5 +246,40 @@ func TestFieldsOfALaterMinorAreIgnored(t *testing.T) {
 	}))
 	if err != nil || len(response.Results) != 1 || response.Results[0].GetFound().GetProviderId() != "test://a" {
 		t.Fatal(response, err)
+	}
+}
+
+// late is a cloud whose load balancers are there only later.
+type late struct {
+	cloud
+	isThere atomic.Bool
+}
+
+func (l *late) Available() bool { return l.isThere.Load() }
+
+func TestACapabilityThatComesLaterAsksForAHandshake(t *testing.T) {
+	c := &late{}
+	s := serve(t, &provider.Provider{Instances: &c.cloud, LoadBalancers: c})
+	bootID := func() string {
+		status, err := v1.NewProviderServiceClient(s.client).GetStatus(t.Context(), &v1.GetStatusRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status.BootId
+	}
+	before := s.handshake()
+	if offered := before.Capabilities; offered.Instances == nil || offered.LoadBalancers != nil || offered.NodeSets != nil {
+		t.Error(offered)
+	}
+	if bootID() != before.BootId {
+		t.Error("nothing is new, and a handshake is asked for")
+	}
+	c.isThere.Store(true)
+	if bootID() == before.BootId {
+		t.Error("no handshake is asked for")
+	}
+	after := s.handshake()
+	if after.Capabilities.LoadBalancers == nil || after.Capabilities.NodeSets == nil || after.BootId != bootID() {
+		t.Error(after)
 	}
 }

@@ -23,7 +23,6 @@ const cancelGrace = 30 * time.Second
 type core struct {
 	provider        *Provider
 	capabilities    *v1.Capabilities
-	bootID          string
 	maxMessageBytes int
 	running         *running
 	log             *slog.Logger
@@ -32,6 +31,9 @@ type core struct {
 	// session is the latest handshake: a process serves one controller at a time (an old one may drain
 	// while the next starts).
 	session *session
+	// bootID and offered are those of the latest offer.
+	bootID  string
+	offered *v1.Capabilities
 }
 
 // session is the result of a handshake.

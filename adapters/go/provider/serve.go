@@ -51,8 +51,8 @@ func (p *Provider) ServeUntil(ctx context.Context, endpoint Endpoint) error {
 	server := core.server()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
-	core.log.Info("serving", "endpoint", endpoint.String(), "provider", p.Name, "version", p.Version,
-		"boot_id", core.bootID)
+	bootID, _ := core.offer()
+	core.log.Info("serving", "endpoint", endpoint.String(), "provider", p.Name, "version", p.Version, "boot_id", bootID)
 	select {
 	case err := <-ended:
 		return fmt.Errorf("the gRPC server failed: %w", err)
