@@ -87,6 +87,6 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(example.Name, example.InstancesCapability.ProviderIdPrefixes, example.Routes == nil)
-	// Output: example [example://] true
+	fmt.Println(example.Name, example.InstancesCapability.ProviderIdPrefixes)
+	// Output: example [example://]
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	cloudprovider "k8s.io/cloud-provider"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 	"outrigger.dev/adapters/go/provider"
 )
@@ -21,9 +23,9 @@ import (
 // errNothing is an answer of a cloud that is neither a result nor an error.
 var errNothing = errors.New("the cloud returned neither a result nor an error")
 
-// instances answers lookups with a cloud's InstancesV2.
+// instances answers lookups with a cloud's InstancesV2, which is asked for in each call, as by upstream.
 type instances struct {
-	cloud             cloudprovider.InstancesV2
+	cloud             *part[cloudprovider.InstancesV2]
 	outcomes          *outcomes
 	prefixes          []string
 	withoutProviderID bool
@@ -37,7 +39,64 @@ type instances struct {
 	running map[string]bool
 }
 
+// newInstances asks a cloud for its instances.
+func newInstances(options Options, cloud cloudprovider.Interface, memory *memory, outcomes *outcomes) (*instances, *v1.InstancesCapability) {
+	machines := newPart("InstancesV2", false, func() (cloudprovider.InstancesV2, bool) { return instancesOf(cloud) })
+	capability := &v1.InstancesCapability{
+		LookupPreference:   v1.LookupPreference_LOOKUP_PREFERENCE_EACH,
+		ProviderIdPrefixes: options.ProviderIDPrefixes, WithoutProviderId: options.WithoutProviderID,
+		ManagedLabelKeys: options.ManagedLabelKeys,
+	}
+	if _, ok := machines.first.(BatchInstances); ok {
+		capability.LookupPreference, capability.MaxBatchSize = v1.LookupPreference_LOOKUP_PREFERENCE_BATCH, maxBatch
+	}
+	if options.VisibilityDelay > 0 {
+		capability.VisibilityDelay = durationpb.New(options.VisibilityDelay)
+	}
+	return &instances{
+		cloud: machines, outcomes: outcomes, prefixes: options.ProviderIDPrefixes,
+		withoutProviderID: options.WithoutProviderID, memory: memory,
+		room: make(chan struct{}, options.InstanceConcurrency), running: map[string]bool{},
+	}, capability
+}
+
+// instancesOf prefers InstancesV2, as upstream does.
+func instancesOf(cloud cloudprovider.Interface) (cloudprovider.InstancesV2, bool) {
+	if machines, ok := cloud.InstancesV2(); ok && machines != nil {
+		return machines, true
+	}
+	old, ok := cloud.Instances()
+	if !ok || old == nil {
+		return nil, false
+	}
+	folded := &instancesV1{cloud: cloud, Instances: old}
+	if zones, ok := cloud.Zones(); ok {
+		folded.zones = zones
+	}
+	return folded, true
+}
+
+// Available tells whether the cloud has shown that it has instances.
+func (i *instances) Available() bool { return i.cloud.Available() }
+
 func (i *instances) GetInstances(ctx context.Context, nodes []*v1.Node, query provider.Query) (provider.Lookups, error) {
+	cloud, err := i.cloud.get()
+	if err != nil {
+		return nil, i.outcomes.saw(err)
+	}
+	if batches, ok := cloud.(BatchInstances); ok {
+		return (&batchInstances{i, batches}).GetInstances(ctx, nodes, query)
+	}
+	return (&eachInstance{i, cloud}).GetInstances(ctx, nodes, query)
+}
+
+// eachInstance answers lookups one by one.
+type eachInstance struct {
+	*instances
+	cloud cloudprovider.InstancesV2
+}
+
+func (i *eachInstance) GetInstances(ctx context.Context, nodes []*v1.Node, query provider.Query) (provider.Lookups, error) {
 	return provider.Each(ctx, cap(i.room), nodes, func(ctx context.Context, sent *v1.Node) (provider.Lookup, error) {
 		leave, err := i.enter(ctx, sent.Name)
 		if err != nil {
@@ -97,7 +156,7 @@ func (i *instances) ends(node string) {
 	delete(i.running, node)
 }
 
-func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {
+func (i *eachInstance) lookup(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {
 	defer i.memory.hold(nodePath(node.Name))()
 	power := v1.PowerState_POWER_STATE_UNSPECIFIED
 	if query.View != v1.InstanceView_INSTANCE_VIEW_METADATA {
@@ -148,7 +207,7 @@ func (i *instances) found(ctx context.Context, node *corev1.Node, power v1.Power
 
 // notFound asks once more: clouds say InstanceNotFound about metadata that are not there yet, too, and only
 // InstanceExists has an answer that says that a machine is gone.
-func (i *instances) notFound(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {
+func (i *eachInstance) notFound(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {
 	if query.MaxStaleness > 0 {
 		return provider.NotVisibleYet(), nil
 	}
@@ -168,7 +227,7 @@ func (i *instances) absent(node *corev1.Node, query provider.Query) provider.Loo
 	return provider.Absent()
 }
 
-func (i *instances) powerState(ctx context.Context, node *corev1.Node) (v1.PowerState, error) {
+func (i *eachInstance) powerState(ctx context.Context, node *corev1.Node) (v1.PowerState, error) {
 	isShutdown, err := i.cloud.InstanceShutdown(ctx, node)
 	switch {
 	case errors.Is(err, cloudprovider.NotImplemented):

@@ -28,13 +28,34 @@ var errNoStatus = errors.New("service status returned by EnsureLoadBalancer is n
 
 // loadBalancers answers with a cloud's LoadBalancer.
 type loadBalancers struct {
-	cloud    cloudprovider.LoadBalancer
+	cloud    *part[cloudprovider.LoadBalancer]
 	classify classifier
 	bridge   *bridge
 	memory   *memory
 	// written are the prefixes of the annotations that the cloud writes by effects, which no goal has.
 	written []string
 }
+
+// newLoadBalancers asks a cloud for its load balancers.
+func newLoadBalancers(options Options, cloud cloudprovider.Interface, memory *memory, outcomes *outcomes, bridged func(most int) *bridge) (*loadBalancers, *v1.LoadBalancersCapability) {
+	balancers := newPart("LoadBalancer", true, cloud.LoadBalancer)
+	inFlight := options.LoadBalancersInFlight
+	if parallel, ok := balancers.first.(ParallelLoadBalancers); ok && inFlight == 0 {
+		inFlight = parallel.LoadBalancersInFlight()
+	}
+	inFlight = max(inFlight, 1)
+	return &loadBalancers{
+			cloud: balancers, classify: outcomes.classify, memory: memory,
+			bridge: bridged(inFlight), written: options.Effects.GetServiceAnnotationPrefixes(),
+		}, &v1.LoadBalancersCapability{
+			Classes: options.LoadBalancerClasses, WithoutDefaultClass: options.WithoutDefaultClass,
+			MaxInFlight: uint32(inFlight), ConfigurationRevision: options.ConfigurationRevision,
+			Volatile: options.Volatile,
+		}
+}
+
+// Available tells whether the cloud has shown that it has load balancers.
+func (l *loadBalancers) Available() bool { return l.cloud.Available() }
 
 func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _ *provider.Targets) (answer *v1.LoadBalancerAnswer, failed error) {
 	defer l.addEffects(sent, &answer, &failed)
@@ -44,8 +65,8 @@ func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _
 	}
 	got, err := callAbout(l, ctx, sent, "GetLoadBalancer",
 		"get "+provider.CallOf(ctx).RequestID, // an earlier look is not handed to a later call
-		func(ctx context.Context, service *corev1.Service) (balancer, error) {
-			status, exists, err := l.cloud.GetLoadBalancer(ctx, clusterName(ctx), service)
+		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (balancer, error) {
+			status, exists, err := cloud.GetLoadBalancer(ctx, clusterName(ctx), service)
 			return balancer{status, exists}, err
 		})
 	var waiting *stillRunning
@@ -70,8 +91,8 @@ func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service
 	defer l.addEffects(sent, &answer, &failed)
 	nodes := l.memory.targets.nodesOf(targets)
 	status, err := callAbout(l, ctx, sent, "EnsureLoadBalancer", "ensure "+l.goalOf(sent, targets),
-		func(ctx context.Context, service *corev1.Service) (*corev1.LoadBalancerStatus, error) {
-			return l.cloud.EnsureLoadBalancer(ctx, clusterName(ctx), service, nodes)
+		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (*corev1.LoadBalancerStatus, error) {
+			return cloud.EnsureLoadBalancer(ctx, clusterName(ctx), service, nodes)
 		})
 	switch {
 	case errors.Is(err, cloudprovider.ImplementedElsewhere):
@@ -89,13 +110,13 @@ func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Se
 	defer l.addEffects(sent, &answer, &failed)
 	nodes := l.memory.targets.nodesOf(targets)
 	exists, err := callAbout(l, ctx, sent, "UpdateLoadBalancer", "update "+l.goalOf(sent, targets),
-		func(ctx context.Context, service *corev1.Service) (bool, error) {
-			failed := l.cloud.UpdateLoadBalancer(ctx, clusterName(ctx), service, nodes)
+		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (bool, error) {
+			failed := cloud.UpdateLoadBalancer(ctx, clusterName(ctx), service, nodes)
 			if failed == nil || errors.Is(failed, cloudprovider.ImplementedElsewhere) || isRetry(failed) {
 				return true, failed
 			}
 			// Clouds differ in the error of one that is not there; all can be asked whether it is.
-			_, exists, err := l.cloud.GetLoadBalancer(ctx, clusterName(ctx), service)
+			_, exists, err := cloud.GetLoadBalancer(ctx, clusterName(ctx), service)
 			if err != nil || exists {
 				return true, failed
 			}
@@ -118,8 +139,8 @@ func (l *loadBalancers) DeleteLoadBalancer(ctx context.Context, sent *v1.Service
 	// Without a Get before it: the interface promises success where nothing is left, and a Get may miss
 	// what is left of one that is half deleted.
 	_, err := callAbout(l, ctx, sent, "EnsureLoadBalancerDeleted", "delete",
-		func(ctx context.Context, service *corev1.Service) (struct{}, error) {
-			return struct{}{}, l.cloud.EnsureLoadBalancerDeleted(ctx, clusterName(ctx), service)
+		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (struct{}, error) {
+			return struct{}{}, cloud.EnsureLoadBalancerDeleted(ctx, clusterName(ctx), service)
 		})
 	switch {
 	case errors.Is(err, cloudprovider.ImplementedElsewhere):
@@ -159,13 +180,17 @@ func isRetry(err error) bool {
 // callAbout runs a call of the cloud about a Service through the bridge. What it writes to the Service while it runs
 // becomes effects.
 func callAbout[T any](l *loadBalancers, ctx context.Context, sent *v1.Service, method, goal string,
-	work func(context.Context, *corev1.Service) (T, error),
+	work func(context.Context, cloudprovider.LoadBalancer, *corev1.Service) (T, error),
 ) (T, error) {
 	return through(l.bridge, ctx, key(sent), method+" of "+name(sent), goal, func(ctx context.Context) (T, error) {
+		cloud, err := l.cloud.get()
+		if err != nil {
+			return *new(T), err
+		}
 		service := serviceOf(sent)
 		defer l.memory.hold(pathOf(sent))()
 		l.memory.sawService(service)
-		return work(ctx, service)
+		return work(ctx, cloud, service)
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 
 // routes answers with a cloud's Routes.
 type routes struct {
-	cloud       cloudprovider.Routes
+	cloud       *part[cloudprovider.Routes]
 	outcomes    *outcomes
 	bridge      *bridge
 	memory      *memory
@@ -24,9 +24,20 @@ type routes struct {
 	prefixes    []string
 }
 
+// newRoutes asks a cloud for its routes.
+func newRoutes(options Options, cloud cloudprovider.Interface, memory *memory, outcomes *outcomes, bridged func(most int) *bridge) (*routes, *v1.RoutesCapability) {
+	return &routes{
+		cloud: newPart("Routes", true, cloud.Routes), outcomes: outcomes, memory: memory, bridge: bridged(options.RouteConcurrency),
+		concurrency: options.RouteConcurrency, prefixes: options.ProviderIDPrefixes,
+	}, &v1.RoutesCapability{MaxInFlight: 1}
+}
+
+// Available tells whether the cloud has shown that it has routes.
+func (r *routes) Available() bool { return r.cloud.Available() }
+
 func (r *routes) ListRoutes(ctx context.Context, send func(*v1.Route) error) error {
-	list, err := r.cloud.ListRoutes(ctx, clusterName(ctx))
-	if err := r.outcomes.saw(err); err != nil {
+	list, err := r.list(ctx)
+	if err != nil {
 		return err
 	}
 	for _, route := range list {
@@ -59,8 +70,8 @@ func (r *routes) CreateRoutes(ctx context.Context, desired []*v1.Route) (provide
 			}
 			return provider.RouteChange{Found: r.sent(existing)}, nil
 		}
-		return r.change(ctx, "CreateRoute", route, func(ctx context.Context) error {
-			return r.cloud.CreateRoute(ctx, clusterName(ctx), nameHint(route), routeOf(route))
+		return r.change(ctx, "CreateRoute", route, func(ctx context.Context, cloud cloudprovider.Routes) error {
+			return cloud.CreateRoute(ctx, clusterName(ctx), nameHint(route), routeOf(route))
 		})
 	})
 }
@@ -78,8 +89,8 @@ func (r *routes) DeleteRoutes(ctx context.Context, unwanted []*v1.Route) (provid
 			if !isNamed || !r.leadsTo(existing, route) {
 				continue
 			}
-			return r.change(ctx, "DeleteRoute", route, func(ctx context.Context) error {
-				return r.cloud.DeleteRoute(ctx, clusterName(ctx), existing)
+			return r.change(ctx, "DeleteRoute", route, func(ctx context.Context, cloud cloudprovider.Routes) error {
+				return cloud.DeleteRoute(ctx, clusterName(ctx), existing)
 			})
 		}
 		return provider.RouteChange{}, nil
@@ -90,8 +101,8 @@ func (r *routes) DeleteRoutes(ctx context.Context, unwanted []*v1.Route) (provid
 func (r *routes) table(ctx context.Context) (map[string][]*cloudprovider.Route, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.bridge.wait)
 	defer cancel()
-	list, err := r.cloud.ListRoutes(ctx, clusterName(ctx))
-	if err := r.outcomes.saw(err); err != nil {
+	list, err := r.list(ctx)
+	if err != nil {
 		return nil, err
 	}
 	table := make(map[string][]*cloudprovider.Route, len(list))
@@ -104,13 +115,28 @@ func (r *routes) table(ctx context.Context) (map[string][]*cloudprovider.Route, 
 	return table, nil
 }
 
-func (r *routes) change(ctx context.Context, what string, route *v1.Route, work func(context.Context) error) (provider.RouteChange, error) {
+func (r *routes) list(ctx context.Context) ([]*cloudprovider.Route, error) {
+	cloud, err := r.cloud.get()
+	if err != nil {
+		return nil, r.outcomes.saw(err)
+	}
+	list, err := cloud.ListRoutes(ctx, clusterName(ctx))
+	return list, r.outcomes.saw(err)
+}
+
+func (r *routes) change(ctx context.Context, what string, route *v1.Route,
+	work func(context.Context, cloudprovider.Routes) error,
+) (provider.RouteChange, error) {
 	text := what + " of " + route.DestinationCidr + " to " + route.NodeName
 	path := nodePath(route.NodeName)
 	_, err := through(r.bridge, ctx, "route/"+route.DestinationCidr, text, text,
 		func(ctx context.Context) (struct{}, error) {
+			cloud, err := r.cloud.get()
+			if err != nil {
+				return struct{}{}, err
+			}
 			defer r.memory.hold(path)()
-			return struct{}{}, work(ctx)
+			return struct{}{}, work(ctx, cloud)
 		})
 	return provider.RouteChange{}.WithEffects(r.memory.take(path, answerEffectBytes)), r.outcomes.classify.asError(err)
 }

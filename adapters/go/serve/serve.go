@@ -24,7 +24,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/client-go/informers"
 	cloudprovider "k8s.io/cloud-provider"
 
@@ -238,9 +237,6 @@ func initialize(ctx context.Context, options Options, cloud cloudprovider.Interf
 func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory, configuration []byte) *provider.Provider {
 	options = withDefaults(options, cloud, configuration)
 	outcomes := newOutcomes(options.Classify)
-	bridged := func(most int) *bridge {
-		return newBridge(ctx, options.AnswerWithin, options.CallLimit, most, outcomes)
-	}
 	p := &provider.Provider{
 		Name: options.Name, Version: options.Version, WithoutClusterID: !cloud.HasClusterID(),
 		Status:                    outcomes.status,
@@ -248,71 +244,17 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 		NodeAnnotationPrefixes:    options.NodeAnnotationPrefixes,
 		Effects:                   options.Effects,
 	}
-	if machines := instancesOf(cloud); machines != nil {
-		eachNode := &instances{
-			cloud: machines, outcomes: outcomes, prefixes: options.ProviderIDPrefixes,
-			withoutProviderID: options.WithoutProviderID, memory: memory,
-			room: make(chan struct{}, options.InstanceConcurrency), running: map[string]bool{},
-		}
-		p.Instances = eachNode
-		p.InstancesCapability = &v1.InstancesCapability{
-			LookupPreference:   v1.LookupPreference_LOOKUP_PREFERENCE_EACH,
-			ProviderIdPrefixes: options.ProviderIDPrefixes, WithoutProviderId: options.WithoutProviderID,
-			ManagedLabelKeys: options.ManagedLabelKeys,
-		}
-		if batches, ok := machines.(BatchInstances); ok {
-			p.Instances = &batchInstances{eachNode, batches}
-			p.InstancesCapability.LookupPreference = v1.LookupPreference_LOOKUP_PREFERENCE_BATCH
-			p.InstancesCapability.MaxBatchSize = maxBatch
-		}
-		if options.VisibilityDelay > 0 {
-			p.InstancesCapability.VisibilityDelay = durationpb.New(options.VisibilityDelay)
-		}
+	bridged := func(most int) *bridge {
+		return newBridge(ctx, options.AnswerWithin, options.CallLimit, most, outcomes)
 	}
-	if balancers, ok := cloud.LoadBalancer(); ok && balancers != nil {
-		inFlight := options.LoadBalancersInFlight
-		if parallel, ok := balancers.(ParallelLoadBalancers); ok && inFlight == 0 {
-			inFlight = parallel.LoadBalancersInFlight()
-		}
-		inFlight = max(inFlight, 1)
-		p.LoadBalancers = &loadBalancers{
-			cloud: balancers, classify: outcomes.classify, memory: memory,
-			bridge: bridged(inFlight), written: options.Effects.GetServiceAnnotationPrefixes(),
-		}
-		p.LoadBalancersCapability = &v1.LoadBalancersCapability{
-			Classes: options.LoadBalancerClasses, WithoutDefaultClass: options.WithoutDefaultClass,
-			MaxInFlight: uint32(inFlight), ConfigurationRevision: options.ConfigurationRevision,
-			Volatile: options.Volatile,
-		}
-	}
-	if table, ok := cloud.Routes(); ok && table != nil {
-		p.Routes = &routes{
-			cloud: table, outcomes: outcomes, memory: memory, concurrency: options.RouteConcurrency, prefixes: options.ProviderIDPrefixes,
-			bridge: bridged(options.RouteConcurrency),
-		}
-		p.RoutesCapability = &v1.RoutesCapability{MaxInFlight: 1}
-	}
+	p.Instances, p.InstancesCapability = newInstances(options, cloud, memory, outcomes)
+	p.LoadBalancers, p.LoadBalancersCapability = newLoadBalancers(options, cloud, memory, outcomes, bridged)
+	p.Routes, p.RoutesCapability = newRoutes(options, cloud, memory, outcomes, bridged)
 	if labeler, ok := cloud.(cloudprovider.PVLabeler); ok && options.Volumes != nil {
 		p.Volumes = &volumes{cloud: labeler, outcomes: outcomes, concurrency: options.InstanceConcurrency}
 		p.VolumesCapability = options.Volumes
 	}
 	return p
-}
-
-// instancesOf prefers InstancesV2, as upstream does; nil: the cloud has no instances.
-func instancesOf(cloud cloudprovider.Interface) cloudprovider.InstancesV2 {
-	if machines, ok := cloud.InstancesV2(); ok && machines != nil {
-		return machines
-	}
-	old, ok := cloud.Instances()
-	if !ok || old == nil {
-		return nil
-	}
-	folded := &instancesV1{cloud: cloud, Instances: old}
-	if zones, ok := cloud.Zones(); ok {
-		folded.zones = zones
-	}
-	return folded
 }
 
 func withDefaults(options Options, cloud cloudprovider.Interface, configuration []byte) Options {
