@@ -19,6 +19,7 @@ pub(crate) struct Pair {
     /// Missing while it is killed and started again.
     provider: Option<Process>,
     cloud: Option<Process>,
+    kubeconfig: PathBuf,
     scratch: Scratch,
 }
 
@@ -36,7 +37,7 @@ impl Pair {
         let dir = scratch.path();
         let cloud = launch.start_cloud(dir.join("cloud.log")).await?;
         let provider = launch
-            .start(&socket(dir), provider_log(dir), deadline)
+            .start(&socket(dir), provider_log(dir), kubeconfig, deadline)
             .await?;
         let mut all = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -52,6 +53,7 @@ impl Pair {
             controller: Process::start("cloud-controller-manager", controller, &all, log)?,
             provider: Some(provider),
             cloud,
+            kubeconfig: kubeconfig.to_owned(),
             scratch,
         })
     }
@@ -66,7 +68,8 @@ impl Pair {
         let ended = spawn_blocking(move || drop(killed)).await;
         ended.map_err(|error| Error::io("kill the provider")(error.into()))?;
         let (socket, log) = (socket(self.scratch.path()), self.provider_log());
-        self.provider = Some(launch.start(&socket, log, deadline).await?);
+        let started = launch.start(&socket, log, &self.kubeconfig, deadline);
+        self.provider = Some(started.await?);
         Ok(())
     }
 

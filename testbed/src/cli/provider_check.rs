@@ -47,7 +47,8 @@ pub(super) struct CheckProvider {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Command that starts the provider, at `CLOUDPROVIDER_ENDPOINT`.
+    /// Command that starts the provider, at `CLOUDPROVIDER_ENDPOINT`. `{kubeconfig}` in it is replaced by the path of an
+    /// administrator's kubeconfig, for a provider with rights of its own.
     #[arg(
         last = true,
         required_unless_present = "provider",

@@ -36,7 +36,8 @@ pub(crate) struct Run {
 }
 
 impl Launch {
-    /// A provider of any origin: a program and its arguments, with the environment of this process.
+    /// A provider of any origin: a program and its arguments, with the environment of this process. `{kubeconfig}` in
+    /// them is replaced by an administrator's kubeconfig.
     pub const fn of_command(command: Vec<String>) -> Self {
         Self {
             environment: Vec::new(),
@@ -52,19 +53,23 @@ impl Launch {
         (!prefixes.is_empty()).then(|| format!("--provider-effect-prefixes={}", prefixes.join(",")))
     }
 
-    /// Starts the provider and waits until it listens at this socket; its output is appended to `log`.
+    /// Starts the provider beside the cluster of `kubeconfig` and waits until it listens at this socket; its output is
+    /// appended to `log`.
     pub(crate) async fn start(
         &self,
         socket: &Path,
         log: PathBuf,
+        kubeconfig: &Path,
         deadline: Duration,
     ) -> Result<Process> {
+        let kubeconfig = kubeconfig.display().to_string();
         let mut args = self.environment.clone();
         args.push(format!(
             "CLOUDPROVIDER_ENDPOINT=unix://{}",
             socket.display()
         ));
-        args.extend_from_slice(&self.command);
+        let command = self.command.iter();
+        args.extend(command.map(|word| word.replace("{kubeconfig}", &kubeconfig)));
         let mut provider = Process::start(PROVIDER, Path::new("/usr/bin/env"), &args, log)?;
         provider.listens(socket, deadline).await?;
         Ok(provider)
