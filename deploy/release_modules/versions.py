@@ -19,6 +19,8 @@ PLACES = {
     "examples/node/src/provider.ts": r'providerVersion: "',
     "examples/python/pyproject.toml": r'name = "outrigger-example-provider"\nversion = "',
     "provider-mock/README.md": r"\nprovider +mock ",
+    "sdk/typescript/package.json": r'"name": "@outrigger/provider",\n\s+"version": "',
+    "sdk/typescript/package-lock.json": r'"name": "@outrigger/provider",\n\s+"version": "',
     "providers/digitalocean/settings.go": r'number = "',
 }
 FIRST = "Cargo.toml"

@@ -111,5 +111,5 @@ fn python_has_the_table() {
 
 #[test]
 fn typescript_has_the_table() {
-    is_written("examples/node/src/contract.ts", &typescript::table());
+    is_written("sdk/typescript/src/contract.ts", &typescript::table());
 }
