@@ -188,10 +188,14 @@ func (a *answer) addCode(code string) {
 	}
 }
 
-// textCodes are codes in texts of AWS's client, which AWS's provider wraps as text alone, and of Google's.
+// textCodes are codes in texts of clients.
 var textCodes = []*regexp.Regexp{
+	// AWS's client, which AWS's provider wraps as text alone.
 	regexp.MustCompile(`https response error StatusCode: \d+, RequestID: [^,]*, (?:api error )?([\w.]+):`),
 	regexp.MustCompile(`(?s)\bgoogleapi: (?:Error|got HTTP response code) \d{3}\b.*\b((?:userR|r)ateLimitExceeded|quotaExceeded)\b`),
+	regexp.MustCompile(`\brpc error: code = (\w+) desc = `),
+	regexp.MustCompile(`\bhttp response: (Unauthorized|Forbidden|Too Many Requests): `), // egoscale
+	regexp.MustCompile(`\berror returned from api : (Invalid API token)\b`),             // govultr from v3.34 on, without the status
 }
 
 // textStatus is an HTTP status in a text, in a form that clients of clouds use. Words around the number tell it from an

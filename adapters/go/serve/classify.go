@@ -71,16 +71,17 @@ var (
 	rateLimited = []string{
 		"throttling", "throttlingexception", "throttledexception", "ec2throttledexception", "requestlimitexceeded", "toomanyrequests",
 		"toomanyrequestsexception", "requestthrottled", "requestthrottledexception", "slowdown", "bandwidthlimitexceeded",
-		"ratelimitexceeded", "userratelimitexceeded",
+		"ratelimitexceeded", "userratelimitexceeded", "resourceexhausted",
 	}
 	credentialsInvalid = []string{
 		"authfailure", "invalidclienttokenid", "expiredtoken", "expiredtokenexception", "unrecognizedclientexception",
 		"signaturedoesnotmatch", "missingauthenticationtoken", "unauthorized", "invalidauthenticationtoken",
 		"expiredauthenticationtoken", "notauthenticated", "invalidclient", "invalidgrant",
+		"unauthenticated", "invalidapitoken",
 	}
 	permissionMissing = []string{
 		"unauthorizedoperation", "accessdenied", "accessdeniedexception", "forbidden", "authorizationfailed", "tokenreadonly",
-		"notauthorized",
+		"notauthorized", "permissiondenied",
 	}
 	quotaExceeded = []string{"quotaexceeded", "resourcelimitexceeded", "limitexceeded", "toomanyloadbalancers"}
 )

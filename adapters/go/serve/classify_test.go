@@ -100,7 +100,7 @@ type (
 func (e *smithyError) Error() string     { return "api error " + e.code + ": no" }
 func (e *smithyError) ErrorCode() string { return e.code }
 func (e *smithyHTTP) Error() string {
-	return fmt.Sprintf("https response error StatusCode: %d, %v", e.HTTPStatusCode(), e.Err)
+	return fmt.Sprintf("https response error StatusCode: %d, RequestID: 7, %v", e.HTTPStatusCode(), e.Err)
 }
 func (e *smithyHTTP) Unwrap() error                 { return e.Err }
 func (e *smithyHTTP) HTTPStatusCode() int           { return e.Response.StatusCode }
@@ -196,7 +196,7 @@ var clientErrors = []struct {
 	{&smithyError{"InvalidParameter"}, provider.CloudError, provider.CloudError, 0},
 	{
 		&smithyHTTP{&smithyResponse{answered(400, "9")}, &smithyError{"Throttling"}},
-		provider.RateLimited, provider.CloudError, pauseOfTest,
+		provider.RateLimited, provider.RateLimited, pauseOfTest,
 	},
 	{&smithyHTTP{&smithyResponse{answered(403, "")}, &smithyError{"Other"}}, provider.PermissionMissing, provider.PermissionMissing, 0},
 	// googleapi and gax
@@ -209,9 +209,9 @@ var clientErrors = []struct {
 		provider.RateLimited, provider.RateLimited, rateLimitPause,
 	},
 	{&googleError{Code: 403, Errors: []googleItem{{Reason: "quotaExceeded"}}}, provider.QuotaExceeded, provider.QuotaExceeded, 0},
-	{grpcError(codes.ResourceExhausted, pauseOfTest), provider.RateLimited, provider.CloudError, pauseOfTest},
-	{grpcError(codes.Unauthenticated, 0), provider.CredentialsInvalid, provider.CloudError, 0},
-	{grpcError(codes.PermissionDenied, 0), provider.PermissionMissing, provider.CloudError, 0},
+	{grpcError(codes.ResourceExhausted, pauseOfTest), provider.RateLimited, provider.RateLimited, pauseOfTest},
+	{grpcError(codes.Unauthenticated, 0), provider.CredentialsInvalid, provider.CredentialsInvalid, 0},
+	{grpcError(codes.PermissionDenied, 0), provider.PermissionMissing, provider.PermissionMissing, 0},
 	{grpcError(codes.Unavailable, 0), provider.CloudUnavailable, provider.CloudError, 0},
 	{grpcError(codes.NotFound, 0), provider.CloudError, provider.CloudError, 0},
 	// hcloud
@@ -266,8 +266,13 @@ var clientErrors = []struct {
 	{ociError{403, "NotAllowed", "no"}, provider.PermissionMissing, provider.PermissionMissing, 0},
 	{ociError{404, "NotAuthorizedOrNotFound", "no"}, provider.CloudError, provider.CloudError, 0},
 	// egoscale
-	{fmt.Errorf("%w: slow down", egoscaleTooMany), provider.RateLimited, provider.CloudError, rateLimitPause},
+	{fmt.Errorf("GetZone: http response: %w: slow down", egoscaleTooMany), provider.RateLimited, provider.RateLimited, rateLimitPause},
+	{fmt.Errorf("GetZone: http response: %w: no", egoscaleUnauthorized), provider.CredentialsInvalid, provider.CredentialsInvalid, 0},
 	{fmt.Errorf("%w: no", egoscaleUnauthorized), provider.CredentialsInvalid, provider.CloudError, 0},
+	// govultr, text alone
+	{errors.New(`{"error":"Invalid API token.","status":401}`), provider.CredentialsInvalid, provider.CredentialsInvalid, 0},
+	{errors.New("error returned from api : Invalid API token."), provider.CredentialsInvalid, provider.CredentialsInvalid, 0},
+	{errors.New("error returned from api : no"), provider.CloudError, provider.CloudError, 0},
 	// CloudStack
 	{&cloudstackError{401, 0, "no"}, provider.CredentialsInvalid, provider.CredentialsInvalid, 0},
 	{&cloudstackError{431, 9999, "no"}, provider.CloudError, provider.CloudError, 0},
@@ -364,7 +369,7 @@ var misleading = []string{
 	"status code: 4013", "status code: 40", "status code 401ms", "exit status 401", "status: 403", "HTTP 4030", "HTTP 403-9", "HTTP 403/tcp",
 	"HTTPS 403", "xHTTP 403", "http://10.0.0.1/401", "https://a.example.com:403/x", "GET https://a/401: connection refused",
 	"GET https://a/x: 4290 bytes", "response 401 of 500", "error 403", "API error 429", "googleapi: Error 4290: no", "rateLimitExceeded",
-	"Unauthorized: no", "Too Many Requests", "Forbidden.",
+	"Unauthorized: no", "http response: Unauthorizeds: no", "code = Unauthenticated", "Invalid API token", "Too Many Requests", "Forbidden.",
 }
 
 // A text with such numbers is an error of one object: it must not stop all calls.
