@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/app/config"
 	cloudfake "k8s.io/cloud-provider/fake"
@@ -107,20 +108,34 @@ func cluster(t *testing.T) (settings *config.CompletedConfig, listed chan struct
 	return made.Complete(), listed
 }
 
+// watchedCloud calls whenServed when it is about to be served.
+type watchedCloud struct {
+	cloudfake.Cloud
+	whenServed func()
+}
+
+func (c *watchedCloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
+	c.whenServed()
+	return c.Cloud.LoadBalancer()
+}
+
 func TestServesOnceInformersHaveSynced(t *testing.T) {
 	settings, listed := cluster(t)
+	nodes := settings.SharedInformers.Core().V1().Nodes().Informer()
+	cloud := &watchedCloud{Cloud: cloudfake.Cloud{Provider: "fake"}, whenServed: func() {
+		if !nodes.HasSynced() {
+			t.Error("served before the informer had synced")
+		}
+	}}
 	endpoint := "unix://" + t.TempDir() + "/s"
 	t.Setenv(provider.EndpointEnv, endpoint)
-	process, err := newSidecar(serve.Options{}, settings, &cloudfake.Cloud{Provider: "fake"})
+	process, err := newSidecar(serve.Options{}, settings, cloud)
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { _ = process.serve(t.Context()) }()
 	for len(unsynced(settings.SharedInformers)) != 1 {
 		time.Sleep(time.Millisecond)
-	}
-	if _, err := os.Stat(process.endpoint.Path()); err == nil {
-		t.Error("served before the informer had synced")
 	}
 	close(listed)
 	deadline := time.Now().Add(time.Minute)
