@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::Cluster,
-    rights::{ACCOUNTS, ALWAYS, MIGRATION, REGISTRATION, Rights, VOLUMES, WEBHOOKS},
+    rights::{ACCOUNTS, ALWAYS, MIGRATION, PROVIDER, REGISTRATION, Rights, VOLUMES, WEBHOOKS},
 };
 
 const USER: &str = "intruder";
@@ -227,7 +227,15 @@ fn refused() -> Vec<(&'static str, String, Value)> {
 async fn no_right_leads_to_another() {
     let cluster = Cluster::take().await;
     // Two sections have roles of the same names: the wider ones come last.
-    let headings = [ACCOUNTS, MIGRATION, WEBHOOKS, REGISTRATION, VOLUMES, ALWAYS];
+    let headings = [
+        ACCOUNTS,
+        MIGRATION,
+        WEBHOOKS,
+        REGISTRATION,
+        VOLUMES,
+        PROVIDER,
+        ALWAYS,
+    ];
     for heading in headings {
         Rights::documented(heading)
             .of(USER)

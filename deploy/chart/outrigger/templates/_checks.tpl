@@ -56,6 +56,19 @@
 {{- if not (kindIs "string" (get (fromYaml (print "name: " $name)) "name")) -}}
 {{- fail (printf "the name of all objects is %s, which YAML takes for no text: set fullnameOverride" $name) -}}
 {{- end -}}
+{{- $code := .Values.provider -}}
+{{- if and $code.rules (not $code.serviceAccountToken) -}}
+{{- fail "provider.rules are for a provider with the Pod's token: set provider.serviceAccountToken, too" -}}
+{{- end -}}
+{{- if and $code.serviceAccountToken .Values.controller.kubeconfig.path -}}
+{{- fail "provider.serviceAccountToken needs a ServiceAccount, and controller.kubeconfig.path takes its place: give the provider a kubeconfig by volumes and provider.args" -}}
+{{- end -}}
+{{- if and $code.leaseName (eq $code.leaseName .Values.leaderElection.leaseName) -}}
+{{- fail "provider.leaseName is leaderElection.leaseName: the controller and the provider would keep each other from leading" -}}
+{{- end -}}
+{{- if and $code.healthPort (or (eq (int $code.healthPort) (int .Values.httpsPort)) (and .Values.webhook.enabled (eq (int $code.healthPort) (int .Values.webhook.port)))) -}}
+{{- fail "provider.healthPort is a port of the controller: give each server a port of its own" -}}
+{{- end -}}
 {{- $clientCA := .Values.webhook.clientCA -}}
 {{- if and $clientCA.configMap $clientCA.secret -}}
 {{- fail "webhook.clientCA.configMap and webhook.clientCA.secret are set: set one of them" -}}

@@ -14,14 +14,11 @@ image: {{ include "outrigger.image" (dict "image" .Values.controller.image "tag"
 imagePullPolicy: {{ .Values.controller.image.pullPolicy }}
 args:
   {{- include "outrigger.arguments" . | trim | nindent 2 }}
-{{- $host := .Values.controller.apiServer.host }}
-{{- if or $host .Values.controller.env }}
+{{- $apiServer := include "outrigger.apiServer" . }}
+{{- if or $apiServer .Values.controller.env }}
 env:
-  {{- if $host }}
-  - name: KUBERNETES_SERVICE_HOST
-    value: {{ $host | quote }}
-  - name: KUBERNETES_SERVICE_PORT
-    value: {{ .Values.controller.apiServer.port | quote }}
+  {{- with $apiServer }}
+  {{- . | nindent 2 }}
   {{- end }}
   {{- with .Values.controller.env }}
   {{- toYaml . | nindent 2 }}
@@ -40,7 +37,12 @@ livenessProbe:
   timeoutSeconds: 15
   failureThreshold: 8
 readinessProbe:
+  {{- if .Values.provider.leaseName }}
+  # The provider of a standby does not serve.
+  httpGet: {scheme: HTTPS, path: "/readyz?exclude=provider", port: https}
+  {{- else }}
   httpGet: {scheme: HTTPS, path: /readyz, port: https}
+  {{- end }}
   periodSeconds: 5
 {{- if .Values.webhook.enabled }}
 lifecycle:
@@ -73,6 +75,27 @@ volumeMounts:
   {{- end }}
 {{- end -}}
 
+{{- /* Where the API server is, if not at the address of its Service. */ -}}
+{{- define "outrigger.apiServer" -}}
+{{- with .Values.controller.apiServer -}}
+{{- if .host -}}
+- name: KUBERNETES_SERVICE_HOST
+  value: {{ .host | quote }}
+- name: KUBERNETES_SERVICE_PORT
+  value: {{ .port | quote }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "outrigger.providerProbe" -}}
+{{- if .Values.provider.healthPort -}}
+httpGet: {scheme: HTTPS, path: /healthz, port: health}
+{{- else if .Values.provider.probe -}}
+exec:
+  command: {{ toJson .Values.provider.probe }}
+{{- end -}}
+{{- end -}}
+
 {{- define "outrigger.provider" -}}
 name: provider
 image: {{ include "outrigger.image" (dict "image" .Values.provider.image) | quote }}
@@ -80,25 +103,38 @@ imagePullPolicy: {{ .Values.provider.image.pullPolicy }}
 {{- if .Values.provider.sidecar }}
 restartPolicy: Always
 {{- end }}
-{{- range $key := list "command" "args" "env" "envFrom" }}
+{{- range $key := list "command" "args" "envFrom" }}
 {{- with get $.Values.provider $key }}
 {{ $key }}:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
-{{- with .Values.provider.probe }}
+{{- $apiServer := and .Values.provider.serviceAccountToken (include "outrigger.apiServer" .) }}
+{{- if or $apiServer .Values.provider.env }}
+env:
+  {{- with $apiServer }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  {{- with .Values.provider.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- with .Values.provider.healthPort }}
+ports:
+  - name: health
+    containerPort: {{ . }}
+{{- end }}
+{{- with include "outrigger.providerProbe" . }}
 {{- if $.Values.provider.sidecar }}
 # The controller starts once the provider answers; the cloud need not.
 startupProbe:
-  exec:
-    command: {{ toJson . }}
+  {{- . | nindent 2 }}
   periodSeconds: 1
   timeoutSeconds: 5
   failureThreshold: 60
 {{- end }}
 livenessProbe:
-  exec:
-    command: {{ toJson . }}
+  {{- . | nindent 2 }}
   periodSeconds: 20
   timeoutSeconds: 5
 {{- end }}
@@ -108,6 +144,9 @@ securityContext:
   {{- include "outrigger.securityContext" .Values.provider.user | nindent 2 }}
 volumeMounts:
   - {name: socket, mountPath: /run/outrigger}
+  {{- if .Values.provider.serviceAccountToken }}
+  - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+  {{- end }}
   {{- with .Values.provider.volumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

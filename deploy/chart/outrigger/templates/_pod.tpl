@@ -3,7 +3,7 @@
 {{- if not .Values.controller.kubeconfig.path -}}
 serviceAccountName: {{ include "outrigger.serviceAccount" . | quote }}
 {{ end -}}
-# The token is mounted below, in the controller's container only.
+# The token is mounted below, in the containers that need it.
 automountServiceAccountToken: false
 # A variable of a Service could be that of a flag.
 enableServiceLinks: false
