@@ -157,7 +157,8 @@ func (p *pod) socket() string { return filepath.Join(p.dir, "provider.sock") }
 
 func (p *pod) startController(arguments ...string) {
 	p.t.Helper()
-	arguments = append(arguments, "--kubeconfig="+p.kubeconfig, "--provider-endpoint=unix://"+p.socket(), "--secure-port=0")
+	arguments = append(arguments, "--kubeconfig="+p.kubeconfig, "--provider-endpoint=unix://"+p.socket(), "--secure-port=0",
+		"--provider-effect-prefixes=example.test/")
 	p.controller = start(p.t, p.dir, "controller", filepath.Join(p.programs, "cloud-controller-manager"), nil, arguments...)
 }
 

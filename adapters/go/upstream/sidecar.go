@@ -45,6 +45,8 @@ func newSidecar(options serve.Options, settings *config.CompletedConfig, cloud c
 	}
 	settings.ClientBuilder = options.ClientBuilder(settings.ClientBuilder) // the app initializes the cloud with it
 	endpoint, err := provider.ParseEndpoint(cmp.Or(os.Getenv(provider.EndpointEnv), provider.DefaultEndpoint))
+	// The app gives it to Initialize.
+	settings.ClientBuilder = options.ClientBuilder(settings.ClientBuilder)
 	return &sidecar{options, settings, cloud, endpoint}, err
 }
 

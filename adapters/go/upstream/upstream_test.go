@@ -18,6 +18,7 @@ import (
 	"k8s.io/cloud-provider/app/config"
 	cloudfake "k8s.io/cloud-provider/fake"
 	managerconfig "k8s.io/controller-manager/config"
+	"k8s.io/controller-manager/pkg/clientbuilder"
 
 	"outrigger.dev/adapters/go/provider"
 	"outrigger.dev/adapters/go/serve"
@@ -101,7 +102,7 @@ func cluster(t *testing.T) (settings *config.CompletedConfig, listed chan struct
 	})
 	factory := informers.NewSharedInformerFactory(client, 0)
 	factory.Core().V1().Nodes().Informer() // as Initialize and SetInformers ask for it
-	made := &config.Config{SharedInformers: factory}
+	made := &config.Config{SharedInformers: factory, ClientBuilder: clientbuilder.SimpleControllerClientBuilder{}}
 	made.ComponentConfig.Generic = flags(func(f *managerconfig.GenericControllerManagerConfiguration) {
 		f.LeaderElection.LeaderElect = false
 	})

@@ -24,6 +24,9 @@ import (
 	controllermanager "k8s.io/controller-manager/app"
 	"k8s.io/controller-manager/controller"
 	"k8s.io/klog/v2"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/serve"
 )
 
 // This file is a vendor's cloud-controller-manager, as the published ones are written: flags of its own, a client and an
@@ -56,7 +59,7 @@ func vendorMain() {
 	if err != nil {
 		klog.Fatalf("unable to initialize command options: %v", err)
 	}
-	controllerInitializers := InitFuncConstructors
+	controllerInitializers := With(serve.Options{Effects: &v1.EffectsCapability{ServiceAnnotationPrefixes: []string{"example.test/"}}})
 	controllerInitializers["example-tagger"] = app.ControllerInitFuncConstructor{
 		InitContext: app.ControllerInitContext{ClientName: "example-tagger"}, Constructor: newTagger,
 	}

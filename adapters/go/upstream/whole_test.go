@@ -38,6 +38,11 @@ func TestAVendorsMainBehindTheController(t *testing.T) {
 	if service.Annotations[balancerID] != string(service.UID) {
 		t.Errorf("the vendor's annotation is not there: %v", service.Annotations)
 	}
+	for _, entry := range service.ManagedFields {
+		if strings.Contains(string(entry.FieldsV1.Raw), balancerID) && entry.Manager != "outrigger" {
+			t.Errorf("%s has written the annotation, and not the controller", entry.Manager)
+		}
+	}
 	eventually(t, time.Minute, func() string {
 		if s.initialised("node-1").Annotations[taggedBy] == "" {
 			return "the vendor's own controller does not work"
