@@ -117,6 +117,19 @@ func TestWorkGoesOnWithoutALeadingProviderAndWithoutALeadingController(t *testin
 	if log := second.provider.text(); !strings.Contains(log, "no controller has asked this provider for 1m15s: another replica may lead") {
 		t.Error("it does not say why it ended")
 	}
+	startVendor(second)
+	second.startController(soon...)
+
+	// As the kubelet ends a Pod: the provider is a native sidecar.
+	for _, ended := range []*process{first.controller, first.provider} {
+		_ = ended.command.Process.Signal(syscall.SIGTERM)
+		if code := ended.exit(t, time.Minute); code != 0 {
+			t.Errorf("%s ended with exit code %d", ended.log, code)
+		}
+	}
+	s.addService("four", nil)
+	_, took = s.served("four", 30*time.Second)
+	t.Logf("served again %v after the leading Pod was ended", took)
 }
 
 func TestTheControllersLeaseIsRefused(t *testing.T) {
