@@ -2,11 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use kube::Client;
+use kube::{Client, ResourceExt};
 
 use crate::{
     ControlPlane, Options, Passed, Result,
-    check::{Checked, Steps},
+    check::{Checked, Steps, service_named},
     nodes::{self, Load, Machine},
     pair::Pair,
     process::log_end,
@@ -63,6 +63,10 @@ impl ProviderCheck {
         if self.services {
             stage.serve(SERVICE).await?;
             steps.done("a Service is served");
+            for prefix in self.provider.effect_prefixes() {
+                stage.annotated(SERVICE, prefix).await?;
+                steps.done("a Service has the annotation that the provider writes");
+            }
         }
         if let Some(node) = last {
             let pair = &mut stage.pair;
@@ -110,6 +114,22 @@ impl<'a> Stage<'a> {
         let machine = [Machine::new(name)];
         nodes::register_all(&self.client, machine, Load::default(), |_| {}).await?;
         self.initialised(name).await
+    }
+
+    /// Waits until a Service has an annotation under a prefix of the provider.
+    async fn annotated(&mut self, name: &str, prefix: &str) -> Result<()> {
+        let services = self.services();
+        let probe = async || {
+            let service = service_named(&services, name).await?;
+            let mut keys = service.annotations().keys();
+            let is_written = keys.any(|key| key.starts_with(prefix));
+            Ok((!is_written).then(|| format!("annotations {:?}", service.annotations())))
+        };
+        self.until(
+            &format!("the Service {name} has an annotation under {prefix}"),
+            probe,
+        )
+        .await
     }
 
     async fn routed(&mut self, name: &str) -> Result<()> {

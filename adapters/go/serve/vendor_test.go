@@ -6,6 +6,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,19 +15,27 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
@@ -43,6 +52,8 @@ var idEffects = &v1.EffectsCapability{ServiceAnnotationPrefixes: []string{idAnno
 type vendor struct {
 	cloud
 	client kubernetes.Interface
+	// lists of Services that its controller has made.
+	lists atomic.Int32
 	// note writes the ID of a load balancer to its Service.
 	note func(*vendor, *corev1.Service) error
 
@@ -68,21 +79,25 @@ func newVendor(note func(*vendor, *corev1.Service) error) *vendor {
 // startServiceController deletes the load balancer of each Service whose deletion it is told.
 func (v *vendor) startServiceController(stop <-chan struct{}) {
 	services := cache.NewListWatchFromClient(v.client.CoreV1().RESTClient(), "services", metav1.NamespaceAll, fields.Everything())
-	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: services, ObjectType: &corev1.Service{},
-		Handler: cache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
+	_, controller := cache.NewInformer(&countedLists{ListerWatcher: services, count: &v.lists}, &corev1.Service{}, 0,
+		cache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			delete(v.balancers, object.(*corev1.Service).Name)
-		}},
-	})
-	go controller.RunWithContext(contextOf(stop))
+		}})
+	go controller.Run(stop)
 }
 
-func contextOf(stop <-chan struct{}) context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { <-stop; cancel() }()
-	return ctx
+// countedLists are lists and watches of a controller, which are made again until they work.
+type countedLists struct {
+	cache.ListerWatcher
+	count *atomic.Int32
+}
+
+func (c *countedLists) List(options metav1.ListOptions) (runtime.Object, error) {
+	listed, err := c.ListerWatcher.List(options)
+	c.count.Add(1)
+	return listed, err
 }
 
 // cleanUp removes the rules of all Services that the cluster does not have.
@@ -180,16 +195,20 @@ func TestFinding1AServiceWithoutCallsKeepsItsLoadBalancer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made.Initialize(builder, t.Context().Done())
-	made.mu.Lock()
 	made.balancers["quiet"] = true
-	made.mu.Unlock()
+	lists := func() {
+		before := made.lists.Load()
+		until(t, "a list of the vendor's controller", func() bool { return made.lists.Load() > before })
+	}
 	memory.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "quiet"}})
+	made.Initialize(builder, t.Context().Done())
+	lists()
 	now = now.Add(24 * time.Hour)
 	memory.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}})
 	if memory.get(servicePath("n", "quiet")) != nil {
 		t.Fatal("the Service is still known, so nothing was tried")
 	}
+	lists()
 	made.mu.Lock()
 	defer made.mu.Unlock()
 	if !made.balancers["quiet"] {
@@ -359,7 +378,7 @@ func TestFinding5RightsToReadAreEnoughForEffects(t *testing.T) {
 }
 
 // The Service of a call is a part of the real one: stored as it is, it would lose its selector and its finalizers.
-func TestFinding6AnUpdateOfTheServiceOfTheCallKeepsItsOtherFields(t *testing.T) {
+func TestAnUpdateOfTheServiceOfTheCallKeepsItsOtherFields(t *testing.T) {
 	for name, test := range map[string]struct {
 		note func(*vendor, *corev1.Service) error
 		want string
@@ -426,4 +445,200 @@ func TestEffectsThatAreNeverWrittenAreRefusedAtTheStart(t *testing.T) {
 			t.Errorf("%s: %v", prefix, err)
 		}
 	}
+}
+
+func TestFinding6AVendorsOwnClientReadsTheKubeconfig(t *testing.T) {
+	made := newVendor(nil)
+	made.initialize = func(cloudprovider.ControllerClientBuilder, <-chan struct{}) {
+		config, err := clientcmd.BuildConfigFromFlags("", Kubeconfig())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		made.client = kubernetes.NewForConfigOrDie(config)
+	}
+	var got *corev1.Service
+	made.note = func(v *vendor, _ *corev1.Service) (err error) {
+		got, err = v.client.CoreV1().Services("n").Get(context.Background(), "s", metav1.GetOptions{})
+		return err
+	}
+	if _, err := ensureOf(servingWithRights(t, &apiServer{}, Options{}, &made.cloud)); err != nil || got.Spec.Selector["app"] != "web" {
+		t.Error(got, err)
+	}
+}
+
+// listerRoutes look up the Node of a route with a lister that the constructor was to get.
+type listerRoutes struct {
+	table
+	nodes corelisters.NodeLister
+}
+
+func (r *listerRoutes) CreateRoute(context.Context, string, string, *cloudprovider.Route) error {
+	_, err := r.nodes.Get("a")
+	return err
+}
+
+func TestFinding7AMissingListerIsAnErrorOfItsRoute(t *testing.T) {
+	connection, _ := serving(t, Options{}, &cloud{table: &listerRoutes{}})
+	for range 2 { // the process is there after the first
+		got, err := v1.NewRoutesServiceClient(connection).BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
+			Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.0.0/24", NodeName: "a"}},
+		})
+		if err != nil || !strings.Contains(got.Results[0].GetError().GetMessage(), "panicked") {
+			t.Error(got, err)
+		}
+	}
+}
+
+func TestFinding10AnErrorThatIsTextAloneHasItsReason(t *testing.T) {
+	for text, reason := range map[string]string{
+		`gave up after 4 attempts, last error: {"error":"Invalid API token.","status":401}`: "CREDENTIALS_INVALID",
+		`gave up after 4 attempts, last error: {"error":"Rate limited.","status":429}`:      "RATE_LIMITED",
+	} {
+		made := newVendor(func(*vendor, *corev1.Service) error { return errors.New(text) })
+		connection, _ := serving(t, Options{}, &made.cloud)
+		_, err := ensureOf(connection)
+		if is := reasonIn(t, status.Convert(err).Proto()); is != reason {
+			t.Errorf("%s: %s", text, is)
+		}
+	}
+}
+
+// takenEvents tells of each event that the client has taken.
+type takenEvents struct {
+	typedcorev1.EventSinkImpl
+	taken chan string
+}
+
+func (e *takenEvents) Create(event *corev1.Event) (*corev1.Event, error) {
+	created, err := e.EventSinkImpl.Create(event)
+	e.taken <- event.Reason
+	return created, err
+}
+
+// Recorders send a repeated event as a patch, and as a new one where there is none to patch.
+func TestFinding11EventsAboutTheServiceOfACallAreEffects(t *testing.T) {
+	lines := logged(t)
+	made := newVendor(func(v *vendor, service *corev1.Service) error {
+		events := &takenEvents{typedcorev1.EventSinkImpl{Interface: v.client.CoreV1().Events("")}, make(chan string, 3)}
+		broadcaster := record.NewBroadcaster()
+		defer broadcaster.Shutdown()
+		broadcaster.StartRecordingToSink(events)
+		recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "vendor"})
+		for range 2 {
+			recorder.Event(service, corev1.EventTypeWarning, "Slow", "the cloud is slow")
+			<-events.taken
+		}
+		recorder.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, corev1.EventTypeNormal, "OfANode", "of no call")
+		<-events.taken
+		return errors.New("no room") // an error carries effects, too
+	})
+	connection, _ := serving(t, Options{}, &made.cloud)
+	_, err := ensureOf(connection)
+	effects := &v1.KubernetesEffects{}
+	for _, detail := range status.Convert(err).Proto().Details {
+		if detail.MessageIs(effects) {
+			if err := detail.UnmarshalTo(effects); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := &v1.KubernetesEffects{Events: []*v1.KubernetesEvent{{Type: "Warning", Reason: "Slow", Message: "the cloud is slow"}}}
+	if !proto.Equal(effects, want) {
+		t.Error(effects, err)
+	}
+	if text := lines(); !strings.Contains(text, `"reason":"OfANode"`) || strings.Contains(text, "Unable to write event") {
+		t.Error(text)
+	}
+}
+
+// untagged is a cloud without an ID of the cluster.
+type untagged struct{ cloud }
+
+func (*untagged) HasClusterID() bool { return false }
+
+func TestFinding11ACloudWithoutAClusterIDSaysSo(t *testing.T) {
+	_, handshake := servingMade(t, func(ctx context.Context) (*provider.Provider, error) {
+		return New(ctx, Options{}, func() (cloudprovider.Interface, error) { return &untagged{}, nil })
+	})
+	if !handshake.WithoutClusterId {
+		t.Error(handshake)
+	}
+}
+
+// Upstream hands such Nodes on, too: a cloud that cannot serve them fails until the Node has its ID, and is called then.
+func TestFinding11ATargetWithoutProviderIDIsHandedOn(t *testing.T) {
+	var ids []string
+	connection, _ := serving(t, Options{}, &cloud{balancers: &balancers{
+		ensure: func(_ context.Context, _ *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+			for _, node := range nodes {
+				ids = append(ids, node.Spec.ProviderID)
+			}
+			return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}, nil
+		},
+	}})
+	if _, err := ensureOf(connection); err != nil || len(ids) != 1 || ids[0] != "" {
+		t.Error(ids, err)
+	}
+}
+
+// A call that outlives its caller hands its changes on, early and with its result.
+func TestTheChangesOfACallThatTakesLongAreNotLost(t *testing.T) {
+	finish := make(chan struct{})
+	made := newVendor(func(v *vendor, service *corev1.Service) error {
+		err := patchesTheService(v, service)
+		<-finish
+		return err
+	})
+	connection, _ := serving(t, Options{Effects: idEffects, AnswerWithin: 20 * time.Millisecond}, &made.cloud)
+	noted := func() (bool, v1.LoadBalancerDisposition) {
+		answer, err := ensureOf(connection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Effects.GetSetAnnotations()[idAnnotation] == "lb-1", answer.Disposition
+	}
+	until(t, "the early change", func() bool { isNoted, _ := noted(); return isNoted })
+	close(finish)
+	until(t, "the result", func() bool {
+		isNoted, disposition := noted()
+		if !isNoted {
+			t.Error("an answer has lost the change", disposition)
+		}
+		return disposition == v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY
+	})
+}
+
+func TestAWriteToTheNodeOfALookupIsItsEffect(t *testing.T) {
+	made := newVendor(nil)
+	looks := 0
+	made.machines = &lookingMachine{machine{exists: true, metadata: &cloudprovider.InstanceMetadata{ProviderID: "test://a"}}, func() {
+		looks++
+		patch := []byte(`{"metadata":{"annotations":{"vendor.example/rack":"7"}},"status":{"conditions":[{"type":"vendor.example/Powered","status":"True","reason":"On"}]}}`)
+		if _, err := made.client.CoreV1().Nodes().Patch(context.Background(), "a", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			t.Error(err)
+		}
+	}}
+	connection, _ := serving(t, Options{Effects: &v1.EffectsCapability{
+		NodeAnnotationPrefixes: []string{"vendor.example/"}, ConditionTypePrefixes: []string{"vendor.example/"},
+	}}, &made.cloud)
+	response := lookUp(t, v1.NewInstancesServiceClient(connection), &v1.Node{Name: "a", Ready: "True"})
+	want := &v1.KubernetesEffects{
+		SetAnnotations: map[string]string{"vendor.example/rack": "7"},
+		Conditions:     []*v1.Condition{{Type: "vendor.example/Powered", Status: "True", Reason: "On"}},
+	}
+	if got := response.Results[0]; got.GetFound() == nil || !proto.Equal(got.Effects, want) || looks == 0 {
+		t.Error(got)
+	}
+}
+
+// lookingMachine does something in each look at its metadata.
+type lookingMachine struct {
+	machine
+	look func()
+}
+
+func (m *lookingMachine) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	m.look()
+	return m.machine.InstanceMetadata(ctx, node)
 }

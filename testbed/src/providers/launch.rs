@@ -53,6 +53,11 @@ impl Launch {
         (!prefixes.is_empty()).then(|| format!("--provider-effect-prefixes={}", prefixes.join(",")))
     }
 
+    /// The prefixes of annotations that it writes to each Service.
+    pub(crate) const fn effect_prefixes(&self) -> &'static [&'static str] {
+        self.effect_prefixes
+    }
+
     /// Starts the provider beside the cluster of `kubeconfig` and waits until it listens at this socket; its output is
     /// appended to `log`.
     pub(crate) async fn start(

@@ -63,6 +63,7 @@ pub static PROVIDERS: &[Provider] = &[
             makes: None,
         }],
         start: &["env", "FAKE_MACHINES={nodes}", "target/providers/go/fake"],
+        effect_prefixes: &["fake.example/load-balancer-id"],
         conformance: Some(Conformance {
             inputs: "adapters/go/examples/fake/conformance.yaml",
             waivers: Some("adapters/go/examples/fake/waivers.yaml"),

@@ -10,14 +10,20 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/fake"
+	"k8s.io/cloud-provider/service/helpers"
 )
 
 // sizeAnnotation is the one that the cloud reads: small or large.
 const sizeAnnotation = "fake.example/size"
+
+// idAnnotation is the one that the cloud writes: the name of the load balancer.
+const idAnnotation = "fake.example/load-balancer-id"
 
 var (
 	errMalformedID = errors.New("no machine can have this id")
@@ -30,15 +36,20 @@ type cloud struct {
 	*fake.Cloud
 	stopped map[types.NodeName]bool
 	// limit of load balancers, and of routes; 0: none.
-	limit int
-	api   api
+	limit  int
+	api    api
+	client kubernetes.Interface
 }
 
-func (c cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return c, true }
-func (c cloud) InstancesV2() (cloudprovider.InstancesV2, bool)   { return c, true }
-func (c cloud) Routes() (cloudprovider.Routes, bool)             { return c, true }
+func (c *cloud) Initialize(builder cloudprovider.ControllerClientBuilder, _ <-chan struct{}) {
+	c.client = builder.ClientOrDie("fake")
+}
 
-func (c cloud) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+func (c *cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return c, true }
+func (c *cloud) InstancesV2() (cloudprovider.InstancesV2, bool)   { return c, true }
+func (c *cloud) Routes() (cloudprovider.Routes, bool)             { return c, true }
+
+func (c *cloud) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	if err := c.api.read("get-load-balancer"); err != nil {
 		return nil, false, err
 	}
@@ -47,7 +58,7 @@ func (c cloud) GetLoadBalancer(ctx context.Context, cluster string, service *cor
 }
 
 // statusOf a load balancer; nil where there is none.
-func (c cloud) statusOf(name string) *corev1.LoadBalancerStatus {
+func (c *cloud) statusOf(name string) *corev1.LoadBalancerStatus {
 	balancer, exists := c.Balancers[name]
 	if !exists {
 		return nil
@@ -59,7 +70,7 @@ func (c cloud) statusOf(name string) *corev1.LoadBalancerStatus {
 	return status
 }
 
-func (c cloud) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+func (c *cloud) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	switch service.Annotations[sizeAnnotation] {
 	case "", "small", "large":
 	default:
@@ -77,10 +88,24 @@ func (c cloud) EnsureLoadBalancer(ctx context.Context, cluster string, service *
 	if err := c.room(len(c.Balancers)); err != nil && !exists {
 		return nil, err
 	}
-	return c.Cloud.EnsureLoadBalancer(ctx, cluster, service, nodes)
+	status, err := c.Cloud.EnsureLoadBalancer(ctx, cluster, service, nodes)
+	if err != nil {
+		return nil, err
+	}
+	return status, c.noteID(service, c.GetLoadBalancerName(ctx, cluster, service))
 }
 
-func (c cloud) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
+// noteID writes the ID of a load balancer to its Service, as many clouds do.
+func (c *cloud) noteID(service *corev1.Service, id string) error {
+	updated := service.DeepCopy()
+	metav1.SetMetaDataAnnotation(&updated.ObjectMeta, idAnnotation, id)
+	if _, err := helpers.PatchService(c.client.CoreV1(), service, updated); err != nil {
+		return fmt.Errorf("cannot note the ID of the load balancer: %w", err)
+	}
+	return nil
+}
+
+func (c *cloud) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
 	if err := c.api.change("update-load-balancer"); err != nil {
 		return err
 	}
@@ -90,7 +115,7 @@ func (c cloud) UpdateLoadBalancer(ctx context.Context, cluster string, service *
 	return c.Cloud.UpdateLoadBalancer(ctx, cluster, service, nodes)
 }
 
-func (c cloud) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
+func (c *cloud) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
 	if err := c.api.change("delete-load-balancer"); err != nil {
 		return err
 	}
@@ -98,21 +123,21 @@ func (c cloud) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, se
 	return c.Cloud.EnsureLoadBalancerDeleted(ctx, cluster, service)
 }
 
-func (c cloud) InstanceExists(_ context.Context, node *corev1.Node) (bool, error) {
+func (c *cloud) InstanceExists(_ context.Context, node *corev1.Node) (bool, error) {
 	if err := c.api.read("instance-exists"); err != nil {
 		return false, err
 	}
 	return c.hasMachine(node)
 }
 
-func (c cloud) InstanceShutdown(_ context.Context, node *corev1.Node) (bool, error) {
+func (c *cloud) InstanceShutdown(_ context.Context, node *corev1.Node) (bool, error) {
 	if err := c.api.read("instance-shutdown"); err != nil {
 		return false, err
 	}
 	return c.stopped[machine(node)], nil
 }
 
-func (c cloud) InstanceMetadata(_ context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+func (c *cloud) InstanceMetadata(_ context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	if err := c.api.read("instance-metadata"); err != nil {
 		return nil, err
 	}
@@ -129,7 +154,7 @@ func (c cloud) InstanceMetadata(_ context.Context, node *corev1.Node) (*cloudpro
 	}, nil
 }
 
-func (c cloud) hasMachine(node *corev1.Node) (bool, error) {
+func (c *cloud) hasMachine(node *corev1.Node) (bool, error) {
 	name := machine(node)
 	if len(validation.IsDNS1123Subdomain(string(name))) > 0 {
 		return false, fmt.Errorf("%q: %w", node.Spec.ProviderID, errMalformedID)
@@ -144,7 +169,7 @@ func machine(node *corev1.Node) types.NodeName {
 	return types.NodeName(node.Name)
 }
 
-func (c cloud) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider.Route, error) {
+func (c *cloud) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider.Route, error) {
 	if err := c.api.read("list-routes"); err != nil {
 		return nil, err
 	}
@@ -157,7 +182,7 @@ func (c cloud) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider
 	return c.Cloud.ListRoutes(ctx, cluster)
 }
 
-func (c cloud) CreateRoute(ctx context.Context, cluster, hint string, route *cloudprovider.Route) error {
+func (c *cloud) CreateRoute(ctx context.Context, cluster, hint string, route *cloudprovider.Route) error {
 	if err := c.api.change("create-route"); err != nil {
 		return err
 	}
@@ -170,14 +195,14 @@ func (c cloud) CreateRoute(ctx context.Context, cluster, hint string, route *clo
 	return c.Cloud.CreateRoute(ctx, cluster, hint, route)
 }
 
-func (c cloud) DeleteRoute(ctx context.Context, cluster string, route *cloudprovider.Route) error {
+func (c *cloud) DeleteRoute(ctx context.Context, cluster string, route *cloudprovider.Route) error {
 	if err := c.api.change("delete-route"); err != nil {
 		return err
 	}
 	return c.Cloud.DeleteRoute(ctx, cluster, route)
 }
 
-func (c cloud) room(used int) error {
+func (c *cloud) room(used int) error {
 	if c.limit > 0 && used >= c.limit {
 		return &apiError{Code: "QuotaExceeded", text: fmt.Sprintf("the account has room for %d", c.limit)}
 	}

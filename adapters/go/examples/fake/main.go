@@ -20,12 +20,16 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/fake"
 
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 	"outrigger.dev/adapters/go/provider"
 	"outrigger.dev/adapters/go/serve"
 )
 
 func main() {
-	serve.Run(serve.Options{Classify: classify}, newCloud)
+	serve.Run(serve.Options{
+		Classify: classify,
+		Effects:  &v1.EffectsCapability{ServiceAnnotationPrefixes: []string{idAnnotation}},
+	}, newCloud)
 }
 
 // classify names the errors that only this cloud has. Those of its API have a shape that the adapter knows.
@@ -63,5 +67,5 @@ func newCloud() (cloudprovider.Interface, error) {
 		c.Machines = append(c.Machines, types.NodeName(name))
 		c.stopped[types.NodeName(name)] = isStopped
 	}
-	return c, nil
+	return &c, nil
 }
