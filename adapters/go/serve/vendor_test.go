@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -81,9 +82,13 @@ func (v *vendor) startServiceController(stop <-chan struct{}) {
 	services := cache.NewListWatchFromClient(v.client.CoreV1().RESTClient(), "services", metav1.NamespaceAll, fields.Everything())
 	_, controller := cache.NewInformer(&countedLists{ListerWatcher: services, count: &v.lists}, &corev1.Service{}, 0,
 		cache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
+			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+			if err != nil {
+				return
+			}
 			v.mu.Lock()
 			defer v.mu.Unlock()
-			delete(v.balancers, object.(*corev1.Service).Name)
+			delete(v.balancers, path.Base(key))
 		}})
 	go controller.Run(stop)
 }
