@@ -1,10 +1,11 @@
-// This file names the targets of AWS's routes by provider ID, which needs no informer.
+// This file has AWS's cloud, and names the targets of its routes by provider ID, which needs no informer.
 
 package main
 
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,13 @@ import (
 // cloud is AWS's, with routes that name their targets by provider ID, by which the controller finds the Nodes.
 // AWS's own code finds them in its informer, and fails as a whole where one is missing: after a restart, and when a
 // Node was deleted while its instance runs.
-type cloud struct{ *aws.Cloud }
+type cloud struct {
+	*aws.Cloud
+	// first is the first lookup of an instance.
+	first sync.Once
+	// byName has room for lookups by name.
+	byName chan struct{}
+}
 
 func newCloud() (cloudprovider.Interface, error) {
 	registered, err := serve.Registered(aws.ProviderName)()
@@ -32,7 +39,11 @@ func newCloud() (cloudprovider.Interface, error) {
 	if !ok {
 		return nil, fmt.Errorf("%q is registered as a %T", aws.ProviderName, registered)
 	}
-	return &cloud{published}, nil
+	return wrapped(published), nil
+}
+
+func wrapped(published *aws.Cloud) *cloud {
+	return &cloud{Cloud: published, byName: make(chan struct{}, lookupsByName)}
 }
 
 func (c *cloud) Routes() (cloudprovider.Routes, bool) { return c, true }
