@@ -154,7 +154,7 @@ func (w write) appliedTo(object runtime.Object) (after runtime.Object, err error
 		}
 	case types.MergePatchType:
 		patched, err = jsonpatch.MergePatch(before, w.body)
-	case types.StrategicMergePatchType, types.ApplyYAMLPatchType: // fields that an earlier apply had, and this one has not, stay
+	case types.StrategicMergePatchType, types.ApplyPatchType: // fields that an earlier apply had, and this one has not, stay
 		var patch []byte
 		if patch, err = yaml.YAMLToJSON(w.body); err == nil {
 			patched, err = strategicpatch.StrategicMergePatch(before, patch, object)

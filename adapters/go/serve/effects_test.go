@@ -69,7 +69,7 @@ func TestEachFormOfAWriteBecomesEffects(t *testing.T) {
 			SetAnnotations: both.SetAnnotations, RemoveAnnotations: both.RemoveAnnotations, Conditions: ready,
 		}},
 		"apply": {write{
-			patch: types.ApplyYAMLPatchType, body: []byte("kind: Service\napiVersion: v1\nmetadata: {name: s, annotations: {vendor.example/new: \"2\"}}\n"),
+			patch: types.ApplyPatchType, body: []byte("kind: Service\napiVersion: v1\nmetadata: {name: s, annotations: {vendor.example/new: \"2\"}}\n"),
 		}, remembered(), &v1.KubernetesEffects{SetAnnotations: both.SetAnnotations}},
 		"of a Node": {write{
 			patch: types.MergePatchType, body: []byte(`{"metadata":{"annotations":{"node.vendor.example/rack":"7"}}}`),

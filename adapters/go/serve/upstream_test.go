@@ -58,9 +58,10 @@ func TestUpstreamHasNoMethodThatTheAdapterDoesNotKnow(t *testing.T) {
 				names = append(names, field.Name)
 			}
 		}
-		slices.Sort(names)
-		if !slices.Equal(names, test.names) {
-			t.Errorf("%v has %v, the adapter knows %v", test.kind, names, test.names)
+		for _, name := range names {
+			if !slices.Contains(test.names, name) { // the oldest upstream that the adapter works with has fewer
+				t.Errorf("%v has %s, which the adapter does not know", test.kind, name)
+			}
 		}
 	}
 }
