@@ -84,7 +84,7 @@ type Optional interface {
 	Available() bool
 }
 
-// available is true but for an Optional capability that is not there.
+// available is true except for an Optional capability that is not there.
 func available(capability any) bool {
 	optional, ok := capability.(Optional)
 	return !ok || optional.Available()

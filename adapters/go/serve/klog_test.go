@@ -1,4 +1,4 @@
-// These tests hold that the lines of the cloud's code keep their levels, and that its end of the process is told.
+// These tests hold that the lines of the cloud's code keep their levels, and that the log has its end of the process.
 
 package serve
 

@@ -70,8 +70,8 @@ func withRights(config func(name string) (*rest.Config, error), m *memory, effec
 }
 
 // ClientBuilder returns a builder of the clients that the cloud of Wrap is initialized with, from the builder of a program
-// that makes its own. What the cloud writes through them to the Service or Node of a call becomes effects, as far as
-// Effects declares them. An update of the Service or Node that the cloud was handed, which is a part of the real object,
+// that makes its own. Writes of the cloud to the Service or Node of a call become effects, as far as Effects declares
+// them. An update of the Service or Node that the cloud was handed, which is a part of the real object,
 // becomes a patch of what the cloud has changed, which takes the right to patch. All other requests are as they were.
 func (o *Options) ClientBuilder(builder cloudprovider.ControllerClientBuilder) cloudprovider.ControllerClientBuilder {
 	o.memory = newMemory()

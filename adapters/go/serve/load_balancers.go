@@ -177,8 +177,7 @@ func isRetry(err error) bool {
 	return errors.As(err, &retry)
 }
 
-// callAbout runs a call of the cloud about a Service through the bridge. What it writes to the Service while it runs
-// becomes effects.
+// callAbout runs a call of the cloud about a Service through the bridge. Its writes to the Service meanwhile become effects.
 func callAbout[T any](l *loadBalancers, ctx context.Context, sent *v1.Service, method, goal string,
 	work func(context.Context, cloudprovider.LoadBalancer, *corev1.Service) (T, error),
 ) (T, error) {

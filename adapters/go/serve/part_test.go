@@ -20,7 +20,7 @@ import (
 type awayCloud struct {
 	cloud
 	isThere atomic.Bool
-	asked   atomic.Int32
+	looks   atomic.Int32
 }
 
 func newAwayCloud() *awayCloud {
@@ -37,7 +37,7 @@ func (c *awayCloud) InstancesV2() (cloudprovider.InstancesV2, bool) {
 }
 
 func (c *awayCloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
-	c.asked.Add(1)
+	c.looks.Add(1)
 	return c.balancers, c.isThere.Load()
 }
 
@@ -61,7 +61,7 @@ func TestFinding11APartThatComesLaterIsOfferedThen(t *testing.T) {
 		return got.BootId
 	}
 	c.isThere.Store(true)
-	if asked := c.asked.Load(); bootID() != handshake.BootId || c.asked.Load() != asked {
+	if looks := c.looks.Load(); bootID() != handshake.BootId || c.looks.Load() != looks {
 		t.Error("the cloud was asked again right after the start")
 	}
 	machines, balancers := made.Instances.(*instances).cloud, made.LoadBalancers.(*loadBalancers).cloud

@@ -269,7 +269,7 @@ func withDefaults(options Options, cloud cloudprovider.Interface, configuration 
 	if len(options.ProviderIDPrefixes) == 0 {
 		options.ProviderIDPrefixes = []string{options.Name + "://"}
 	}
-	// What the cloud writes it also reads: a removal is one only of an annotation that the object has.
+	// The cloud also reads what it writes: a removal is one only of an annotation that the object has.
 	if len(options.ServiceAnnotationPrefixes) > 0 {
 		options.ServiceAnnotationPrefixes = slices.Concat(options.ServiceAnnotationPrefixes, options.Effects.GetServiceAnnotationPrefixes())
 	}

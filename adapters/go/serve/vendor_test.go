@@ -77,7 +77,7 @@ func newVendor(note func(*vendor, *corev1.Service) error) *vendor {
 	return made
 }
 
-// startServiceController deletes the load balancer of each Service whose deletion it is told.
+// startServiceController deletes the load balancer of each Service that was deleted, as far as it knows.
 func (v *vendor) startServiceController(stop <-chan struct{}) {
 	services := cache.NewListWatchFromClient(v.client.CoreV1().RESTClient(), "services", metav1.NamespaceAll, fields.Everything())
 	_, controller := cache.NewInformer(&countedLists{ListerWatcher: services, count: &v.lists}, &corev1.Service{}, 0,
@@ -157,7 +157,7 @@ func (v vendorBalancers) EnsureLoadBalancerDeleted(_ context.Context, _ string, 
 	return nil
 }
 
-// The ways in which vendors write an annotation. None passes the context of the call on.
+// The ways in which vendors write an annotation. They do not pass the context of the call on.
 
 func patchesTheService(v *vendor, service *corev1.Service) error {
 	updated := service.DeepCopy()
