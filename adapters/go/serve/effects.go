@@ -25,12 +25,11 @@ type changes struct {
 
 // and are the changes with later ones after them.
 func (c changes) and(later changes) changes {
-	sum := changes{maps.Clone(c.annotations), maps.Clone(c.conditions), append(slices.Clone(c.events), later.events...)}
-	if sum.annotations == nil {
-		sum.annotations, sum.conditions = map[string]*string{}, map[string]*v1.Condition{}
+	sum := changes{map[string]*string{}, map[string]*v1.Condition{}, slices.Concat(c.events, later.events)}
+	for _, part := range []changes{c, later} {
+		maps.Copy(sum.annotations, part.annotations)
+		maps.Copy(sum.conditions, part.conditions)
 	}
-	maps.Copy(sum.annotations, later.annotations)
-	maps.Copy(sum.conditions, later.conditions)
 	return sum
 }
 

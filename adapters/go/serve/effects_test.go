@@ -178,3 +178,57 @@ func TestTheEffectsOfACallKeepToTheBounds(t *testing.T) {
 		t.Error("effects are answered twice", effects)
 	}
 }
+
+// The controller sends no conditions, so that only the memory knows of one that is to be removed.
+func TestAConditionIsRemovedByALaterCall(t *testing.T) {
+	memory := newMemory()
+	path := servicePath("n", "s")
+	call := func(uid, patch string) *v1.KubernetesEffects {
+		t.Helper()
+		came := remembered()
+		came.UID = types.UID(uid)
+		release := memory.hold(path)
+		memory.sawService(came)
+		err := memory.change(path, nil, write{patch: types.StrategicMergePatchType, body: []byte(patch), isStatus: true}, declared)
+		if err != nil {
+			t.Error(err)
+		}
+		release()
+		return memory.take(path, answerEffectBytes)
+	}
+	set := `{"status":{"conditions":[{"type":"vendor.example/Ready","status":"True","reason":"Made"}]}}`
+	remove := `{"status":{"conditions":[{"type":"vendor.example/Ready","$patch":"delete"}]}}`
+	if effects := call("1", set); len(effects.GetConditions()) != 1 {
+		t.Error(effects)
+	}
+	if effects := call("1", set); effects != nil {
+		t.Error("it is there already", effects)
+	}
+	if effects := call("1", remove); len(effects.GetRemoveConditions()) != 1 {
+		t.Error(effects)
+	}
+	if effects := call("1", set); len(effects.GetConditions()) != 1 {
+		t.Error(effects)
+	}
+	if effects := call("2", remove); effects != nil {
+		t.Error("another Service under the name had none", effects)
+	}
+}
+
+func TestChangesOfADeletedServiceAreNotThoseOfItsSuccessor(t *testing.T) {
+	memory := newMemory()
+	path := servicePath("n", "s")
+	release := memory.hold(path)
+	memory.sawService(remembered())
+	patch := []byte(`{"metadata":{"annotations":{"vendor.example/id":"old"}}}`)
+	if err := memory.change(path, nil, write{patch: types.MergePatchType, body: patch}, declared); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	successor := remembered()
+	successor.UID = "2"
+	memory.sawService(successor)
+	if effects := memory.take(path, answerEffectBytes); effects != nil {
+		t.Error(effects)
+	}
+}

@@ -12,7 +12,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
@@ -66,8 +68,18 @@ func (m *memory) saw(path string, object runtime.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, current := m.now(), m.entry(path)
+	former := changes{}
+	if current.object != nil && uidOf(current.object) == uidOf(object) {
+		// The controller sends no conditions; those of the cloud's are known from its writes.
+		former.conditions = conditionsOf(current.object)
+		for kind := range conditionsOf(object) {
+			delete(former.conditions, kind)
+		}
+	} else {
+		current.changes = changes{}
+	}
 	// A copy, since the cloud's code gets the object that came, and may change it.
-	current.object, current.at = current.changes.appliedTo(object), now
+	current.object, current.at = former.and(current.changes).appliedTo(object), now
 	if now.Sub(m.swept) < time.Minute {
 		return
 	}
@@ -78,6 +90,8 @@ func (m *memory) saw(path string, object runtime.Object) {
 		}
 	}
 }
+
+func uidOf(object runtime.Object) types.UID { return object.(metav1.Object).GetUID() }
 
 // entry of a path, with the lock held.
 func (m *memory) entry(path string) *entry {
