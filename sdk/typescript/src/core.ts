@@ -172,7 +172,8 @@ export class Core {
     throw new ProviderError("NOT_HANDSHAKED", `${clusters}; call Handshake first`);
   }
 
-  private checkSize(request: object): void {
+  /** Refuses a request that is larger than the handshake names. */
+  checkSize(request: object): void {
     if (!this.tooLarge.has(request)) return;
     throw new ProviderError("INVALID_REQUEST",
       `the request is larger than the ${String(this.maxMessageBytes)} bytes that this provider accepts (HandshakeResponse.max_receive_message_bytes)`);
@@ -181,6 +182,11 @@ export class Core {
 
 function isMeant(error: unknown): error is ProviderError | Failure {
   return error instanceof ProviderError || error instanceof Failure;
+}
+
+/** The refusal of a method that the provider does not have. */
+export function notServed(rpc: MethodName): ProviderError {
+  return new ProviderError("CAPABILITY_DISABLED", `this provider does not serve ${rpc}`);
 }
 
 /** The refusal of a call that arrives while the process ends. */

@@ -51,10 +51,11 @@ export class Identity {
     return !this.core.isDraining && (readiness === api.Readiness.READY || readiness === api.Readiness.DEGRADED);
   }
 
-  private unary<Q, S>(work: (request: Q) => S): grpc.handleUnaryCall<Q, S> {
+  private unary<Q extends object, S>(work: (request: Q) => S): grpc.handleUnaryCall<Q, S> {
     return (call, reply) => {
       try {
         if (this.core.isDraining) throw shuttingDown();
+        this.core.checkSize(call.request);
         reply(null, work(call.request));
       } catch (error) {
         reply(grpcError(error instanceof ProviderError ? error : new Failure("the provider failed; its log says why")));

@@ -1,6 +1,6 @@
 /** InstancesService: the interface of a cloud's machines, and the service that is made of it. */
 import type { Call } from "./call.js";
-import type { Core } from "./core.js";
+import { type Core, notServed } from "./core.js";
 import type { Node } from "./gen/cloudprovider/v1/common.js";
 import * as api from "./gen/cloudprovider/v1/instances.js";
 import type { InstancesCapability } from "./gen/cloudprovider/v1/provider.js";
@@ -36,8 +36,10 @@ export function instancesService(core: Core, instances: Instances): api.Instance
       const work = () => instances.batchGetInstances(request.items, call, queryOf(request));
       return fit(call, api.BatchGetInstancesResponse, { results: await batch(call, request.items, api.Instance, work) });
     }),
-    listInstances: core.stream("ListInstances", (request: api.ListInstancesRequest, call, send: (page: api.ListInstancesResponse) => Promise<void>) =>
-      sendList(call, api.Instance, instances.listInstances?.(call, queryOf(request)) ?? [], send)),
+    listInstances: core.stream("ListInstances", async (request: api.ListInstancesRequest, call, send: (page: api.ListInstancesResponse) => Promise<void>) => {
+      if (!instances.listInstances) throw notServed("ListInstances");
+      await sendList(call, api.Instance, instances.listInstances(call, queryOf(request)), send);
+    }),
   };
 }
 

@@ -1,7 +1,7 @@
 /** LoadBalancersService: the interface of a cloud's load balancers, and the service that is made of it. */
 import { isIP } from "node:net";
 import type { Call } from "./call.js";
-import type { Core } from "./core.js";
+import { type Core, notServed } from "./core.js";
 import { cut, Failure, ProviderError } from "./errors.js";
 import { eachItem } from "./each.js";
 import type { Service } from "./gen/cloudprovider/v1/common.js";
@@ -21,7 +21,8 @@ export type Answer = DeepPartial<api.LoadBalancerAnswer> & { disposition: api.Lo
  * Makes and removes the load balancers of Services. The key is `Service.uid`: tag with it and with `call.clusterUid`, in the
  * cloud call that creates, for a reply may be lost and the process killed at any time. Each method carries the whole desired
  * state and may be repeated. One changing call for each Service runs at a time, also while a handler outlives its caller, and
- * of all Services no more than `maxInFlight`. Services of classes that are not declared never arrive, except to be deleted.
+ * of all Services no more than `maxInFlight`. Services of classes that
+ * are not declared arrive only to be looked at and deleted.
  */
 export interface LoadBalancers {
   /** Declared at handshake; the SDK sets `list` and `plan`, and `maxServicesPerUpdate` to 100 unless it is given. */
@@ -104,10 +105,14 @@ export function loadBalancersService(
       const service = serviceOf(request);
       return { answer: await change(service, call, () => balancers.deleteLoadBalancer(service, call)) };
     }),
-    listLoadBalancers: core.stream("ListLoadBalancers", (
+    listLoadBalancers: core.stream("ListLoadBalancers", async (
       _: api.ListLoadBalancersRequest, call, send: (page: api.ListLoadBalancersResponse) => Promise<void>,
-    ) => sendList(call, api.OwnedLoadBalancer, balancers.listLoadBalancers?.(call) ?? [], send)),
+    ) => {
+      if (!balancers.listLoadBalancers) throw notServed("ListLoadBalancers");
+      await sendList(call, api.OwnedLoadBalancer, balancers.listLoadBalancers(call), send);
+    }),
     planLoadBalancer: core.unary("PlanLoadBalancer", async (request: api.PlanLoadBalancerRequest, call) => {
+      if (!balancers.planLoadBalancer) throw notServed("PlanLoadBalancer");
       const { ENSURE, DELETE } = api.PlanOperation;
       if (request.operation !== ENSURE && request.operation !== DELETE) {
         throw new ProviderError("INVALID_REQUEST", "the request names no operation that this provider knows");
@@ -115,7 +120,7 @@ export function loadBalancersService(
       const targets = request.operation === ENSURE ? sets.resolve(request.targets) : undefined;
       const service = serviceOf(request);
       if (targets && !isServed(service)) return { changes: [] };
-      const changes = await balancers.planLoadBalancer?.(service, targets, call) ?? [];
+      const changes = await balancers.planLoadBalancer(service, targets, call);
       return complete(api.PlanLoadBalancerResponse, { changes }, "the plan").message;
     }),
   };
