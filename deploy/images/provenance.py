@@ -29,6 +29,6 @@ def statement(subjects, builder, parameters, source, components):
 
 def lock_files(repository):
     for path in ["Cargo.lock", "adapters/go/go.sum", "providers/aws/go.sum", "providers/digitalocean/go.sum",
-                 "deploy/images/python.txt", "examples/node/package-lock.json"]:
+                 "deploy/images/python.txt", "sdk/typescript/package-lock.json"]:
         digest = hashlib.sha256((repository / path).read_bytes()).hexdigest()
         yield {"uri": f"git+{HOME}#{path}", "digest": {"sha256": digest}}

@@ -117,25 +117,31 @@ def python(root, packages, source, options):
 
 
 def node(root, packages, source, options):
-    """Debian's interpreter, packages of the lock file, and the example."""
+    """Debian's interpreter, packages of the SDK's lock file, the SDK and the example, which needs nothing else."""
     packages.unpack(root, "libc6", "libgcc-s1", "libstdc++6", "nodejs", "libnode115", "libbrotli1", "libcares2", "libicu76",
                     "libnghttp2-14", "libuv1t64", "node-acorn", "node-cjs-module-lexer", "node-minimatch", "node-undici",
                     "zlib1g", "libssl3t64", "libzstd1")
     starts(root, options, "/usr/bin/node", "--eval", "fetch")
     packages.authorities(root)
-    example = source.repository / "examples/node"
+    sdk, example = source.repository / "sdk/typescript", source.repository / "examples/node"
     npm = ["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"]
-    subprocess.run(npm, check=True, cwd=example, stdout=subprocess.DEVNULL)
-    subprocess.run(["npm", "run", "--loglevel=error", "build"], check=True, cwd=example, stdout=subprocess.DEVNULL)
+    for package in [sdk, example]:
+        subprocess.run(npm, check=True, cwd=package, stdout=subprocess.DEVNULL)
+        subprocess.run(["npm", "run", "--loglevel=error", "build"], check=True, cwd=package, stdout=subprocess.DEVNULL)
     site = root / "provider"
     site.mkdir()
     for name in ["package.json", "package-lock.json"]:
-        shutil.copy(example / name, site)
-    for part in ["src", "gen"]:
-        shutil.copytree(example / "dist" / part, site / "dist" / part)
+        shutil.copy(sdk / name, site)
     subprocess.run([*npm, "--omit=dev", "--ignore-scripts"], check=True, cwd=site, stdout=subprocess.DEVNULL)
     # npm's own notes about the installation.
     (site / "node_modules/.package-lock.json").unlink(missing_ok=True)
+    (site / "package-lock.json").unlink()
+    installed = site / "node_modules/@outrigger/provider"
+    installed.mkdir(parents=True)
+    (site / "package.json").rename(installed / "package.json")
+    shutil.copytree(sdk / "dist/src", installed / "dist/src")
+    shutil.copy(example / "package.json", site)
+    shutil.copytree(example / "dist/src", site / "dist/src")
     return list(bill.node(site))
 
 

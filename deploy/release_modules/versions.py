@@ -16,7 +16,7 @@ PLACES = {
     "docs/images.md": r"/provider-mock:",
     "examples/node/package.json": r'"name": "outrigger-example-provider",\n\s+"version": "',
     "examples/node/package-lock.json": r'"name": "outrigger-example-provider",\n\s+"version": "',
-    "examples/node/src/provider.ts": r'providerVersion: "',
+    "examples/node/src/main.ts": r'version: "',
     "examples/python/pyproject.toml": r'name = "outrigger-example-provider"\nversion = "',
     "provider-mock/README.md": r"\nprovider +mock ",
     "sdk/typescript/package.json": r'"name": "@outrigger/provider",\n\s+"version": "',

@@ -160,6 +160,27 @@ pub static PROVIDERS: &[Provider] = &[
         requires: "Node.js 20.19 or newer, with npm",
         steps: &[
             Step {
+                action: "installing the packages of sdk/typescript",
+                folder: "sdk/typescript",
+                command: &["npm", "ci", "--no-audit", "--no-fund"],
+                makes: Some(Makes {
+                    file: "sdk/typescript/node_modules/.package-lock.json",
+                    from: &["sdk/typescript/package-lock.json"],
+                }),
+            },
+            Step {
+                action: "compiling sdk/typescript",
+                folder: "sdk/typescript",
+                command: &["npm", "run", "build"],
+                makes: Some(Makes {
+                    file: "sdk/typescript/dist/src/index.js",
+                    from: &[
+                        "sdk/typescript/node_modules/.package-lock.json",
+                        "sdk/typescript/src",
+                    ],
+                }),
+            },
+            Step {
                 action: "installing the packages of examples/node",
                 folder: "examples/node",
                 command: &["npm", "ci", "--no-audit", "--no-fund"],
@@ -169,7 +190,7 @@ pub static PROVIDERS: &[Provider] = &[
                 }),
             },
             Step {
-                action: "generating the code of the contract and compiling examples/node",
+                action: "compiling examples/node",
                 folder: "examples/node",
                 command: &["npm", "run", "build"],
                 makes: Some(Makes {
@@ -177,7 +198,7 @@ pub static PROVIDERS: &[Provider] = &[
                     from: &[
                         "examples/node/node_modules/.package-lock.json",
                         "examples/node/src",
-                        "proto",
+                        "sdk/typescript/src",
                     ],
                 }),
             },
