@@ -75,7 +75,7 @@ func (a *objectsAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 		// A recorder that updates an event creates it again if there is none.
 		return objectResponse(request, http.StatusNotFound, failure(metav1.StatusReasonNotFound, http.StatusNotFound, "no event is kept"))
 	default:
-		text := fmt.Sprintf("cannot %s %s without rights of the provider's own in Kubernetes: %s; %s", to.verb, to.resource, why, remedy)
+		text := fmt.Sprintf("cannot %s %s %s: %s", to.verb, to.resource, lacksRights, why)
 		a.logOnce(to.verb+" "+to.resource, text)
 		return objectResponse(request, http.StatusForbidden, failure(metav1.StatusReasonForbidden, http.StatusForbidden, text))
 	}

@@ -20,8 +20,8 @@ import (
 	"outrigger.dev/adapters/go/provider"
 )
 
-// remedy is in the text of each refusal, also where a cloud has made an error of its own of it.
-const remedy = "name its rights with --kubeconfig"
+// lacksRights is in the text of each refusal, also where a cloud has made an error of its own of it.
+const lacksRights = "without rights of the provider's own in Kubernetes (--kubeconfig)"
 
 // forbidden is the text of an API server that refuses a request.
 var forbidden = regexp.MustCompile(` is forbidden: User ".*" cannot `)
@@ -29,7 +29,7 @@ var forbidden = regexp.MustCompile(` is forbidden: User ".*" cannot `)
 // isKubernetesRefusal tells whether a call failed because its cloud may not do something in Kubernetes. Most clouds hand
 // on the text alone.
 func isKubernetesRefusal(err error) bool {
-	return apierrors.IsForbidden(err) || strings.Contains(err.Error(), remedy) || forbidden.MatchString(err.Error())
+	return apierrors.IsForbidden(err) || strings.Contains(err.Error(), lacksRights) || forbidden.MatchString(err.Error())
 }
 
 // clientBuilder is the cloudprovider.ControllerClientBuilder that Initialize gets.

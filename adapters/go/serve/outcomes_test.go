@@ -81,7 +81,7 @@ func TestARefusalOfKubernetesIsShownUntilItDoesNotComeAgain(t *testing.T) {
 		want  v1.Readiness
 	}{
 		{0, nil, v1.Readiness_READINESS_READY},
-		{0, errors.New("cannot patch services; " + remedy), v1.Readiness_READINESS_DEGRADED},
+		{0, errors.New("cannot patch services " + lacksRights), v1.Readiness_READINESS_DEGRADED},
 		{time.Minute, nil, v1.Readiness_READINESS_DEGRADED},
 		{6 * time.Minute, errors.New(`services "s" is forbidden: User "vendor" cannot patch it`), v1.Readiness_READINESS_DEGRADED},
 		{6 * time.Minute, nil, v1.Readiness_READINESS_DEGRADED},
