@@ -2,7 +2,10 @@ package upstream
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,7 +106,9 @@ type stage struct {
 	t          *testing.T
 	programs   string
 	kubeconfig string
-	client     kubernetes.Interface
+	// vendor is the kubeconfig of the provider.
+	vendor string
+	client kubernetes.Interface
 }
 
 func newStage(t *testing.T) *stage {
@@ -131,6 +136,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{t: t, programs: programs, kubeconfig: strings.TrimSpace(line)}
+	s.vendor = s.kubeconfig
 	access, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -145,12 +151,35 @@ func newStage(t *testing.T) *stage {
 type pod struct {
 	*stage
 	dir        string
+	healthPort int
 	provider   *process
 	controller *process
 }
 
 func (s *stage) pod() *pod {
-	return &pod{stage: s, dir: s.t.TempDir()}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return &pod{stage: s, dir: s.t.TempDir(), healthPort: listener.Addr().(*net.TCPAddr).Port}
+}
+
+// waitHealthy asks /healthz, as the kubelet does.
+func (p *pod) waitHealthy() {
+	p.t.Helper()
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	eventually(p.t, time.Minute, func() string {
+		response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/healthz", p.healthPort))
+		if err != nil {
+			return err.Error()
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return "/healthz answers " + response.Status
+		}
+		return ""
+	})
 }
 
 func (p *pod) socket() string { return filepath.Join(p.dir, "provider.sock") }
@@ -166,7 +195,7 @@ func (p *pod) startController(arguments ...string) {
 func (p *pod) startProvider(path string, environment []string, arguments ...string) {
 	p.t.Helper()
 	environment = append(environment, provider.EndpointEnv+"=unix://"+p.socket())
-	arguments = append(arguments, "--kubeconfig="+p.kubeconfig, "--secure-port=0")
+	arguments = append(arguments, "--kubeconfig="+p.vendor, fmt.Sprint("--secure-port=", p.healthPort))
 	p.provider = start(p.t, p.dir, "provider", path, environment, arguments...)
 }
 

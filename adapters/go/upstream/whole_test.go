@@ -25,6 +25,7 @@ func (p *pod) startVendor(arguments ...string) {
 func TestAVendorsMainBehindTheController(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	s.restrictVendor()
 	pod := s.pod()
 	pod.startVendor("--leader-elect=false")
 	pod.startController("--leader-elect=false")
@@ -72,6 +73,7 @@ var soon = []string{"--leader-elect-lease-duration=6s", "--leader-elect-renew-de
 func TestWorkGoesOnWithoutALeadingProviderAndWithoutALeadingController(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	s.restrictVendor()
 	startVendor := func(p *pod) {
 		p.startVendor(append(soon, "--leader-elect-resource-name=example-provider")...)
 	}
@@ -100,6 +102,8 @@ func TestWorkGoesOnWithoutALeadingProviderAndWithoutALeadingController(t *testin
 	if _, err := os.Stat(second.socket()); err == nil {
 		t.Error("the standby serves its socket")
 	}
+	first.waitHealthy()
+	second.waitHealthy()
 
 	first.provider.kill()
 	s.addService("two", nil)
@@ -120,7 +124,7 @@ func TestWorkGoesOnWithoutALeadingProviderAndWithoutALeadingController(t *testin
 	startVendor(second)
 	second.startController(soon...)
 
-	// As the kubelet ends a Pod: the provider is a native sidecar.
+	// The kubelet ends a native sidecar, which the provider is, after the other containers.
 	for _, ended := range []*process{first.controller, first.provider} {
 		_ = ended.command.Process.Signal(syscall.SIGTERM)
 		if code := ended.exit(t, time.Minute); code != 0 {
@@ -133,8 +137,8 @@ func TestWorkGoesOnWithoutALeadingProviderAndWithoutALeadingController(t *testin
 }
 
 func TestTheControllersLeaseIsRefused(t *testing.T) {
-	p := &pod{stage: &stage{t: t, kubeconfig: t.TempDir() + "/kubeconfig"}, dir: t.TempDir()}
-	err := os.WriteFile(p.kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"a",
+	p := &pod{stage: &stage{t: t, vendor: t.TempDir() + "/kubeconfig"}, dir: t.TempDir()}
+	err := os.WriteFile(p.vendor, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"a",
 		"contexts":[{"name":"a","context":{"cluster":"a"}}],"clusters":[{"name":"a","cluster":{"server":"http://127.0.0.1:1"}}]}`), 0o600)
 	if err != nil {
 		t.Fatal(err)
