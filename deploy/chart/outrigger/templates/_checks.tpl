@@ -66,6 +66,9 @@
 {{- if and $code.leaseName (eq $code.leaseName .Values.leaderElection.leaseName) -}}
 {{- fail "provider.leaseName is leaderElection.leaseName: the controller and the provider would keep each other from leading" -}}
 {{- end -}}
+{{- if and $code.leaseName $code.probe (not $code.healthPort) -}}
+{{- fail "provider.leaseName leaves the provider of a standby without a socket, and provider.probe would have it restarted: set provider.healthPort, or provider.probe=[]" -}}
+{{- end -}}
 {{- if and $code.healthPort (or (eq (int $code.healthPort) (int .Values.httpsPort)) (and .Values.webhook.enabled (eq (int $code.healthPort) (int .Values.webhook.port)))) -}}
 {{- fail "provider.healthPort is a port of the controller: give each server a port of its own" -}}
 {{- end -}}
