@@ -61,15 +61,33 @@ func (c *cloud) lookUp(ctx context.Context, node *corev1.Node) (serve.InstanceRe
 	case err != nil:
 		return absent, err
 	}
-	if exists, err := c.InstanceExists(ctx, node); err != nil || !exists {
+	// At the same time too, so that the three are one request.
+	exists := begin(ctx, func() (bool, error) { return c.InstanceExists(ctx, node) })
+	isShutdown := begin(ctx, func() (bool, error) { return c.InstanceShutdown(ctx, node) })
+	metadata := begin(ctx, func() (*cloudprovider.InstanceMetadata, error) { return c.InstanceMetadata(ctx, node) })
+	if exists, err := exists(); err != nil || !exists {
 		return absent, err
 	}
-	isShutdown, err := c.InstanceShutdown(ctx, node)
-	if err != nil {
-		return serve.InstanceResult{}, err
+	result := serve.InstanceResult{}
+	if result.Shutdown, err = isShutdown(); err == nil {
+		result.Metadata, err = metadata()
 	}
-	metadata, err := c.InstanceMetadata(ctx, node)
-	return serve.InstanceResult{Metadata: metadata, Shutdown: isShutdown}, err
+	return result, err
+}
+
+// begin runs a call, and returns a function that waits for its result.
+func begin[T any](ctx context.Context, call func() (T, error)) func() (T, error) {
+	var result T
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		result, err = provider.Recovered(ctx, call)
+	}()
+	return func() (T, error) {
+		<-ended
+		return result, err
+	}
 }
 
 // withProviderID is the Node with the provider ID that its name leads to.

@@ -133,7 +133,7 @@ func TestLookupsOfABatchAreAFewRequests(t *testing.T) {
 		}
 	}
 	if count != machines || counting.requests["DescribeAvailabilityZones"] != 1 || counting.requests["DescribeInstanceTopology"] != 1 ||
-		counting.requests["DescribeInstances"] > 60 {
+		counting.requests["DescribeInstances"] > 20 {
 		t.Error(count, counting.requests)
 	}
 	t.Log(counting.requests)
