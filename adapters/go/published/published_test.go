@@ -1,12 +1,11 @@
-// Package published_test starts cloud providers as their vendors publish them, without a network: each serves the
-// contract, and the requests to Kubernetes that it may not make do not end it.
+// These tests start cloud providers without a network: each serves the contract, and the requests to Kubernetes that it may
+// not make do not end it.
+
 package published_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -21,11 +20,13 @@ import (
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 	"outrigger.dev/adapters/go/provider"
+	"outrigger.dev/adapters/go/published"
 )
 
 func TestAPublishedCloudServesTheContract(t *testing.T) {
-	google := httptest.NewServer(http.HandlerFunc(googleAPI))
+	google := httptest.NewServer(published.NewCompute(nil))
 	defer google.Close()
+	address := google.Listener.Addr().String()
 	for _, cloud := range []struct {
 		name, module, version string
 		config                string
@@ -34,9 +35,8 @@ func TestAPublishedCloudServesTheContract(t *testing.T) {
 	}{
 		{
 			name: "gce", module: "gce", version: "v0.28.2",
-			config: "[global]\nproject-id = p\nlocal-zone = us-central1-b\nnetwork-name = default\n" +
-				"api-endpoint = " + google.URL + "/compute/v1/\n",
-			environment: []string{"GCE_METADATA_HOST=" + strings.TrimPrefix(google.URL, "http://")},
+			config:      published.Config(address),
+			environment: []string{"GCE_METADATA_HOST=" + address},
 			refusal:     "configmaps",
 		},
 		{
@@ -76,16 +76,6 @@ func TestAPublishedCloudServesTheContract(t *testing.T) {
 			}
 		})
 	}
-}
-
-// googleAPI gives anyone a token, and has nothing else.
-func googleAPI(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Metadata-Flavor", "Google")
-	if !strings.HasSuffix(r.URL.Path, "/token") {
-		http.NotFound(w, r)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "t", "expires_in": 3600, "token_type": "Bearer"})
 }
 
 func handshake(t *testing.T, endpoint provider.Endpoint) *v1.HandshakeResponse {
