@@ -1,7 +1,7 @@
 //! Calls whose answers are decoded only once it is known that they take little memory: a provider is not trusted
 //! with the memory of this process.
 
-use std::{error, fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{error, marker::PhantomData, sync::Arc, time::Duration};
 
 use bytes::{Buf, Bytes};
 use futures::Stream;
@@ -61,16 +61,9 @@ impl Decoder for RawDecoder {
 }
 
 /// An answer that would take too much memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub(super) struct TooLargeDecoded(String);
-
-impl fmt::Display for TooLargeDecoded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl error::Error for TooLargeDecoded {}
 
 impl TooLargeDecoded {
     /// Why a call ended, if that is it.

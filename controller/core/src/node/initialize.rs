@@ -1,6 +1,6 @@
 //! The cloud-node loop's decision about one node: what makes it initialised.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     error_class::ErrorClass,
@@ -38,11 +38,13 @@ pub struct InitializationPlan {
 }
 
 /// Something of the provider's answer that is not written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InitializationWarning {
     /// A label.
+    #[error("{0}")]
     Label(DroppedLabel),
     /// A provider id, for the node has another, which can never change (N-13).
+    #[error("discarding provider ID {instance_id:?}: the node has {node_id:?} already")]
     ProviderId {
         /// Not written.
         instance_id: Box<str>,
@@ -50,6 +52,7 @@ pub enum InitializationWarning {
         node_id: Box<str>,
     },
     /// An address that is none: why.
+    #[error("leaving out an address: {0}")]
     Address(Box<str>),
 }
 
@@ -60,22 +63,6 @@ impl InitializationWarning {
             Self::Label(_) => None,
             Self::ProviderId { .. } => Some(EVENT_PROVIDER_ID),
             Self::Address(_) => Some(EVENT_ADDRESS),
-        }
-    }
-}
-
-impl fmt::Display for InitializationWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Label(label) => label.fmt(f),
-            Self::ProviderId {
-                instance_id,
-                node_id,
-            } => write!(
-                f,
-                "discarding provider ID {instance_id:?}: the node has {node_id:?} already"
-            ),
-            Self::Address(why) => write!(f, "leaving out an address: {why}"),
         }
     }
 }

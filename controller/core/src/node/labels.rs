@@ -1,7 +1,7 @@
 //! The labels that initialisation writes, in both generations, and the step from the old
 //! generation to the new one on nodes that are already initialised.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use crate::{
     node::{change::LabelWrite, instance::Instance},
@@ -29,14 +29,18 @@ const GENERATIONS: [(&str, &str); 3] = [
 ];
 
 /// A label of the provider that is not written (N-18).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DroppedLabel {
     /// Its key belongs to Kubernetes.
+    #[error("discarding node label {key} with kubernetes namespace")]
     Reserved {
         /// Label key.
         key: Box<str>,
     },
     /// The node has that key with another value, which it keeps.
+    #[error(
+        "discarding node label {key} with value {value:?} that is already present with value {kept:?}"
+    )]
     AlreadyPresent {
         /// Label key.
         key: Box<str>,
@@ -45,20 +49,6 @@ pub enum DroppedLabel {
         /// Value that the node keeps.
         kept: Box<str>,
     },
-}
-
-impl fmt::Display for DroppedLabel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reserved { key } => {
-                write!(f, "discarding node label {key} with kubernetes namespace")
-            }
-            Self::AlreadyPresent { key, value, kept } => write!(
-                f,
-                "discarding node label {key} with value {value:?} that is already present with value {kept:?}"
-            ),
-        }
-    }
 }
 
 /// The labels to write on a node with the labels `current` that is being initialised, and those of

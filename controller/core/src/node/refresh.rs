@@ -1,8 +1,6 @@
 //! The cloud-node loop's decision about a node that is initialised: what keeps it in sync with its
 //! machine.
 
-use std::fmt;
-
 use crate::node::{
     NodeView,
     address::{self, DesiredAddresses},
@@ -24,10 +22,14 @@ pub struct RefreshPlan {
 }
 
 /// Something of the provider's answer that is not written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefreshWarning {
     /// All of it: the instance is another node's. A machine that was made again under the old name
     /// has a new id, and a node's id can never change (N-13), so that this node has to go first.
+    #[error(
+        "the provider answers with instance {instance_id:?} for the node of instance {node_id:?}: \
+         nothing is taken from it"
+    )]
     AnotherInstance {
         /// The instance's provider id.
         instance_id: Box<str>,
@@ -35,6 +37,10 @@ pub enum RefreshWarning {
         node_id: Box<str>,
     },
     /// Only its provider ID: that is another spelling of the node's, which can never change.
+    #[error(
+        "the provider calls the instance {instance_id:?} and the node has {node_id:?}: taken for two \
+         spellings of one provider ID; the node keeps its own"
+    )]
     Spelling {
         /// The instance's provider id.
         instance_id: Box<str>,
@@ -42,8 +48,10 @@ pub enum RefreshWarning {
         node_id: Box<str>,
     },
     /// An address that is none: why.
+    #[error("leaving out an address: {0}")]
     Address(Box<str>),
     /// They lack the addresses of the kubelet's `--node-ip` (N-44).
+    #[error("leaving the addresses as they are: {0}")]
     ProvidedNodeIp(address::Error),
 }
 
@@ -54,31 +62,6 @@ impl RefreshWarning {
             Self::AnotherInstance { .. } | Self::Spelling { .. } => Some(EVENT_PROVIDER_ID),
             Self::Address(_) => Some(EVENT_ADDRESS),
             Self::ProvidedNodeIp(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for RefreshWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AnotherInstance {
-                instance_id,
-                node_id,
-            } => write!(
-                f,
-                "the provider answers with instance {instance_id:?} for the node of instance {node_id:?}: \
-                 nothing is taken from it"
-            ),
-            Self::Spelling {
-                instance_id,
-                node_id,
-            } => write!(
-                f,
-                "the provider calls the instance {instance_id:?} and the node has {node_id:?}: taken for two \
-                 spellings of one provider ID; the node keeps its own"
-            ),
-            Self::Address(why) => write!(f, "leaving out an address: {why}"),
-            Self::ProvidedNodeIp(error) => write!(f, "leaving the addresses as they are: {error}"),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A kubelet chooses the Pod CIDRs of its Node when it registers. So an address belongs to one Node: of two Nodes whose
 //! Pod CIDRs overlap the one with a route keeps it, and else the older one gets it.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::facts::{RouteFacts, can_have_route, is_working};
 use crate::{cidr::Cidr, node::NodeView};
@@ -21,16 +21,19 @@ pub struct RefusedRoute {
 }
 
 /// Why a Pod CIDR gets no route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteRefusal {
     /// The route would not be found again as one of ours.
+    #[error("is outside --cluster-cidr")]
     Outside,
     /// No Node's range is so wide.
+    #[error("is wider than a Node's /{shortest}")]
     TooWide {
         /// Length of a Node's prefix, or, where it is not known, one more than that of the cluster CIDR.
         shortest: u8,
     },
     /// Another Node was first.
+    #[error("overlaps with {other_cidr} of Node {other}, which was first")]
     Overlaps {
         /// Name of the other Node.
         other: Arc<str>,
@@ -46,21 +49,6 @@ impl RouteRefusal {
             Self::Outside => format!("extend --cluster-cidr, or delete the Node, {again}"),
             Self::TooWide { .. } | Self::Overlaps { .. } => {
                 format!("delete Node {node}, {again}")
-            }
-        }
-    }
-}
-
-impl fmt::Display for RouteRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Outside => f.write_str("is outside --cluster-cidr"),
-            Self::TooWide { shortest } => write!(f, "is wider than a Node's /{shortest}"),
-            Self::Overlaps { other, other_cidr } => {
-                write!(
-                    f,
-                    "overlaps with {other_cidr} of Node {other}, which was first"
-                )
             }
         }
     }

@@ -1,7 +1,5 @@
 //! Which volumes the provider is asked about, and the write that follows from its answer.
 
-use std::fmt;
-
 use super::{
     ANNOTATION_LABELLED, ANNOTATION_PROVISIONED_BY, NodeTerm, ServedVolumes, VolumeTopology,
     VolumeView,
@@ -58,7 +56,7 @@ impl LeftAlone {
     }
 }
 
-/// Says whether the volume exists already.
+/// A volume that is being created, or one that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It is being created: everything may still change.
@@ -93,9 +91,13 @@ pub struct VolumePatch {
 }
 
 /// A label of the volume that cannot be right.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LabelProblem {
     /// The provider says otherwise.
+    #[error(
+        "label {key} is {own}, but the volume is in {provided:?} in the cloud; \
+         correct or remove the label"
+    )]
     Contradiction {
         /// Key of the volume's own label.
         key: Box<str>,
@@ -105,25 +107,13 @@ pub enum LabelProblem {
         provided: Box<str>,
     },
     /// It is no list of zones (P-30).
+    #[error("label {key} {value} {}", NO_ZONES)]
     NoZones {
         /// Key of the label.
         key: Box<str>,
         /// Its value.
         value: Excerpt,
     },
-}
-
-impl fmt::Display for LabelProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Contradiction { key, own, provided } => write!(
-                f,
-                "label {key} is {own}, but the volume is in {provided:?} in the cloud; \
-                 correct or remove the label"
-            ),
-            Self::NoZones { key, value } => write!(f, "label {key} {value} {NO_ZONES}"),
-        }
-    }
 }
 
 /// The next step about `volume` with a provider of `served`.

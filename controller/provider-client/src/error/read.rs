@@ -99,9 +99,7 @@ impl Error {
             },
         }
     }
-}
 
-impl Error {
     fn unexplained(
         rpc: &'static str,
         code: Code,
