@@ -48,14 +48,14 @@ pub const ANNOTATION_RESYNC: &str = "outrigger.dev/resync";
 /// The conditions of a Service that show the state of its load balancer; usable with
 /// `kubectl wait`, removed with the finalizer.
 pub mod condition {
-    /// Says whether the provider accepted the Service: `False` for one that it does not manage or that is
+    /// True if the provider accepted the Service, `False` for one that it does not manage or that is
     /// wrong in itself.
     pub const ACCEPTED: &str = "outrigger.dev/Accepted";
 
-    /// Says whether the load balancer is what the Service wants, and ready.
+    /// True if the load balancer is what the Service wants, and ready.
     pub const PROVISIONED: &str = "outrigger.dev/Provisioned";
 
-    /// Says whether the load balancer has the current targets. `False` only after some time of failure.
+    /// True if the load balancer has the current targets. `False` only after some time of failure.
     pub const TARGETS_IN_SYNC: &str = "outrigger.dev/TargetsInSync";
 
     /// `True` as long as nothing is done for the Service though it wants something; the reason says why,
@@ -114,22 +114,22 @@ impl ServiceView {
             .map_or(&*self.key, |(_, name)| name)
     }
 
-    /// Says whether it is of [`TYPE_LOAD_BALANCER`].
+    /// Returns true if its type is [`TYPE_LOAD_BALANCER`].
     pub fn is_load_balancer(&self) -> bool {
         &*self.spec.kind == TYPE_LOAD_BALANCER
     }
 
-    /// Says whether it has [`FINALIZER`].
+    /// Returns true if it has [`FINALIZER`].
     pub fn has_finalizer(&self) -> bool {
         self.finalizers.iter().any(|name| **name == *FINALIZER)
     }
 
-    /// Says whether an operator has paused it ([`ANNOTATION_PAUSED`]).
+    /// Returns true if an operator has paused it ([`ANNOTATION_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.annotations.get(ANNOTATION_PAUSED) == Some("true")
     }
 
-    /// Says whether its load balancer stays as it is: an operator has paused it, or it is too large to be kept.
+    /// Returns true if its load balancer stays as it is: an operator has paused it, or it is too large to be kept.
     pub fn is_left_alone(&self) -> bool {
         self.is_paused() || self.shed.is_some()
     }

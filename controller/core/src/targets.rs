@@ -42,8 +42,8 @@ pub enum Excluded {
 
 /// Why `node` is no target, if it is none (S-50).
 ///
-/// Says whether it is ready, cordoned, initialised, a control plane or has a provider ID does not matter
-/// (S-51): the load balancer's own health checks decide which targets serve.
+/// Readiness, cordon, initialisation, the role of control plane and a provider ID do not matter (S-51): the load balancer's own
+/// health checks decide which targets serve.
 pub fn exclusion(node: &NodeView) -> Option<Excluded> {
     if node.deleted.is_some() {
         return Some(Excluded::BeingDeleted);
@@ -85,7 +85,7 @@ pub fn change(old: Option<&NodeView>, new: Option<&NodeView>) -> TargetChange {
     }
 }
 
-/// Says whether a provider is shown the same of both: what [`change`] looks at, and labels, annotations,
+/// Returns true if a provider is shown the same of both: what [`change`] looks at, and labels, annotations,
 /// taints, cordon and readiness, which make no revision. Heartbeats make no difference.
 pub fn is_same_to_provider(a: &NodeView, b: &NodeView) -> bool {
     let NodeView {
@@ -185,7 +185,7 @@ impl Targets {
         &self.revision
     }
 
-    /// Says whether there is none: legal, and worth a warning (S-32).
+    /// Returns true if there is none: legal, and worth a warning (S-32).
     pub const fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }

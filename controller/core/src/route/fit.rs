@@ -74,7 +74,7 @@ impl ObservedRoute {
         }
     }
 
-    /// Says whether the next hop is one of `addresses`; `None` without a next hop or an address of its family.
+    /// Returns true if the next hop is one of `addresses`; `None` without a next hop or an address of its family.
     fn has_hop(&self, addresses: &[NodeAddress]) -> Option<bool> {
         let hop = ip(&self.raw().next_hop_ip)?;
         let alike = addresses.iter().filter_map(|one| ip(&one.address));

@@ -26,7 +26,7 @@ pub struct Capability {
 }
 
 impl Capability {
-    /// Says whether Services of this class, or without one, are served.
+    /// Returns true if Services of this class, or without one, are served.
     pub fn serves(&self, class: Option<&str>) -> bool {
         match class {
             None => !self.without_default_class,
@@ -34,13 +34,13 @@ impl Capability {
         }
     }
 
-    /// Says whether the provider is sent the annotation `key`: it reads it, and it is neither ours nor
+    /// Returns true if the provider is sent the annotation `key`: it reads it, and it is neither ours nor
     /// kubectl's.
     pub fn reads(&self, key: &str) -> bool {
         (self.reads.is_empty() || begins(key, &self.reads)) && !is_of_controller(key)
     }
 
-    /// Says whether another value of the annotation `key` may want another load balancer. A provider's
+    /// Returns true if another value of the annotation `key` may want another load balancer. A provider's
     /// own annotations never do, or its writes would cause calls for ever.
     pub(super) fn is_moved_by(&self, key: &str) -> bool {
         key == ANNOTATION_RESYNC

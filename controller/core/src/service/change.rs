@@ -2,7 +2,7 @@
 
 use super::{ServiceView, capability::Capability, last_applied::Hash, ownership::Ownership};
 
-/// Says whether the step from `old` to `new` changes which load balancer there should be: it wants one
+/// Returns true if the step from `old` to `new` changes which load balancer there should be: it wants one
 /// now and did not before, or the reverse (S-20), or a field of S-21 differs. Two differences from
 /// upstream: `ipFamilies` counts in full with `ipFamilyPolicy`, not by its length alone, and of the
 /// annotations only those that the provider reads ([`Capability`]).
@@ -15,7 +15,7 @@ pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capabilit
     }
 }
 
-/// Says whether the step from `old` to `new` is a reason to ask for the next step immediately
+/// Returns true if the step from `old` to `new` is a reason to ask for the next step immediately
 /// ([`super::plan::Progress::next`]): an update (S-13), another desired state, a pause, or a removed
 /// finalizer or address (not Q-5), as the API server removes the addresses of a Service
 /// that changes its type and back. Our own writes are no reason: they would cut the back-off after a

@@ -89,7 +89,7 @@ impl LastApplied {
         Self::of(service).filter(|record| *record.provider == *capability.provider)
     }
 
-    /// Says whether an annotation's value is that of a settled load balancer.
+    /// Returns true if an annotation's value is that of a settled load balancer.
     pub(super) fn is_with_hash(value: &str) -> bool {
         !value.ends_with('/')
     }
@@ -144,18 +144,18 @@ impl LastApplied {
         &self.targets
     }
 
-    /// Says whether at a start the load balancer counts as settled, with the targets that the
+    /// Returns true if at a start the load balancer counts as settled, with the targets that the
     /// Lease names.
     pub fn relies_on_lease(&self) -> bool {
         self.has_hash() && self.targets == RecordedTargets::OnLease
     }
 
-    /// Says whether there is something to remember, of whatever time.
+    /// Returns true if there is something to remember, of whatever time.
     pub const fn has_hash(&self) -> bool {
         !self.desired.is_empty()
     }
 
-    /// Says whether the provider serves the class that the load balancer of `service` was made for; no if that
+    /// Returns true if the provider serves the class that the load balancer of `service` was made for; no if that
     /// class is not known.
     pub fn is_served(&self, service: &ServiceView, capability: &Capability) -> bool {
         let class = self.made_for(service);
@@ -170,7 +170,7 @@ impl LastApplied {
         self.class.as_deref().or(present)
     }
 
-    /// Says whether `service` has another class than the load balancer was made for. A record without class
+    /// Returns true if `service` has another class than the load balancer was made for. A record without class
     /// counts as one of the Service's present class.
     pub fn is_of_other_class(&self, service: &ServiceView) -> bool {
         let class = self.class.as_deref();
@@ -217,7 +217,7 @@ fn class_of(service: &ServiceView) -> &str {
     service.spec.load_balancer_class.as_deref().unwrap_or("")
 }
 
-/// Says whether the API server would take `class` in a Service, or it stands for none.
+/// Returns true if the API server would take `class` in a Service, or it stands for none.
 fn is_legal_class(class: &str) -> bool {
     match class.split_once('/') {
         Some((prefix, name)) => !prefix.is_empty() && !name.is_empty() && !name.contains('/'),

@@ -84,7 +84,7 @@ impl Ownership {
         }
     }
 
-    /// Says whether this provider may have a load balancer for the Service. It may also be gone from the API
+    /// Returns true if this provider may have a load balancer for the Service. It may also be gone from the API
     /// server: its load balancer is orphaned then (not Q-5, S-60), since a cleanup would have removed the finalizer before.
     pub const fn may_be_ours(self) -> bool {
         match self {
@@ -94,7 +94,7 @@ impl Ownership {
     }
 }
 
-/// Says whether `service` has the finalizer and, where that is not enough, the record that are written
+/// Returns true if `service` has the finalizer and, where that is not enough, the record that are written
 /// before the provider is called for it the first time.
 pub fn is_claimed(service: &ServiceView, capability: &Capability) -> bool {
     let has_class = service.spec.load_balancer_class.is_some();
@@ -104,7 +104,7 @@ pub fn is_claimed(service: &ServiceView, capability: &Capability) -> bool {
     service.has_finalizer() && (is_enough || LastApplied::own(service, capability).is_some())
 }
 
-/// Says whether the provider's last answer was that it does not manage the Service. A Service that is wrong in
+/// Returns true if the provider's last answer was that it does not manage the Service. A Service that is wrong in
 /// itself is not accepted either, but nothing is settled then.
 pub fn is_not_managed(service: &ServiceView) -> bool {
     let accepted = service.condition(ACCEPTED);
@@ -112,7 +112,7 @@ pub fn is_not_managed(service: &ServiceView) -> bool {
         && LastApplied::of(service).is_some_and(|record| record.has_hash())
 }
 
-/// Says whether `now`, which was `last` before, is released: it was deleted, or got another type or class,
+/// Returns true if `now`, which was `last` before, is released: it was deleted, or got another type or class,
 /// wants nothing of this provider, and has no finalizer.
 pub fn is_released(last: &ServiceView, now: &ServiceView, capability: Option<&Capability>) -> bool {
     let is_asked_for =
@@ -120,14 +120,14 @@ pub fn is_released(last: &ServiceView, now: &ServiceView, capability: Option<&Ca
     is_asked_for && !now.has_finalizer() && !Ownership::of(now, capability).may_be_ours()
 }
 
-/// Says whether the Service no longer wants the load balancer that it wanted as `last`, by a change of its own.
+/// Returns true if the Service no longer wants the load balancer that it wanted as `last`, by a change of its own.
 fn is_changed_away(last: &ServiceView, now: &ServiceView) -> bool {
     now.deleted.is_some()
         || !now.is_load_balancer()
         || now.spec.load_balancer_class != last.spec.load_balancer_class
 }
 
-/// Says whether the step from `old` to `new` may have orphaned a load balancer, though the Service is
+/// Returns true if the step from `old` to `new` may have orphaned a load balancer, though the Service is
 /// still there (not Q-5): one write took the finalizer away and, say, changed the type, or another
 /// finalizer keeps a Service that is being deleted. So does the end of a cleanup.
 pub fn lost_finalizer(

@@ -41,7 +41,7 @@ pub struct StatusPatch {
 }
 
 impl StatusPatch {
-    /// Says whether the write is right only for the version that it was planned on: it may arrive long after its
+    /// Returns true if the write is right only for the version that it was planned on: it may arrive long after its
     /// sender has ended. By then the Service may have a load balancer and need the finalizer, or none
     /// that could be settled.
     pub fn is_exact(&self) -> bool {
@@ -108,7 +108,7 @@ fn defaulted(ingress: &[Ingress]) -> Box<[Ingress]> {
     ingress
 }
 
-/// Says whether two lists of addresses are equal once they are stored (S-37, H-6, not Q-9).
+/// Returns true if two lists of addresses are equal once they are stored (S-37, H-6, not Q-9).
 pub fn is_same(a: &[Ingress], b: &[Ingress]) -> bool {
     defaulted(a) == defaulted(b)
 }

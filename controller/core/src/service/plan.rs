@@ -300,7 +300,7 @@ impl Progress {
         self.pending.get_or_insert(EnsureCause::StateLost);
     }
 
-    /// Says whether the provider is at work and will be asked again.
+    /// Returns true if the provider is at work and will be asked again.
     pub const fn is_waiting(&self) -> bool {
         self.waits.is_some()
     }

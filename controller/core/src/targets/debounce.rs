@@ -73,7 +73,7 @@ impl Debounce {
         self.due.map(|due| due.at.min(due.latest))
     }
 
-    /// Says whether it is time: the targets as they are now go out, and nothing waits any more.
+    /// Returns true if it is time: the targets as they are now go out, and nothing waits any more.
     pub fn expire(&mut self, now: Timestamp) -> bool {
         let is_time = self.due().is_some_and(|due| due <= now);
         if is_time {

@@ -66,7 +66,7 @@ struct Selection {
     guard: ShrinkGuard,
     /// When the nodes were read.
     at: Option<Instant>,
-    /// Says whether they are not published yet.
+    /// True if they are not published yet.
     is_unpublished: bool,
     /// Set while the guard holds nodes back.
     held: Option<KeptTargets>,
@@ -258,7 +258,7 @@ impl Rollout {
         }
     }
 
-    /// Says whether the API server says that the Node `name` of the current targets is deleted.
+    /// Returns true if the API server says that the Node `name` of the current targets is deleted.
     async fn is_deleted(&self, name: &str) -> bool {
         let targets = self.term.targets.current();
         let target = targets.get(name);

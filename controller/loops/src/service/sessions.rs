@@ -23,7 +23,7 @@ use outrigger_runtime::queue::Priority;
 pub(super) struct Sessions {
     pub(super) term: Arc<ServiceTerm>,
     pub(super) rollout: Arc<Rollout>,
-    /// Says whether another program led just before this term, and no session was there since.
+    /// True if another program led just before this term, and no session was there since.
     pub(super) follows_another: AtomicBool,
 }
 

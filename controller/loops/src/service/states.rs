@@ -55,12 +55,12 @@ pub struct ServiceStates {
 pub(super) struct ServiceState {
     pub(super) progress: Progress,
     pub(super) orphaned: Option<Orphaned>,
-    /// Says whether its load balancer is confirmed deleted since the last Ensure; a later watch deletion,
+    /// True if its load balancer is confirmed deleted since the last Ensure; a later watch deletion,
     /// before or after our own write is answered, needs no second call.
     pub(super) is_cleaned_up: bool,
     /// When its first Ensure was prepared, until the load balancer is ready.
     pub(super) started: Option<Instant>,
-    /// Says whether it was edited since its last step was planned.
+    /// True if it was edited since its last step was planned.
     pub(super) is_edited: bool,
     /// The comparison with its load balancer, which ends when this is dropped.
     pub(super) comparison: Option<DropGuard>,
@@ -89,7 +89,7 @@ impl ServiceStates {
         result
     }
 
-    /// Says whether the provider has an operation on the Service in progress.
+    /// Returns true if the provider has an operation on the Service in progress.
     pub(super) fn is_waiting(&self, key: &ServiceKey) -> bool {
         let states = self.by_key.lock();
         states
@@ -97,7 +97,7 @@ impl ServiceStates {
             .is_some_and(|state| state.progress.is_waiting())
     }
 
-    /// Says whether the Service has a turn of the low-priority queue, without a call in flight.
+    /// Returns true if the Service has a turn of the low-priority queue, without a call in flight.
     pub(super) fn has_turn(&self, key: &ServiceKey) -> bool {
         let states = self.by_key.lock();
         states.get(key).is_some_and(ServiceState::has_turn)

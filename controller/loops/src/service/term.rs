@@ -141,8 +141,8 @@ impl ServiceTerm {
         keys
     }
 
-    /// Says whether a call about the Service still carries its desired state: the Service may have been edited, held or
-    /// deleted since it was read. Such a change has queued it again.
+    /// Returns true if a call about the Service still carries its desired state: the Service may have been edited, held
+    /// or deleted since it was read. Such a change has queued it again.
     pub(super) fn is_current(
         &self,
         service: &Arc<ServiceView>,
@@ -166,7 +166,7 @@ pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
     Some(Arc::clone(&load_balancers.capability))
 }
 
-/// Says whether the Service can want something of any provider, or says that it still does; most can not.
+/// Returns true if the Service can want something of any provider, or says that it still does; most can not.
 pub(super) fn may_concern(service: &ServiceView) -> bool {
     Ownership::of(service, None) != Ownership::Unrelated
 }

@@ -153,7 +153,7 @@ impl Progress {
     }
 }
 
-/// Says whether the load balancer of `service` was made for a class that the provider does not declare
+/// Returns true if the load balancer of `service` was made for a class that the provider does not declare
 /// now, so that its answer that it does not manage the Service proves nothing.
 fn is_withdrawn(service: &ServiceView, capability: &Capability) -> bool {
     LastApplied::own(service, capability)

@@ -54,8 +54,8 @@ impl Failure {
         letters.collect()
     }
 
-    /// Says whether the Service of the call has an event. Refused credentials pause the calls about all Services: without it
-    /// nothing in the cluster would say why they wait.
+    /// Returns true if the Service of the call has an event. Refused credentials pause the calls about all Services:
+    /// without it nothing in the cluster would say why they wait.
     pub(super) fn has_event(&self) -> bool {
         self.class.is_for_owner() || self.class == ErrorClass::Unauthenticated
     }

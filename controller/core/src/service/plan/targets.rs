@@ -52,7 +52,7 @@ enum Last {
 }
 
 impl SentTargets {
-    /// Says whether the load balancer of `service` still needs [`ServiceFacts::targets`], by an update or an
+    /// Returns true if the load balancer of `service` still needs [`ServiceFacts::targets`], by an update or an
     /// Ensure; also while the Service is paused. A load balancer that was never created is created with the
     /// targets of that moment.
     pub fn are_needed(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
@@ -83,7 +83,7 @@ impl SentTargets {
             && !self.are(service, facts.targets.revision(), facts)
     }
 
-    /// Says whether the Lease, now or once all have [`ServiceFacts::targets`], names what the load balancer of
+    /// Returns true if the Lease, now or once all have [`ServiceFacts::targets`], names what the load balancer of
     /// `service` has.
     pub(super) fn agree_with_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let current = facts.targets.revision();

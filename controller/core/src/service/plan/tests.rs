@@ -151,7 +151,7 @@ impl Stage {
         }
     }
 
-    /// Says whether nothing is done, and the Service says why.
+    /// Returns true if nothing is done, and the Service says why.
     fn is_held(&self) -> bool {
         matches!(self.next(), Step::Hold { patch: None, events, .. } if events.is_empty())
     }

@@ -77,7 +77,7 @@ impl Applied {
         }
     }
 
-    /// Says whether every load balancer has these targets.
+    /// Returns true if every load balancer has these targets.
     pub(in crate::service) fn is(&self, revision: &Revision) -> bool {
         self.state.lock().applied.as_ref() == Some(revision)
     }

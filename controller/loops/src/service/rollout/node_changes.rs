@@ -24,7 +24,7 @@ pub(in crate::service) struct NodeChanges {
     /// Since when a change waits.
     pub(in crate::service) since: Mutex<Option<Instant>>,
     pub(in crate::service) changed: Notify,
-    /// Says whether a node differs from the last refresh of the targets, in a field that providers see.
+    /// True if a node differs from the last refresh of the targets, in a field that providers see.
     is_stale: AtomicBool,
     /// Names of Nodes that a list did not show. They may not be deleted.
     missing: Mutex<HashSet<Arc<str>>>,
@@ -77,7 +77,7 @@ impl NodeChanges {
         self.changed.notify_one();
     }
 
-    /// Says whether the targets must be refreshed.
+    /// Returns true if the targets must be refreshed.
     pub(in crate::service) fn is_stale(&self) -> bool {
         self.is_stale.load(Ordering::Acquire)
     }
