@@ -11,9 +11,8 @@ use prometheus_client::metrics::{
 };
 
 use super::{Error, LookupPurpose, ProviderHealth, ProviderState, Session, error};
-use outrigger_runtime::metric_families;
+use outrigger_runtime::{metric_families, telemetry::Labels};
 
-type Labels<const N: usize> = [(&'static str, &'static str); N];
 type OwnLabels<const N: usize> = [(&'static str, String); N];
 /// Buckets of the sizes of batches.
 const BATCH_SIZES: [f64; 9] = [1., 2., 5., 10., 20., 50., 100., 200., 500.];

@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 pub use self::{
     controllers::{Running, RunningControllers},
     logs::{Format, InstallError, Logging, ModuleVerbosity, Telemetry},
+    metric_families::Labels,
     repeats::Repeats,
 };
 

@@ -1,7 +1,7 @@
 //! Counts of the HTTPS server: `outrigger_https_*`.
 
 use http::StatusCode;
-use outrigger_runtime::metric_families;
+use outrigger_runtime::{metric_families, telemetry::Labels};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -52,17 +52,6 @@ impl ServerName {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfServer {
-    server: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfReason {
-    server: &'static str,
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfCode {
     server: &'static str,
     code: u16,
@@ -77,9 +66,9 @@ pub struct ServingMetrics {
 
 metric_families! {
     struct ServingFamilies {
-        connections: Family<OfServer, Gauge>,
+        connections: Family<Labels<1>, Gauge>,
             "outrigger_https_connections", "Open connections of an HTTPS server";
-        closed: Family<OfReason, Counter>,
+        closed: Family<Labels<2>, Counter>,
             "outrigger_https_connections_closed",
             "Connections that an HTTPS server closed: idle for long, no TLS handshake in time, or to make room at the limit per peer address or of all";
         answers: Family<OfCode, Counter>,
@@ -114,31 +103,21 @@ impl ServingMetrics {
     }
 
     pub(super) fn open(&self, connections: usize) {
-        let server = self.server.name();
-        let of_server = self
-            .families
-            .connections
-            .get_or_create(&OfServer { server });
-        of_server.set(connections as i64);
+        let labels = [("server", self.server.name())];
+        let gauge = self.families.connections.get_or_create_owned(&labels);
+        gauge.set(connections as i64);
     }
 
     pub(super) fn answered(&self, code: StatusCode) {
-        self.families
-            .answers
-            .get_or_create(&OfCode {
-                server: self.server.name(),
-                code: code.as_u16(),
-            })
-            .inc();
+        let labels = OfCode {
+            server: self.server.name(),
+            code: code.as_u16(),
+        };
+        self.families.answers.get_or_create(&labels).inc();
     }
 
     pub(super) fn closed(&self, reason: Closed) {
-        self.families
-            .closed
-            .get_or_create(&OfReason {
-                server: self.server.name(),
-                reason: reason.name(),
-            })
-            .inc();
+        let labels = [("server", self.server.name()), ("reason", reason.name())];
+        self.families.closed.get_or_create(&labels).inc();
     }
 }

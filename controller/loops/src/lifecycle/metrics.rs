@@ -11,9 +11,7 @@ use prometheus_client::metrics::{
 };
 
 use outrigger_provider_client::Error;
-use outrigger_runtime::metric_families;
-
-type Labels<const N: usize> = [(&'static str, &'static str); N];
+use outrigger_runtime::{metric_families, telemetry::Labels};
 
 metric_families! {
     /// `cloud_node_lifecycle_controller_*` and what we count besides.

@@ -2,23 +2,15 @@
 
 use std::time::Duration;
 
-use outrigger_runtime::metric_families;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{
-        counter::Counter,
-        family::Family,
-        histogram::{Histogram, exponential_buckets},
-    },
+use outrigger_runtime::{metric_families, telemetry::Labels};
+use prometheus_client::metrics::{
+    counter::Counter,
+    family::Family,
+    histogram::{Histogram, exponential_buckets},
 };
 
 /// Upstream's buckets, in seconds since the node was created.
 const DELAY: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FailureLabels {
-    class: &'static str,
-}
 
 metric_families! {
     /// `node_controller_*` and what we count besides.
@@ -31,7 +23,7 @@ metric_families! {
         pub(super) initialized: Histogram = Histogram::new(DELAY),
             "node_controller_initial_node_sync_delay_seconds",
             "Number of seconds after node creation when NodeController finished the initial synchronization of a single node";
-        failures: Family<FailureLabels, Counter>,
+        failures: Family<Labels<1>, Counter>,
             "outrigger_node_sync_failures", "Tries to initialise or refresh a node that failed, by class of error";
         // Nodes whose kubelet is alive and whose instance the provider does not know.
         pub(super) absent_while_ready: Counter,
@@ -63,6 +55,6 @@ impl NodeMetrics {
     }
 
     pub(super) fn failed(&self, class: &'static str) {
-        self.failures.get_or_create(&FailureLabels { class }).inc();
+        self.failures.get_or_create(&[("class", class)]).inc();
     }
 }

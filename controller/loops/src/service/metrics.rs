@@ -6,15 +6,13 @@ use outrigger_core::{
     error_class::ErrorClass,
     service::{answer::Disposition, plan::EnsureCause},
 };
-use outrigger_runtime::metric_families;
+use outrigger_runtime::{metric_families, telemetry::Labels};
 use prometheus_client::metrics::{
     counter::Counter,
     family::Family,
     gauge::Gauge,
     histogram::{Histogram, exponential_buckets},
 };
-
-type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 // Upstream's, 1 s to 4 h 33 min.
 fn upstream() -> Histogram {
@@ -136,7 +134,7 @@ impl ServiceMetrics {
         self.targets.set(number(nodes));
     }
 
-    /// Says whether the shrink guard keeps nodes as targets.
+    /// Records that the shrink guard keeps nodes as targets, or does not any more.
     pub fn held(&self, is_held: bool) {
         self.targets_held.set(i64::from(is_held));
     }

@@ -1,5 +1,8 @@
 //! Metrics that are declared once: what each is, how it begins, its name and its help.
 
+/// Labels of a metric, fixed texts: names and values.
+pub type Labels<const N: usize> = [(&'static str, &'static str); N];
+
 /// Declares a struct of metrics with a `register` for all of them; its default is not registered.
 ///
 /// An entry is a field with its type, what it begins as unless that is the default, its name at `/metrics` (that of a
@@ -9,7 +12,7 @@
 /// metric_families! {
 ///     /// `outrigger_example_*`.
 ///     pub struct ExampleMetrics {
-///         calls: Family<Labels, Counter>,
+///         calls: Family<Labels<1>, Counter>,
 ///             "outrigger_example_calls", "Calls, by result";
 ///         durations: Histogram = Histogram::new(BUCKETS),
 ///             "outrigger_example_duration_seconds", "How long calls took";
