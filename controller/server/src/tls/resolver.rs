@@ -10,7 +10,6 @@ use rustls::{
     sign::CertifiedKey,
 };
 use tracing::{info, warn};
-use x509_parser::{extensions::GeneralName, prelude::FromDer};
 
 use super::{
     TlsError, files,
@@ -18,6 +17,7 @@ use super::{
     made::{self, Pem},
 };
 use crate::settings::{Certificate, Serving};
+use outrigger_kubernetes::certificate::subject_names;
 
 /// The certificates of one server.
 pub struct Certificates {
@@ -142,7 +142,13 @@ impl Entry {
 
     fn fits(&self, name: &str) -> bool {
         let own = match &*self.domains {
-            [] => &self.key.read().as_deref().map(names_of).unwrap_or_default(),
+            // Those in the certificate itself, for `--tls-sni-cert-key` without domains.
+            [] => {
+                let key = self.key.read();
+                &key.as_ref()
+                    .and_then(|key| key.cert.first().map(subject_names))
+                    .unwrap_or_default()
+            }
             domains => domains,
         };
         own.iter().any(|pattern| fits(pattern, name))
@@ -153,25 +159,6 @@ impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.choose(hello.server_name())
     }
-}
-
-/// The DNS names in the certificate itself, for `--tls-sni-cert-key` without domains.
-pub(super) fn names_of(key: &CertifiedKey) -> Vec<String> {
-    let Some(first) = key.cert.first() else {
-        return Vec::new();
-    };
-    let Ok((_, certificate)) = x509_parser::certificate::X509Certificate::from_der(first) else {
-        return Vec::new();
-    };
-    let Ok(Some(alternatives)) = certificate.subject_alternative_name() else {
-        return Vec::new();
-    };
-    let names = &alternatives.value.general_names;
-    let names = names.iter().filter_map(|name| match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        _ => None,
-    });
-    names.collect()
 }
 
 /// True if `pattern`, a name or `*.` and a name, stands for `name`. The star is one label.

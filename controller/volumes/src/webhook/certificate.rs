@@ -18,9 +18,8 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
     sign::CertifiedKey,
 };
-use x509_parser::{extensions::GeneralName, prelude::FromDer};
 
-use outrigger_kubernetes::certificate::validity;
+use outrigger_kubernetes::certificate::{subject_names, validity};
 use outrigger_server::Pem;
 
 /// How long a certificate is valid. The next one is made in the last third.
@@ -124,7 +123,7 @@ impl<'a> Usable<'a> {
         let key = PrivateKeyDer::from_pem_slice(pem.key.as_bytes()).ok()?;
         let (own, others) = chain.split_first()?;
         let (begin, end) = validity(&chain)?;
-        let names = names_of(own);
+        let names = subject_names(own);
         let mut roots = RootCertStore::empty();
         let authorities = CertificateDer::pem_slice_iter(bundle.as_bytes());
         roots.add_parsable_certificates(authorities.filter_map(Result::ok));
@@ -152,31 +151,6 @@ impl<'a> Usable<'a> {
 
 fn seconds(duration: Duration) -> jiff::SignedDuration {
     jiff::SignedDuration::from_secs(duration.as_secs() as i64)
-}
-
-/// DNS names and addresses of a certificate.
-fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
-    let Ok((_, certificate)) = x509_parser::certificate::X509Certificate::from_der(certificate)
-    else {
-        return Vec::new();
-    };
-    let Ok(Some(alternatives)) = certificate.subject_alternative_name() else {
-        return Vec::new();
-    };
-    let names = alternatives.value.general_names.iter();
-    let names = names.filter_map(|name| match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        GeneralName::IPAddress(bytes) => address(bytes),
-        _ => None,
-    });
-    names.collect()
-}
-
-fn address(bytes: &[u8]) -> Option<String> {
-    match bytes.len() {
-        4 => Some(std::net::IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?).to_string()),
-        _ => Some(std::net::IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?).to_string()),
-    }
 }
 
 /// The CAs of `bundle` that have not expired.
