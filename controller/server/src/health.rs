@@ -2,11 +2,7 @@
 
 mod slis;
 
-use std::{
-    collections::BTreeSet,
-    fmt::{self, Write as _},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 use http::StatusCode;
 use parking_lot::RwLock;
@@ -40,13 +36,6 @@ struct Check {
     name: Arc<str>,
     scope: Scope,
     probe: Probe,
-}
-
-impl fmt::Debug for Checks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.checks.read().iter().map(|c| c.name.clone()).collect();
-        f.debug_tuple("Checks").field(&names).finish()
-    }
 }
 
 impl Checks {

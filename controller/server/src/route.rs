@@ -32,10 +32,7 @@ pub struct ServerParts {
 }
 
 struct Routes {
-    checks: Checks,
-    registry: Arc<Registry>,
-    access: Arc<Access>,
-    pages: Pages,
+    parts: ServerParts,
     slis: Slis,
 }
 
@@ -43,20 +40,9 @@ impl Server {
     /// Answers requests until `stop`, then lets those in flight finish for a few seconds. Reads
     /// certificates and CAs again when they change.
     pub async fn run(self, parts: ServerParts, stop: CancellationToken) {
-        let ServerParts {
-            checks,
-            registry,
-            access,
-            pages,
-            metrics,
-        } = parts;
-        let routes = Arc::new(Routes {
-            checks,
-            registry,
-            access: Arc::clone(&access),
-            pages,
-            slis: Slis::default(),
-        });
+        let (access, metrics) = (Arc::clone(&parts.access), parts.metrics.clone());
+        let slis = Slis::default();
+        let routes = Arc::new(Routes { parts, slis });
         tokio::join!(
             self.serve(routes, metrics, stop.clone()),
             access.keep_fresh(stop.clone()),
@@ -69,7 +55,7 @@ impl Handler for Routes {
         let (head, body) = request.into_parts();
         // Dropped at once, else bodies would fill up memory while their requests wait for a review.
         let body = (head.method == Method::PUT).then_some(body);
-        let mut answer = match self.access.refuse(&head, &peer).await {
+        let mut answer = match self.parts.access.refuse(&head, &peer).await {
             Some(refusal) => refusal,
             None => self.route(&head, body).await,
         };
@@ -87,8 +73,8 @@ impl Routes {
         if let Some((of, check)) = health::Path::parse(path) {
             return match check {
                 _ if !reads => answer::wrong_method(),
-                Some(check) => health::one(&self.checks, of, check),
-                None => health::all(&self.checks, &self.slis, of, head.uri.query()),
+                Some(check) => health::one(&self.parts.checks, of, check),
+                None => health::all(&self.parts.checks, &self.slis, of, head.uri.query()),
             };
         }
         if path == "/metrics/slis" && head.method == Method::DELETE {
@@ -96,17 +82,17 @@ impl Routes {
             return answer::text("metrics reset\n");
         }
         if let Some(path) = path.strip_prefix("/debug/") {
-            return self.pages.debug(path, body).await;
+            return self.parts.pages.debug(path, body).await;
         }
         match path {
             "/metrics" | "/metrics/slis" | "/configz" | "/flagz" | "/statusz" if !reads => {
                 answer::wrong_method()
             }
-            "/metrics" => metrics::answer(&self.registry, &head.headers),
+            "/metrics" => metrics::answer(&self.parts.registry, &head.headers),
             "/metrics/slis" => metrics::answer(self.slis.registry(), &head.headers),
-            "/configz" => self.pages.configz(),
-            "/flagz" => self.pages.flagz(),
-            "/statusz" => self.pages.statusz(),
+            "/configz" => self.parts.pages.configz(),
+            "/flagz" => self.parts.pages.flagz(),
+            "/statusz" => self.parts.pages.statusz(),
             _ => answer::not_found(),
         }
     }

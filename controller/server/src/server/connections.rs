@@ -95,11 +95,9 @@ impl Connections {
         table.open.insert(id, entry);
         self.metrics.open(table.open.len());
         drop(table);
-        Connection {
-            all: self.clone(),
-            id,
-            close,
-        }
+        let all = self.clone();
+        let place = Place { all, id };
+        Connection { place, close }
     }
 }
 
@@ -162,9 +160,21 @@ impl Table {
 
 /// A place in the table, given back on drop.
 pub(super) struct Connection {
+    place: Place,
+    close: CancellationToken,
+}
+
+#[derive(Clone)]
+struct Place {
     all: Connections,
     id: u64,
-    close: CancellationToken,
+}
+
+impl Place {
+    /// Absent once the connection has given way.
+    fn entry<T>(&self, with: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        self.all.table.lock().open.get_mut(&self.id).map(with)
+    }
 }
 
 impl Connection {
@@ -177,7 +187,7 @@ impl Connection {
     pub(super) async fn idle_for(&self, limit: Duration) {
         loop {
             let now = Instant::now();
-            let end = self.entry(|entry| match entry.requests {
+            let end = self.place.entry(|entry| match entry.requests {
                 0 => entry.idle_since + limit,
                 _ => now + limit,
             });
@@ -190,79 +200,64 @@ impl Connection {
 
     /// A request is in flight until the answer is dropped.
     pub(super) fn request(&self) -> RequestInFlight {
-        self.entry(|entry| {
+        self.place.entry(|entry| {
             entry.requests += 1;
             entry.has_asked = true;
         });
-        RequestInFlight {
-            all: self.all.clone(),
-            id: self.id,
-        }
+        RequestInFlight(self.place.clone())
     }
 
     /// For its stream, which reports when answers are sent.
     pub(super) fn sending(&self) -> Sending {
-        Sending {
-            all: self.all.clone(),
-            id: self.id,
-        }
+        Sending(self.place.clone())
     }
 
     /// The server closes it for `reason`.
     pub(super) fn count(&self, reason: Closed) {
-        self.all.metrics.closed(reason);
-    }
-
-    fn entry<T>(&self, with: impl FnOnce(&mut Entry) -> T) -> Option<T> {
-        self.all.table.lock().open.get_mut(&self.id).map(with)
+        self.place.all.metrics.closed(reason);
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let mut table = self.all.table.lock();
-        table.open.remove(&self.id);
-        self.all.metrics.open(table.open.len());
+        let Place { all, id } = &self.place;
+        let mut table = all.table.lock();
+        table.open.remove(id);
+        all.metrics.open(table.open.len());
     }
 }
 
 /// The bytes of answers on their way to the client.
-pub(super) struct Sending {
-    all: Connections,
-    id: u64,
-}
+pub(super) struct Sending(Place);
 
 impl Sending {
     /// All that was answered is sent.
     pub(super) fn flushed(&self) {
-        if let Some(entry) = self.all.table.lock().open.get_mut(&self.id)
-            && std::mem::take(&mut entry.is_writing)
-        {
-            entry.idle_since = Instant::now();
-        }
+        self.0.entry(|entry| {
+            if std::mem::take(&mut entry.is_writing) {
+                entry.idle_since = Instant::now();
+            }
+        });
     }
 }
 
 /// A request that is being answered, until its answer is handed to the connection, which is not idle then.
-pub(super) struct RequestInFlight {
-    all: Connections,
-    id: u64,
-}
+pub(super) struct RequestInFlight(Place);
 
 impl RequestInFlight {
     /// Its answer has this code.
     pub(super) fn answered(self, code: StatusCode) {
-        self.all.metrics.answered(code);
+        self.0.all.metrics.answered(code);
     }
 }
 
 impl Drop for RequestInFlight {
     fn drop(&mut self) {
-        if let Some(entry) = self.all.table.lock().open.get_mut(&self.id) {
+        self.0.entry(|entry| {
             entry.requests -= 1;
             entry.is_writing = true;
             entry.idle_since = Instant::now();
-        }
+        });
     }
 }
 
