@@ -9,7 +9,6 @@
 //! A standby serves too, and calls its own provider. Every error is HTTP 500, so that `failurePolicy` decides.
 //! The error is sent before the API server stops waiting.
 
-mod address;
 mod body;
 mod certificate;
 mod configuration;
@@ -27,12 +26,11 @@ use futures::future::BoxFuture;
 use serde_json::value::RawValue;
 
 pub use self::{
-    address::WebhookAddress, handler::WebhookServer, metrics::WebhookMetrics,
-    volumes::VolumeReviewer,
-};
-pub use self::{
     configuration::Registration,
+    handler::WebhookServer,
+    metrics::WebhookMetrics,
     shared::{SharedCertificate, SharedParts},
+    volumes::VolumeReviewer,
 };
 use outrigger_kubernetes::patch::Operation;
 
@@ -65,6 +63,17 @@ impl Webhook {
             Self::PersistentVolumeLabels => (group, resource) == ("", "persistentvolumes"),
         }
     }
+}
+
+/// Where the API server reaches the webhooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookAddress {
+    /// Namespace of the Service, and of the Secret.
+    pub namespace: String,
+    /// Name of the Service, of the Secret and of the `MutatingWebhookConfiguration`.
+    pub name: String,
+    /// `--webhook-url`, without a path, and its host.
+    pub url: Option<(String, String)>,
 }
 
 /// The decision about one object.
