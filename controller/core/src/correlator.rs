@@ -113,6 +113,16 @@ impl ObjectRef {
         }
     }
 
+    /// A `Lease`; its UID is empty if it was never seen.
+    pub fn lease(namespace: &str, name: &str, uid: &str) -> Self {
+        Self {
+            api_version: "coordination.k8s.io/v1",
+            kind: "Lease",
+            namespace: namespace.into(),
+            ..Self::node(name, uid)
+        }
+    }
+
     /// Where events about it are stored (B-10).
     pub fn event_namespace(&self) -> &str {
         if self.namespace.is_empty() {

@@ -5,8 +5,9 @@
 //! (401), and files with tokens, certificates and keys are read again when they change. A certificate
 //! that changed begins a new generation: connections with the former certificate are not used any more.
 //!
-//! kube's own authentication does less: it reads a client certificate once, whether from a file or from a plugin, lets
-//! a plugin run for ever on a thread of the runtime, and knows no 401.
+//! kube's own authentication does less: it reads a client certificate once, whether from a file or from a plugin, gives
+//! a plugin no time limit, even where it runs on the caller's thread, asks for a credential again only when it expires,
+//! not after a 401, and runs the plugin once for each client.
 
 mod exec;
 mod files;
@@ -14,7 +15,7 @@ pub(super) mod material;
 pub(super) mod metrics;
 mod tls;
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 use jiff::Timestamp;
@@ -61,7 +62,7 @@ pub(super) struct Credential {
 
 /// The authenticators of a process, so that clients with the same plugin share its credential. Clones
 /// are the same set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Authenticators {
     plugins: Arc<Mutex<HashMap<String, Authenticator>>>,
     metrics: ExecMetrics,
@@ -368,12 +369,6 @@ fn chain(
     pair: Option<&Arc<CertifiedKey>>,
 ) -> Option<&[rustls::pki_types::CertificateDer<'static>]> {
     pair.map(|pair| &*pair.cert)
-}
-
-impl fmt::Debug for Authenticator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Authenticator")
-    }
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ impl Budget {
 
 /// Makes the clients of one process; they share metrics and credentials, but no connection, no budget and no
 /// places in flight.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Clients {
     server: ApiServer,
     authenticator: Authenticator,

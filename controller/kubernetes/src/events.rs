@@ -11,6 +11,8 @@
 //! half full, so that sustained writes delay events and lose none. A write that fails is tried for about two minutes (E-5),
 //! during which the others wait, at most four requests every ten seconds: the API server has
 //! other worries. RBAC: `create` and `patch` on `events`.
+//!
+//! kube-runtime's recorder writes another kind, `events.k8s.io/v1`, and its caller waits for each write.
 
 mod backlog;
 mod metrics;
@@ -21,7 +23,6 @@ mod writer;
 mod tests;
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -31,7 +32,7 @@ use std::{
 
 use jiff::Timestamp;
 use outrigger_core::correlator::{Event, MAX_MESSAGE, cut};
-pub use outrigger_core::correlator::{EventType, ObjectRef};
+pub use outrigger_core::correlator::{EventContent, EventType, ObjectRef};
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
     watch,
@@ -45,13 +46,13 @@ use super::{api::Api, traffic::Traffic};
 const QUEUE: usize = 10_000;
 
 /// Makes [`Recorder`]s and waits for what they recorded.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Events {
     shared: Arc<Shared>,
 }
 
 /// Records the events of one component. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Recorder {
     component: &'static str,
     shared: Arc<Shared>,
@@ -125,25 +126,19 @@ impl Events {
 impl Recorder {
     /// Records that something happened to `object`. Never blocks and never fails: an event that
     /// finds no room is dropped and counted. A message above 1,024 bytes is cut.
-    pub fn event(
-        &self,
-        object: &ObjectRef,
-        kind: EventType,
-        reason: impl Into<Box<str>>,
-        message: impl Into<String>,
-    ) {
+    pub fn event(&self, object: ObjectRef, content: EventContent) {
         let event = Event {
             component: self.component,
-            object: object.clone(),
-            kind,
-            reason: reason.into(),
-            message: cut(message.into(), MAX_MESSAGE),
+            object,
+            kind: content.kind,
+            reason: content.reason,
+            message: cut(content.message.into(), MAX_MESSAGE),
             at: (self.shared.now)(),
         };
         tracing::debug!(
             component = event.component,
             object = %event.object.name,
-            kind = kind.as_str(),
+            kind = event.kind.as_str(),
             reason = &*event.reason,
             note = event.message,
             "event"
@@ -173,14 +168,6 @@ impl Shared {
                 self.metrics.shutdown.inc();
             }
         }
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("unsettled", &*self.unsettled.borrow())
-            .finish_non_exhaustive()
     }
 }
 

@@ -18,13 +18,10 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    correlator::{EventType, ObjectRef},
+    correlator::{EventContent, ObjectRef},
     lease::Terms,
 };
-
 use uuid::Uuid;
-
-use crate::events::Recorder;
 
 mod annotations;
 mod election;
@@ -37,7 +34,7 @@ mod suspend;
 mod watching;
 
 pub use election::{Elector, Ended};
-pub use handle::{Handle, NotAnnotated, Unhealthy};
+pub use handle::{Handle, NotAnnotated};
 pub use leadership::{Leadership, Leading};
 pub use metrics::LeaderMetrics;
 pub use outrigger_core::lease::Lost;
@@ -82,28 +79,9 @@ pub const TERMS_ANNOTATION: &str = "outrigger.dev/terms";
 /// Reason of the events about the Lease (PROC-26).
 const EVENT_REASON: &str = "LeaderElection";
 
-/// An event about the Lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaseEvent {
-    /// The Lease; its UID is empty if it was never seen.
-    pub lease: ObjectRef,
-    /// Normal, except for what an operator has to end.
-    pub kind: EventType,
-    /// `LeaderElection`, except for what an operator has to end.
-    pub reason: &'static str,
-    /// `<identity> became leader`, `<identity> stopped leading`, or what has to be ended.
-    pub message: String,
-}
-
-/// Takes the events. It must not wait.
-pub type OnEvent = Arc<dyn Fn(LeaseEvent) + Send + Sync>;
-
-/// Records the events; upstream's component is `cloud-controller-manager`.
-pub fn record(recorder: Recorder) -> OnEvent {
-    Arc::new(move |event| {
-        recorder.event(&event.lease, event.kind, event.reason, event.message);
-    })
-}
+/// Takes the events about the Lease: `<identity> became leader`, `<identity> stopped leading`, or what an operator has
+/// to end. It must not wait.
+pub type OnEvent = Arc<dyn Fn(ObjectRef, EventContent) + Send + Sync>;
 
 #[cfg(test)]
 pub(crate) mod tests;

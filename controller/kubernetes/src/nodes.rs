@@ -96,8 +96,7 @@ impl ObjectWriter<NodeView> {
         };
         if self.settle(node, decide).await?.is_some() {
             for event in &effects.events {
-                let (reason, message) = (event.reason.clone(), event.message.clone());
-                events.event(&object, event.kind, reason, message);
+                events.event(object.clone(), event.clone());
             }
         }
         Ok(())

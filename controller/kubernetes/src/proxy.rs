@@ -3,6 +3,9 @@
 //!
 //! `proxy-url` of the kubeconfig goes before the environment. In the environment `HTTPS_PROXY` counts,
 //! or `HTTP_PROXY` for an API server without TLS, unless `NO_PROXY` names the API server.
+//!
+//! kube reads the environment for a kubeconfig alone, not in a Pod, never `HTTP_PROXY`, and takes no address without
+//! a scheme.
 
 use std::net::IpAddr;
 

@@ -2,7 +2,7 @@
 //!
 //! RBAC: `get` and `patch` on the resource, `patch` on its `status` for the writes that go there.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     api::Api,
@@ -151,13 +151,5 @@ impl<V: View> ObjectWriter<V> {
         let held = self.store.get(object.key());
         let same = held.filter(|held| held.uid() == object.uid());
         same.unwrap_or_else(|| Arc::clone(object))
-    }
-}
-
-impl<V: View> fmt::Debug for ObjectWriter<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ObjectWriter")
-            .field("store", &self.store)
-            .finish_non_exhaustive()
     }
 }

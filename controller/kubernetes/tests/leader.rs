@@ -129,7 +129,7 @@ impl Place {
             config,
             metrics,
             contends,
-            Arc::new(drop),
+            Arc::new(|_, _| {}),
         );
         let mut tasks = JoinSet::new();
         tasks.spawn(elector.run());

@@ -1,8 +1,10 @@
 //! The parts that all loops share, besides the settings of each.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use outrigger_core::{correlator::EventContent, node::NodeView};
+use tracing::warn;
+
 use outrigger_kubernetes::{
     api::Api,
     events::{ObjectRef, Recorder},
@@ -29,8 +31,16 @@ pub struct LoopParts {
     pub events: Recorder,
 }
 
+impl LoopParts {
+    /// Records an event about the Node, by its real UID (N-22, B-10).
+    pub(crate) fn node_event(&self, node: &NodeView, event: EventContent) {
+        let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
+        self.events.event(object, event);
+    }
+}
+
 /// One lease term, as a loop sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Term {
     /// Asked before each write and each call to the provider.
     pub fence: Fence,
@@ -41,14 +51,8 @@ pub struct Term {
 /// [`LoopParts`] in one lease term: each request and each call asks the fence of the term.
 #[derive(Clone)]
 pub struct LoopContext<K: queue::Key> {
-    /// Requests under the loop's account.
-    pub api: Api,
-    /// The cloud.
-    pub provider: Provider,
-    /// All Nodes.
-    pub nodes: Arc<Store<NodeView>>,
-    /// Events of the loop's component.
-    pub events: Recorder,
+    /// Also at hand as fields of this.
+    pub parts: LoopParts,
     /// Keys of the loop.
     pub queue: Queue<K>,
     /// The lease term.
@@ -60,25 +64,36 @@ pub struct LoopContext<K: queue::Key> {
 impl<K: queue::Key> LoopContext<K> {
     /// The context of a loop over the keys of `queue` in the lease term `term`.
     pub fn new(parts: &LoopParts, queue: Queue<K>, term: &Term) -> Self {
-        Self {
+        let parts = LoopParts {
             api: parts.api.fenced(term.fence.clone()),
             provider: parts.provider.fenced(term.fence.clone()),
-            nodes: Arc::clone(&parts.nodes),
-            events: parts.events.clone(),
+            ..parts.clone()
+        };
+        Self {
+            parts,
             queue,
             term: term.clone(),
             repeats: Arc::default(),
         }
     }
 
-    /// Records an event about the Node, by its real UID (N-22, B-10).
-    pub(crate) fn node_event(&self, node: &NodeView, event: EventContent) {
-        let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
-        let EventContent {
-            kind,
-            reason,
-            message,
-        } = event;
-        self.events.event(&object, kind, reason, message);
+    /// Waits for the store (N-4, not Q-20), and all the way for a provider that serves instances (N-1, L-1). Logs once
+    /// that it serves none to the loop `controller`, upstream's name of which is `name`.
+    pub(crate) async fn instances_served(&self, controller: &str, name: &str) {
+        self.nodes.synced().await;
+        let without = || {
+            let error = "cloud provider does not support instances";
+            warn!(controller, error, "failed to start {name}; skipping it");
+        };
+        let instances = self.provider.instances();
+        instances.wait_until_serving(without).await;
+    }
+}
+
+impl<K: queue::Key> Deref for LoopContext<K> {
+    type Target = LoopParts;
+
+    fn deref(&self) -> &LoopParts {
+        &self.parts
     }
 }

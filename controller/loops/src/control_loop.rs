@@ -91,11 +91,12 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// handlers have the state already; no key is taken yet.
     fn begin(self: &Arc<Self>) -> Vec<Task>;
 
-    /// Brings one object closer to its desired state.
+    /// Brings one object closer to its desired state; with a slot if its key was taken for a call.
     fn reconcile(
         self: Arc<Self>,
         key: Self::Key,
         priority: Priority,
+        slot: Option<Slot>,
     ) -> impl Future<Output = Outcome> + Send;
 
     /// Another process of the provider serves, or serves more than before: it may do what the last one refused.
@@ -123,27 +124,13 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
         1
     }
 
-    /// Does the work of [`reconcile`](Self::reconcile), with a slot for the call that this takes.
-    fn call(
-        self: Arc<Self>,
-        key: Self::Key,
-        priority: Priority,
-        _slot: Slot,
-    ) -> impl Future<Output = Outcome> + Send {
-        self.reconcile(key, priority)
-    }
-
     /// Does for many objects what one call can do, and finishes each key as soon as it is done.
     fn call_batch(
         self: Arc<Self>,
-        keys: Vec<Taken<Self::Key>>,
+        _keys: Vec<Taken<Self::Key>>,
         _slot: Slot,
     ) -> impl Future<Output = ()> + Send {
-        async move {
-            for key in keys {
-                key.finish(Outcome::RunAgain(Priority::Fresh));
-            }
-        }
+        future::ready(())
     }
 }
 
@@ -228,13 +215,9 @@ async fn run<L: ControlLoop>(
             let control_loop = Arc::clone(&control_loop);
             async move {
                 match work {
-                    Work::One(taken) => {
+                    Work::One(taken, slot) => {
                         let (key, priority) = (taken.key().clone(), taken.priority());
-                        taken.finish(control_loop.reconcile(key, priority).await);
-                    }
-                    Work::Call(taken, slot) => {
-                        let (key, priority) = (taken.key().clone(), taken.priority());
-                        taken.finish(control_loop.call(key, priority, slot).await);
+                        taken.finish(control_loop.reconcile(key, priority, slot).await);
                     }
                     Work::Batch(keys, slot) => control_loop.call_batch(keys, slot).await,
                 }

@@ -39,6 +39,7 @@ use outrigger_kubernetes::{
     nodes::{self, NodeWriter},
     store::{Change, Origin, Store},
 };
+use outrigger_provider_client::Slot;
 use outrigger_runtime::queue::{Backoff, Outcome, Priority, Queue, QueueMetrics};
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -64,7 +65,6 @@ pub struct NodeIpam {
 }
 
 /// State of the loop in one lease term, observed from all Nodes at the start of each term.
-#[derive(Debug)]
 pub struct IpamState {
     nodes: Arc<Store<NodeView>>,
     allocator: Mutex<Allocator>,
@@ -272,7 +272,7 @@ impl ControlLoop for NodeIpam {
         self.metrics.sizes(self.state.allocator.lock().sizes());
     }
 
-    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
         self.sync(name).await
     }
 }

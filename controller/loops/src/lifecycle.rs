@@ -59,6 +59,7 @@ use outrigger_kubernetes::{
     nodes::NodeWriter,
     store::{Change, Origin, Store},
 };
+use outrigger_provider_client::Slot;
 use outrigger_runtime::{
     clock::Clock,
     queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
@@ -96,7 +97,6 @@ pub struct NodeLifecycle {
 
 /// State of the loop in one lease term. A restart loses it without harm: deletions only come later, since
 /// an observation of an earlier term is too old to be the first of two absences.
-#[derive(Debug)]
 pub struct LifecycleState {
     lifecycle: Mutex<Lifecycle>,
     /// Why a node without a machine was not deleted, as it was last said about it.
@@ -192,7 +192,12 @@ impl NodeLifecycle {
         let state = Arc::new(LifecycleState::new(settings.limits.clone()));
         let pending = Arc::clone(&state.effects);
         Self {
-            effects: NodeEffects::new(&context, writer.clone(), settings.workers, pending),
+            effects: NodeEffects::new(
+                context.parts.clone(),
+                writer.clone(),
+                settings.workers,
+                pending,
+            ),
             writer,
             writing: Semaphore::new(settings.workers),
             state,
@@ -217,21 +222,9 @@ impl ControlLoop for NodeLifecycle {
         &self.state
     }
 
-    /// The store (not Q-20), and all the way a provider that serves instances (L-1).
     async fn ready(&self) {
-        self.context.nodes.synced().await;
-        let without = || {
-            let error = "cloud provider does not support instances";
-            warn!(
-                controller = NAME,
-                error, "failed to start cloud node lifecycle controller; skipping it"
-            );
-        };
-        self.context
-            .provider
-            .instances()
-            .wait_until_serving(without)
-            .await;
+        let name = "cloud node lifecycle controller";
+        self.context.instances_served(NAME, name).await;
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
@@ -264,7 +257,7 @@ impl ControlLoop for NodeLifecycle {
         }
     }
 
-    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
         self.sync(name).await
     }
 }

@@ -27,7 +27,6 @@ use outrigger_core::{
     selector::Selector,
 };
 use tokio::sync::Semaphore;
-use tracing::warn;
 
 pub use self::{memory::CloudNodeState, metrics::NodeMetrics};
 use crate::{
@@ -41,7 +40,7 @@ use outrigger_kubernetes::{
     nodes::NodeWriter,
     store::{Change, Origin, Store},
 };
-use outrigger_provider_client::InstancesCapability;
+use outrigger_provider_client::{InstancesCapability, Slot};
 use outrigger_runtime::queue::{Backoff, Outcome, Priority, QueueMetrics};
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (N-5).
@@ -139,7 +138,12 @@ impl CloudNode {
         let state = Arc::new(CloudNodeState::default());
         let pending = Arc::clone(&state.effects);
         Self {
-            effects: NodeEffects::new(&context, writer.clone(), settings.refreshers, pending),
+            effects: NodeEffects::new(
+                context.parts.clone(),
+                writer.clone(),
+                settings.refreshers,
+                pending,
+            ),
             writer,
             writing: Semaphore::new(settings.workers),
             refreshing: Semaphore::new(settings.refreshers),
@@ -180,21 +184,9 @@ impl ControlLoop for CloudNode {
         &self.state
     }
 
-    /// The store (N-4), and all the way a provider that serves instances (N-1).
     async fn ready(&self) {
-        self.context.nodes.synced().await;
-        let without = || {
-            let error = "cloud provider does not support instances";
-            warn!(
-                controller = NAME,
-                error, "failed to start cloud node controller; skipping it"
-            );
-        };
-        self.context
-            .provider
-            .instances()
-            .wait_until_serving(without)
-            .await;
+        let name = "cloud node controller";
+        self.context.instances_served(NAME, name).await;
     }
 
     /// Another leader may have written since: only the provider IDs of the Nodes themselves count, and the addresses that
@@ -217,7 +209,7 @@ impl ControlLoop for CloudNode {
         vec![("refresh", refresh.boxed())]
     }
 
-    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
         self.sync(name).await
     }
 

@@ -7,31 +7,23 @@
 //!
 //! RBAC: `patch` on `nodes/status`; `create`, `patch` on `events`.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 use outrigger_core::{
-    correlator::EventContent,
     effects::{DropCause, Dropped, Effects, RawEffects},
     node::{NodeView, effects},
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use outrigger_kubernetes::{
-    error::ApiError,
-    events::{ObjectRef, Recorder},
-    nodes::NodeWriter,
-    store::Store,
-};
-use outrigger_provider_client::Provider;
-use outrigger_runtime::queue;
+use outrigger_kubernetes::{error::ApiError, nodes::NodeWriter};
 
-use crate::context::LoopContext;
+use crate::context::LoopParts;
 
 /// Effects by the name of their Node, of one lease term. The event handlers of a loop forget those of Nodes that are
 /// gone.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct PendingNodeEffects(Mutex<HashMap<Arc<str>, Arc<PendingEffects>>>);
 
 impl PendingNodeEffects {
@@ -46,24 +38,15 @@ impl PendingNodeEffects {
     }
 }
 
-impl fmt::Debug for PendingNodeEffects {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PendingNodeEffects")
-            .field(&self.0.lock().len())
-            .finish()
-    }
-}
-
 /// Effects that are not written yet, and their writer.
 pub(crate) struct NodeEffects {
-    provider: Provider,
-    nodes: Arc<Store<NodeView>>,
+    parts: LoopParts,
     writer: NodeWriter,
-    events: Recorder,
     writing: Semaphore,
     pending: Arc<PendingNodeEffects>,
 }
 
+#[derive(Debug)]
 struct PendingEffects {
     uid: Box<str>,
     effects: Effects,
@@ -71,17 +54,15 @@ struct PendingEffects {
 
 impl NodeEffects {
     /// Writes of at most `workers` Nodes at once, through `writer`, out of `pending`.
-    pub(crate) fn new<K: queue::Key>(
-        context: &LoopContext<K>,
+    pub(crate) fn new(
+        parts: LoopParts,
         writer: NodeWriter,
         workers: usize,
         pending: Arc<PendingNodeEffects>,
     ) -> Self {
         Self {
-            provider: context.provider.clone(),
-            nodes: Arc::clone(&context.nodes),
+            parts,
             writer,
-            events: context.events.clone(),
             writing: Semaphore::new(workers),
             pending,
         }
@@ -90,13 +71,13 @@ impl NodeEffects {
     /// Keeps the effects of an answer about `node`, instead of those of an earlier one, if there is something to
     /// write or to record. The caller then calls [`Self::write`] for the Node, and until it succeeds.
     pub(crate) fn observe(&self, node: &NodeView, raw: RawEffects) -> bool {
-        let effects = self.provider.node_effects(node, raw);
+        let effects = self.parts.provider.node_effects(node, raw);
         if effects.is_empty() {
             return false;
         }
         let mut all = self.pending.0.lock();
         // Under the lock: its deletion is handled after this, or has been.
-        if self.nodes.get(&node.name).is_none() {
+        if self.parts.nodes.get(&node.name).is_none() {
             return false;
         }
         // Those of an earlier answer may be in flight, and show in the Node only then.
@@ -125,13 +106,13 @@ impl NodeEffects {
         let Some(pending) = self.pending.0.lock().get(name).cloned() else {
             return Ok(());
         };
-        let node = self.nodes.get(name);
+        let node = self.parts.nodes.get(name);
         let written = match node.filter(|node| node.uid == pending.uid) {
             None => Ok(()),
             Some(node) => {
                 // Never closed.
                 let _permit = self.writing.acquire().await;
-                let (effects, events) = (&pending.effects, &self.events);
+                let (effects, events) = (&pending.effects, &self.parts.events);
                 let written = self
                     .writer
                     .write_effects(node.clone(), effects, events)
@@ -162,16 +143,11 @@ impl NodeEffects {
         for name in annotations.chain(conditions) {
             dropped.add(DropCause::Refused, name);
         }
-        self.provider
+        self.parts
+            .provider
             .log_dropped_effects("node", &node.name, &dropped);
-        let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
         for (_, report) in dropped.reports() {
-            let EventContent {
-                kind,
-                reason,
-                message,
-            } = report;
-            self.events.event(&object, kind, reason, message);
+            self.parts.node_event(node, report);
         }
     }
 }

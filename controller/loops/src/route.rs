@@ -45,7 +45,7 @@ use outrigger_kubernetes::{
     nodes::NodeWriter,
     store::{Change, Store},
 };
-use outrigger_provider_client::Provider;
+use outrigger_provider_client::Slot;
 use outrigger_runtime::queue::{Backoff, Outcome, Priority, QueueMetrics};
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -82,11 +82,6 @@ pub enum RouteKey {
 
 /// The node-route loop.
 pub struct NodeRoute {
-    nodes: Arc<Store<NodeView>>,
-    provider: Provider,
-    metrics: RouteMetrics,
-    state: Arc<RouteState>,
-    lists: Arc<RouteLists>,
     routes: RouteReconciler,
     conditions: NetworkConditions,
 }
@@ -143,15 +138,16 @@ impl NodeRoute {
         let lists = RouteLists::new(context.clone(), settings.period, &state, metrics.clone());
         let lists = Arc::new(lists);
         let reports_duplicates = settings.reports_duplicates;
-        let decider = Arc::new(RouteDecider::new(&context, settings, &state));
+        let decider = Arc::new(RouteDecider {
+            parts: context.parts.clone(),
+            settings,
+            state: Arc::clone(&state),
+        });
         let writer = NodeWriter::new(context.api.clone(), Arc::clone(&context.nodes));
         let pending = Arc::clone(&state.effects);
-        let effects = NodeEffects::new(&context, writer.clone(), WRITERS, pending);
+        let effects = NodeEffects::new(context.parts.clone(), writer.clone(), WRITERS, pending);
         let effects = Arc::new(effects);
         Self {
-            nodes: Arc::clone(&context.nodes),
-            provider: context.provider.clone(),
-            metrics: metrics.clone(),
             conditions: NetworkConditions {
                 context: context.clone(),
                 decider: Arc::clone(&decider),
@@ -168,14 +164,12 @@ impl NodeRoute {
                     metrics: metrics.clone(),
                 },
                 context,
-                state: Arc::clone(&state),
+                state,
                 decider,
-                lists: Arc::clone(&lists),
+                lists,
                 effects,
                 metrics,
             },
-            state,
-            lists,
         }
     }
 }
@@ -187,7 +181,7 @@ impl ControlLoop for NodeRoute {
     const NAME: &'static str = NAME;
 
     fn state(&self) -> &Arc<RouteState> {
-        &self.state
+        &self.routes.state
     }
 
     /// The store, a provider that serves routes, and a complete list of this lease term.
@@ -200,20 +194,22 @@ impl ControlLoop for NodeRoute {
             info!("Skipping {NAME:?}");
         };
         let listed = async {
-            self.provider.routes().wait_until_serving(without).await;
-            self.lists.list().await;
+            let provider = &self.routes.context.provider;
+            provider.routes().wait_until_serving(without).await;
+            self.routes.lists.list().await;
         };
         // Both are long in a large cluster.
-        tokio::join!(self.nodes.synced(), listed);
+        tokio::join!(self.routes.context.nodes.synced(), listed);
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
-        for node in self.nodes.all() {
-            self.state.observe(&node.name);
+        let RouteReconciler { state, lists, .. } = &self.routes;
+        for node in self.routes.context.nodes.all() {
+            state.observe(&node.name);
         }
-        self.state.queue_destinations(self.state.destinations());
-        self.state.queue_all_nodes();
-        let (lists, uid) = (Arc::clone(&self.lists), Arc::clone(&self.lists));
+        state.queue_destinations(state.destinations());
+        state.queue_all_nodes();
+        let (lists, uid) = (Arc::clone(lists), Arc::clone(lists));
         let lists = async move { lists.keep_listing().await };
         let uid = async move { uid.follow_cluster_uid().await };
         vec![
@@ -224,15 +220,16 @@ impl ControlLoop for NodeRoute {
 
     /// The new process may make routes that the last one refused, and have other Nodes.
     fn provider_restarted(&self) {
-        self.state.queue_destinations(self.state.destinations());
+        let state = &self.routes.state;
+        state.queue_destinations(state.destinations());
     }
 
     fn measure(&self) {
-        self.metrics
-            .routes(self.state.findings().table.iter().count());
+        let RouteReconciler { state, metrics, .. } = &self.routes;
+        metrics.routes(state.findings().table.iter().count());
     }
 
-    async fn reconcile(self: Arc<Self>, key: RouteKey, _: Priority) -> Outcome {
+    async fn reconcile(self: Arc<Self>, key: RouteKey, _: Priority, _: Option<Slot>) -> Outcome {
         match key {
             RouteKey::Destination(destination) => self.routes.sync(destination).await,
             RouteKey::Node(name) => self.conditions.sync(&name).await,
@@ -240,7 +237,7 @@ impl ControlLoop for NodeRoute {
     }
 
     fn stopping(&self) {
-        self.lists.stop();
+        self.routes.lists.stop();
         self.conditions.writing.close();
     }
 }

@@ -35,7 +35,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{
@@ -65,7 +65,7 @@ pub use self::{
     rollout::{TARGETS_ANNOTATION, stored_targets},
 };
 use crate::{
-    context::{LoopContext, Term},
+    context::{LoopContext, LoopParts, Term},
     control_loop::{ControlLoop, Task},
 };
 use outrigger_kubernetes::{leader::Handle, services::ServiceWriter, store::Store};
@@ -108,14 +108,6 @@ pub struct ServiceLb {
     absence: Absence,
 }
 
-impl fmt::Debug for ServiceLb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceLb")
-            .field("queue", &self.term.queue)
-            .finish_non_exhaustive()
-    }
-}
-
 impl ServiceLb {
     /// The loop over `services` and the changes of `inputs`, for one lease term. Its Lease says which targets all
     /// load balancers have; without a Lease, a restart sends them the targets again.
@@ -127,10 +119,13 @@ impl ServiceLb {
         metrics: ServiceMetrics,
     ) -> Self {
         let LoopContext {
-            api,
-            provider,
-            nodes,
-            events,
+            parts:
+                LoopParts {
+                    api,
+                    provider,
+                    nodes,
+                    events,
+                },
             queue,
             term: Term { fence, lease },
             repeats,
@@ -251,8 +246,21 @@ impl ControlLoop for ServiceLb {
         ]
     }
 
-    async fn reconcile(self: Arc<Self>, key: ServiceKey, priority: Priority) -> Outcome {
-        self.reconciler.sync(&key, priority, None).await
+    /// A Service that has a turn is looked at again as a call: it keeps its place among those in the background.
+    async fn reconcile(
+        self: Arc<Self>,
+        key: ServiceKey,
+        priority: Priority,
+        slot: Option<Slot>,
+    ) -> Outcome {
+        let is_call = slot.is_some();
+        match self.reconciler.sync(&key, priority, slot).await {
+            Outcome::RetryAfter(delay) if is_call && self.term.states.has_turn(&key) => {
+                self.term.queue.add_after(key, Priority::BulkCall, delay);
+                Outcome::Done
+            }
+            outcome => outcome,
+        }
     }
 
     fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
@@ -282,17 +290,6 @@ impl ControlLoop for ServiceLb {
             .lock()
             .services(slot.max_in_flight());
         in_time.min(slot.services_per_update())
-    }
-
-    async fn call(self: Arc<Self>, key: ServiceKey, priority: Priority, slot: Slot) -> Outcome {
-        match self.reconciler.sync(&key, priority, Some(slot)).await {
-            // It has its turn already.
-            Outcome::RetryAfter(delay) if self.term.states.has_turn(&key) => {
-                self.term.queue.add_after(key, Priority::BulkCall, delay);
-                Outcome::Done
-            }
-            outcome => outcome,
-        }
     }
 
     async fn call_batch(self: Arc<Self>, keys: Vec<Taken<ServiceKey>>, slot: Slot) {

@@ -8,12 +8,12 @@
 //!  the lease is lost      no          no            is cancelled
 //! ```
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Says whether this process may still write to the API server and call the provider. Clones share one
+/// The permission of this process to write to the API server and to call the provider. Clones share one
 /// lease term.
 ///
 /// It is asked right before each write and each call, after the last wait: a process that was frozen
@@ -144,14 +144,5 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.finish(false);
-    }
-}
-
-impl fmt::Debug for Fence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fence")
-            .field("stopped", &self.stopped.is_cancelled())
-            .field("cancelled", &self.cancelled.is_cancelled())
-            .finish_non_exhaustive()
     }
 }

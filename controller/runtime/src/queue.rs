@@ -161,17 +161,9 @@ pub trait Key: Clone + Eq + Hash + fmt::Debug + Send + 'static {}
 impl<K: Clone + Eq + Hash + fmt::Debug + Send + 'static> Key for K {}
 
 /// A handle to one queue. Clones share it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Queue<K: Key> {
     shared: Arc<Shared<K>>,
-}
-
-impl<K: Key> Clone for Queue<K> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
-    }
 }
 
 #[derive(Debug)]

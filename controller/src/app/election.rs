@@ -88,9 +88,8 @@ impl Building {
                 Lock::Migration | Lock::Elsewhere => "migrationLeaderElection",
             };
             let elected = handle.clone();
-            self.checks.add(check, Scope::Everywhere, move || {
-                elected.check().map_err(|error| error.to_string())
-            });
+            self.checks
+                .add(check, Scope::Everywhere, move || elected.check());
             electors.spawn(async move {
                 elector.run().await;
             });

@@ -10,6 +10,7 @@ use tracing::{info, warn};
 use outrigger_kubernetes::{
     api::Api,
     cluster::{self, CLUSTER_UID_ANNOTATION, Facts},
+    events::EventContent,
     leader::Handle,
 };
 use outrigger_provider_client::Provider;
@@ -18,7 +19,7 @@ use outrigger_provider_client::Provider;
 const LOOK: Duration = Duration::from_secs(30);
 
 /// Takes a warning about the Lease. It must not wait.
-pub(super) type OnWarning = Box<dyn Fn(String) + Send + Sync>;
+pub(super) type OnWarning = Box<dyn Fn(EventContent) + Send + Sync>;
 
 /// The cluster's identity, as this process knows it. The provider's handle refuses calls that change the
 /// cloud as long as it is not certain.
@@ -97,7 +98,8 @@ impl ClusterIdentity {
             return;
         }
         warn!(reason = %uid, "nothing in the cloud is changed");
-        (self.on_warning)(format!("Nothing in the cloud is changed: {uid}"));
+        let message = format!("Nothing in the cloud is changed: {uid}");
+        (self.on_warning)(EventContent::warning("ClusterUnidentified", &message));
     }
 
     /// Why nothing in the cloud is changed, if the API server and the Lease contradict each other.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::{sync::watch, time::timeout};
 
 use crate::options::config::Election;
-use outrigger_kubernetes::events::{EventType, ObjectRef, Recorder};
+use outrigger_kubernetes::events::{EventContent, ObjectRef, Recorder};
 use outrigger_provider_client::{Provider, ProviderState, Session};
 
 /// Trouble that is over by then is a restart, an upgrade or a hiccup of the cloud: no event.
@@ -15,23 +15,13 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) fn recorder(
     election: Option<&Election>,
     recorder: Recorder,
-) -> impl Fn(EventType, &'static str, String) + Clone + Send + Sync + 'static {
+) -> impl Fn(EventContent) + Clone + Send + Sync + 'static {
+    let lease_of = |election: &Election| ObjectRef::lease(&election.namespace, &election.name, "");
     let lease = election.map(lease_of);
-    move |kind, reason, message| {
+    move |event| {
         if let Some(lease) = &lease {
-            recorder.event(lease, kind, reason, message);
+            recorder.event(lease.clone(), event);
         }
-    }
-}
-
-fn lease_of(election: &Election) -> ObjectRef {
-    ObjectRef {
-        api_version: "coordination.k8s.io/v1",
-        kind: "Lease",
-        namespace: election.namespace.as_str().into(),
-        name: election.name.as_str().into(),
-        uid: "".into(),
-        resource_version: "".into(),
     }
 }
 
@@ -52,7 +42,7 @@ fn trouble(state: &ProviderState) -> Option<&'static str> {
 pub(super) async fn report(
     mut state: watch::Receiver<ProviderState>,
     host: &str,
-    record: impl Fn(EventType, &'static str, String),
+    record: impl Fn(EventContent),
 ) {
     let mut reported = None;
     loop {
@@ -64,21 +54,18 @@ pub(super) async fn report(
             reported = now;
             let how = state.borrow().to_string();
             match now {
-                None => record(
-                    EventType::Normal,
-                    "ProviderUp",
-                    format!("The provider of {host} serves again"),
-                ),
-                Some(reason @ "ProviderDegraded") => record(
-                    EventType::Warning,
-                    reason,
-                    format!("The provider of {host} serves, but not well ({how})"),
-                ),
-                Some(reason) => record(
-                    EventType::Warning,
-                    reason,
-                    format!("The provider of {host} does not serve ({how})"),
-                ),
+                None => {
+                    let message = format!("The provider of {host} serves again");
+                    record(EventContent::normal("ProviderUp", &message));
+                }
+                Some(reason) => {
+                    let serves = match reason {
+                        "ProviderDegraded" => "serves, but not well",
+                        _ => "does not serve",
+                    };
+                    let message = format!("The provider of {host} {serves} ({how})");
+                    record(EventContent::warning(reason, &message));
+                }
             }
         }
         until_another(&mut state, now).await;
@@ -87,17 +74,14 @@ pub(super) async fn report(
 
 /// Records `EffectsNotGranted` when the provider declares prefixes under which the operator grants nothing, and when
 /// they are others. Never returns.
-pub(super) async fn report_grants(
-    provider: &Provider,
-    record: impl Fn(EventType, &'static str, String),
-) {
+pub(super) async fn report_grants(provider: &Provider, record: impl Fn(EventContent)) {
     let mut reported = None;
     let report = |session: &Session| {
         let now = session.grants_missing();
         if now != reported
             && let Some(missing) = &now
         {
-            record(EventType::Warning, "EffectsNotGranted", missing.clone());
+            record(EventContent::warning("EffectsNotGranted", missing));
         }
         reported = now;
     };
@@ -141,7 +125,12 @@ mod tests {
         let (sender, state) = watch::channel(ProviderState::Connecting);
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = Arc::clone(&said);
-        let record = move |kind: EventType, reason: &'static str, message: String| {
+        let record = move |event: EventContent| {
+            let EventContent {
+                kind,
+                reason,
+                message,
+            } = event;
             noted
                 .lock()
                 .push(format!("{} {reason}: {message}", kind.as_str()));

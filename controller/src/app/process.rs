@@ -25,7 +25,7 @@ use outrigger_kubernetes::{
     authenticator::Authenticators,
     client::Clients,
     cluster::{self, Facts},
-    events::{EventType, Events},
+    events::Events,
     leader,
     watch::Sight,
 };
@@ -208,22 +208,19 @@ impl<'a> Process<'a> {
     ) -> Result<LeaseTasks, Fatal> {
         let election = self.config.election.as_ref();
         let on_lease = lease_events::recorder(election, events.recorder(COMPONENT));
-        let on_warning = {
-            let on_lease = on_lease.clone();
-            move |message| on_lease(EventType::Warning, "ClusterUnidentified", message)
-        };
         let allow_untagged = self.config.provider.allow_untagged_cloud;
-        let on_warning = Box::new(on_warning);
+        let on_warning = Box::new(on_lease.clone());
         let identity = ClusterIdentity::new(provider.clone(), facts, allow_untagged, on_warning);
         let compared = Arc::clone(&identity);
         self.checks.add("clusterUID", Scope::Readiness, move || {
             compared.contradiction().map_or(Ok(()), Err)
         });
+        let recorder = events.recorder(COMPONENT);
         let building = Building {
             identity: Arc::clone(&identity),
             api: self.access.unlimited("leader-election")?,
             metrics: self.metrics.leader.clone(),
-            events: leader::record(events.recorder(COMPONENT)),
+            events: Arc::new(move |lease, event| recorder.event(lease, event)),
             loops: Arc::new(loops),
             provider: provider.clone(),
             sight: sight.clone(),

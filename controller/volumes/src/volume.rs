@@ -35,6 +35,7 @@ use outrigger_loops::{
     context::LoopContext,
     control_loop::{ControlLoop, LoopInputs, Task},
 };
+use outrigger_provider_client::Slot;
 use outrigger_runtime::queue::{Backoff, Outcome, Priority, QueueMetrics};
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -139,7 +140,7 @@ impl ControlLoop for VolumeLabels {
         self.queue_all();
     }
 
-    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
         self.sync(&name).await
     }
 }

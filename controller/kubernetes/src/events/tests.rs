@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{EventMetrics, EventType, Events, ObjectRef, QUEUE, Recorder};
+use super::{EventContent, EventMetrics, Events, ObjectRef, QUEUE, Recorder};
 use crate::{api::Api, fixture::scripted, traffic::Traffic};
 
 const MS: Duration = Duration::from_millis(1);
@@ -143,7 +143,7 @@ impl Rig {
     fn says(&self, node: &str, message: &str) {
         let node = ObjectRef::node(node, "0b6e");
         self.recorder
-            .event(&node, EventType::Normal, "Synced", message);
+            .event(node, EventContent::normal("Synced", message));
     }
 
     /// Sleeps until this long after the start.

@@ -1,7 +1,6 @@
 //! The one task that writes events.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -156,13 +155,5 @@ impl Drop for EventWriter {
             tracing::warn!(events = left, "events lost: not written in time");
             self.metrics.shutdown.inc_by(left as u64);
         }
-    }
-}
-
-impl fmt::Debug for EventWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventWriter")
-            .field("recorded", &self.recorded.len())
-            .finish_non_exhaustive()
     }
 }

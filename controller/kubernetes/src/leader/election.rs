@@ -3,7 +3,7 @@
 mod exits;
 mod inputs;
 
-use std::{fmt, future::pending, sync::Arc};
+use std::{future::pending, sync::Arc};
 
 use futures::{StreamExt, future::OptionFuture};
 use jiff::Timestamp;
@@ -60,15 +60,6 @@ pub struct Elector {
     watching: Watching,
     /// While the watch is broken: when to look at the lease ourselves.
     poll_at: Option<Instant>,
-}
-
-impl fmt::Debug for Elector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Elector")
-            .field("config", &self.config)
-            .field("leadership", &*self.leadership.borrow())
-            .finish_non_exhaustive()
-    }
 }
 
 /// The cause of a wake-up.

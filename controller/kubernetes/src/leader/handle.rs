@@ -35,14 +35,6 @@ pub(super) struct ElectorState {
     pub(super) renewed: Mutex<Option<Instant>>,
 }
 
-/// A leader that has not renewed for too long and still has not noticed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("failed election to renew leadership on lease {lease}")]
-pub struct Unhealthy {
-    /// The lease's name.
-    pub lease: Arc<str>,
-}
-
 /// Sends commands to an elector; clones share it.
 #[derive(Clone, Debug)]
 pub struct Handle {
@@ -94,12 +86,13 @@ impl Handle {
 
     /// The health check `leaderElection` of this lock: fails only if this process leads and its
     /// last renewal is older than the lease duration and 20 s. Standbys are healthy.
-    pub fn check(&self) -> Result<(), Unhealthy> {
+    pub fn check(&self) -> Result<(), String> {
         let renewed = *self.shared.renewed.lock();
         if renewed.is_some_and(|at| at.elapsed() > self.lease_duration + HEALTH_SLACK) {
-            return Err(Unhealthy {
-                lease: Arc::clone(&self.lease),
-            });
+            let lease = &self.lease;
+            return Err(format!(
+                "failed election to renew leadership on lease {lease}"
+            ));
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! The state of the election for other tasks.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -48,7 +47,7 @@ impl Leadership {
 /// be elected. But a process that was stopped and goes on (SIGSTOP, a frozen machine) may run a
 /// loop before the task that cancels: ask [`is_valid_now`](Self::is_valid_now) right before each
 /// mutating call.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Leading {
     since: Instant,
     epoch: i32,
@@ -127,15 +126,6 @@ impl Leading {
             self.token.cancel();
         }
         valid
-    }
-}
-
-impl fmt::Debug for Leading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leading")
-            .field("epoch", &self.epoch)
-            .field("over", &self.token.is_cancelled())
-            .finish_non_exhaustive()
     }
 }
 

@@ -74,7 +74,8 @@ async fn four_failures_in_a_row_are_the_end() {
     let (api, log) = self::api(Arc::new(4.into()));
     let error = Authenticator::of_service_account(api, "node-controller")
         .await
-        .unwrap_err();
+        .err()
+        .unwrap();
     let error = error.to_string();
     assert!(error.contains("kube-system/node-controller"), "{error}");
     assert!(

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ControlLoop, LoopInputs, Task, run};
 use crate::fixture::{Fixture, Setup};
+use outrigger_provider_client::Slot;
 use outrigger_runtime::queue::{Backoff, Outcome, Priority, Queue};
 
 const A_WHILE: Duration = Duration::from_mins(1);
@@ -60,7 +61,12 @@ impl ControlLoop for Counting {
         vec![("a task", task.boxed())]
     }
 
-    async fn reconcile(self: Arc<Self>, key: &'static str, _: Priority) -> Outcome {
+    async fn reconcile(
+        self: Arc<Self>,
+        key: &'static str,
+        _: Priority,
+        _: Option<Slot>,
+    ) -> Outcome {
         self.memory.fetch_add(1, Ordering::Relaxed);
         if key == "waits" && self.permits.acquire().await.is_err() {
             self.observations.gave_up.store(true, Ordering::Relaxed);

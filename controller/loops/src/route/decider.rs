@@ -15,34 +15,18 @@ use outrigger_core::{
     },
 };
 
-use super::{RouteKey, RouteSettings, RouteState};
-use crate::context::LoopContext;
-use outrigger_kubernetes::store::Store;
-use outrigger_provider_client::Provider;
+use super::{RouteSettings, RouteState};
+use crate::context::LoopParts;
 
 /// Calls the decisions of core with the routes, Nodes, flags and declarations of this moment. Each is none while there is
 /// no provider.
 pub(super) struct RouteDecider {
-    provider: Provider,
-    nodes: Arc<Store<NodeView>>,
-    settings: RouteSettings,
-    state: Arc<RouteState>,
+    pub(super) parts: LoopParts,
+    pub(super) settings: RouteSettings,
+    pub(super) state: Arc<RouteState>,
 }
 
 impl RouteDecider {
-    pub(super) fn new(
-        context: &LoopContext<RouteKey>,
-        settings: RouteSettings,
-        state: &Arc<RouteState>,
-    ) -> Self {
-        Self {
-            provider: context.provider.clone(),
-            nodes: Arc::clone(&context.nodes),
-            settings,
-            state: Arc::clone(state),
-        }
-    }
-
     /// The next step for `destination`, of whose questions the API server has answered those of `confirmed`.
     pub(super) fn plan(&self, destination: Cidr, confirmed: &[Confirmation]) -> Option<RoutePlan> {
         self.decide(confirmed, |facts, _| plan(destination, facts))
@@ -66,7 +50,7 @@ impl RouteDecider {
         confirmed: &[Confirmation],
         decide: impl FnOnce(&RouteFacts<'_>, &BTreeSet<Cidr>) -> T,
     ) -> Option<T> {
-        let session = self.provider.session()?;
+        let session = self.parts.provider.session()?;
         let instances = session.instances.as_ref();
         let by_name;
         let prefixes = if let Some(instances) = instances {
@@ -79,7 +63,7 @@ impl RouteDecider {
         let facts = RouteFacts {
             table: &findings.table,
             nodes: &findings.nodes,
-            is_synced: self.nodes.is_synced(),
+            is_synced: self.parts.nodes.is_synced(),
             confirmed,
             scope: NodeScope {
                 prefixes,

@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 
 use super::{RouteKey, RouteMetrics, RouteState};
 use crate::context::LoopContext;
-use outrigger_kubernetes::events::{EventType, ObjectRef};
+use outrigger_kubernetes::events::{EventContent, ObjectRef};
 use outrigger_provider_client::Error;
 use outrigger_runtime::log_repeated;
 
@@ -40,7 +40,7 @@ impl RouteReporter {
         let why = error.steady();
         let message =
             format!("Could not create route {node_uid} {destination} for node {node_name}: {why}");
-        self.event(node_name, node_uid, NOT_CREATED, message);
+        self.event(node_name, node_uid, NOT_CREATED, &message);
     }
 
     /// Not Q-14: once for each Node and Pod CIDR.
@@ -59,7 +59,7 @@ impl RouteReporter {
         let Some(uid) = uid else { return };
         self.metrics.problem(reason);
         warn!(node = &*refused.node, error = %refused, "Node gets no route");
-        self.event(&refused.node, &uid, reason, refused.to_string());
+        self.event(&refused.node, &uid, reason, &refused.to_string());
     }
 
     pub(super) fn log(&self, line: &str, destination: Cidr, node: &str, error: &Error) {
@@ -75,10 +75,8 @@ impl RouteReporter {
         );
     }
 
-    fn event(&self, node: &str, uid: &str, reason: &'static str, message: String) {
-        let object = ObjectRef::node(Arc::from(node), uid);
-        self.context
-            .events
-            .event(&object, EventType::Warning, reason, message);
+    fn event(&self, node: &str, uid: &str, reason: &'static str, message: &str) {
+        let event = EventContent::warning(reason, message);
+        self.context.events.event(ObjectRef::node(node, uid), event);
     }
 }

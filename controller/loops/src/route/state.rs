@@ -20,7 +20,6 @@ use outrigger_provider_client::Error;
 use outrigger_runtime::queue::{Priority, Queue};
 
 /// The routes and Nodes that decisions of one lease term rest on.
-#[derive(Debug)]
 pub struct RouteState {
     nodes: Arc<Store<NodeView>>,
     queue: Queue<RouteKey>,

@@ -1,6 +1,6 @@
 //! Keys for the queue, from the event handlers of both stores.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
     node::NodeView,
@@ -37,14 +37,6 @@ pub struct ServiceInputs {
     /// The clock of the changes of nodes and of the rollout that waits for them: two clocks that begin apart would differ by a step
     /// of the machine's.
     pub(super) clock: Clock,
-}
-
-impl fmt::Debug for ServiceInputs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceInputs")
-            .field("queue", &self.keys.queue)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Subscribes the loop to both stores. Queue name and back-off are upstream's (S-2).

@@ -202,9 +202,8 @@ impl Writes {
 
     /// Records an event on the Service, in its namespace (B-10).
     pub(super) fn record_event(&self, service: &ServiceView, event: &EventContent) {
-        let object = ObjectRef::service(service);
-        let (reason, message) = (event.reason.clone(), event.message.clone());
-        self.events.event(&object, event.kind, reason, message);
+        self.events
+            .event(ObjectRef::service(service), event.clone());
     }
 
     pub(super) fn record_events(&self, service: &ServiceView, events: &[EventContent]) {

@@ -5,10 +5,8 @@ use super::{Key, Outcome, Priority, Queue};
 /// The keys of one run of a handler.
 #[derive(Debug)]
 pub enum Work<K: Key, S> {
-    /// A key to look at.
-    One(Taken<K>),
-    /// A key to make a call for.
-    Call(Taken<K>, S),
+    /// A key to look at, or one to make a call for in its slot.
+    One(Taken<K>, Option<S>),
     /// Keys of [`Priority::Batch`], for one call.
     Batch(Vec<Taken<K>>, S),
 }

@@ -58,7 +58,7 @@ fn each<K: Key, Fut: Future<Output = Outcome> + Send + 'static>(
 ) -> impl Fn(Work<K, ()>) -> BoxFuture<'static, ()> {
     move |work| {
         let keys = match work {
-            Work::One(taken) | Work::Call(taken, ()) => vec![taken],
+            Work::One(taken, _) => vec![taken],
             Work::Batch(keys, ()) => keys,
         };
         let runs = keys.into_iter().map(|taken| {

@@ -45,7 +45,7 @@ impl<K: Key> Queue<K> {
             let open = gate.is_open() && !shutdown.is_cancelled();
             let (work, due) = self.take(open.then_some(concurrency.max(1)));
             for taken in work {
-                handlers.spawn(spawn(Work::One(taken)));
+                handlers.spawn(spawn(Work::One(taken, None)));
             }
             let next = open
                 .then(|| next_call(&self.shared.state.lock(), &calls))
@@ -109,7 +109,7 @@ impl<K: Key> Queue<K> {
         let mut keys = keys.map(|key| Taken::new(self.clone(), key, priority));
         match priority {
             Priority::Batch => Some(Work::Batch(keys.collect(), slot)),
-            _ => keys.next().map(|taken| Work::Call(taken, slot)),
+            _ => keys.next().map(|taken| Work::One(taken, Some(slot))),
         }
     }
 

@@ -18,6 +18,7 @@ use crate::options;
 use outrigger_kubernetes::{
     cluster::{CLUSTER_UID_ANNOTATION, Facts},
     error::ApiError,
+    events::EventContent,
     fixture::lease::Store as Lease,
     watch::{Health, NODES, Sight},
 };
@@ -41,7 +42,7 @@ struct Replica {
     identity: Arc<ClusterIdentity>,
     /// Health of the only watch.
     health: Health,
-    warnings: Arc<Mutex<Vec<String>>>,
+    warnings: Arc<Mutex<Vec<EventContent>>>,
     _tasks: JoinSet<()>,
 }
 
@@ -93,7 +94,7 @@ impl Replica {
             identity: Arc::clone(&identity),
             api: lease.api(),
             metrics: LeaderMetrics::register(&mut registry),
-            events: Arc::new(drop),
+            events: Arc::new(|_, _| {}),
             loops: Arc::new(loops),
             provider,
             checks,

@@ -32,7 +32,7 @@ fn identity(uid: &str, registry: &mut Registry, on_warning: OnWarning) -> Arc<Cl
 async fn a_uid_that_is_not_known_is_warned_about_once() {
     let warnings = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&warnings);
-    let on_warning = Box::new(move |text| log.lock().push(text));
+    let on_warning = Box::new(move |event: EventContent| log.lock().push(event.message));
     let identity = identity("uid-1", &mut Registry::default(), on_warning);
     for _ in 0..2 {
         identity.uids.lock().read = None;

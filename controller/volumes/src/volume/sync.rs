@@ -14,7 +14,7 @@ use tracing::{debug, info, warn};
 use super::VolumeLabels;
 use outrigger_kubernetes::{
     error::ApiError,
-    events::{EventType, ObjectRef},
+    events::{EventContent, ObjectRef},
 };
 use outrigger_provider_client::{Session, VolumeLookup, VolumePurpose};
 use outrigger_runtime::{log_repeated, queue::Outcome};
@@ -76,7 +76,7 @@ impl VolumeLabels {
             Ok(VolumeLookup::Absent { reason }) => {
                 self.metrics.looked_up("absent");
                 let message = format!("The volume does not exist in the cloud: {reason}");
-                self.warn(&volume, NOT_FOUND, message);
+                self.warn(&volume, NOT_FOUND, &message);
                 self.state.remember(&volume, session);
                 Outcome::Done
             }
@@ -90,7 +90,7 @@ impl VolumeLabels {
                 let class = error.class();
                 self.metrics.looked_up(class.as_str());
                 if class.is_for_owner() {
-                    self.warn(&volume, FAILED, error.to_string());
+                    self.warn(&volume, FAILED, &error.to_string());
                 }
                 if class == ErrorClass::Invalid {
                     self.state.remember(&volume, session);
@@ -112,7 +112,7 @@ impl VolumeLabels {
                     LabelProblem::Contradiction { .. } => CONTRADICTION,
                     LabelProblem::NoZones { .. } => NO_ZONES,
                 };
-                self.warn(volume, reason, problem.to_string());
+                self.warn(volume, reason, &problem.to_string());
                 self.state.remember(volume, session);
                 Outcome::Done
             }
@@ -121,7 +121,7 @@ impl VolumeLabels {
                 if written == Outcome::Done
                     && let Some(missing) = missing
                 {
-                    self.warn(volume, AFFINITY, lacks(&missing));
+                    self.warn(volume, AFFINITY, &lacks(&missing));
                 }
                 written
             }
@@ -153,7 +153,7 @@ impl VolumeLabels {
                     volume = &*volume.name, class = class.as_str(), %error, "volume cannot be written"
                 );
                 if class.is_for_owner() {
-                    self.warn(volume, FAILED, error.to_string());
+                    self.warn(volume, FAILED, &error.to_string());
                 }
                 error.retry()
             }
@@ -161,13 +161,12 @@ impl VolumeLabels {
     }
 
     /// An event, unless it was the last about the volume.
-    fn warn(&self, volume: &VolumeView, reason: &'static str, message: String) {
-        if self.state.is_news(&volume.name, &message) {
+    fn warn(&self, volume: &VolumeView, reason: &'static str, message: &str) {
+        if self.state.is_news(&volume.name, message) {
             warn!(volume = &*volume.name, reason, error = %message, "volume is not as the cloud has it");
             let object = ObjectRef::volume(Arc::clone(&volume.name), &*volume.uid);
-            self.context
-                .events
-                .event(&object, EventType::Warning, reason, message);
+            let event = EventContent::warning(reason, message);
+            self.context.events.event(object, event);
         }
     }
 }

@@ -42,9 +42,8 @@ async fn b10_an_event_lives_where_its_object_lives() {
     });
     let service = ObjectRef::service(&serde_json::from_value(service).unwrap());
     let recorder = rig.events.recorder("service-controller");
-    // The reason of the core crate, and the message of a provider.
-    let reason: Box<str> = "SyncLoadBalancerFailed".into();
-    recorder.event(&service, EventType::Warning, reason, "no quota");
+    let event = EventContent::warning("SyncLoadBalancerFailed", "no quota");
+    recorder.event(service, event);
     assert!(rig.events.flush(SECOND).await);
     let [request] = &rig.requests()[..] else {
         panic!("{:?}", rig.requests())

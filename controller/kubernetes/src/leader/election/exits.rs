@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use outrigger_core::{
-    correlator::{EventType, ObjectRef},
+    correlator::{EventContent, ObjectRef},
     lease::Lost,
 };
 use tokio::{
@@ -14,7 +14,7 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use super::{
-    super::{EVENT_REASON, Leadership, LeaseEvent, requests::Purpose},
+    super::{EVENT_REASON, LeaderConfig, Leadership, requests::Purpose},
     Elector, Ended,
 };
 
@@ -105,27 +105,15 @@ impl Elector {
     /// An event about the Lease.
     pub(super) fn record_event(&self, change: &str) {
         let message = format!("{} {change}", self.config.identity);
-        self.send_event(EventType::Normal, EVENT_REASON, message);
+        self.send_event(EventContent::normal(EVENT_REASON, &message));
     }
 
-    pub(super) fn send_event(&self, kind: EventType, reason: &'static str, message: String) {
-        let config = &self.config;
-        let uid = self
-            .object
-            .as_ref()
-            .map(|object| object.metadata.uid.as_str());
-        (self.on_event)(LeaseEvent {
-            lease: ObjectRef {
-                api_version: "coordination.k8s.io/v1",
-                kind: "Lease",
-                namespace: config.namespace.as_str().into(),
-                name: config.name.as_str().into(),
-                uid: uid.unwrap_or_default().into(),
-                resource_version: "".into(),
-            },
-            kind,
-            reason,
-            message,
-        });
+    pub(super) fn send_event(&self, event: EventContent) {
+        let object = self.object.as_ref();
+        let uid = object.map_or("", |object| &object.metadata.uid);
+        let LeaderConfig {
+            namespace, name, ..
+        } = &self.config;
+        (self.on_event)(ObjectRef::lease(namespace, name, uid), event);
     }
 }

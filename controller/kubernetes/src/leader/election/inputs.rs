@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use outrigger_core::{
-    correlator::EventType,
+    correlator::EventContent,
     lease::{LeaseRecord, LeaseTerm},
 };
 use tokio::time::Instant;
@@ -137,15 +137,12 @@ impl Elector {
                 annotation = key,
                 "lease does not keep an annotation: an admission policy or webhook changes it in each write"
             );
-            self.send_event(
-                EventType::Warning,
-                "LeaseAnnotationUndone",
-                format!(
-                    "The annotation {key} is not kept: an admission policy or webhook changes it in each write. \
-                     Its value is lost with each start of the controller; let the writes of {} pass",
-                    self.config.identity
-                ),
+            let message = format!(
+                "The annotation {key} is not kept: an admission policy or webhook changes it in each write. \
+                 Its value is lost with each start of the controller; let the writes of {} pass",
+                self.config.identity
             );
+            self.send_event(EventContent::warning("LeaseAnnotationUndone", &message));
         }
     }
 

@@ -31,7 +31,7 @@ impl Replica {
         let (may, contends) = watch::channel(true);
         let events: Arc<Mutex<Vec<String>>> = Arc::default();
         let log = Arc::clone(&events);
-        let on_event: OnEvent = Arc::new(move |event| log.lock().push(event.message));
+        let on_event: OnEvent = Arc::new(move |_, event| log.lock().push(event.message.into()));
         let metrics = LeaderMetrics::default();
         let (elector, handle) =
             Elector::new(store.api(), config, metrics.clone(), contends, on_event);

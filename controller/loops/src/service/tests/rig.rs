@@ -34,7 +34,7 @@ pub(super) struct Setup {
     pub(super) settings: ServiceSettings,
     /// Names of nodes that are there at the start.
     pub(super) nodes: Vec<String>,
-    /// Says whether the loop runs; else the process is a standby.
+    /// True if the loop runs; else the process is a standby.
     pub(super) leads: bool,
 }
 
@@ -112,7 +112,7 @@ impl Rig {
             config,
             LeaderMetrics::default(),
             watch::channel(true).1,
-            Arc::new(|_| {}),
+            Arc::new(|_, _| {}),
         );
         let mut fixture = Fixture::new(fixture::Setup {
             cluster: setup.cluster,

@@ -15,7 +15,7 @@ fn start<Fut: Future<Output = ()> + Send + 'static>(
     let start = Instant::now();
     let handler = move |work| {
         let keys = match work {
-            Work::One(taken) | Work::Call(taken, ()) => vec![taken],
+            Work::One(taken, _) => vec![taken],
             Work::Batch(keys, ()) => keys,
         };
         let mut run_log = run_log.lock();

@@ -38,15 +38,15 @@ fn start(slots: usize) -> (Queue<&'static str>, Runs, JoinSet<()>) {
         };
         async move {
             let (keys, _slot) = match work {
-                Work::One(taken) if taken.key().starts_with("no") => {
+                Work::One(taken, None) if taken.key().starts_with("no") => {
                     record(vec![taken.key()]);
                     return taken.finish(Outcome::Done);
                 }
-                Work::One(taken) => {
+                Work::One(taken, None) => {
                     let call = taken.priority().call();
                     return taken.finish(Outcome::RunAgain(call));
                 }
-                Work::Call(taken, slot) => (vec![taken], slot),
+                Work::One(taken, Some(slot)) => (vec![taken], slot),
                 Work::Batch(keys, slot) => (keys, slot),
             };
             record(keys.iter().map(|taken| *taken.key()).collect());
@@ -137,7 +137,7 @@ async fn a_closed_gate_takes_no_slot() {
     tasks.spawn(async move {
         let stop = CancellationToken::new();
         let handler = |work: Work<&'static str, _>| async move {
-            if let Work::Call(taken, _slot) = work {
+            if let Work::One(taken, Some(_slot)) = work {
                 sleep(SECOND).await;
                 taken.finish(Outcome::Done);
             }
