@@ -184,10 +184,7 @@ impl<C> Gathered<C> {
     /// All of it.
     fn whole(self, method: &Method) -> Result<C, Error> {
         let rpc = method.name;
-        let malformed = |what: &str| Error::Malformed {
-            rpc,
-            what: what.into(),
-        };
+        let malformed = |what| Error::malformed(rpc, what);
         let too_large = |what: &str| Error::ReplyTooLarge {
             rpc,
             what: what.into(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use outrigger_api::v1::{self, Readiness};
 use outrigger_core::text;
+use tokio::time::Instant;
 
 use super::{DownCause, ProviderState};
 
@@ -46,16 +47,8 @@ pub struct Quota {
     pub remaining: u64,
 }
 
-/// The result of a heartbeat.
-pub(super) enum Heartbeat {
-    Starting,
-    Ready,
-    Degraded(Arc<str>),
-    Broken(Arc<str>),
-}
-
 /// Reads an answer. Too many parts are cut, for a status must not cost the connection.
-pub(super) fn read(status: &v1::GetStatusResponse) -> (Heartbeat, ProviderHealth) {
+pub(super) fn read(status: &v1::GetStatusResponse) -> (ProviderState, ProviderHealth) {
     let dependencies = status.dependencies.iter().take(MAX_ENTRIES);
     let health = ProviderHealth {
         dependencies: dependencies
@@ -68,18 +61,19 @@ pub(super) fn read(status: &v1::GetStatusResponse) -> (Heartbeat, ProviderHealth
             .collect(),
         quotas: read_quotas(&status.quotas),
     };
-    let heartbeat = match status.readiness() {
-        Readiness::Starting => Heartbeat::Starting,
-        Readiness::Ready => Heartbeat::Ready,
-        Readiness::Unspecified | Readiness::Degraded => {
-            Heartbeat::Degraded(why(&health, "the provider says that it is degraded"))
-        }
-        Readiness::Broken => Heartbeat::Broken(why(
-            &health,
-            "the provider says that it has to be restarted",
-        )),
+    let state = match status.readiness() {
+        Readiness::Starting => ProviderState::Starting,
+        Readiness::Ready => ProviderState::Ready,
+        Readiness::Unspecified | Readiness::Degraded => ProviderState::Degraded {
+            reason: why(&health, "the provider says that it is degraded"),
+        },
+        Readiness::Broken => ProviderState::Down {
+            cause: DownCause::Broken,
+            reason: why(&health, "the provider says that it has to be restarted"),
+            since: Instant::now(),
+        },
     };
-    (heartbeat, health)
+    (state, health)
 }
 
 fn read_quotas(quotas: &[v1::QuotaStatus]) -> Vec<Quota> {
@@ -111,34 +105,6 @@ fn why(health: &ProviderHealth, summary: &str) -> Arc<str> {
         return summary.into();
     }
     text::message(&format!("{summary} ({})", parts.join("; "))).into()
-}
-
-impl Heartbeat {
-    /// The state that follows, where [`ProviderState::Down`] has been so since `since`; `withdrawn`: the
-    /// capabilities that it does not declare any more.
-    pub(super) fn state(
-        self,
-        since: tokio::time::Instant,
-        withdrawn: Option<Arc<str>>,
-    ) -> ProviderState {
-        match (self, withdrawn) {
-            (Self::Ready, Some(reason)) => ProviderState::Degraded { reason },
-            (heartbeat, _) => heartbeat.in_its_words(since),
-        }
-    }
-
-    fn in_its_words(self, since: tokio::time::Instant) -> ProviderState {
-        match self {
-            Self::Starting => ProviderState::Starting,
-            Self::Ready => ProviderState::Ready,
-            Self::Degraded(reason) => ProviderState::Degraded { reason },
-            Self::Broken(reason) => ProviderState::Down {
-                cause: DownCause::Broken,
-                reason,
-                since,
-            },
-        }
-    }
 }
 
 /// A protobuf timestamp, if it is one.

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Calls about instances.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Instances<'a>(pub(super) &'a Provider);
 
 impl Instances<'_> {
@@ -134,10 +134,7 @@ impl Instances<'_> {
             })
             .await?;
         if has_one_twice {
-            return Err(Error::Malformed {
-                rpc,
-                what: "one provider ID twice in a list".into(),
-            });
+            return Err(Error::malformed(rpc, "one provider ID twice in a list"));
         }
         if let Some(error) = refused {
             warn!(left_out, total, %error, "instances left out of the list");

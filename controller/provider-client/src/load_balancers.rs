@@ -46,7 +46,7 @@ pub struct EnsureInput {
 /// Calls about load balancers. Calls that change a load balancer begin immediately, with a [`Slot`]. The others wait while calls about load
 /// balancers are paused, and end with [`Error::Unavailable`] as soon as there is no provider. Dropping the future
 /// cancels the call; what the provider has begun by then may still happen.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct LoadBalancers<'a>(pub(super) &'a Provider);
 
 impl LoadBalancers<'_> {
@@ -217,10 +217,7 @@ impl LoadBalancers<'_> {
             }
         };
         if plan.changes.len() > MOST_CHANGES {
-            return Err(Error::Malformed {
-                rpc,
-                what: "a plan of more than 1,000 changes".into(),
-            });
+            return Err(Error::malformed(rpc, "a plan of more than 1,000 changes"));
         }
         Ok(plan.changes.into_iter().map(Into::into).collect())
     }

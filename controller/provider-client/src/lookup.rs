@@ -70,10 +70,9 @@ impl BatchObject for NodeLookup {
             purpose: self.purpose,
             took: call.took,
         };
-        if let Some(why) = answer::doubt(&outcome, lookup_call) {
-            call.shared.doubted.report(&self.node, &why);
-        }
-        answer::read(outcome, lookup_call, call.session.instances.as_ref())
+        let instances = call.session.instances.as_ref();
+        let on_doubt = |why: &str| call.shared.doubted.report(&self.node, why);
+        answer::read(outcome, lookup_call, instances, on_doubt)
     }
 }
 

@@ -133,15 +133,12 @@ impl Shared {
             match call.await {
                 Err(error) if is_unknown(&error) => {
                     if !is_first {
-                        return Err(Error::Malformed {
-                            rpc,
-                            what: format!(
-                                "the node set of revision {} is not held ({error}), though SyncNodeSet \
-                                 of it has just succeeded",
-                                targets.revision().as_str()
-                            )
-                            .into(),
-                        });
+                        let what = format!(
+                            "the node set of revision {} is not held ({error}), though SyncNodeSet \
+                             of it has just succeeded",
+                            targets.revision().as_str()
+                        );
+                        return Err(Error::malformed(rpc, &what));
                     }
                     is_first = false;
                     debug!(rpc, "node set unknown to the provider");
@@ -240,10 +237,10 @@ impl Shared {
         }
         let snapshot = Upload::snapshot(session, targets)?;
         match self.send_upload(preconditions, session, snapshot).await {
-            Err(error) if is_unknown(&error) => Err(Error::Malformed {
-                rpc: SYNC,
-                what: format!("a snapshot needs no base ({error})").into(),
-            }),
+            Err(error) if is_unknown(&error) => {
+                let what = format!("a snapshot needs no base ({error})");
+                Err(Error::malformed(SYNC, &what))
+            }
             result => result,
         }
     }
@@ -258,10 +255,8 @@ impl Shared {
         let call = |_: &Session| SyncNodeSet::from(&upload);
         let response = self.exchange(preconditions, session, call).await?;
         if response.revision != upload.revision() {
-            return Err(Error::Malformed {
-                rpc: SYNC,
-                what: "it names another revision than the one that was sent".into(),
-            });
+            let what = "it names another revision than the one that was sent";
+            return Err(Error::malformed(SYNC, what));
         }
         let (kind, changes) = (upload.kind(), upload.changes());
         self.metrics.node_set_synced(kind);

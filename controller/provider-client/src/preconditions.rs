@@ -1,6 +1,6 @@
 //! Preconditions of a call, asked right before its request is sent: after the last wait.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::Error;
 use outrigger_runtime::fence::{Fence, InFlight};
@@ -95,14 +95,5 @@ impl Preconditions {
             Some(fence) => fence.cancelled().await,
             None => std::future::pending().await,
         }
-    }
-}
-
-impl fmt::Debug for Preconditions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Preconditions")
-            .field("fence", &self.fence)
-            .field("has_check", &self.check.is_some())
-            .finish()
     }
 }

@@ -1,6 +1,6 @@
 //! The handle of the provider: its state, and the way to calls.
 
-use std::{fmt, future, sync::Arc};
+use std::{future, sync::Arc};
 
 use outrigger_api::{MethodRequest, v1::GetStatusRequest};
 use outrigger_core::{
@@ -8,10 +8,7 @@ use outrigger_core::{
     effects::{Dropped, Effects, RawEffects},
     node::NodeView,
 };
-use tokio::{
-    sync::{mpsc, watch},
-    time::Instant,
-};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -310,20 +307,12 @@ impl Provider {
             Ok(Ok((session, status))) if *status.boot_id != *session.boot_id => {
                 Some("another process than the one that was asked about the instance".into())
             }
-            Ok(Ok((_, status))) => match health::read(&status).0.state(Instant::now(), None) {
+            Ok(Ok((_, status))) => match health::read(&status).0 {
                 ProviderState::Ready => None,
                 other => Some(other.to_string().into()),
             },
             Ok(Err(error)) | Err(error) => Some(error.to_string().into()),
         }
-    }
-}
-
-impl fmt::Debug for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provider")
-            .field("state", &*self.shared.state.borrow())
-            .finish_non_exhaustive()
     }
 }
 

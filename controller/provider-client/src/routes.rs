@@ -149,7 +149,7 @@ impl GatheredObject for ChangedRoute {
 }
 
 /// Calls about routes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Routes<'a>(pub(super) &'a Provider);
 
 impl Routes<'_> {

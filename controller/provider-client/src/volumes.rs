@@ -145,7 +145,7 @@ impl GatheredObject for VolumeQuestion {
 }
 
 /// Calls about volumes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Volumes<'a>(pub(super) &'a Provider);
 
 impl Volumes<'_> {

@@ -12,9 +12,9 @@ use tracing::{debug, warn};
 
 use super::{Loss, Manager};
 use crate::{
-    Error, Session,
+    Error, ProviderState, Session,
     call::{Renewal, send},
-    health::{self, Heartbeat},
+    health,
     transport::ProviderConnection,
 };
 
@@ -70,7 +70,7 @@ impl Manager {
                 heartbeat = self.get_status(session) => heartbeat,
             };
             match heartbeat {
-                Ok((boot_id, heartbeat)) => {
+                Ok((boot_id, state)) => {
                     missed = 0;
                     self.tell_if_slow(began.elapsed());
                     if *boot_id != *session.boot_id {
@@ -83,8 +83,10 @@ impl Manager {
                         );
                         return self.repeat_handshake(connection, &why, true).await;
                     }
-                    let withdrawn = self.withdrawn.clone();
-                    self.shared.enter(|since| heartbeat.state(since, withdrawn));
+                    self.shared.enter(match (state, self.withdrawn.clone()) {
+                        (ProviderState::Ready, Some(reason)) => ProviderState::Degraded { reason },
+                        (state, _) => state,
+                    });
                 }
                 Err(Error::Timeout { .. }) => {
                     missed += 1;
@@ -184,15 +186,15 @@ impl Manager {
     }
 
     /// One heartbeat. Returns the boot id and how the provider is.
-    async fn get_status(&self, session: &Session) -> Result<(String, Heartbeat), Error> {
+    async fn get_status(&self, session: &Session) -> Result<(String, ProviderState), Error> {
         let shared = &self.shared;
         let request = GetStatusRequest {};
         let channel = session.channel.clone();
         let status = send(&shared.metrics, channel, session.limits, request).await?;
-        let (heartbeat, health) = health::read(&status);
+        let (state, health) = health::read(&status);
         shared.metrics.health(&health);
         shared.health.send_replace(health);
-        Ok((status.boot_id, heartbeat))
+        Ok((status.boot_id, state))
     }
 }
 

@@ -25,27 +25,26 @@ impl Shared {
 
     pub(super) fn degraded(&self, reason: &str) {
         let reason = reason.into();
-        self.enter(|_| ProviderState::Degraded { reason });
+        self.enter(ProviderState::Degraded { reason });
     }
 
     pub(super) fn down(&self, cause: DownCause, reason: &str) {
-        let reason = reason.into();
-        self.enter(|since| ProviderState::Down {
+        self.enter(ProviderState::Down {
             cause,
-            reason,
-            since,
+            reason: reason.into(),
+            since: Instant::now(),
         });
     }
 
-    /// Goes over to the state that `next` makes, given since when the provider is down. Logs it
-    /// once; while only the reason changes, each reason of an outage once a minute at most.
-    pub(super) fn enter(&self, next: impl FnOnce(Instant) -> ProviderState) {
+    /// Goes over to the state `next`; a provider that is down already stays so since the same time. Logs it once;
+    /// while only the reason changes, each reason of an outage once a minute at most.
+    pub(super) fn enter(&self, mut next: ProviderState) {
         self.state.send_if_modified(|state| {
-            let since = match state {
-                ProviderState::Down { since, .. } => *since,
-                _ => Instant::now(),
-            };
-            let next = next(since);
+            if let (ProviderState::Down { since, .. }, ProviderState::Down { since: next, .. }) =
+                (&*state, &mut next)
+            {
+                *next = *since;
+            }
             if *state == next {
                 return false;
             }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    fmt, mem,
+    mem,
     sync::Arc,
     time::Duration,
 };
@@ -77,13 +77,6 @@ impl TargetsUpdate {
     /// Ends it without a call.
     pub fn fail(self, error: Error) {
         self.0.fail(error);
-    }
-}
-
-impl fmt::Debug for TargetsUpdate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = &self.0.object.0.key;
-        f.debug_tuple("TargetsUpdate").field(key).finish()
     }
 }
 

@@ -24,13 +24,6 @@ pub(super) struct LookupCall {
     pub(super) took: Duration,
 }
 
-impl LookupCall {
-    /// Returns true if the provider had to ask the cloud, not a cache.
-    const fn is_fresh(self) -> bool {
-        self.purpose.max_staleness().is_zero()
-    }
-}
-
 /// The answer about a node that the provider is never asked about.
 pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -> Option<Lookup> {
     let foreign = instances.prefixes.owner(&node.provider_id) == ProviderIdOwner::Foreign;
@@ -43,21 +36,13 @@ pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -
     })
 }
 
-/// Why a confirmed absence does not count.
-pub(super) fn doubt(outcome: &Outcome, call: LookupCall) -> Option<String> {
-    match outcome {
-        Outcome::Absent(absent) if call.is_fresh() => wire::doubt(absent, call.took),
-        _ => None,
-    }
-}
-
-/// Reads the outcome of a result.
+/// Reads the outcome of a result. Calls `on_doubt` with the reason why a confirmed absence does not count.
 pub(super) fn read(
     outcome: Outcome,
     call: LookupCall,
     instances: Option<&InstancesCapability>,
+    on_doubt: impl FnOnce(&str),
 ) -> Result<Lookup, Error> {
-    let is_doubted = doubt(&outcome, call).is_some();
     match outcome {
         Outcome::Found(raw) => {
             let instances = instances.ok_or(Error::NotOffered { rpc: RPC })?;
@@ -70,11 +55,15 @@ pub(super) fn read(
             read_instance(raw, call.purpose, rules)
                 .map(|instance| Lookup::Found(Box::new(instance)))
         }
-        Outcome::Absent(absent) => Ok(Lookup::Absent {
-            confirmed: call.is_fresh()
-                && absent.certainty() == AbsenceCertainty::Confirmed
-                && !is_doubted,
-        }),
+        Outcome::Absent(absent) => {
+            // The provider had to ask the cloud, not a cache.
+            let is_fresh = call.purpose.max_staleness().is_zero();
+            let doubt = wire::doubt(&absent, call.took).filter(|_| is_fresh);
+            let is_named = is_fresh && absent.certainty() == AbsenceCertainty::Confirmed;
+            let confirmed = is_named && doubt.is_none();
+            doubt.as_deref().map(on_doubt);
+            Ok(Lookup::Absent { confirmed })
+        }
         Outcome::NotManaged(not_managed) => Ok(Lookup::NotManaged {
             reason: text::message(&not_managed.reason).into(),
         }),

@@ -56,16 +56,13 @@ fn read_results(names: &[&str], results: Vec<v1::InstanceResult>, call: LookupCa
     let keys: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
     let method = v1::BatchGetInstancesRequest::METHOD;
     let (outcomes, strays) = one_each(method, "node", &keys, results, call.took);
-    let results = outcomes
-        .iter()
-        .filter_map(|outcome| outcome.result.as_ref().ok());
-    let doubts = results.filter_map(|outcome| doubt(outcome, call)).count();
+    let mut doubts = 0;
     let mut answers: Vec<_> = outcomes
         .into_iter()
         .map(|outcome| LookupAnswer {
             result: outcome
                 .result
-                .and_then(|outcome| read(outcome, call, Some(&instances()))),
+                .and_then(|outcome| read(outcome, call, Some(&instances()), |_| doubts += 1)),
             effects: outcome.effects,
         })
         .collect();
