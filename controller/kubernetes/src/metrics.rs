@@ -9,7 +9,7 @@ use prometheus_client::{
 };
 
 use super::authenticator::metrics::ExecMetrics;
-use outrigger_runtime::metric_families;
+use outrigger_runtime::{metric_families, telemetry::Labels};
 
 /// Upstream's buckets of the request and rate limiter latencies, in seconds.
 const LATENCY: [f64; 12] = [
@@ -45,34 +45,33 @@ struct RequestLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LatencyLabels {
+struct HostLabels {
     verb: String,
     host: Arc<str>,
 }
 
-type Sizes = Family<LatencyLabels, Histogram, fn() -> Histogram>;
-type Latency = Family<LatencyLabels, Histogram, fn() -> Histogram>;
+type Histograms = Family<HostLabels, Histogram, fn() -> Histogram>;
 
-fn sizes() -> Sizes {
-    Family::new_with_constructor(|| Histogram::new(SIZES))
+fn sizes() -> Histogram {
+    Histogram::new(SIZES)
 }
 
-fn latency() -> Latency {
-    Family::new_with_constructor(|| Histogram::new(LATENCY))
+fn latency() -> Histogram {
+    Histogram::new(LATENCY)
 }
 
 metric_families! {
     /// Requests to the API server: `rest_client_*`.
     pub struct ClientMetrics {
-        request_size: Sizes = sizes(),
+        request_size: Histograms = Family::new_with_constructor(sizes),
             "rest_client_request_size_bytes", "Request size in bytes. Broken down by verb and host";
-        response_size: Sizes = sizes(),
+        response_size: Histograms = Family::new_with_constructor(sizes),
             "rest_client_response_size_bytes", "Response size in bytes. Broken down by verb and host";
         requests: Family<RequestLabels, Counter>,
             "rest_client_requests", "Number of HTTP requests, partitioned by status code, method, and host";
-        duration: Latency = latency(),
+        duration: Histograms = Family::new_with_constructor(latency),
             "rest_client_request_duration_seconds", "Request latency in seconds. Broken down by verb, and host";
-        waited: Latency = latency(),
+        waited: Histograms = Family::new_with_constructor(latency),
             "rest_client_rate_limiter_duration_seconds",
             "Client side rate limiter latency in seconds. Broken down by verb, and host";
         + pub(super) exec: ExecMetrics;
@@ -94,22 +93,16 @@ impl ClientMetrics {
 
     /// The body of a request has this many bytes.
     pub(super) fn sent(&self, method: &Method, host: &Arc<str>, bytes: u64) {
-        size(&self.request_size, method, host, bytes as f64);
+        observe(&self.request_size, method, host, bytes as f64);
     }
 
     /// The body of an answer had this many bytes.
     pub(super) fn received(&self, method: &Method, host: &Arc<str>, bytes: usize) {
-        size(&self.response_size, method, host, bytes as f64);
+        observe(&self.response_size, method, host, bytes as f64);
     }
 
     pub(super) fn waited(&self, method: &Method, host: &Arc<str>, time: Duration) {
-        let labels = LatencyLabels {
-            verb: method.to_string(),
-            host: Arc::clone(host),
-        };
-        self.waited
-            .get_or_create(&labels)
-            .observe(time.as_secs_f64());
+        observe(&self.waited, method, host, time.as_secs_f64());
     }
 
     pub(super) fn answered(
@@ -128,52 +121,35 @@ impl ClientMetrics {
         };
         self.requests.get_or_create(&labels).inc();
         if !watch {
-            let labels = LatencyLabels {
-                verb: method.to_string(),
-                host: Arc::clone(host),
-            };
-            self.duration
-                .get_or_create(&labels)
-                .observe(time.as_secs_f64());
+            observe(&self.duration, method, host, time.as_secs_f64());
         }
     }
 }
 
-fn size(sizes: &Sizes, method: &Method, host: &Arc<str>, bytes: f64) {
-    let labels = LatencyLabels {
+fn observe(histograms: &Histograms, method: &Method, host: &Arc<str>, value: f64) {
+    let labels = HostLabels {
         verb: method.to_string(),
         host: Arc::clone(host),
     };
-    sizes.get_or_create(&labels).observe(bytes);
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ResourceLabels {
-    pub(super) resource: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct RestartLabels {
-    pub(super) resource: &'static str,
-    pub(super) reason: &'static str,
+    histograms.get_or_create(&labels).observe(value);
 }
 
 metric_families! {
     /// Watches and the stores they fill: `outrigger_watch_*`, `outrigger_store_*`.
     pub struct WatchMetrics {
-        pub(super) objects: Family<ResourceLabels, Gauge>,
+        pub(super) objects: Family<Labels<1>, Gauge>,
             "outrigger_store_objects", "Objects held in memory, by resource";
-        pub(super) lists: Family<ResourceLabels, Counter>,
+        pub(super) lists: Family<Labels<1>, Counter>,
             "outrigger_watch_lists",
             "Full lists made, by resource; more than one each means a watch had to start over";
-        pub(super) restarts: Family<RestartLabels, Counter>,
+        pub(super) restarts: Family<Labels<2>, Counter>,
             "outrigger_watch_restarts", "Watches that ended and were started again, by resource and reason";
-        pub(super) events: Family<ResourceLabels, Counter>,
+        pub(super) events: Family<Labels<1>, Counter>,
             "outrigger_watch_events", "Watch events received, by resource";
-        pub(super) undecodable: Family<ResourceLabels, Gauge>,
+        pub(super) undecodable: Family<Labels<1>, Gauge>,
             "outrigger_store_undecodable_objects",
             "Objects that the API server shows and that cannot be decoded, by resource; the last view of each is kept";
-        pub(super) not_decoded: Family<ResourceLabels, Counter>,
+        pub(super) not_decoded: Family<Labels<1>, Counter>,
             "outrigger_watch_decode_errors",
             "Objects in lists and watch events that could not be decoded, by resource";
     }
@@ -183,16 +159,13 @@ impl WatchMetrics {
     /// A series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {
-        let resource = ResourceLabels { resource: "nodes" };
+        let resource = [("resource", "nodes")];
         self.objects.get_or_create(&resource).set(1);
         self.lists.get_or_create(&resource).inc();
         self.events.get_or_create(&resource).inc();
         self.undecodable.get_or_create(&resource).set(1);
         self.not_decoded.get_or_create(&resource).inc();
-        let restart = RestartLabels {
-            resource: "nodes",
-            reason: "ended",
-        };
+        let restart = [("resource", "nodes"), ("reason", "ended")];
         self.restarts.get_or_create(&restart).inc();
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashSet,
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -18,7 +17,8 @@ use tracing::debug;
 use outrigger_core::annotations::ReadAnnotations;
 
 use self::held::HeldViews;
-pub use self::view::View;
+pub use self::view::{Resource, View};
+use self::views::Views;
 use outrigger_runtime::queue::Priority;
 
 mod held;
@@ -72,14 +72,6 @@ pub struct Store<V> {
     synced: watch::Sender<bool>,
     /// Only a list shows what is to be kept now.
     outdated: Notify,
-}
-
-impl<V: View> fmt::Debug for Store<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store")
-            .field("len", &self.views.read().views().len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl<V: View> Default for Store<V> {

@@ -23,7 +23,7 @@ use super::{
     api::Api,
     decode::{Item, ObjectEvent, Undecodable},
     error::ApiError,
-    metrics::{ResourceLabels, RestartLabels, WatchMetrics},
+    metrics::WatchMetrics,
     store::{Origin, Store, View},
 };
 
@@ -42,33 +42,6 @@ const SILENCE: Duration = Duration::from_secs(150);
 
 /// A watch that lived so long was healthy: the next one starts immediately, with the back-off reset.
 const HEALTHY: Duration = Duration::from_secs(20);
-
-/// The watched resource.
-#[derive(Clone, Copy, Debug)]
-pub struct Resource {
-    /// Plural name, for logs and metrics: `nodes`.
-    pub name: &'static str,
-    /// Path of the collection: `/api/v1/nodes`.
-    pub path: &'static str,
-}
-
-/// All Nodes.
-pub const NODES: Resource = Resource {
-    name: "nodes",
-    path: "/api/v1/nodes",
-};
-
-/// All Services.
-pub const SERVICES: Resource = Resource {
-    name: "services",
-    path: "/api/v1/services",
-};
-
-/// All volumes.
-pub const PERSISTENT_VOLUMES: Resource = Resource {
-    name: "persistentvolumes",
-    path: "/api/v1/persistentvolumes",
-};
 
 /// Why a watch has to be started again.
 #[derive(Debug)]
@@ -117,7 +90,6 @@ struct WatchRun {
 /// here heals on the other side. An object that cannot be decoded keeps its last view.
 pub async fn run<V: View>(
     api: Api,
-    resource: Resource,
     store: Arc<Store<V>>,
     health: Health,
     metrics: WatchMetrics,
@@ -126,10 +98,9 @@ pub async fn run<V: View>(
     health.began();
     let reflector = Reflector {
         api,
-        resource,
         store,
         health,
-        undecodable: UndecodableObjects::new(resource.name, metrics.clone()),
+        undecodable: UndecodableObjects::new(V::RESOURCE.name, metrics.clone()),
         metrics,
         shed: AtomicBool::default(),
     };
@@ -138,7 +109,6 @@ pub async fn run<V: View>(
 
 struct Reflector<V> {
     api: Api,
-    resource: Resource,
     store: Arc<Store<V>>,
     health: Health,
     undecodable: UndecodableObjects,
@@ -188,14 +158,9 @@ impl<V: View> Reflector<V> {
     }
 
     fn ended(&self, end: &End, pause: &mut Pause, is_silent: bool) {
-        let resource = self.resource.name;
-        self.metrics
-            .restarts
-            .get_or_create(&RestartLabels {
-                resource,
-                reason: end.label(),
-            })
-            .inc();
+        let resource = V::RESOURCE.name;
+        let labels = [("resource", resource), ("reason", end.label())];
+        self.metrics.restarts.get_or_create(&labels).inc();
         match end {
             End::Failed(error) => self.failed(error, pause),
             End::Outdated => info!(resource, "more of the objects is to be kept; listing again"),
@@ -214,7 +179,7 @@ impl<V: View> Reflector<V> {
     }
 
     fn failed(&self, error: &ApiError, pause: &mut Pause) {
-        let resource = self.resource.name;
+        let resource = V::RESOURCE.name;
         self.health.failed(error);
         let failures = pause.failures + 1;
         if pause.is_due() {
@@ -231,11 +196,9 @@ impl<V: View> Reflector<V> {
 
     /// A full list into the store, and the version that it shows.
     async fn list(&self) -> Result<String, ApiError> {
-        let resource = self.resource.name;
-        self.metrics
-            .lists
-            .get_or_create(&ResourceLabels { resource })
-            .inc();
+        let resource = V::RESOURCE.name;
+        let labels = [("resource", resource)];
+        self.metrics.lists.get_or_create(&labels).inc();
         self.store.begin_list();
         let mut listed: HashSet<Arc<str>> = HashSet::new();
         // Without its key, an object that cannot be decoded may be any of those that are not listed.
@@ -245,7 +208,7 @@ impl<V: View> Reflector<V> {
             is_complete &= !key.is_empty();
             listed.insert(key);
         };
-        let version = self.api.list::<V>(self.resource.path, PAGE, each).await;
+        let version = self.api.list::<V>(V::RESOURCE.path, PAGE, each).await;
         self.count();
         let version = version?;
         let is_listed = |key: &str| !is_complete || listed.contains(key);
@@ -278,8 +241,8 @@ impl<V: View> Reflector<V> {
 
     /// Follows changes after `version`, which moves along, until the watch ends.
     async fn watch(&self, version: &mut String, pause: &mut Pause, run: &mut WatchRun) -> End {
-        let resource = self.resource.name;
-        let path = self.resource.path;
+        let resource = V::RESOURCE.name;
+        let path = V::RESOURCE.path;
         let mut events = match self.api.watch::<V>(path, None, version, SILENCE).await {
             Ok(events) => std::pin::pin!(events),
             Err(error) => return End::of(error),
@@ -303,10 +266,8 @@ impl<V: View> Reflector<V> {
                 Ok(Some(Ok(event))) => event,
             };
             run.has_received = true;
-            self.metrics
-                .events
-                .get_or_create(&ResourceLabels { resource })
-                .inc();
+            let labels = [("resource", resource)];
+            self.metrics.events.get_or_create(&labels).inc();
             match event {
                 ObjectEvent::Applied(item) => {
                     move_on(version, &item);
@@ -328,31 +289,23 @@ impl<V: View> Reflector<V> {
     }
 
     fn count(&self) {
-        let labels = ResourceLabels {
-            resource: self.resource.name,
-        };
-        self.metrics
+        let resource = V::RESOURCE.name;
+        let objects = self
+            .metrics
             .objects
-            .get_or_create(&labels)
-            .set(self.store.len() as i64);
+            .get_or_create_owned(&[("resource", resource)]);
+        objects.set(self.store.len() as i64);
         let (shed, _) = self.store.shed();
         if self.shed.swap(shed > 0, Ordering::Relaxed) != (shed > 0) {
-            self.tell_shed(shed);
-        }
-    }
-}
-
-impl<V> Reflector<V> {
-    fn tell_shed(&self, shed: usize) {
-        let resource = self.resource.name;
-        if shed > 0 {
-            warn!(
-                resource,
-                "objects are too large to be kept in memory beside other large ones, and are left alone; an event on \
-                 each names the field that takes the most"
-            );
-        } else {
-            info!(resource, "all objects are kept in memory again");
+            if shed > 0 {
+                warn!(
+                    resource,
+                    "objects are too large to be kept in memory beside other large ones, and are left alone; an \
+                     event on each names the field that takes the most"
+                );
+            } else {
+                info!(resource, "all objects are kept in memory again");
+            }
         }
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::Controller;
-use outrigger_kubernetes::watch;
 use outrigger_loops::{
     lifecycle::{self, NodeLifecycle, OnLookup},
     node::{self, CloudNode},
@@ -64,5 +63,5 @@ pub(super) fn watch(wiring: &mut Wiring<'_>) {
         let keep = |session: &Session| kept.keep_annotations(&session.annotations_of_nodes());
         follow.each_session(keep).await;
     });
-    wiring.watch(watch::NODES, &nodes, std::future::ready(()));
+    wiring.watch(&nodes, std::future::ready(()));
 }

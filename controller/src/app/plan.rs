@@ -25,7 +25,7 @@ use outrigger_kubernetes::{
     api::Api,
     cluster::{self, Lease},
     store::{Store, View},
-    watch::{self, Health, Resource, Sight},
+    watch::{self, Health, Sight},
 };
 use outrigger_loops::service::{
     TARGETS_ANNOTATION,
@@ -95,20 +95,16 @@ async fn gather(
             services.keep_annotations(&read);
         }
     }
-    tokio::join!(
-        fill(context, watch::SERVICES, &services),
-        fill(context, watch::NODES, &nodes),
-    );
+    tokio::join!(fill(context, &services), fill(context, &nodes),);
     (services, nodes)
 }
 
-async fn fill<V: View>(context: &ControllerContext<'_>, resource: Resource, store: &Arc<Store<V>>) {
+async fn fill<V: View>(context: &ControllerContext<'_>, store: &Arc<Store<V>>) {
     let metrics = context.metrics.watch.clone();
     let watching = watch::run(
         context.informers.clone(),
-        resource,
         Arc::clone(store),
-        Health::new(resource, &Sight::default()),
+        Health::new(V::RESOURCE, &Sight::default()),
         metrics,
         CancellationToken::new(),
     );

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::Controller;
-use outrigger_kubernetes::watch;
 use outrigger_loops::{
     context::LoopContext,
     service::{self, ServiceLb},
@@ -52,6 +51,6 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     });
     let provider = provider.clone();
     let is_served = async move { provider.load_balancers().wait_until_serving(|| {}).await };
-    wiring.watch(watch::SERVICES, &services, is_served);
+    wiring.watch(&services, is_served);
     Ok(())
 }

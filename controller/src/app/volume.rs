@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::Controller;
-use outrigger_kubernetes::{store::Store, watch};
+use outrigger_kubernetes::store::Store;
 use outrigger_volumes::volume::{self, VolumeLabels};
 
 /// Account of the loop, as that of upstream's former controller.
@@ -33,6 +33,6 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     );
     added.await?;
     let is_served = async move { provider.volumes().wait_until_serving(|| {}).await };
-    wiring.watch(watch::PERSISTENT_VOLUMES, &volumes, is_served);
+    wiring.watch(&volumes, is_served);
     Ok(())
 }

@@ -16,8 +16,8 @@ use crate::options::{Config, controllers::Controller};
 use outrigger_kubernetes::{
     api::Api,
     events::Events,
-    store::{Store, View},
-    watch::{self, Resource},
+    store::{Resource, Store, View},
+    watch,
 };
 use outrigger_loops::{
     context::{LoopContext, LoopParts},
@@ -43,7 +43,7 @@ pub(super) struct ControllerContext<'a> {
 
 impl ControllerContext<'_> {
     /// The readiness check `watch-<resource>`.
-    pub(super) fn watched(&self, resource: watch::Resource) -> watch::Health {
+    pub(super) fn watched(&self, resource: Resource) -> watch::Health {
         let health = watch::Health::new(resource, self.sight);
         let checked = health.clone();
         let name = format!("watch-{}", resource.name);
@@ -136,11 +136,10 @@ impl<'a> Wiring<'a> {
     /// Keeps `store` up to date from when `when` resolves. To be called after every subscription.
     pub(super) fn watch<V: View>(
         &mut self,
-        resource: Resource,
         store: &Arc<Store<V>>,
         when: impl Future<Output = ()> + Send + 'static,
     ) {
-        let shown = Arc::clone(store);
+        let (resource, shown) = (V::RESOURCE, Arc::clone(store));
         let page = format!("stores/{}", resource.name);
         self.context.pages.dump(&page, move || {
             format!("objects={} synced={}\n", shown.len(), shown.is_synced())
@@ -148,7 +147,6 @@ impl<'a> Wiring<'a> {
         let stop = self.process.clone();
         let watching = watch::run(
             self.context.informers.clone(),
-            resource,
             Arc::clone(store),
             self.context.watched(resource),
             self.context.metrics.watch.clone(),

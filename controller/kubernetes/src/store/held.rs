@@ -22,7 +22,7 @@ pub(super) struct HeldViews<V> {
 impl<V> Default for HeldViews<V> {
     fn default() -> Self {
         Self {
-            views: HashMap::new(),
+            by_key: HashMap::new(),
             read: ReadAnnotations::default(),
             large: 0,
             shed: 0,
@@ -32,7 +32,7 @@ impl<V> Default for HeldViews<V> {
 
 impl<V: View> HeldViews<V> {
     pub(super) const fn views(&self) -> &HashMap<Arc<str>, Arc<V>> {
-        &self.views
+        &self.by_key
     }
 
     /// Holds `view` without the annotations that are not read, and whole only if there is room. Returns it
@@ -47,12 +47,13 @@ impl<V: View> HeldViews<V> {
         let view = Arc::new(view);
         self.large += large(&*view);
         self.shed += usize::from(view.is_shed());
-        self.views.insert(Arc::clone(view.key()), Arc::clone(&view));
+        self.by_key
+            .insert(Arc::clone(view.key()), Arc::clone(&view));
         (view, old)
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<Arc<V>> {
-        let old = self.views.remove(key)?;
+        let old = self.by_key.remove(key)?;
         self.large -= large(&*old);
         self.shed -= usize::from(old.is_shed());
         Some(old)
@@ -60,10 +61,10 @@ impl<V: View> HeldViews<V> {
 
     /// Forgets the views for whose keys `keep` does not hold, and returns them.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) -> Vec<Arc<V>> {
-        let keys = self.views.keys().filter(|key| !keep(key));
+        let keys = self.by_key.keys().filter(|key| !keep(key));
         let keys: Vec<_> = keys.cloned().collect();
         let gone = keys.iter().filter_map(|key| self.remove(key)).collect();
-        self.views.shrink_to_fit();
+        self.by_key.shrink_to_fit();
         gone
     }
 
@@ -74,7 +75,7 @@ impl<V: View> HeldViews<V> {
         }
         let is_covered = self.read.covers(read);
         self.read = read.clone();
-        for view in self.views.values().cloned().collect::<Vec<_>>() {
+        for view in self.by_key.values().cloned().collect::<Vec<_>>() {
             self.put((*view).clone());
         }
         !is_covered || self.has_room_for_shed()

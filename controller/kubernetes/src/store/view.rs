@@ -7,12 +7,26 @@ use outrigger_core::{
 };
 use serde::de::DeserializeOwned;
 
+/// What is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Resource {
+    /// Plural name, for logs and metrics: `nodes`.
+    pub name: &'static str,
+    /// Path of the collection: `/api/v1/nodes`.
+    pub path: &'static str,
+}
+
 /// The content of a store: a small immutable view of one object.
 pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
+    /// All such objects of the cluster.
+    const RESOURCE: Resource;
+
     /// Name, or namespace/name: unique in the store.
     fn key(&self) -> &Arc<str>;
     /// Path of the object.
-    fn path(&self) -> String;
+    fn path(&self) -> String {
+        format!("{}/{}", Self::RESOURCE.path, self.key())
+    }
     /// `metadata.uid`.
     fn uid(&self) -> &str;
     /// `metadata.resourceVersion`.
@@ -44,12 +58,13 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
 }
 
 impl View for NodeView {
+    const RESOURCE: Resource = Resource {
+        name: "nodes",
+        path: crate::nodes::COLLECTION,
+    };
+
     fn key(&self) -> &Arc<str> {
         &self.name
-    }
-
-    fn path(&self) -> String {
-        crate::nodes::path(&self.name)
     }
 
     fn uid(&self) -> &str {
@@ -70,6 +85,11 @@ impl View for NodeView {
 }
 
 impl View for ServiceView {
+    const RESOURCE: Resource = Resource {
+        name: "services",
+        path: "/api/v1/services",
+    };
+
     fn key(&self) -> &Arc<str> {
         &self.key
     }
@@ -105,12 +125,13 @@ impl View for ServiceView {
 }
 
 impl View for VolumeView {
+    const RESOURCE: Resource = Resource {
+        name: "persistentvolumes",
+        path: "/api/v1/persistentvolumes",
+    };
+
     fn key(&self) -> &Arc<str> {
         &self.name
-    }
-
-    fn path(&self) -> String {
-        format!("/api/v1/persistentvolumes/{}", self.name)
     }
 
     fn uid(&self) -> &str {

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
-use super::Resource;
 use crate::error::ApiError;
+use crate::store::Resource;
 
 /// How long a watch may fail before the store counts as out of sync: an API server that restarts is
 /// no reason to stop a rollout.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::FutureExt;
 use http::Request;
 use kube::client::Body;
-use outrigger_core::node::NodeView;
+use outrigger_core::{node::NodeView, service::ServiceView};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -67,11 +67,10 @@ impl Fixture {
         });
         let store = Arc::new(store);
         let metrics = WatchMetrics::register(&mut Registry::default());
-        let health = Health::new(NODES, &Sight::default());
+        let health = Health::new(NodeView::RESOURCE, &Sight::default());
         let mut task = JoinSet::new();
         task.spawn(run(
             Api::new(client),
-            NODES,
             Arc::clone(&store),
             health.clone(),
             metrics.clone(),
@@ -307,7 +306,9 @@ async fn a_store_is_ready_when_it_is_filled_and_as_long_as_its_watch_works() {
         "{refused}"
     );
     assert!(
-        Health::new(SERVICES, &Sight::default()).check().is_ok(),
+        Health::new(ServiceView::RESOURCE, &Sight::default())
+            .check()
+            .is_ok(),
         "it is not wanted"
     );
 }

@@ -5,10 +5,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use tracing::{debug, info, warn};
 
-use crate::{
-    decode::Undecodable,
-    metrics::{ResourceLabels, WatchMetrics},
-};
+use crate::{decode::Undecodable, metrics::WatchMetrics};
 
 /// How many objects are named at WARN: an API server of another version may make all of them odd.
 const NAMED: usize = 20;
@@ -34,7 +31,7 @@ impl UndecodableObjects {
         let resource = self.resource;
         self.metrics
             .not_decoded
-            .get_or_create(&ResourceLabels { resource })
+            .get_or_create(&[("resource", resource)])
             .inc();
         let Undecodable { key, cause, .. } = object;
         let mut causes = self.causes.lock();
@@ -102,7 +99,7 @@ impl UndecodableObjects {
         let resource = self.resource;
         self.metrics
             .undecodable
-            .get_or_create(&ResourceLabels { resource })
+            .get_or_create(&[("resource", resource)])
             .set(count as i64);
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use outrigger_core::cluster_uid::ClusterUid;
+use outrigger_core::{cluster_uid::ClusterUid, node::NodeView};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::json;
@@ -20,7 +20,8 @@ use outrigger_kubernetes::{
     error::ApiError,
     events::EventContent,
     fixture::lease::Store as Lease,
-    watch::{Health, NODES, Sight},
+    store::View,
+    watch::{Health, Sight},
 };
 use outrigger_loops::context::Term;
 use outrigger_provider_client::{
@@ -87,7 +88,7 @@ impl Replica {
         let on_warning = Box::new(move |text| log.lock().push(text));
         let identity = ClusterIdentity::new(provider.clone(), facts, false, on_warning);
         let sight = Sight::default();
-        let health = Health::new(NODES, &sight);
+        let health = Health::new(NodeView::RESOURCE, &sight);
         health.began();
         let building = Building {
             sight,

@@ -10,7 +10,7 @@ fn odd(name: &str, uid: &str, version: u64) -> Value {
 }
 
 fn undecodable(fixture: &Fixture) -> (i64, u64) {
-    let labels = ResourceLabels { resource: "nodes" };
+    let labels = [("resource", "nodes")];
     let metrics = &fixture.metrics;
     (
         metrics.undecodable.get_or_create(&labels).get(),
