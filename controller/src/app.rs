@@ -7,6 +7,7 @@
 //! ```
 
 mod access;
+mod dry_run;
 mod election;
 mod identity;
 mod ipam;
@@ -15,7 +16,6 @@ mod lease_task;
 mod loops;
 pub(crate) mod metrics;
 mod nodes;
-mod plan;
 mod process;
 mod route;
 mod services;
@@ -103,7 +103,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let context = process.context(&provider, &sight);
     if let Some(output) = config.plan {
         return tokio::select! {
-            planned = plan::run(&context, output) => planned,
+            planned = dry_run::run(&context, output) => planned,
             () = refused_for_good(&provider) => Err(Fatal::NoClusterId),
             () = signals.next() => Ok(()),
         };

@@ -29,7 +29,7 @@ use outrigger_kubernetes::{
 };
 use outrigger_loops::service::{
     TARGETS_ANNOTATION,
-    plan::{Action, Planned, plan},
+    dry_run::{Action, Planned, plan},
     stored_targets,
 };
 
