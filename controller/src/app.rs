@@ -8,11 +8,11 @@
 
 mod access;
 mod dry_run;
-mod election;
 mod identity;
 mod ipam;
 mod lease_events;
 mod lease_task;
+mod lease_tasks;
 mod loops;
 pub(crate) mod metrics;
 mod nodes;

@@ -16,13 +16,12 @@ use tracing::debug;
 
 use outrigger_core::annotations::ReadAnnotations;
 
-use self::held::HeldViews;
 pub use self::view::{Resource, View};
 use self::views::Views;
 use outrigger_runtime::queue::Priority;
 
-mod held;
 mod view;
+mod views;
 
 /// The cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +61,7 @@ type Handler<V> = Box<dyn Fn(&Change<'_, V>, Origin) + Send + Sync>;
 
 /// Views by key. Reading never waits for more than another reader's or writer's map access.
 pub struct Store<V> {
-    views: RwLock<HeldViews<V>>,
+    views: RwLock<Views<V>>,
     /// While a full list is under way: keys of objects that were written or read beside it, which it may show as
     /// they were before.
     since_list: Mutex<Option<HashSet<Arc<str>>>>,

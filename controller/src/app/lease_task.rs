@@ -1,4 +1,4 @@
-//! One lock and the loops under it: contend, lead, stop, and perhaps lead again. Made by [`super::election`].
+//! One lock and the loops under it: contend, lead, stop, and perhaps lead again. Made by [`super::lease_tasks`].
 //!
 //! ```text
 //!           leader::election ─► Leading: token, deadline

@@ -10,9 +10,9 @@ use tracing::warn;
 use super::{
     COMPONENT, END_TIMEOUT, Fatal,
     access::ApiAccess,
-    election::{Building, LeaseTasks},
     identity::ClusterIdentity,
     lease_events,
+    lease_tasks::{Building, LeaseTasks},
     loops::Loops,
     metrics::Metrics,
     supervise::Supervisor,

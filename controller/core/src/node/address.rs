@@ -8,7 +8,7 @@ use crate::{
     node::{ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView},
 };
 
-mod held;
+mod confirmed;
 mod provided;
 
 /// Address type of a host name.

@@ -12,14 +12,14 @@ const SMALL: usize = 4 << 10;
 /// another large view until there is room: whoever may create objects must not end this process.
 const MOST_LARGE: usize = 64 << 20;
 
-pub(super) struct HeldViews<V> {
-    views: HashMap<Arc<str>, Arc<V>>,
+pub(super) struct Views<V> {
+    by_key: HashMap<Arc<str>, Arc<V>>,
     read: ReadAnnotations,
     large: usize,
     shed: usize,
 }
 
-impl<V> Default for HeldViews<V> {
+impl<V> Default for Views<V> {
     fn default() -> Self {
         Self {
             by_key: HashMap::new(),
@@ -30,7 +30,7 @@ impl<V> Default for HeldViews<V> {
     }
 }
 
-impl<V: View> HeldViews<V> {
+impl<V: View> Views<V> {
     pub(super) const fn views(&self) -> &HashMap<Arc<str>, Arc<V>> {
         &self.by_key
     }
