@@ -87,7 +87,7 @@ fn no_flags_are_a_complete_configuration() {
     assert_eq!(config.api.budget.burst, 2000);
     let election = config.election.expect("leader election");
     assert_eq!(election.namespace, "kube-system");
-    assert_eq!(election.terms.lease_duration().as_secs(), 15);
+    assert_eq!(election.durations.lease_duration().as_secs(), 15);
     assert_eq!(election.migration, None);
     let serving = config.serving.expect("a server");
     assert_eq!(serving.port, 10258);

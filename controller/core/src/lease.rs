@@ -8,7 +8,7 @@
 //!
 //! Two promises keep two leaders from acting at one instant, whatever the clocks of their machines
 //! show (only their rates are compared):
-//! - the leader stops acting [`Terms::renew_deadline`] after it *sent* its last acknowledged
+//! - the leader stops acting [`Durations::renew_deadline`] after it *sent* its last acknowledged
 //!   renewal;
 //! - no replica takes a held lease before the record has stood unchanged for the duration that is
 //!   written in it, which is longer, after having *received* it.
@@ -20,16 +20,16 @@ use jiff::Timestamp;
 
 mod candidacy;
 mod decide;
+mod durations;
 mod lease_term;
 mod observed;
-mod terms;
 mod unbroken;
 
 pub use candidacy::Candidacy;
 pub use decide::{Decision, Lost, ReplicaState, decide};
+pub use durations::{Durations, InvalidDurations};
 pub use lease_term::LeaseTerm;
 pub use observed::ObservedLease;
-pub use terms::{InvalidTerms, Terms};
 pub use unbroken::Unbroken;
 
 /// The part of a Lease's `spec` that the election reads and writes (PROC-21). Whatever else the
@@ -52,7 +52,12 @@ pub struct LeaseRecord {
 
 impl LeaseRecord {
     /// This replica's claim on a lease that does not exist (`before` absent) or is free to take.
-    fn claimed(identity: &str, terms: &Terms, wall: Timestamp, before: Option<&Self>) -> Self {
+    fn claimed(
+        identity: &str,
+        durations: &Durations,
+        wall: Timestamp,
+        before: Option<&Self>,
+    ) -> Self {
         let again = before.filter(|record| record.holder == identity);
         let transitions = match (again, before) {
             (Some(record), _) => record.transitions,
@@ -62,7 +67,7 @@ impl LeaseRecord {
         let renewed = changed(wall, before.and_then(|record| record.renewed));
         Self {
             holder: identity.to_owned(),
-            duration_seconds: Some(terms.written_seconds()),
+            duration_seconds: Some(durations.written_seconds()),
             acquired: again.and_then(|record| record.acquired).or(Some(renewed)),
             renewed: Some(renewed),
             renewed_text: None,

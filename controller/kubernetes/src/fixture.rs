@@ -18,7 +18,7 @@ mod services;
 
 use std::time::Duration;
 
-use outrigger_core::lease::Terms;
+use outrigger_core::lease::Durations;
 
 pub use self::{
     cluster::{Cluster, POLICY},
@@ -30,7 +30,7 @@ pub use self::{
 pub const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Durations of a leader election as the flags have them by default.
-pub fn terms() -> Terms {
+pub fn durations() -> Durations {
     let secs = Duration::from_secs;
-    Terms::new(secs(15), secs(10), secs(2)).unwrap()
+    Durations::new(secs(15), secs(10), secs(2)).unwrap()
 }

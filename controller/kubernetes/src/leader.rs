@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use outrigger_core::{
     correlator::{EventContent, ObjectRef},
-    lease::Terms,
+    lease::Durations,
 };
 use uuid::Uuid;
 
@@ -50,7 +50,7 @@ pub struct LeaderConfig {
     /// process share it (PROC-35).
     pub identity: String,
     /// How long things take.
-    pub terms: Terms,
+    pub durations: Durations,
 }
 
 impl LeaderConfig {

@@ -13,7 +13,7 @@ use kube::{
     api::{DynamicObject, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use outrigger_core::lease::Terms;
+use outrigger_core::lease::Durations;
 use outrigger_kubernetes::{
     api::Api as Requests,
     leader::{
@@ -120,7 +120,7 @@ impl Place {
             namespace: self.namespace.into(),
             name: name.into(),
             identity: identity.into(),
-            terms: Terms::new(LEASE, DEADLINE, Duration::from_millis(500)).unwrap(),
+            durations: Durations::new(LEASE, DEADLINE, Duration::from_millis(500)).unwrap(),
         };
         let (may, contends) = watch::channel(true);
         let metrics = LeaderMetrics::default();

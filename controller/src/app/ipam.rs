@@ -25,7 +25,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>, on_lookup: OnLookup) -> Result<
         return Ok(());
     };
     let (metrics, election) = (wiring.context.metrics, config.election.as_ref());
-    let write_limit = election.map(|election| election.terms.write_limit());
+    let write_limit = election.map(|election| election.durations.write_limit());
     let counts = metrics.ipam.clone();
     let inputs = ipam::subscribe(&wiring.nodes, &metrics.queues);
     let node_ipam = move |context| {

@@ -59,7 +59,7 @@ impl Building {
             };
         };
         // A process that gave its Lease up lets the others try for this long.
-        let hold_off = election.terms.lease_duration() * 2;
+        let hold_off = election.durations.lease_duration() * 2;
         let migration = election.migration.as_ref();
         let identity = leader::identity();
         let mut locks = vec![(election.name.clone(), Lock::Main)];
@@ -72,7 +72,7 @@ impl Building {
                 namespace: election.namespace.clone(),
                 name,
                 identity: identity.clone(),
-                terms: election.terms,
+                durations: election.durations,
             };
             let (may_contend, candidacy) = watch::channel(false);
             let (elector, handle) = Elector::new(

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Terms};
+use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Durations};
 use outrigger_kubernetes::client::{Budget, Source};
 use outrigger_loops::{
     lifecycle::LifecycleSettings, node::NodeSettings, route::RouteSettings,
@@ -112,7 +112,7 @@ pub struct Election {
     /// Name of the Lease.
     pub name: String,
     /// How long a lease term lasts, and how often it is renewed.
-    pub terms: Terms,
+    pub durations: Durations,
     /// `--enable-leader-migration`: the second Lease and who runs under it.
     pub migration: Option<Migration>,
 }

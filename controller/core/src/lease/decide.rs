@@ -4,15 +4,15 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::{LeaseRecord, LeaseTerm, ObservedLease, Terms, observed::Observation};
+use super::{Durations, LeaseRecord, LeaseTerm, ObservedLease, observed::Observation};
 
 /// The replica's own state.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaState<'a> {
     /// The holder that it writes; no other process ever has the same.
     pub identity: &'a str,
-    /// The durations.
-    pub terms: &'a Terms,
+    /// The durations of the election.
+    pub durations: &'a Durations,
     /// The lease term, if it leads.
     pub lease_term: Option<LeaseTerm>,
     /// From when on it contends ([`super::Candidacy`]); none: not for now.
@@ -73,7 +73,7 @@ pub fn decide(
         _ if now < replica.not_before => {
             let deadline = replica
                 .lease_term
-                .map(|lease_term| lease_term.deadline(replica.terms));
+                .map(|lease_term| lease_term.deadline(replica.durations));
             Decision::Wait(Some(
                 deadline.map_or(replica.not_before, |at| at.min(replica.not_before)),
             ))
@@ -89,7 +89,7 @@ fn lead(
     replica: &ReplicaState<'_>,
     lease_term: LeaseTerm,
 ) -> Decision {
-    let deadline = lease_term.deadline(replica.terms);
+    let deadline = lease_term.deadline(replica.durations);
     if now >= deadline {
         return Decision::Lost(Lost::RenewDeadline);
     }
@@ -102,13 +102,20 @@ fn lead(
     let Some(last) = observed.current() else {
         return Decision::Read;
     };
-    let record = || LeaseRecord::claimed(replica.identity, replica.terms, wall, Some(&last.record));
+    let record = || {
+        LeaseRecord::claimed(
+            replica.identity,
+            replica.durations,
+            wall,
+            Some(&last.record),
+        )
+    };
     if !last.is_there() {
         // Deleted, and every replica that has seen it waits as if it were still there (see below):
         // we are first, or a replica that never saw it is, which the API server's answer shows.
         return Decision::Create(record());
     }
-    let due = lease_term.renewed() + replica.terms.retry_period();
+    let due = lease_term.renewed() + replica.durations.retry_period();
     if now < due && !replica.renew_early {
         return Decision::Wait(Some(due.min(deadline)));
     }
@@ -143,7 +150,7 @@ fn contend(
         at => return Decision::Wait(at),
     }
     if !ours {
-        let free_at = last.free_at(replica.terms.lease_duration());
+        let free_at = last.free_at(replica.durations.lease_duration());
         if now < free_at {
             return Decision::Wait(Some(free_at));
         }
@@ -154,7 +161,7 @@ fn contend(
             return Decision::Confirm;
         }
     }
-    let claim = |before| LeaseRecord::claimed(replica.identity, replica.terms, wall, before);
+    let claim = |before| LeaseRecord::claimed(replica.identity, replica.durations, wall, before);
     if last.is_there() {
         Decision::Update(claim(Some(&last.record)))
     } else {

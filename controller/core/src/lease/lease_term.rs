@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{LeaseRecord, Terms};
+use super::{Durations, LeaseRecord};
 
 /// A lease term: from an acknowledged claim until the renew deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,13 @@ pub struct LeaseTerm {
 impl LeaseTerm {
     /// Begins with `record`, a claim that was sent at `sent` and whose acknowledgement was read at
     /// `now`. Returns `None` if that took too long to act on.
-    pub fn begin(sent: Instant, now: Instant, record: &LeaseRecord, terms: &Terms) -> Option<Self> {
-        (now < terms.deadline(sent)).then_some(Self {
+    pub fn begin(
+        sent: Instant,
+        now: Instant,
+        record: &LeaseRecord,
+        durations: &Durations,
+    ) -> Option<Self> {
+        (now < durations.deadline(sent)).then_some(Self {
             renewed: sent,
             epoch: record.transitions,
         })
@@ -23,8 +28,8 @@ impl LeaseTerm {
 
     /// Goes on with a renewal that was sent at `sent`, if its acknowledgement was read (`now`)
     /// while the term lasted. An expired term is not extended: its token may have been cancelled.
-    pub fn extend(&mut self, sent: Instant, now: Instant, terms: &Terms) -> bool {
-        let lasts = now < self.deadline(terms);
+    pub fn extend(&mut self, sent: Instant, now: Instant, durations: &Durations) -> bool {
+        let lasts = now < self.deadline(durations);
         if lasts {
             self.renewed = self.renewed.max(sent);
         }
@@ -42,7 +47,7 @@ impl LeaseTerm {
     }
 
     /// From then on the leader must not act.
-    pub fn deadline(&self, terms: &Terms) -> Instant {
-        terms.deadline(self.renewed)
+    pub fn deadline(&self, durations: &Durations) -> Instant {
+        durations.deadline(self.renewed)
     }
 }

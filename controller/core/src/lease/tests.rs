@@ -69,7 +69,7 @@ impl Replica {
     fn leader() -> Self {
         let mut this = Self::new();
         this.reads(Some((held(ME, 0), "10")));
-        this.lease_term = LeaseTerm::begin(this.now, this.now, &held(ME, 0), &Terms::DEFAULT);
+        this.lease_term = LeaseTerm::begin(this.now, this.now, &held(ME, 0), &Durations::DEFAULT);
         this
     }
 
@@ -90,7 +90,7 @@ impl Replica {
     fn decides(&self) -> Decision {
         let own = ReplicaState {
             identity: ME,
-            terms: &Terms::DEFAULT,
+            durations: &Durations::DEFAULT,
             lease_term: self.lease_term,
             contends_at: self.candidacy.contends_at(),
             not_before: self.not_before,
@@ -119,10 +119,10 @@ fn claim(transitions: i32) -> LeaseRecord {
 fn durations_must_fit_together() {
     let check = |lease: f64, renew: f64, retry: f64| {
         let [lease, renew, retry] = [lease, renew, retry].map(Duration::from_secs_f64);
-        Terms::new(lease, renew, retry).map_err(|error| error.to_string())
+        Durations::new(lease, renew, retry).map_err(|error| error.to_string())
     };
     let err = |text: &str| Err(text.to_owned());
-    assert_eq!(check(15.0, 10.0, 2.0), Ok(Terms::DEFAULT));
+    assert_eq!(check(15.0, 10.0, 2.0), Ok(Durations::DEFAULT));
     assert_eq!(
         check(10.0, 10.0, 2.0),
         err("leaseDuration must be greater than renewDeadline")
@@ -147,21 +147,21 @@ fn durations_must_fit_together() {
 
 #[test]
 fn derived_durations() {
-    let terms = |lease, renew| {
-        Terms::new(
+    let durations = |lease, renew| {
+        Durations::new(
             Duration::from_millis(lease),
             Duration::from_millis(renew),
             secs(1),
         )
         .unwrap()
     };
-    assert_eq!(Terms::DEFAULT.request_timeout(), secs(5));
-    assert_eq!(terms(3000, 1500).request_timeout(), secs(1));
-    assert_eq!(Terms::DEFAULT.retry(0.0), secs(2));
-    assert_eq!(Terms::DEFAULT.retry(0.5), Duration::from_millis(3200));
+    assert_eq!(Durations::DEFAULT.request_timeout(), secs(5));
+    assert_eq!(durations(3000, 1500).request_timeout(), secs(1));
+    assert_eq!(Durations::DEFAULT.retry(0.0), secs(2));
+    assert_eq!(Durations::DEFAULT.retry(0.5), Duration::from_millis(3200));
     // Others must not wait for less than our renew deadline.
-    assert_eq!(terms(15_500, 15_200).written_seconds(), 16);
-    assert_eq!(terms(15_000, 10_000).written_seconds(), 15);
+    assert_eq!(durations(15_500, 15_200).written_seconds(), 16);
+    assert_eq!(durations(15_000, 10_000).written_seconds(), 15);
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Elector {
         let (sender, commands) = mpsc::unbounded_channel();
         let handle = Handle {
             lease: config.name.as_str().into(),
-            lease_duration: config.terms.lease_duration(),
+            lease_duration: config.durations.lease_duration(),
             leadership: receiver,
             commands: sender,
             shared: Arc::default(),
@@ -172,7 +172,7 @@ impl Elector {
         let now = Instant::now();
         if self.poll_at.is_some_and(|at| at <= now) && self.lease_term.is_none() {
             self.observed.invalidate();
-            self.poll_at = Some(now + self.config.terms.retry(fastrand::f64()));
+            self.poll_at = Some(now + self.config.durations.retry(fastrand::f64()));
         }
         if self
             .leading()
@@ -182,7 +182,7 @@ impl Elector {
         }
         let replica = ReplicaState {
             identity: &self.config.identity,
-            terms: &self.config.terms,
+            durations: &self.config.durations,
             lease_term: self.lease_term,
             contends_at: self.candidacy.contends_at(),
             not_before: self.not_before.into_std(),
@@ -193,10 +193,10 @@ impl Elector {
 
     async fn wait(&mut self, until: Option<Instant>) -> Wake {
         let leading = self.leading();
-        let terms = &self.config.terms;
+        let durations = &self.config.durations;
         let deadline = self
             .lease_term
-            .map(|lease_term| lease_term.deadline(terms).into());
+            .map(|lease_term| lease_term.deadline(durations).into());
         let poll_at = self.poll_at.filter(|_| self.lease_term.is_none());
         let over = leading.as_ref().map(|leading| leading.token().cancelled());
         // A branch whose other end is gone takes no part.

@@ -50,7 +50,7 @@ impl Requests {
     pub(super) fn new(api: Api, config: &LeaderConfig) -> Self {
         let collection = config.collection();
         Self {
-            api: api.limited(config.terms.request_timeout()),
+            api: api.limited(config.durations.request_timeout()),
             object: format!("{collection}/{}", config.name),
             collection,
         }

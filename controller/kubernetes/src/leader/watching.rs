@@ -70,8 +70,10 @@ impl Watch {
             State::Closed { open_at } => {
                 sleep_until(*open_at).await;
                 let began = Instant::now();
-                let LeaderConfig { name, terms, .. } = &self.config;
-                let (path, limit) = (self.config.collection(), terms.request_timeout());
+                let LeaderConfig {
+                    name, durations, ..
+                } = &self.config;
+                let (path, limit) = (self.config.collection(), durations.request_timeout());
                 // No version: the first event shows the Lease as it is.
                 let opened = self.api.watch(&path, Some(name), "", limit).await;
                 match opened {
@@ -99,7 +101,7 @@ impl Watch {
         let pause = if since.elapsed() >= HEALTHY {
             Duration::ZERO
         } else {
-            self.config.terms.retry(fastrand::f64())
+            self.config.durations.retry(fastrand::f64())
         };
         self.state = State::Closed {
             open_at: Instant::now() + pause,

@@ -1,6 +1,6 @@
 //! Leader election and migration.
 
-use outrigger_core::{lease::Terms, syntax::subdomain};
+use outrigger_core::{lease::Durations, syntax::subdomain};
 
 use super::Findings;
 use crate::options::{config::Election, migration::Migration, table::Flags};
@@ -38,13 +38,13 @@ pub(super) fn election(flags: &Flags, f: &mut Findings) -> Option<Election> {
     Some(Election {
         namespace: namespace.value.clone(),
         name: name.value.clone(),
-        terms: terms(flags, f)?,
+        durations: durations(flags, f)?,
         migration,
     })
 }
 
 /// Absent beside an error.
-fn terms(flags: &Flags, f: &mut Findings) -> Option<Terms> {
+fn durations(flags: &Flags, f: &mut Findings) -> Option<Durations> {
     let (lease, renew, retry) = (
         &flags.leader_elect_lease_duration,
         &flags.leader_elect_renew_deadline,
@@ -62,7 +62,7 @@ fn terms(flags: &Flags, f: &mut Findings) -> Option<Terms> {
     if f.errors.len() > errors {
         return None;
     }
-    let terms = Terms::new(lease_duration, renew_deadline, retry_period);
+    let durations = Durations::new(lease_duration, renew_deadline, retry_period);
     let explain = |error| {
         let (lease_value, renew_value, retry_value) = (lease.value, renew.value, retry.value);
         f.errors.push(format!(
@@ -70,7 +70,7 @@ fn terms(flags: &Flags, f: &mut Findings) -> Option<Terms> {
              JitterFactor is 1.2"
         ));
     };
-    terms.map_err(explain).ok()
+    durations.map_err(explain).ok()
 }
 
 /// That of upstream without a file, and beside an error.

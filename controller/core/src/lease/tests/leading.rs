@@ -38,7 +38,7 @@ fn a_leader_stops_at_the_renew_deadline() {
     // An acknowledgement that comes afterwards does not revive it.
     let (sent, now) = (replica.start + secs(8), replica.now);
     let mut lease_term = replica.lease_term.unwrap();
-    assert!(!lease_term.extend(sent, now, &Terms::DEFAULT));
+    assert!(!lease_term.extend(sent, now, &Durations::DEFAULT));
     assert_eq!(replica.decides(), Decision::Lost(Lost::RenewDeadline));
 }
 
@@ -47,11 +47,11 @@ fn a_leader_stops_at_the_renew_deadline() {
 fn a_lease_term_counts_from_the_sending() {
     let start = start();
     let at = |seconds| start + secs(seconds);
-    let begin = |sent, now| LeaseTerm::begin(at(sent), at(now), &held(ME, 0), &Terms::DEFAULT);
+    let begin = |sent, now| LeaseTerm::begin(at(sent), at(now), &held(ME, 0), &Durations::DEFAULT);
     let mut lease_term = begin(0, 4).unwrap();
-    assert_eq!(lease_term.deadline(&Terms::DEFAULT), at(10));
-    assert!(lease_term.extend(at(6), at(9), &Terms::DEFAULT));
-    assert_eq!(lease_term.deadline(&Terms::DEFAULT), at(16));
+    assert_eq!(lease_term.deadline(&Durations::DEFAULT), at(10));
+    assert!(lease_term.extend(at(6), at(9), &Durations::DEFAULT));
+    assert_eq!(lease_term.deadline(&Durations::DEFAULT), at(16));
     assert_eq!(lease_term.epoch(), 7);
     assert_eq!(begin(0, 10), None);
 }
@@ -102,10 +102,10 @@ fn a_deleted_lease_is_made_again_by_its_holder() {
 #[test]
 fn a_renewal_changes_the_record_even_if_the_clock_stands_still() {
     let before = held(ME, 50);
-    let after = LeaseRecord::claimed(ME, &Terms::DEFAULT, wall(50), Some(&before));
+    let after = LeaseRecord::claimed(ME, &Durations::DEFAULT, wall(50), Some(&before));
     assert_eq!(after.renewed, Some(wall(50) + Duration::from_micros(1)));
     assert_eq!(after.acquired, before.acquired);
     let nanos = wall(50) + Duration::from_nanos(1_999);
-    let after = LeaseRecord::claimed(ME, &Terms::DEFAULT, nanos, None);
+    let after = LeaseRecord::claimed(ME, &Durations::DEFAULT, nanos, None);
     assert_eq!(after.renewed, Some(wall(50) + Duration::from_micros(1)));
 }

@@ -35,7 +35,7 @@ impl Elector {
         if self.lease_term.is_some() {
             self.release().await;
             // A standby sees the release immediately, or polls.
-            let chance = self.config.terms.retry_period() * 3;
+            let chance = self.config.durations.retry_period() * 3;
             let now = Instant::now().into_std();
             self.candidacy.give_up(now, chance, hold_off);
             info!(lease = self.config.name, ?hold_off, "lease given up");
@@ -50,7 +50,7 @@ impl Elector {
         if let Some(leading) = &leading {
             leading.end();
         }
-        let limit = self.config.terms.renew_deadline();
+        let limit = self.config.durations.renew_deadline();
         if timeout(limit, self.release_lease()).await.is_err() {
             warn!(
                 lease = self.config.name,

@@ -88,17 +88,17 @@ impl Elector {
         // The others' time went on while this machine was suspended.
         let now = Instant::now() + suspend::at_most().saturating_sub(suspended);
         self.recovered();
-        let terms = &self.config.terms;
+        let durations = &self.config.durations;
         let leading = self.leading();
         if let (Some(lease_term), Some(leading)) = (&mut self.lease_term, leading) {
             let is_over = leading.token().is_cancelled();
-            if !is_over && lease_term.extend(sent.into_std(), now.into_std(), terms) {
-                leading.extend(lease_term.deadline(terms).into(), suspended);
+            if !is_over && lease_term.extend(sent.into_std(), now.into_std(), durations) {
+                leading.extend(lease_term.deadline(durations).into(), suspended);
                 *self.shared.renewed.lock() = Some(sent);
                 // A change that came meanwhile is written immediately; one that another client undoes again
                 // (an admission webhook) waits, or the two would write without end.
                 if self.shared.annotations.is_undone() {
-                    self.not_before = sent + self.config.terms.retry_period();
+                    self.not_before = sent + self.config.durations.retry_period();
                 }
                 self.report_undone();
             }
@@ -109,11 +109,11 @@ impl Elector {
             .candidacy
             .contends_at()
             .is_some_and(|at| at <= now.into_std());
-        let lease_term = LeaseTerm::begin(sent.into_std(), now.into_std(), record, terms);
+        let lease_term = LeaseTerm::begin(sent.into_std(), now.into_std(), record, durations);
         let Some(lease_term) = lease_term.filter(|_| contends) else {
             return;
         };
-        let deadline = lease_term.deadline(terms).into();
+        let deadline = lease_term.deadline(durations).into();
         let leading = Leading::until(now, deadline, suspended, lease_term.epoch());
         info!(
             lease = self.config.name,
@@ -159,9 +159,9 @@ impl Elector {
         }
         let now = Instant::now();
         self.not_before = if leads {
-            now.max(sent + self.config.terms.retry_period())
+            now.max(sent + self.config.durations.retry_period())
         } else {
-            now + self.config.terms.retry(fastrand::f64())
+            now + self.config.durations.retry(fastrand::f64())
         };
         if self.failures == 0 {
             warn!(lease, ?purpose, %error, leads, "lease cannot be reached; trying again");
@@ -194,7 +194,7 @@ impl Elector {
                     }
                     error => debug!(lease, ?error, "watch of the lease ended"),
                 }
-                let retry = self.config.terms.retry(fastrand::f64());
+                let retry = self.config.durations.retry(fastrand::f64());
                 self.poll_at.get_or_insert(now + retry);
             }
             LeaseObservation::Lease(lease) => {

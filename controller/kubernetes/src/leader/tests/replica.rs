@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use super::super::*;
+use crate::fixture::durations;
 use crate::fixture::lease::Store;
-use crate::fixture::terms;
 
 /// An elector on the store, and what it said.
 pub(super) struct Replica {
@@ -26,7 +26,7 @@ impl Replica {
             namespace: "kube-system".into(),
             name: "ccm".into(),
             identity: identity.into(),
-            terms: terms(),
+            durations: durations(),
         };
         let (may, contends) = watch::channel(true);
         let events: Arc<Mutex<Vec<String>>> = Arc::default();

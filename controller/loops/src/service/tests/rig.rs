@@ -21,7 +21,7 @@ use crate::{
     },
 };
 use outrigger_kubernetes::{
-    fixture::{Cluster, PATIENCE, lease::Store as LeaseStore, settled, terms},
+    fixture::{Cluster, PATIENCE, durations, lease::Store as LeaseStore, settled},
     leader::{Elector, Handle, LeaderConfig, LeaderMetrics},
 };
 
@@ -105,7 +105,7 @@ impl Rig {
             namespace: "kube-system".into(),
             name: "ccm".into(),
             identity: format!("process-{}", fastrand::u32(..)),
-            terms: terms(),
+            durations: durations(),
         };
         let (elector, handle) = Elector::new(
             setup.lease.api(),

@@ -81,7 +81,7 @@ impl Replica {
 
     fn leads(&self, now: Instant) -> bool {
         self.lease_term
-            .is_some_and(|lease_term| now < lease_term.deadline(&Terms::DEFAULT))
+            .is_some_and(|lease_term| now < lease_term.deadline(&Durations::DEFAULT))
     }
 }
 
@@ -221,7 +221,7 @@ impl World {
         let lost = |replica: &Replica| {
             replica
                 .lease_term
-                .is_some_and(|lease_term| now >= lease_term.deadline(&Terms::DEFAULT))
+                .is_some_and(|lease_term| now >= lease_term.deadline(&Durations::DEFAULT))
         };
         if lost(replica) {
             return self.crash(index);
@@ -260,11 +260,11 @@ impl World {
                     if claims && record.holder == replica.identity {
                         match &mut replica.lease_term {
                             Some(lease_term) => {
-                                lease_term.extend(sent, now, &Terms::DEFAULT);
+                                lease_term.extend(sent, now, &Durations::DEFAULT);
                             }
                             None if replica.candidacy.contends_at().is_some_and(|at| at <= now) => {
                                 replica.lease_term =
-                                    LeaseTerm::begin(sent, now, &record, &Terms::DEFAULT);
+                                    LeaseTerm::begin(sent, now, &record, &Durations::DEFAULT);
                             }
                             None => {}
                         }
@@ -275,15 +275,15 @@ impl World {
         }
         let late = replica
             .request
-            .filter(|(_, sent, ..)| now - *sent >= Terms::DEFAULT.request_timeout());
+            .filter(|(_, sent, ..)| now - *sent >= Durations::DEFAULT.request_timeout());
         if late.is_some() {
             replica.request = None;
             replica.observed.invalidate();
-            replica.not_before = now + Terms::DEFAULT.retry_period();
+            replica.not_before = now + Durations::DEFAULT.retry_period();
         }
         let own = ReplicaState {
             identity: &replica.identity,
-            terms: &Terms::DEFAULT,
+            durations: &Durations::DEFAULT,
             lease_term: replica.lease_term,
             contends_at: replica.candidacy.contends_at(),
             not_before: replica.not_before,

@@ -7,7 +7,7 @@ const JITTER: f64 = 1.2;
 
 /// `--leader-elect-lease-duration`, `-renew-deadline` and `-retry-period`, which fit together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct Durations {
     lease_duration: Duration,
     renew_deadline: Duration,
     retry_period: Duration,
@@ -15,7 +15,7 @@ pub struct Terms {
 
 /// Durations that do not fit together (PROC-25); upstream panics with these texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidTerms {
+pub enum InvalidDurations {
     /// A leader could act after another was elected.
     #[error("leaseDuration must be greater than renewDeadline")]
     LeaseDuration,
@@ -30,7 +30,7 @@ pub enum InvalidTerms {
     TooLong,
 }
 
-impl Terms {
+impl Durations {
     /// Upstream's defaults: 15 s, 10 s and 2 s.
     #[cfg(test)]
     pub(super) const DEFAULT: Self = Self {
@@ -51,19 +51,19 @@ impl Terms {
         lease_duration: Duration,
         renew_deadline: Duration,
         retry_period: Duration,
-    ) -> Result<Self, InvalidTerms> {
+    ) -> Result<Self, InvalidDurations> {
         if lease_duration <= renew_deadline {
-            return Err(InvalidTerms::LeaseDuration);
+            return Err(InvalidDurations::LeaseDuration);
         }
         if lease_duration > Duration::from_secs(i32::MAX as u64) {
-            return Err(InvalidTerms::TooLong);
+            return Err(InvalidDurations::TooLong);
         }
         // Bounded first: the product of a huge retry period would not be a Duration.
         if renew_deadline <= retry_period || renew_deadline <= retry_period.mul_f64(JITTER) {
-            return Err(InvalidTerms::RenewDeadline);
+            return Err(InvalidDurations::RenewDeadline);
         }
         if retry_period.is_zero() {
-            return Err(InvalidTerms::RetryPeriod);
+            return Err(InvalidDurations::RetryPeriod);
         }
         Ok(Self {
             lease_duration,
