@@ -4,6 +4,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -21,7 +22,7 @@ import (
 )
 
 // lacksRights is in the text of each refusal, also where a cloud has made an error of its own of it.
-const lacksRights = "without rights of the provider's own in Kubernetes (--kubeconfig)"
+const lacksRights = "without rights of the provider's own in Kubernetes (--kubeconfig, --in-cluster)"
 
 // forbidden is the text of an API server that refuses a request.
 var forbidden = regexp.MustCompile(` is forbidden: User ".*" cannot `)
@@ -38,20 +39,38 @@ type clientBuilder struct {
 	config func(name string) (*rest.Config, error)
 }
 
-// newClientBuilder makes clients with the rights of a kubeconfig; empty: without rights. Effects are those that writes
-// to the object of a call become; nil: none.
-func newClientBuilder(kubeconfig string, m *memory, effects *v1.EffectsCapability) (*clientBuilder, error) {
-	if kubeconfig == "" {
+// rights are those that --kubeconfig or --in-cluster names; nil: the provider has none.
+func (f flags) rights() (*rest.Config, error) {
+	switch {
+	case f.kubeconfig != "" && f.inCluster:
+		return nil, errors.New("--kubeconfig and --in-cluster name rights in Kubernetes twice: leave one out")
+	case f.kubeconfig != "":
+		config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("cannot use --kubeconfig: %w", err)
+		}
+		return config, nil
+	case f.inCluster:
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("cannot use --in-cluster: %w", err)
+		}
+		return config, nil
+	default:
+		return nil, nil
+	}
+}
+
+// newClientBuilder makes clients with rights; nil: without. Effects are those that writes to the object of a call
+// become; nil: none.
+func newClientBuilder(rights *rest.Config, m *memory, effects *v1.EffectsCapability) *clientBuilder {
+	if rights == nil {
 		api := &objectsAPI{memory: m, effects: effects}
 		return &clientBuilder{func(string) (*rest.Config, error) {
 			return &rest.Config{Host: "http://provider-without-rights.invalid", Transport: api, QPS: -1}, nil
-		}}, nil
+		}}
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("cannot use --kubeconfig: %w", err)
-	}
-	return withRights(func(name string) (*rest.Config, error) { return rest.AddUserAgent(rest.CopyConfig(config), name), nil }, m, effects), nil
+	return withRights(func(name string) (*rest.Config, error) { return rest.AddUserAgent(rest.CopyConfig(rights), name), nil }, m, effects)
 }
 
 // withRights makes clients of configurations with rights.

@@ -70,11 +70,7 @@ func TestNoInformerTakesSilenceForADeletion(t *testing.T) {
 
 func clientOf(t *testing.T, memory *memory) kubernetes.Interface {
 	t.Helper()
-	builder, err := newClientBuilder("", memory, &v1.EffectsCapability{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return builder.ClientOrDie("test")
+	return newClientBuilder(nil, memory, &v1.EffectsCapability{}).ClientOrDie("test")
 }
 
 func closed() <-chan struct{} {

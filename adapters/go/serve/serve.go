@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
@@ -108,6 +109,7 @@ type Options struct {
 type flags struct {
 	cloudConfig string
 	kubeconfig  string
+	inCluster   bool
 	verbosity   int
 }
 
@@ -144,7 +146,7 @@ func Registered(name string) Factory {
 func Main(factory Factory) { Run(Options{}, factory) }
 
 // Run is a provider's main, with the commands and flags of provider.Main and besides them
-// --cloud-config, --kubeconfig, -v and those of Options.Flags.
+// --cloud-config, --kubeconfig, --in-cluster, -v and those of Options.Flags.
 func Run(options Options, factory Factory) {
 	provider.MainWithFlags(options.register, func(ctx context.Context) (*provider.Provider, error) {
 		if err := setKlog(set.verbosity, os.Exit); err != nil {
@@ -159,6 +161,8 @@ func (o Options) register(flags *flag.FlagSet) {
 	flags.StringVar(&set.kubeconfig, "kubeconfig", "",
 		"`file` with rights of the provider's own in Kubernetes; empty: it has none, and sees the Nodes and "+
 			"Services of the controller's calls, by their names")
+	flags.BoolVar(&set.inCluster, "in-cluster", false, "the provider has the rights of the Pod's ServiceAccount, whose token "+
+		"is mounted in its container")
 	flags.IntVar(&set.verbosity, "v", 0, "`level` of the cloud's own log lines")
 	if o.Flags != nil {
 		o.Flags(flags)
@@ -166,7 +170,7 @@ func (o Options) register(flags *flag.FlagSet) {
 }
 
 // New makes a provider from a cloud, for a main of one's own, without the flags of Run: CloudConfig and Kubeconfig are
-// empty then. ctx is the life of the cloud: the stop channel of Initialize, and the parent of its calls.
+// empty then, and it has no rights in Kubernetes. ctx is the life of the cloud: the stop channel of Initialize, and the parent of its calls.
 func New(ctx context.Context, options Options, factory Factory) (*provider.Provider, error) {
 	cloud, err := provider.Recovered(ctx, factory)
 	switch {
@@ -175,11 +179,15 @@ func New(ctx context.Context, options Options, factory Factory) (*provider.Provi
 	case cloud == nil:
 		return nil, errors.New("the cloud's factory returned neither a cloud nor an error")
 	}
+	rights, err := set.rights()
+	if err != nil {
+		return nil, err
+	}
 	memory := newMemory()
-	if options.Effects == nil && set.kubeconfig == "" {
+	if options.Effects == nil && rights == nil {
 		options.Effects = &v1.EffectsCapability{}
 	}
-	if err := initialize(ctx, options, cloud, memory); err != nil {
+	if err := initialize(ctx, options, cloud, memory, rights); err != nil {
 		return nil, err
 	}
 	configuration, err := os.ReadFile(set.cloudConfig)
@@ -202,30 +210,27 @@ func Wrap(ctx context.Context, options Options, cloud cloudprovider.Interface, c
 
 // initialize runs before the socket appears: capabilities may exist only after it, and a handshake must
 // not wait.
-func initialize(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory) error {
+func initialize(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory, rights *rest.Config) error {
 	slow := time.AfterFunc(10*time.Second, func() {
 		slog.Warn("the cloud's Initialize has not returned yet; the provider serves once it has. A cloud that waits for " +
-			"informers needs rights of its own in Kubernetes (--kubeconfig)")
+			"informers needs rights of its own in Kubernetes (--kubeconfig, --in-cluster)")
 	})
 	defer slow.Stop()
 	if options.WithoutClient {
 		_, err := provider.Recovered(ctx, func() (struct{}, error) { cloud.Initialize(nil, ctx.Done()); return struct{}{}, nil })
 		return err
 	}
-	builder, err := newClientBuilder(set.kubeconfig, memory, options.Effects)
-	if err != nil {
-		return err
-	}
-	_, err = provider.Recovered(ctx, func() (struct{}, error) {
+	builder := newClientBuilder(rights, memory, options.Effects)
+	_, err := provider.Recovered(ctx, func() (struct{}, error) {
 		cloud.Initialize(builder, ctx.Done())
 		if user, ok := cloud.(cloudprovider.InformerUser); ok {
 			factory := informers.NewSharedInformerFactory(builder.ClientOrDie("shared-informers"), 0)
 			user.SetInformers(factory)
-			if set.kubeconfig != "" {
+			if rights != nil {
 				factory.Start(ctx.Done())
 			} else { // each of their requests would be refused
 				slog.Warn("the cloud's code has informers, which stay empty and never sync: the provider has no rights of " +
-					"its own in Kubernetes; name them with --kubeconfig if the cloud needs them")
+					"its own in Kubernetes; name them with --kubeconfig or --in-cluster if the cloud needs them")
 			}
 		}
 		return struct{}{}, nil

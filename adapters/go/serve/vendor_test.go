@@ -196,17 +196,13 @@ func TestFinding1AServiceWithoutCallsKeepsItsLoadBalancer(t *testing.T) {
 	made := newVendor(nil)
 	memory, now := newMemory(), time.Now()
 	memory.now = func() time.Time { return now }
-	builder, err := newClientBuilder("", memory, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	made.balancers["quiet"] = true
 	lists := func() {
 		before := made.lists.Load()
 		until(t, "a list of the vendor's controller", func() bool { return made.lists.Load() > before })
 	}
 	memory.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "quiet"}})
-	made.Initialize(builder, t.Context().Done())
+	made.Initialize(newClientBuilder(nil, memory, nil), t.Context().Done())
 	lists()
 	now = now.Add(24 * time.Hour)
 	memory.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}})
