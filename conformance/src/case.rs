@@ -1,12 +1,14 @@
-//! The description of one case: its id, level and clause, the inputs that it takes, and its body.
+//! One case: its row of the table with id, level, clause and the inputs that it takes, and its check.
 
 use std::{fmt, sync::Arc};
 
+use clap::ValueEnum as _;
 use futures::future::LocalBoxFuture;
 
 use crate::{
     capability::Capability,
-    needs::Input,
+    inputs::Inputs,
+    needs::are_given,
     subject::Subject,
     verdict::{ErrorRule, Verdict},
 };
@@ -29,8 +31,8 @@ pub struct Case {
     pub mutates: bool,
     /// The sentence of the contract that asks for it.
     pub clause: Clause,
-    /// Without one of these it cannot run.
-    pub needs: Vec<Input>,
+    /// Keys of the inputs file without which it cannot run.
+    pub needs: Vec<&'static str>,
     /// Every error of a run is held to it, also where the case is not selected.
     pub of_errors: Option<ErrorRule>,
     /// The check.
@@ -60,86 +62,61 @@ pub struct Clause {
     pub text: &'static str,
 }
 
-/// A case that a provider MUST pass.
-pub fn must(id: &'static str, title: &'static str) -> Builder {
-    Builder::new(id, title, Level::Must)
+/// The check of the case with this id.
+#[derive(Clone)]
+pub(crate) struct Check {
+    pub(crate) id: &'static str,
+    of_errors: Option<ErrorRule>,
+    body: Body,
 }
 
-/// A case that a provider SHOULD pass.
-pub fn should(id: &'static str, title: &'static str) -> Builder {
-    Builder::new(id, title, Level::Should)
+/// The check of the case with this id.
+pub(crate) fn check<F>(id: &'static str, check: F) -> Check
+where
+    F: AsyncFn(&Subject) -> Verdict + Copy + Send + Sync + 'static,
+{
+    Check {
+        id,
+        of_errors: None,
+        body: Arc::new(move |subject| Box::pin(async move { check(subject).await })),
+    }
 }
 
-/// A case whose outcome is only reported.
-pub fn info(id: &'static str, title: &'static str) -> Builder {
-    Builder::new(id, title, Level::Info)
+impl Check {
+    /// Every error of each run is held to this rule.
+    pub(crate) const fn of_errors(mut self, rule: ErrorRule) -> Self {
+        self.of_errors = Some(rule);
+        self
+    }
 }
 
-/// A case that is being described; [`Builder::check`] completes it.
-#[must_use = "a case is complete with its check"]
-pub struct Builder(Case);
-
-impl Builder {
-    fn new(id: &'static str, title: &'static str, level: Level) -> Self {
-        Self(Case {
+impl Case {
+    /// The case that a block of the table describes; none if the block is malformed, or without a check.
+    pub(crate) fn read(block: &'static str, checks: &[Check]) -> Option<Self> {
+        let mut lines = block.lines();
+        let mut head = lines.next()?.split(' ');
+        let (id, level, capability) = (head.next()?, head.next()?, head.next()?);
+        let check = checks.iter().find(|check| check.id == id)?;
+        let title = lines.next()?;
+        let (place, text) = lines.next()?.split_once(": ")?;
+        let (file, at) = place.split_once(' ').unwrap_or((place, ""));
+        let needs = match lines.next() {
+            Some(line) => line.strip_prefix("needs: ")?.split("; ").collect(),
+            None => Vec::new(),
+        };
+        let is_known = |keys: &&str| are_given(keys, &Inputs::default()).is_some();
+        let mut levels = [Level::Must, Level::Should, Level::Info].into_iter();
+        needs.iter().all(is_known).then_some(Self {
             id,
             title,
-            level,
-            capability: Capability::Core,
-            mutates: false,
-            clause: Clause {
-                file: "",
-                at: "",
-                text: "",
-            },
-            needs: Vec::new(),
-            of_errors: None,
-            body: Arc::new(|_| Box::pin(async { Ok(()) })),
+            level: levels.find(|one| one.as_str() == level)?,
+            capability: Capability::from_str(capability, false).ok()?,
+            mutates: head.next().is_some(),
+            clause: Clause { file, at, text },
+            needs,
+            of_errors: check.of_errors,
+            body: Arc::clone(&check.body),
         })
-    }
-
-    /// It belongs to this capability; [`Capability::Core`] if not called.
-    pub const fn of(mut self, capability: Capability) -> Self {
-        self.0.capability = capability;
-        self
-    }
-
-    /// It changes the cloud.
-    pub const fn mutates(mut self) -> Self {
-        self.0.mutates = true;
-        self
-    }
-
-    /// The sentence `text` in the comment of `at` in `file`.
-    pub const fn clause(
-        mut self,
-        file: &'static str,
-        at: &'static str,
-        text: &'static str,
-    ) -> Self {
-        self.0.clause = Clause { file, at, text };
-        self
-    }
-
-    /// It cannot run without this input. May be repeated.
-    pub fn needs(mut self, input: Input) -> Self {
-        self.0.needs.push(input);
-        self
-    }
-
-    /// Every error of each run is held to this rule.
-    pub const fn of_errors(mut self, rule: ErrorRule) -> Self {
-        self.0.of_errors = Some(rule);
-        self
-    }
-
-    /// The case, with its check.
-    pub fn check<F>(mut self, check: F) -> Case
-    where
-        F: AsyncFn(&Subject) -> Verdict + Copy + Send + Sync + 'static,
-    {
-        self.0.body = Arc::new(move |subject| Box::pin(async move { check(subject).await }));
-        self.0
     }
 }
 

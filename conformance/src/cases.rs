@@ -1,4 +1,4 @@
-//! All cases, one file for each area. To add one: an entry in `cases()` of its area, and its check below.
+//! All cases, one file for each area. To add one: a block in `cases.txt`, and its check in the file of its area.
 
 mod errors;
 mod handshake;
@@ -13,20 +13,53 @@ mod volumes;
 
 pub use crate::case::Case;
 
-/// All cases, in the order in which they are run. Cases that judge the whole run come last.
+use crate::case::Check;
+
+/// The cases but their checks.
+const TABLE: &str = include_str!("cases.txt");
+
+/// All cases, in the order in which they are run: that of the table.
 pub fn all() -> Vec<Case> {
+    let checks = checks();
+    let blocks = blocks();
+    blocks
+        .filter_map(|block| Case::read(block, &checks))
+        .collect()
+}
+
+/// The blocks of the table, without its head.
+fn blocks() -> impl Iterator<Item = &'static str> {
+    TABLE.split("\n\n").skip(1)
+}
+
+fn checks() -> Vec<Check> {
     [
-        transport::cases(),
-        handshake::cases(),
-        instances::cases(),
-        load_balancers::cases(),
-        node_sets::cases(),
-        routes::cases(),
-        volumes::cases(),
-        resilience::cases(),
-        load_balancers::of_the_run(),
-        resilience::of_the_run(),
-        errors::cases(),
+        transport::checks(),
+        handshake::checks(),
+        instances::checks(),
+        load_balancers::checks(),
+        node_sets::checks(),
+        routes::checks(),
+        volumes::checks(),
+        resilience::checks(),
+        errors::checks(),
     ]
     .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_block_has_a_check_and_each_check_a_block() {
+        let ids = blocks().map(|block| block.split(' ').next().unwrap());
+        let mut ids: Vec<_> = ids.collect();
+        let cases: Vec<_> = all().iter().map(|case| case.id).collect();
+        assert_eq!(cases, ids, "a block cannot be read");
+        let mut checks: Vec<_> = checks().iter().map(|check| check.id).collect();
+        ids.sort_unstable();
+        checks.sort_unstable();
+        assert_eq!(checks, ids);
+    }
 }

@@ -84,7 +84,7 @@ pub fn markdown(cases: &[Case]) -> String {
 pub fn json(cases: &[Case]) -> serde_json::Result<String> {
     let entry = |case: &Case| {
         let mut entry = entry(case);
-        entry["inputs"] = json!(inputs(case));
+        entry["inputs"] = json!(case.needs);
         entry
     };
     let entries: Value = cases.iter().map(entry).collect();
@@ -104,7 +104,7 @@ pub fn explain(case: &Case) -> String {
         ("level", case.level.to_string()),
         ("declared by", case.capability.declared_by().to_owned()),
         ("cloud", mutates(case).to_owned()),
-        ("inputs", inputs(case).join(", ")),
+        ("inputs", case.needs.join(", ")),
         (
             "clause",
             format!("proto/cloudprovider/v1/{}{at}:", clause.file),
@@ -138,10 +138,6 @@ pub fn entry(case: &Case) -> Value {
         "mutates": case.mutates,
         "clause": case.clause,
     })
-}
-
-fn inputs(case: &Case) -> Vec<&'static str> {
-    case.needs.iter().map(|input| input.keys).collect()
 }
 
 fn name(case: &Case) -> String {

@@ -18,7 +18,6 @@ pub mod cli;
 pub mod client;
 pub mod describe;
 pub mod inputs;
-pub mod needs;
 pub mod report;
 pub mod results;
 pub mod run;
@@ -32,6 +31,7 @@ mod labels;
 mod ledger;
 mod leftovers;
 mod log;
+mod needs;
 
 pub mod stress;
 pub mod sweep;

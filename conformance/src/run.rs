@@ -20,6 +20,7 @@ use crate::{
     ledger::Ledger,
     leftovers::{Leftovers, Objects},
     log::Log,
+    needs::are_given,
     report::{Judged, Outcome, Report, Skip},
     subject::{Subject, Suite, handshake_request},
     verdict::{Failure, Stop, Verdict},
@@ -210,9 +211,10 @@ impl Run {
         if case.mutates && !self.settings.allow_mutations {
             return Some(Outcome::Skipped(Skip::ReadOnly));
         }
-        let missing = case.needs.iter();
-        let missing = missing.filter(|input| !(input.is_given)(&self.settings.inputs));
-        let missing: Vec<_> = missing.map(|input| input.keys).collect();
+        let inputs = &self.settings.inputs;
+        let missing = case.needs.iter().copied();
+        let missing = missing.filter(|keys| are_given(keys, inputs) != Some(true));
+        let missing: Vec<_> = missing.collect();
         (!missing.is_empty()).then(|| Outcome::Skipped(Skip::Input(missing.join(", "))))
     }
 

@@ -10,59 +10,28 @@ use tonic::Code;
 
 use crate::{
     call_error::CallError,
-    capability::Capability::{Instances, LoadBalancers},
-    case::{Case, must, should},
-    needs,
+    case::{Check, check},
     subject::{Subject, describe},
     verdict::{ErrorRule, Required as _, Verdict, expect, failed, refused, skipped},
 };
 
-const FILE: &str = "common.proto";
-
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("ERR-01", "an error with our ErrorInfo has one of them, a known reason, and its code")
-            .clause(FILE, "", "A deliberate error is a google.rpc.Status whose details hold exactly one google.rpc.ErrorInfo{domain: \"cloudprovider.v1\", reason} with a reason of ErrorReason under the code that stands there;")
-            .of_errors(reason_and_code)
-            .check(async |subject| each(subject, reason_and_code).await),
-        must("ERR-02", "RATE_LIMITED has a RetryInfo above 0")
-            .clause(FILE, "ERROR_REASON_RATE_LIMITED", "RetryInfo REQUIRED;")
-            .of_errors(says_how_long)
-            .check(async |subject| rate_limited(subject)),
-        must("ERR-03", "no error has the code NOT_FOUND, ALREADY_EXISTS or OUT_OF_RANGE")
-            .clause(FILE, "", "NOT_FOUND, ALREADY_EXISTS and OUT_OF_RANGE MUST NOT be used.")
-            .of_errors(refused_codes)
-            .check(async |subject| each(subject, refused_codes).await),
-        must("ERR-04", "no text has a secret of the inputs")
-            .needs(needs::SECRETS)
-            .clause(FILE, "", "Credentials of the cloud MUST NOT be in any text of an answer")
-            .check(secrets),
-        must("ERR-12", "the log of the provider has no secret of the inputs")
-            .needs(needs::SECRETS)
-            .needs(needs::PROCESS)
-            .clause(FILE, "", "Credentials of the cloud MUST NOT be in any text of an answer, and MUST NOT be in the provider's log.")
-            .check(secrets_in_log),
-        must("ERR-05", "the message of an error has at most 1 KiB, its details 4 KiB")
-            .clause(FILE, "", "The message MUST be <= 1 KiB, all details together <= 4 KiB:")
-            .of_errors(sizes)
-            .check(async |subject| each(subject, sizes).await),
-        must("ERR-06", "a call with a long provider ID is answered within the limits of errors")
-            .of(Instances)
-            .clause(FILE, "", "The message MUST be <= 1 KiB, all details together <= 4 KiB:")
-            .check(long_text),
-        should("ERR-08", "a Service without a UID is INVALID_REQUEST")
-            .of(LoadBalancers)
-            .clause(FILE, "ERROR_REASON_INVALID_REQUEST", "The request breaks this contract (no targets, no commit, wrong node_count).")
-            .check(no_key),
-        must("ERR-09", "a provider serves on after malformed requests")
-            .clause(FILE, "", "An unknown value concerns the key of the call only.")
-            .check(survives),
-        must("ERR-10", "annotations and conditions among effects have the prefixes that were declared")
-            .clause(FILE, "KubernetesEffects", "drops, counts and logs effects outside the prefixes of EffectsCapability.")
-            .check(async |subject| effects(subject)),
-        must("ERR-11", "events among effects have a type, a CamelCase reason and a message within their limits")
-            .clause(FILE, "KubernetesEvent.reason", "CamelCase, at most 128 bytes.")
-            .check(async |subject| events(subject)),
+        check("ERR-01", async |subject| {
+            each(subject, reason_and_code).await
+        })
+        .of_errors(reason_and_code),
+        check("ERR-02", async |subject| rate_limited(subject)).of_errors(says_how_long),
+        check("ERR-03", async |subject| each(subject, refused_codes).await)
+            .of_errors(refused_codes),
+        check("ERR-04", secrets),
+        check("ERR-12", secrets_in_log),
+        check("ERR-05", async |subject| each(subject, sizes).await).of_errors(sizes),
+        check("ERR-06", long_text),
+        check("ERR-08", no_key),
+        check("ERR-09", survives),
+        check("ERR-10", async |subject| effects(subject)),
+        check("ERR-11", async |subject| events(subject)),
     ]
 }
 

@@ -14,62 +14,32 @@ use tonic_health::pb::health_check_response::ServingStatus;
 
 use crate::{
     call_error::CallError,
-    case::{Case, must, should},
+    case::{Check, check},
     client::Client,
-    needs,
     subject::Subject,
     verdict::{Required as _, Verdict, expect, failed, skipped},
 };
 
-pub(super) fn cases() -> Vec<Case> {
-    let mut cases = vec![
-        must("IDN-01", "the handshake chooses the lower of both maximal minors")
-            .clause("provider.proto", "HandshakeResponse.minor", "Chosen minor: the lower of both maxima, inside both ranges, >= 1.")
-            .check(chosen_minor),
-        must("IDN-02", "a range of minors that the provider does not speak is VERSION_UNSUPPORTED")
-            .clause("common.proto", "ERROR_REASON_VERSION_UNSUPPORTED", "Handshake only: no common minor.")
-            .check(no_common_minor),
-        must("IDN-03", "the provider's name is 1 to 63 lower case letters, digits and dashes")
-            .clause("provider.proto", "HandshakeResponse.provider_name", "[a-z0-9-]{1,63}.")
-            .check(async |subject| name(subject.handshake())),
-        must("IDN-04", "the boot_id has 1 to 64 bytes")
-            .clause("provider.proto", "HandshakeResponse.boot_id", "REQUIRED. New per provider process, at most 64 bytes, and the same in GetStatus:")
-            .check(async |subject| boot_id(subject.handshake())),
-        must("IDN-05", "GetStatus and the handshake name the same boot_id")
-            .clause("provider.proto", "GetStatusResponse.boot_id", "REQUIRED: HandshakeResponse.boot_id.")
-            .check(same_boot_id),
-        must("IDN-06", "each connection sees the same boot_id")
-            .clause("provider.proto", "HandshakeResponse.boot_id", "chosen when the process starts, for example a random UUID.")
-            .check(stable_boot_id),
-        must("IDN-07", "GetStatus is answered before a handshake on the connection")
-            .clause("provider.proto", "GetStatus", "May be called before Handshake.")
-            .check(status_before_handshake),
-        must("IDN-08", "the handshake may be repeated on one connection")
-            .clause("provider.proto", "ClusterInfo.uid", "Empty: not known yet; another handshake names it.")
-            .check(repeated_handshake),
-        must("IDN-09", "GetStatus is answered within 100 ms, as the median of 31 calls")
-            .clause("provider.proto", "GetStatus", "answered within 100 ms even while the cloud hangs.")
-            .check(quick_status),
-        must("IDN-10", "handshake and GetStatus are answered while the cloud fails")
-            .clause("provider.proto", "Handshake", "Makes no cloud call that can block: a provider whose cloud is away answers all the same.")
-            .needs(needs::CLOUD_SWITCH)
-            .check(status_without_cloud),
-        must("IDN-11", "readiness is one that the contract knows, and not BROKEN")
-            .clause("provider.proto", "READINESS_BROKEN", "Anything that a restart cannot fix is DEGRADED.")
-            .check(readiness),
-        should("IDN-12", "grpc.health.v1 is served")
-            .clause("provider.proto", "ProviderService", "A provider SHOULD serve grpc.health.v1.Health beside it, for probes: the controller never asks it.")
-            .check(health_is_served),
-        must("IDN-13", "grpc.health.v1, where it is served, agrees with GetStatus")
-            .clause("provider.proto", "GetStatusResponse.readiness", "Where grpc.health.v1 is served, it says SERVING for READY and DEGRADED.")
-            .check(health_agrees),
-        should("IDN-14", "a handshake with a range of minors that is none is refused")
-            .clause("provider.proto", "HandshakeRequest.min_minor", "Lowest minor revision of cloudprovider.v1 the caller speaks, >= 1.")
-            .check(no_range),
+pub(super) fn checks() -> Vec<Check> {
+    let mut checks = vec![
+        check("IDN-01", chosen_minor),
+        check("IDN-02", no_common_minor),
+        check("IDN-03", async |subject| name(subject.handshake())),
+        check("IDN-04", async |subject| boot_id(subject.handshake())),
+        check("IDN-05", same_boot_id),
+        check("IDN-06", stable_boot_id),
+        check("IDN-07", status_before_handshake),
+        check("IDN-08", repeated_handshake),
+        check("IDN-09", quick_status),
+        check("IDN-10", status_without_cloud),
+        check("IDN-11", readiness),
+        check("IDN-12", health_is_served),
+        check("IDN-13", health_agrees),
+        check("IDN-14", no_range),
     ];
-    cases.extend(declarations::cases());
-    cases.extend(methods::cases());
-    cases
+    checks.extend(declarations::checks());
+    checks.extend(methods::checks());
+    checks
 }
 
 async fn chosen_minor(subject: &Subject) -> Verdict {

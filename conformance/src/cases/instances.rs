@@ -14,20 +14,22 @@ use outrigger_api::v1::{
 
 use crate::{
     call_error::CallError,
-    case::Case,
+    case::Check,
     client::Answered,
     inputs::Machine,
     subject::Subject,
     verdict::{Verdict, failed},
 };
 
-pub(super) fn cases() -> Vec<Case> {
-    let mut cases = lookups::cases();
-    cases.extend(batches::cases());
-    cases.extend(content::cases());
-    cases.extend(lists::cases());
-    cases.extend(cloud::cases());
-    cases
+pub(super) fn checks() -> Vec<Check> {
+    [
+        lookups::checks(),
+        batches::checks(),
+        content::checks(),
+        lists::checks(),
+        cloud::checks(),
+    ]
+    .concat()
 }
 
 /// An ID of another provider, where the inputs name none.

@@ -14,58 +14,29 @@ use tokio::time::Instant;
 
 use crate::{
     call_error::CallError,
-    capability::Capability::{LoadBalancers, NodeSets, NodeSetsDeltas},
-    case::{Builder, Case, must, should},
+    capability::Capability::{LoadBalancers, NodeSetsDeltas},
+    case::{Check, check},
     client::Client,
-    needs,
     subject::{Subject, describe},
     verdict::{Required as _, Verdict, expect, failed, refused, skipped},
 };
 
-const FILE: &str = "node_sets.proto";
-
-pub(super) fn cases() -> Vec<Case> {
-    let case = |builder: Builder| builder.of(NodeSets);
-    let mut cases = vec![
-        case(must("NDS-01", "a snapshot in one chunk and one in many are held alike"))
-            .clause(FILE, "SyncNodeSet", "begin, any number of chunks, commit, half-close.")
-            .check(chunks),
-        must("NDS-02", "a delta on a revision that is held is applied; on another it is NODE_SET_BASE_MISMATCH")
-            .of(NodeSetsDeltas)
-            .clause("common.proto", "ERROR_REASON_NODE_SET_BASE_MISMATCH", "The base of a delta is not held.")
-            .check(delta),
-        case(must("NDS-05", "a call that names an unknown revision is NODE_SET_UNKNOWN, and works after a sync"))
-            .mutates()
-            .clause(FILE, "NodeSetsService", "A call that names what is not held is answered NODE_SET_UNKNOWN, never with an empty set.")
-            .check(unknown_revision),
-        case(must("NDS-06", "the revision before the latest is held"))
-            .clause(FILE, "NodeSetsService", "A provider holds NodeSetsCapability.max_sets sets, and of each at least the two revisions synced last:")
-            .check(previous),
-        case(must("NDS-08", "after a restart a revision is held or not known, and a snapshot works"))
-            .needs(needs::PROCESS)
-            .clause(FILE, "NodeSetsService", "It MAY forget the set that was synced longest ago beyond that, and all of them when the process ends.")
-            .check(restart),
-        case(should("NDS-09", "a snapshot of 5,000 nodes takes less than 2 s, a delta less than 100 ms"))
-            .clause(FILE, "NodeSetsService", "Keeps one copy of the backend nodes in the provider, so that a load balancer call names a revision instead of carrying every node.")
-            .check(large),
-        case(must("NDS-10", "a revision that is held already can be synced again"))
-            .clause(FILE, "SyncNodeSet", "Syncing a revision that is held already is a success, makes it the latest and applies the upserts:")
-            .check(again),
-        case(must("NDS-11", "a snapshot without nodes is a set"))
-            .clause(FILE, "NodeSetBegin.base_revision", "Empty: a snapshot.")
-            .check(empty),
-        case(must("NDS-12", "as many sets are held at once as are declared"))
-            .clause("provider.proto", "NodeSetsCapability.max_sets", "Sets that are held at one time; 0 means 1.")
-            .check(several),
-        case(must("NDS-13", "the answer names the revision of the upload"))
-            .clause(FILE, "SyncNodeSetResponse.revision", "NodeSetBegin.revision.")
-            .check(echo),
-        case(must("NDS-14", "sets of different names do not share revisions"))
-            .clause(FILE, "NodeSetBegin.set_id", "Name of the set, at most 64 bytes.")
-            .check(separate),
+pub(super) fn checks() -> Vec<Check> {
+    let mut checks = vec![
+        check("NDS-01", chunks),
+        check("NDS-02", delta),
+        check("NDS-05", unknown_revision),
+        check("NDS-06", previous),
+        check("NDS-08", restart),
+        check("NDS-09", large),
+        check("NDS-10", again),
+        check("NDS-11", empty),
+        check("NDS-12", several),
+        check("NDS-13", echo),
+        check("NDS-14", separate),
     ];
-    cases.extend(broken::cases());
-    cases
+    checks.extend(broken::checks());
+    checks
 }
 
 /// Nodes that no instance has: a set is held whatever its nodes are.

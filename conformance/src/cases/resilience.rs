@@ -11,57 +11,25 @@ use tokio::time::sleep;
 
 use crate::{
     call_error::CallError,
-    capability::Capability,
-    case::{Case, must},
+    case::{Check, check},
     connection::Manner,
     subject::{NAMESPACE, Subject},
     verdict::{Verdict, expect},
 };
 
-const FILE: &str = "common.proto";
-
-pub(super) fn cases() -> Vec<Case> {
-    let mut cases = vec![
-        must("RES-02", "a deadline of 1 ms leaves the provider healthy")
-            .of(Capability::Instances)
-            .clause(FILE, "", "it lets a running one end, and leaves a state from which the next call converges")
-            .check(short_deadline),
-        must("RES-11", "a connection that is cut in a call leaves the provider healthy")
-            .of(Capability::Instances)
-            .clause(FILE, "", "leaves a state from which the next call converges")
-            .check(cut),
-        must("RES-12", "a lookup whose reply was lost is answered when it is sent again")
-            .of(Capability::Instances)
-            .clause(FILE, "", "a provider MUST survive a duplicate all the same: a lost reply, a restarted controller,")
-            .check(lost_reply),
-        must("RES-13", "replies that arrive late are replies")
-            .of(Capability::Instances)
-            .clause("provider.proto", "GetStatus", "Cheap status and the heartbeat of the connection")
-            .check(late_replies),
-        must("RES-20", "a list whose reader goes away leaves the provider healthy")
-            .of(Capability::InstancesList)
-            .clause(FILE, "", "leaves a state from which the next call converges")
-            .check(abandoned_list),
+pub(super) fn checks() -> Vec<Check> {
+    let mut checks = vec![
+        check("RES-02", short_deadline),
+        check("RES-11", cut),
+        check("RES-12", lost_reply),
+        check("RES-13", late_replies),
+        check("RES-20", abandoned_list),
+        check("RES-09", nothing_left),
     ];
-    cases.extend(hanging::cases());
-    cases.extend(process::cases());
-    cases.extend(load_balancers::cases());
-    cases
-}
-
-/// The last case of all.
-pub(super) fn of_the_run() -> Vec<Case> {
-    vec![
-        must("RES-09", "nothing that the run made is left in the cloud")
-            .of(Capability::LoadBalancers)
-            .mutates()
-            .clause(
-                "load_balancers.proto",
-                "DeleteLoadBalancer",
-                "Removes the load balancer and every part of it.",
-            )
-            .check(nothing_left),
-    ]
+    checks.extend(hanging::checks());
+    checks.extend(process::checks());
+    checks.extend(load_balancers::checks());
+    checks
 }
 
 async fn look_up(subject: &Subject) -> Result<(), CallError> {

@@ -6,55 +6,25 @@ mod lists;
 use outrigger_api::v1::{ErrorReason, Node, Route};
 
 use crate::{
-    capability::Capability::Routes,
-    case::{Builder, Case, must, should},
-    needs,
+    case::{Check, check},
     subject::{Change, Changed, Subject, leads_to, routes_to},
     verdict::{Verdict, expect, failed, skipped},
 };
 
-const FILE: &str = "routes.proto";
-
-pub(super) fn cases() -> Vec<Case> {
-    let mut cases = vec![
-        changing(must("RTE-01", "a route is made, listed with its target, and removed; again changes nothing"))
-            .clause(FILE, "BatchCreateRoutes", "Makes routes; a route that exists as requested is a success.")
-            .check(made_and_removed),
-        changing(must("RTE-02", "of a batch, the route that fails does not fail the others"))
-            .needs(needs::TWO_EXISTING_INSTANCES)
-            .clause(FILE, "BatchCreateRoutes", "One result each, one bad route does not fail the others.")
-            .check(one_bad),
-        changing(should("RTE-04", "one Node has a route of each IP family"))
-            .needs(needs::BOTH_POD_CIDR_FAMILIES)
-            .clause(FILE, "", "one for each entry of spec.podCIDRs of each Node that is the provider's.")
-            .check(both_families),
-        changing(must("RTE-05", "a create for a CIDR of another target is CONFLICTING_RESOURCE, and works after a delete"))
-            .needs(needs::TWO_EXISTING_INSTANCES)
-            .clause(FILE, "BatchCreateRoutes", "A route that exists with another target is CONFLICTING_RESOURCE and stays.")
-            .check(other_target),
-        changing(should("RTE-06", "a create beyond the room of the table is QUOTA_EXCEEDED, and the others are made"))
-            .needs(needs::ROUTE_LIMIT)
-            .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "An account or object limit. Concerns this key only.")
-            .check(full_table),
-        changing(must("RTE-10", "a route is deleted as it was listed, as its create answered it, and as it was sent"))
-            .clause(FILE, "BatchDeleteRoutesRequest.items", "Each exactly as listed, or as RouteResult.found, otherwise its create, named it.")
-            .check(deleted_by),
-        changing(must("RTE-15", "a delete that names another Node leaves the route"))
-            .needs(needs::TWO_EXISTING_INSTANCES)
-            .clause(FILE, "Route.name", "the provider finds the route by its destination and target.")
-            .check(other_node),
-        changing(must("RTE-18", "a create is answered found, a delete absent"))
-            .clause(FILE, "RouteResult.outcome", "Without an outcome, or with one that the RPC does not name as its success, it is unknown.")
-            .check(successes),
+pub(super) fn checks() -> Vec<Check> {
+    let mut checks = vec![
+        check("RTE-01", made_and_removed),
+        check("RTE-02", one_bad),
+        check("RTE-04", both_families),
+        check("RTE-05", other_target),
+        check("RTE-06", full_table),
+        check("RTE-10", deleted_by),
+        check("RTE-15", other_node),
+        check("RTE-18", successes),
     ];
-    cases.extend(lists::cases());
-    cases.extend(broken::cases());
-    cases
-}
-
-/// A case that makes routes to a machine.
-fn changing(builder: Builder) -> Builder {
-    builder.of(Routes).mutates().needs(needs::EXISTING_INSTANCE)
+    checks.extend(lists::checks());
+    checks.extend(broken::checks());
+    checks
 }
 
 /// Fails unless the list has each of these once, and it leads to the Node.

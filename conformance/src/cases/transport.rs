@@ -21,7 +21,7 @@ use tonic::{
 use crate::{
     call_error::CallError,
     capability::Capability,
-    case::{Case, must, should},
+    case::{Check, check},
     connection::Manner,
     inputs::limit,
     subject::Subject,
@@ -30,48 +30,21 @@ use crate::{
 
 const GET_STATUS: &Method = GetStatusRequest::METHOD;
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("TRN-01", "the socket has mode 0660")
-            .clause("common.proto", "", "The socket has mode 0660 and a group that both processes are in;")
-            .check(async |subject| mode(subject)),
-        must("TRN-02", "calls with any authority are served")
-            .clause("common.proto", "", "Any :authority is accepted.")
-            .check(authorities),
-        must("TRN-04", "two connections at once are served")
-            .clause("common.proto", "", "during a fail-over two controllers are connected.")
-            .check(two_connections),
-        must("TRN-05", "sixty calls at once on one connection are answered")
-            .clause("common.proto", "", "The controller keeps one connection;")
-            .check(many_at_once),
-        must("TRN-06", "a message as large as the provider accepts is accepted")
-            .clause("common.proto", "", "One message at most what the peer named at handshake, 4 MiB if it was silent;")
-            .check(largest_message),
-        should("TRN-07", "a message that is too large ends its call, not the connection")
-            .clause("common.proto", "", "One message at most what the peer named at handshake, 4 MiB if it was silent;")
-            .check(too_large_message),
-        must("TRN-08", "fields that the provider does not know are ignored")
-            .clause("common.proto", "", "A field that the reader does not know is ignored.")
-            .check(unknown_field),
-        must("TRN-09", "a method that the provider does not know is UNIMPLEMENTED")
-            .clause("common.proto", "", "only UNIMPLEMENTED without it means that the method is not served.")
-            .check(unknown_method),
-        must("TRN-10", "a service that the provider does not know is UNIMPLEMENTED")
-            .clause("common.proto", "", "only UNIMPLEMENTED without it means that the method is not served.")
-            .check(unknown_service),
-        must("TRN-11", "a connection that was idle is not closed")
-            .clause("common.proto", "", "The provider MUST NOT close idle connections")
-            .check(idle),
-        must("TRN-12", "a call that was cancelled leaves the connection usable")
-            .of(Capability::Core)
-            .clause("common.proto", "", "leaves a state from which the next call converges")
-            .check(cancelled),
-        must("TRN-13", "metadata that the provider does not know is ignored, such as traceparent")
-            .clause("common.proto", "", "Metadata that the provider does not know is ignored; a caller MAY send traceparent (W3C Trace Context).")
-            .check(unknown_metadata),
-        must("TRN-14", "lists that are not read delay no other call, and are whole once they are read")
-            .clause("common.proto", "", "A stream that is read slowly MUST NOT delay other calls.")
-            .check(slow_readers::check),
+        check("TRN-01", async |subject| mode(subject)),
+        check("TRN-02", authorities),
+        check("TRN-04", two_connections),
+        check("TRN-05", many_at_once),
+        check("TRN-06", largest_message),
+        check("TRN-07", too_large_message),
+        check("TRN-08", unknown_field),
+        check("TRN-09", unknown_method),
+        check("TRN-10", unknown_service),
+        check("TRN-11", idle),
+        check("TRN-12", cancelled),
+        check("TRN-13", unknown_metadata),
+        check("TRN-14", slow_readers::check),
     ]
 }
 

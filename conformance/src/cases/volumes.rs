@@ -9,53 +9,24 @@ use outrigger_api::v1::{
 
 use crate::{
     call_error::CallError,
-    capability::Capability::Volumes,
-    case::{Case, must, should},
+    case::{Check, check},
     client::{Answered, Client},
-    inputs, needs,
+    inputs,
     subject::{Subject, batch_size},
     verdict::{Verdict, expect, failed},
 };
 
-const FILE: &str = "volumes.proto";
-
-pub(super) fn cases() -> Vec<Case> {
-    let mut cases = vec![
-        must("VOL-02", "of a batch, the volume with a malformed handle is MALFORMED_VOLUME_HANDLE, and no other")
-            .of(Volumes)
-            .needs(needs::EXISTING_VOLUME)
-            .needs(needs::MALFORMED_VOLUME)
-            .clause(FILE, "BatchGetVolumes", "An error of one volume is its own result; an error of the call is that of each.")
-            .check(malformed),
-        must("VOL-03", "a volume that does not exist is absent, and no error")
-            .of(Volumes)
-            .needs(needs::ABSENT_VOLUME)
-            .clause(FILE, "VolumeResult.absent", "The provider looked and there is none;")
-            .check(absent),
-        must("VOL-11", "the absence of a volume that does not exist is CONFIRMED")
-            .of(Volumes)
-            .needs(needs::ABSENT_VOLUME)
-            .clause(FILE, "VolumeResult.absent", "only CONFIRMED is believed.")
-            .check(absent_is_confirmed),
-        must("VOL-07", "a volume of another account or project is not_managed, and no error")
-            .of(Volumes)
-            .needs(needs::FOREIGN_VOLUME)
-            .clause(FILE, "VolumeResult.not_managed", "Another provider, or none, owns this volume.")
-            .check(foreign),
-        must("VOL-08", "while the cloud fails no volume is absent")
-            .of(Volumes)
-            .needs(needs::EXISTING_VOLUME)
-            .needs(needs::CLOUD_SWITCH)
-            .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "answered in full, and has no such object.")
-            .check(failing_cloud),
-        should("VOL-06", "a volume that was made a moment ago is found or NOT_VISIBLE_YET, not absent for certain")
-            .of(Volumes)
-            .needs(needs::YOUNG_VOLUME)
-            .clause("common.proto", "ABSENCE_CERTAINTY_NOT_VISIBLE_YET", "May be a cache, or eventual consistency of a young object.")
-            .check(young),
+pub(super) fn checks() -> Vec<Check> {
+    let mut checks = vec![
+        check("VOL-02", malformed),
+        check("VOL-03", absent),
+        check("VOL-11", absent_is_confirmed),
+        check("VOL-07", foreign),
+        check("VOL-08", failing_cloud),
+        check("VOL-06", young),
     ];
-    cases.extend(content::cases());
-    cases
+    checks.extend(content::checks());
+    checks
 }
 
 /// A volume of the inputs under a key.

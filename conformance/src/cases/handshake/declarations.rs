@@ -5,40 +5,21 @@ use std::time::Duration;
 use outrigger_api::v1::{CallClass, GetStatusRequest, HandshakeResponse};
 
 use crate::{
-    capability::Capability,
-    case::{Case, must},
+    case::{Check, check},
     subject::Subject,
     verdict::{Verdict, expect},
 };
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("IDN-20", "lists of prefixes, keys and classes have at most 64 entries of visible ASCII")
-            .clause("provider.proto", "HandshakeResponse", "Refused at handshake: a list of prefixes, keys or classes with more than 64 entries or with an entry that is not 1 to 253 visible ASCII characters;")
-            .check(async |subject| lists(subject.handshake())),
-        must("IDN-21", "the largest message that is accepted has 64 KiB or more")
-            .clause("provider.proto", "HandshakeResponse.max_receive_message_bytes", "0 means 4 MiB, 1 to 65,535 are refused.")
-            .check(async |subject| message_limit(subject.handshake())),
-        must("IDN-22", "the visibility delay is 0 to 24 h")
-            .of(Capability::Instances)
-            .clause("provider.proto", "InstancesCapability.visibility_delay", "Above 24 h: refused.")
-            .check(async |subject| visibility_delay(subject)),
-        must("IDN-23", "the configuration revision has at most 64 bytes")
-            .of(Capability::LoadBalancers)
-            .clause("provider.proto", "LoadBalancersCapability.configuration_revision", "Opaque, at most 64 bytes:")
-            .check(async |subject| configuration_revision(subject)),
-        must("IDN-24", "prefixes of effects are not Kubernetes' own, nor the controller's")
-            .clause("provider.proto", "EffectsCapability", "Refused at handshake: an empty prefix; outrigger.dev and kubectl.kubernetes.io; for Nodes and conditions also kubernetes.io and k8s.io with their subdomains.")
-            .check(async |subject| effects(subject)),
-        must("IDN-25", "each class of calls has one rate limit at most, above 0")
-            .clause("provider.proto", "RateLimit.call_class", "At most one limit per class.")
-            .check(async |subject| rate_limits(subject.handshake())),
-        must("IDN-33", "the times in GetStatus are seconds, with 0 to 999,999,999 nanoseconds")
-            .clause("common.proto", "", "Timestamps are by the clock of their sender;")
-            .check(status_times),
-        must("IDN-26", "GetStatus names at most 32 dependencies and quotas, each with a short name")
-            .clause("provider.proto", "GetStatusResponse.dependencies", "Parts that readiness is made of; at most 32.")
-            .check(status_limits),
+        check("IDN-20", async |subject| lists(subject.handshake())),
+        check("IDN-21", async |subject| message_limit(subject.handshake())),
+        check("IDN-22", async |subject| visibility_delay(subject)),
+        check("IDN-23", async |subject| configuration_revision(subject)),
+        check("IDN-24", async |subject| effects(subject)),
+        check("IDN-25", async |subject| rate_limits(subject.handshake())),
+        check("IDN-33", status_times),
+        check("IDN-26", status_limits),
     ]
 }
 

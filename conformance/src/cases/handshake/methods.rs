@@ -9,38 +9,16 @@ use tonic::Code;
 use crate::{
     call_error::CallError,
     capability::Capability,
-    case::{Case, must, should},
+    case::{Check, check},
     subject::Subject,
     verdict::{Verdict, expect, failed},
 };
 
-pub(super) fn cases() -> Vec<Case> {
-    const SERVED: &str = "A provider MUST serve every RPC of a service whose capability it declares, except those marked OPTIONAL.";
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("IDN-30", "each method of a declared capability is served")
-            .clause("common.proto", "", SERVED)
-            .check(declared_is_served),
-        should(
-            "IDN-31",
-            "methods of a capability that is not declared are UNIMPLEMENTED",
-        )
-        .clause(
-            "provider.proto",
-            "Capabilities",
-            "A sub-message that is present means \"this is served\", even when it is empty.",
-        )
-        .check(undeclared_is_not_served),
-        must(
-            "IDN-32",
-            "calls are served on a connection without a handshake of its own",
-        )
-        .of(Capability::Instances)
-        .clause(
-            "provider.proto",
-            "Handshake",
-            "A provider keeps no state per connection.",
-        )
-        .check(no_state_per_connection),
+        check("IDN-30", declared_is_served),
+        check("IDN-31", undeclared_is_not_served),
+        check("IDN-32", no_state_per_connection),
     ]
 }
 

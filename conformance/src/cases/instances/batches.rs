@@ -4,32 +4,16 @@ use outrigger_api::v1::{ErrorReason, Node, instance_result::Outcome};
 
 use super::{FOREIGN, Query, outcome};
 use crate::{
-    capability::Capability::Instances,
-    case::{Case, must},
-    needs,
+    case::{Check, check},
     subject::{Subject, batch_size},
     verdict::{Verdict, expect, failed},
 };
 
-const FILE: &str = "instances.proto";
-
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("INS-07", "a malformed provider ID is MALFORMED_PROVIDER_ID for its node alone")
-            .of(Instances)
-            .needs(needs::MALFORMED_PROVIDER_ID)
-            .clause(FILE, "BatchGetInstances", "An error of one node is its own result; an error of the call says nothing about any node.")
-            .check(malformed),
-        must("INS-08", "a batch of the largest declared size has one result for each node")
-            .of(Instances)
-            .clause(FILE, "BatchGetInstancesResponse.results", "Exactly one per requested node, any order.")
-            .check(largest_batch),
-        must("INS-20", "found, absent and foreign nodes of one batch each have their outcome")
-            .of(Instances)
-            .needs(needs::EXISTING_INSTANCE)
-            .needs(needs::ABSENT_INSTANCE)
-            .clause(FILE, "BatchGetInstances", "Existence, power state and metadata of many nodes together.")
-            .check(mixed_batch),
+        check("INS-07", malformed),
+        check("INS-08", largest_batch),
+        check("INS-20", mixed_batch),
     ]
 }
 

@@ -7,39 +7,17 @@ use outrigger_api::v1::{
 use super::{Query, outcome};
 use crate::{
     call_error::CallError,
-    capability::Capability::Instances,
-    case::{Case, must, should},
-    needs,
+    case::{Check, check},
     subject::Subject,
     verdict::{Verdict, expect, failed, skipped},
 };
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        should("INS-16", "a lookup of several nodes costs the cloud fewer calls than nodes, where the provider prefers batches")
-            .of(Instances)
-            .needs(needs::TWO_EXISTING_INSTANCES)
-            .needs(needs::CLOUD_CALLS)
-            .clause("provider.proto", "LOOKUP_PREFERENCE_BATCH", "One cloud call answers many ids.")
-            .check(cost),
-        must("INS-33", "a lookup that the rate limit of the cloud refuses is RATE_LIMITED, and no instance is absent")
-            .of(Instances)
-            .needs(needs::EXISTING_INSTANCE)
-            .needs(needs::RATE_LIMIT_SWITCH)
-            .clause("common.proto", "ERROR_REASON_RATE_LIMITED", "The cloud API refuses calls for their rate.")
-            .check(rate_limited),
-        must("INS-34", "a lookup with credentials that the cloud refuses is CREDENTIALS_INVALID, and no instance is absent")
-            .of(Instances)
-            .needs(needs::EXISTING_INSTANCE)
-            .needs(needs::CREDENTIALS_SWITCH)
-            .clause("common.proto", "ERROR_REASON_CREDENTIALS_INVALID", "The cloud refuses the credentials; all classes pause.")
-            .check(refused_credentials),
-        should("IDN-15", "GetStatus is DEGRADED after the cloud has refused the credentials")
-            .of(Instances)
-            .needs(needs::EXISTING_INSTANCE)
-            .needs(needs::CREDENTIALS_SWITCH)
-            .clause("provider.proto", "READINESS_DEGRADED", "Serves, but expect errors; see dependencies.")
-            .check(degraded),
+        check("INS-16", cost),
+        check("INS-33", rate_limited),
+        check("INS-34", refused_credentials),
+        check("IDN-15", degraded),
     ]
 }
 

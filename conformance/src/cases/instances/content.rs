@@ -6,50 +6,23 @@ use ipnet::IpNet;
 use outrigger_api::v1::{Instance, InstanceView, PowerState};
 
 use crate::{
-    capability::Capability::Instances,
-    case::{Case, must},
+    case::{Check, check},
     labels::{is_kubernetes, is_label_key, is_label_value},
-    needs,
     subject::Subject,
     verdict::{Verdict, expect, skipped},
 };
 
-const FILE: &str = "instances.proto";
-
-pub(super) fn cases() -> Vec<Case> {
-    let of_existing = |id, title| {
-        must(id, title)
-            .of(Instances)
-            .needs(needs::EXISTING_INSTANCE)
-    };
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        of_existing("INS-12", "zone, region and type are label values, or empty")
-            .clause(FILE, "Instance.zone", "A legal label value, or empty: labels untouched.")
-            .check(async |subject| each(subject, placement).await),
-        of_existing("INS-21", "the same lookup again gives the same addresses in the same order")
-            .clause(FILE, "Instance.addresses", "In a stable order, at most 64.")
-            .check(stable),
-        of_existing("INS-22", "addresses have the form of their type")
-            .clause("common.proto", "NodeAddress.address", "IP address without prefix length, or DNS name, as the type says.")
-            .check(async |subject| each(subject, addresses).await),
-        of_existing("INS-23", "additional labels are at most 64, legal, and not Kubernetes' own")
-            .clause(FILE, "Instance.additional_labels", "Labels to add, at most 64, outside kubernetes.io and k8s.io.")
-            .check(async |subject| each(subject, labels).await),
-        of_existing("INS-24", "a provider ID begins with a prefix of the provider")
-            .clause(FILE, "Instance.provider_id", "\"<provider_name>://...\" or another of provider_id_prefixes; at most 1,024 bytes.")
-            .check(prefixes),
-        of_existing("INS-25", "the view STATE gives a power state and the provider ID")
-            .clause(FILE, "INSTANCE_VIEW_STATE", "Existence and power_state; the rest but provider_id may be left empty and is not read.")
-            .check(state_view),
-        of_existing("INS-26", "a view that the provider does not know is read as FULL")
-            .clause(FILE, "INSTANCE_VIEW_FULL", "it is what a view that the provider does not know means.")
-            .check(unknown_view),
-        of_existing("INS-27", "Pod CIDRs are one of each IP family at most, without host bits")
-            .clause(FILE, "Instance.pod_cidrs", "Pod CIDRs the cloud gave the instance: none, one, or one of each IP family, without host bits, no other instance's.")
-            .check(async |subject| each(subject, pod_cidrs).await),
-        of_existing("INS-28", "zone, region and type are those of the inputs")
-            .clause(FILE, "INSTANCE_VIEW_METADATA", "All but power_state, which may be left unspecified.")
-            .check(as_in_inputs),
+        check("INS-12", async |subject| each(subject, placement).await),
+        check("INS-21", stable),
+        check("INS-22", async |subject| each(subject, addresses).await),
+        check("INS-23", async |subject| each(subject, labels).await),
+        check("INS-24", prefixes),
+        check("INS-25", state_view),
+        check("INS-26", unknown_view),
+        check("INS-27", async |subject| each(subject, pod_cidrs).await),
+        check("INS-28", as_in_inputs),
     ]
 }
 

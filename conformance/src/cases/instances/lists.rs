@@ -5,55 +5,19 @@ use std::collections::BTreeSet;
 use outrigger_api::v1::{Instance, InstanceView, ListInstancesRequest};
 
 use crate::{
-    capability::Capability::InstancesList,
-    case::{Case, must},
+    case::{Check, check},
     cases::lists::{complete, message_size},
     client::{Client, Listed},
-    needs,
     subject::Subject,
     verdict::{Verdict, expect},
 };
 
-const FILE: &str = "instances.proto";
-
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("INS-14", "only the last message of a list has complete")
-            .of(InstancesList)
-            .clause(
-                FILE,
-                "ListInstancesResponse.complete",
-                "Set on the last message only.",
-            )
-            .check(complete::<ListInstancesRequest>),
-        must("INS-30", "a list has no provider ID twice")
-            .of(InstancesList)
-            .clause(
-                FILE,
-                "ListInstancesResponse.items",
-                "No provider ID twice in one stream; such a stream is discarded.",
-            )
-            .check(unique),
-        must("INS-31", "a list has the instances that lookups find")
-            .of(InstancesList)
-            .needs(needs::EXISTING_INSTANCE)
-            .clause(
-                FILE,
-                "ListInstances",
-                "Every instance that can be a node of this cluster.",
-            )
-            .check(as_lookups),
-        must(
-            "INS-32",
-            "the messages of a list are not larger than the caller accepts",
-        )
-        .of(InstancesList)
-        .clause(
-            "common.proto",
-            "",
-            "One message at most what the peer named at handshake, 4 MiB if it was silent;",
-        )
-        .check(message_size::<ListInstancesRequest>),
+        check("INS-14", complete::<ListInstancesRequest>),
+        check("INS-30", unique),
+        check("INS-31", as_lookups),
+        check("INS-32", message_size::<ListInstancesRequest>),
     ]
 }
 

@@ -9,77 +9,25 @@ use tokio::time::Instant;
 
 use super::{FOREIGN, Query, outcome};
 use crate::{
-    capability::Capability::Instances,
-    case::{Case, info, must},
-    needs,
+    case::{Check, check},
     subject::Subject,
     verdict::{Verdict, expect, failed},
 };
 
-const FILE: &str = "instances.proto";
-
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("INS-01", "an instance that exists is found by its provider ID")
-            .of(Instances)
-            .needs(needs::EXISTING_INSTANCE)
-            .clause(FILE, "InstanceResult.found", "The instance exists, running or not.")
-            .check(found_by_provider_id),
-        must("INS-02", "an instance is found by its name when its Node has no provider ID")
-            .of(Instances)
-            .needs(needs::EXISTING_INSTANCE)
-            .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
-            .check(found_by_name),
-        must("INS-03", "an instance that does not exist is absent and CONFIRMED when no staleness is allowed")
-            .of(Instances)
-            .needs(needs::ABSENT_INSTANCE)
-            .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "The cloud was asked for this call, with the permission to see every object of that kind, answered in full, and has no such object.")
-            .check(absent_is_confirmed),
-        must("INS-04", "an instance that does not exist is absent when staleness is allowed")
-            .of(Instances)
-            .needs(needs::ABSENT_INSTANCE)
-            .clause(FILE, "InstanceResult.absent", "The provider looked and there is none.")
-            .check(absent_when_stale),
-        must("INS-05", "while the cloud fails no instance is absent")
-            .of(Instances)
-            .needs(needs::CLOUD_SWITCH)
-            .needs(needs::EXISTING_INSTANCE)
-            .clause("common.proto", "ABSENCE_CERTAINTY_CONFIRMED", "MUST NOT be said out of a cache.")
-            .check(failing_cloud),
-        must("INS-06", "a node with a provider ID of another provider is not_managed")
-            .of(Instances)
-            .clause(FILE, "InstanceResult.not_managed", "Another provider, or none, owns this node.")
-            .check(foreign),
-        must("INS-11", "a stopped instance is found with SHUTDOWN, and not absent")
-            .of(Instances)
-            .needs(needs::STOPPED_INSTANCE)
-            .clause(FILE, "POWER_STATE_SHUTDOWN", "Stopped, and can be started: the Node gets the shutdown taint and stays.")
-            .check(stopped),
-        must("INS-13", "the age of an absence is not longer than the call where CONFIRMED is said")
-            .of(Instances)
-            .needs(needs::ABSENT_INSTANCE)
-            .clause("common.proto", "Absent.age", "How long before this answer the cloud was asked; no clock is compared.")
-            .check(age_of_absence),
-        must("INS-17", "a lookup goes by provider ID, though the Node has another instance's name")
-            .of(Instances)
-            .needs(needs::TWO_EXISTING_INSTANCES)
-            .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
-            .check(provider_id_before_name),
-        must("INS-18", "a provider ID that does not exist is not found by the name of its Node")
-            .of(Instances)
-            .needs(needs::EXISTING_INSTANCE)
-            .needs(needs::ABSENT_INSTANCE)
-            .clause(FILE, "BatchGetInstancesRequest.items", "A provider looks up by provider_id; only where that is empty by name, system_uuid or labels.")
-            .check(absent_id_with_known_name),
-        must("INS-19", "a name that no instance has is absent, and no error")
-            .of(Instances)
-            .clause(FILE, "InstanceResult.absent", "The provider looked and there is none.")
-            .check(unknown_name),
-        info("INS-29", "an instance is found by system UUID alone")
-            .of(Instances)
-            .needs(needs::EXISTING_INSTANCE)
-            .clause("common.proto", "Node.system_uuid", "Clouds without a name for their machines (vSphere, Proxmox) find them by it.")
-            .check(found_by_system_uuid),
+        check("INS-01", found_by_provider_id),
+        check("INS-02", found_by_name),
+        check("INS-03", absent_is_confirmed),
+        check("INS-04", absent_when_stale),
+        check("INS-05", failing_cloud),
+        check("INS-06", foreign),
+        check("INS-11", stopped),
+        check("INS-13", age_of_absence),
+        check("INS-17", provider_id_before_name),
+        check("INS-18", absent_id_with_known_name),
+        check("INS-19", unknown_name),
+        check("INS-29", found_by_system_uuid),
     ]
 }
 

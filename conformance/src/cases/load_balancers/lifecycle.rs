@@ -6,62 +6,28 @@ use outrigger_api::v1::{
     LoadBalancerDisposition as Disposition, Service,
 };
 
-use super::FILE;
 use crate::{
-    capability::Capability::LoadBalancers,
-    case::{Builder, Case, must, should},
-    needs,
+    case::{Check, check},
     subject::{Subject, answered_or_lost, describe, port},
     verdict::{Verdict, expect},
 };
 
-pub(super) fn cases() -> Vec<Case> {
-    let case = |builder: Builder| builder.of(LoadBalancers).mutates();
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        case(must("LBS-02", "Ensure becomes READY with addresses, and Get agrees"))
-            .clause(FILE, "LoadBalancerAnswer.status", "REQUIRED with READY in an answer to Ensure;")
-            .check(becomes_ready),
-        case(must("LBS-03", "three equal Ensures are one load balancer with one status"))
-            .clause("common.proto", "", "carry the desired state, never a delta, and are idempotent by key: Service UID;")
-            .check(idempotent),
-        case(must("LBS-04", "an Ensure whose reply was lost, sent again, is one load balancer"))
-            .clause(FILE, "LoadBalancersService", "written in the same cloud call as the creation where the cloud allows it: a reply may be lost.")
-            .check(lost_reply),
-        case(must("LBS-05", "two Ensures for one Service at once are one load balancer"))
-            .clause(FILE, "LoadBalancersService", "Within a process it serialises by key;")
-            .check(two_at_once),
-        case(must("LBS-06", "ports are added, changed and removed, and the addresses stay"))
-            .clause(FILE, "EnsureLoadBalancer", "A change of ports or targets MUST NOT change the addresses: clients know them.")
-            .check(ports),
-        case(must("LBS-21", "a port gets another protocol"))
-            .needs(needs::SECOND_PROTOCOL)
-            .clause(FILE, "EnsureLoadBalancer", "Makes the load balancer, or changes it, to what the Service and its targets say.")
-            .check(protocol),
-        case(should("LBS-10", "two IP families lead to an address of each, in the wanted order"))
-            .needs(needs::BOTH_IP_FAMILIES)
-            .clause("common.proto", "Service.ip_families", "spec.ipFamilies in their order: IPv4, IPv6.")
-            .check(dual_stack),
-        case(must("LBS-12", "Delete becomes ABSENT, then Get is; a second Delete is ABSENT"))
-            .clause(FILE, "DeleteLoadBalancer", "Removes the load balancer and every part of it. The answer is ABSENT if there is none.")
-            .check(deleted),
-        case(must("LBS-13", "a Delete after an Ensure that was cut off leaves nothing"))
-            .clause(FILE, "LoadBalancersService", "Whatever is half made is completed by the next Ensure, or removed by the next Delete.")
-            .check(half_made),
-        case(must("LBS-14", "a Service made again under its name gets a load balancer of its own"))
-            .clause("common.proto", "Service.uid", "A Service that was deleted and made again has another.")
-            .check(made_again),
-        case(must("LBS-22", "an Ensure after an Ensure that was cut off becomes READY"))
-            .clause(FILE, "LoadBalancersService", "Whatever is half made is completed by the next Ensure, or removed by the next Delete.")
-            .check(completed),
-        case(must("LBS-23", "a Service that has another type now can be cleaned up"))
-            .clause("common.proto", "Service.type", "spec.type; LoadBalancer except in a cleanup after a change of type.")
-            .check(other_type),
-        case(must("LBS-24", "load balancers of two Services do not share their life"))
-            .clause(FILE, "LoadBalancersService", "Key: Service.uid.")
-            .check(two_services),
-        case(must("LBS-25", "calls about one Service UID of two clusters are about two load balancers"))
-            .clause(FILE, "LoadBalancersService", "(tags with cluster UID and Service UID, or a name made of them)")
-            .check(other_cluster),
+        check("LBS-02", becomes_ready),
+        check("LBS-03", idempotent),
+        check("LBS-04", lost_reply),
+        check("LBS-05", two_at_once),
+        check("LBS-06", ports),
+        check("LBS-21", protocol),
+        check("LBS-10", dual_stack),
+        check("LBS-12", deleted),
+        check("LBS-13", half_made),
+        check("LBS-14", made_again),
+        check("LBS-22", completed),
+        check("LBS-23", other_type),
+        check("LBS-24", two_services),
+        check("LBS-25", other_cluster),
     ]
 }
 

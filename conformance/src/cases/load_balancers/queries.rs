@@ -5,71 +5,27 @@ use outrigger_api::v1::{
     PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service,
 };
 
-use super::FILE;
 use crate::{
     call_error::CallError,
-    capability::Capability::{LoadBalancers, LoadBalancersList, LoadBalancersPlan},
-    case::{Case, must, should},
+    case::{Check, check},
     cases::lists::complete,
-    needs,
     subject::{Subject, describe, port},
     verdict::{Verdict, expect, refused, skipped},
 };
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("LBS-01", "Get before an Ensure is ABSENT")
-            .of(LoadBalancers)
-            .clause(FILE, "LOAD_BALANCER_DISPOSITION_ABSENT", "No part of it is left.")
-            .check(absent),
-        should("LBS-26", "Get with ports that are not those of the load balancer is DIFFERS")
-            .of(LoadBalancers)
-            .mutates()
-            .clause(FILE, "LOAD_BALANCER_DISPOSITION_DIFFERS", "Get only: it exists and works, but is not what an Ensure with this Service and these targets would make of it;")
-            .check(other_ports),
-        should("LBS-27", "Get with targets that are not those of the load balancer is DIFFERS")
-            .of(LoadBalancers)
-            .mutates()
-            .needs(needs::EXISTING_INSTANCE)
-            .clause(FILE, "GetLoadBalancerRequest.targets", "The targets that it should have, to compare.")
-            .check(other_targets),
-        should("LBS-09", "externalTrafficPolicy Local uses healthCheckNodePort")
-            .of(LoadBalancers)
-            .mutates()
-            .clause("common.proto", "Service.health_check_node_port", "spec.healthCheckNodePort; 0 when there is none.")
-            .check(local_traffic),
-        must("LBS-19", "Plan changes nothing, and names a creation before it is made")
-            .of(LoadBalancersPlan)
-            .clause(FILE, "PlanLoadBalancer", "Changes that Ensure or Delete would make. Changes nothing.")
-            .check(plan_of_new),
-        must("LBS-28", "Plan of an Ensure that would change nothing is empty")
-            .of(LoadBalancersPlan)
-            .mutates()
-            .clause(FILE, "PlanLoadBalancerResponse.changes", "Empty: nothing would change.")
-            .check(plan_of_same),
-        must("LBS-29", "Plan of a Delete names it, and deletes nothing")
-            .of(LoadBalancersPlan)
-            .mutates()
-            .clause(FILE, "PlanLoadBalancer", "Changes that Ensure or Delete would make. Changes nothing.")
-            .check(plan_of_delete),
-        must("LBS-30", "Plan without an operation is INVALID_REQUEST")
-            .of(LoadBalancersPlan)
-            .clause(FILE, "PLAN_OPERATION_UNSPECIFIED", "Refused as INVALID_REQUEST.")
-            .check(plan_of_nothing),
-        must("LBS-18", "a list has each load balancer of this cluster with its Service")
-            .of(LoadBalancersList)
-            .mutates()
-            .clause(FILE, "OwnedLoadBalancer.service", "The uid is REQUIRED in it, namespace and name MAY be empty where the cloud has no room for them.")
-            .check(listed),
-        must("LBS-31", "only the last message of a list has complete")
-            .of(LoadBalancersList)
-            .clause(FILE, "ListLoadBalancersResponse.complete", "Set on the last message only.")
-            .check(complete::<ListLoadBalancersRequest>),
-        must("LBS-32", "a list for another cluster has nothing of this one")
-            .of(LoadBalancersList)
-            .mutates()
-            .clause(FILE, "ListLoadBalancersResponse.items", "Load balancers of this cluster only.")
-            .check(list_of_other_cluster),
+        check("LBS-01", absent),
+        check("LBS-26", other_ports),
+        check("LBS-27", other_targets),
+        check("LBS-09", local_traffic),
+        check("LBS-19", plan_of_new),
+        check("LBS-28", plan_of_same),
+        check("LBS-29", plan_of_delete),
+        check("LBS-30", plan_of_nothing),
+        check("LBS-18", listed),
+        check("LBS-31", complete::<ListLoadBalancersRequest>),
+        check("LBS-32", list_of_other_cluster),
     ]
 }
 

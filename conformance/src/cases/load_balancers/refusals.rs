@@ -6,56 +6,26 @@ use outrigger_api::v1::{
     LoadBalancerDisposition as Disposition, Service,
 };
 
-use super::{FILE, NOT_SERVED};
+use super::NOT_SERVED;
 use crate::{
     call_error::CallError,
-    capability::Capability::{LoadBalancers, LoadBalancersVolatile},
-    case::{Builder, Case, must, should},
-    needs,
+    case::{Check, check},
     subject::{Subject, describe, port},
     verdict::{Stop, Verdict, expect, failed, refused, skipped},
 };
 
-pub(super) fn cases() -> Vec<Case> {
-    let case = |builder: Builder| builder.of(LoadBalancers).mutates();
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        case(must("LBS-07", "an annotation with a bad value is INVALID_ANNOTATION, and nothing is made"))
-            .needs(needs::REFUSED_ANNOTATIONS)
-            .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "An annotation of the object, or another field that each cloud reads its own way (spec.loadBalancerIP), has a bad value.")
-            .check(bad_annotation),
-        case(must("LBS-35", "a protocol that the cloud cannot serve is UNSUPPORTED_PROTOCOL, and nothing is made"))
-            .needs(needs::REFUSED_PROTOCOL)
-            .clause("common.proto", "ERROR_REASON_UNSUPPORTED_PROTOCOL", "The cloud cannot serve this protocol or port.")
-            .check(bad_protocol),
-        case(must("LBS-11", "an Ensure of a class that is not served is NOT_MANAGED, and nothing is made"))
-            .clause(FILE, "LOAD_BALANCER_DISPOSITION_NOT_MANAGED", "Another controller owns this Service (cloudprovider.ImplementedElsewhere).")
-            .check(other_class),
-        case(must("LBS-36", "an Ensure without targets set is INVALID_REQUEST, and nothing is made"))
-            .clause("node_sets.proto", "NodeTargets.targets", "REQUIRED: neither set is INVALID_REQUEST, not an empty set.")
-            .check(without_targets),
-        case(should("LBS-37", "an Ensure without the cluster's UID is INVALID_REQUEST, or about the cluster of the handshake"))
-            .clause("common.proto", "CallContext.cluster_uid", "A provider that tags with the UID SHOULD answer such a call with INVALID_REQUEST and change nothing, unless it was configured to leave resources untagged:")
-            .check(without_uid),
-        case(should("LBS-08", "annotations outside the declared prefixes change nothing"))
-            .clause("provider.proto", "HandshakeResponse.service_annotation_prefixes", "Prefixes of the Service annotations that the provider reads:")
-            .check(foreign_annotation),
-        case(must("LBS-38", "an Ensure that is refused leaves the load balancer that exists"))
-            .needs(needs::REFUSED_SERVICE)
-            .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "Shown on the object; not repeated until the object changes or the provider's process is another one;")
-            .check(refused_change),
-        case(must("LBS-39", "a Delete of a Service that would be refused deletes"))
-            .needs(needs::REFUSED_SERVICE)
-            .clause(FILE, "DeleteLoadBalancerRequest.service", "Its Service as last seen; it may be gone from Kubernetes already.")
-            .check(delete_of_refused),
-        case(should("LBS-45", "an Ensure beyond the room of the account is QUOTA_EXCEEDED, and is READY once there is room"))
-            .needs(needs::LOAD_BALANCER_LIMIT)
-            .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "An account or object limit. Concerns this key only.")
-            .check(full_account),
-        must("LBS-40", "a volatile provider gives no address that another Service holds")
-            .of(LoadBalancersVolatile)
-            .mutates()
-            .clause(FILE, "EnsureLoadBalancerRequest.held_addresses", "With LoadBalancersCapability.volatile: an address that is new for this Service must be none of these.")
-            .check(held_addresses),
+        check("LBS-07", bad_annotation),
+        check("LBS-35", bad_protocol),
+        check("LBS-11", other_class),
+        check("LBS-36", without_targets),
+        check("LBS-37", without_uid),
+        check("LBS-08", foreign_annotation),
+        check("LBS-38", refused_change),
+        check("LBS-39", delete_of_refused),
+        check("LBS-45", full_account),
+        check("LBS-40", held_addresses),
     ]
 }
 

@@ -10,10 +10,8 @@ use outrigger_api::{
     },
 };
 
-use super::FILE;
 use crate::{
-    capability::Capability::LoadBalancers,
-    case::{Case, must},
+    case::{Check, check},
     subject::{Subject, describe},
     verdict::{Verdict, expect, skipped},
 };
@@ -23,28 +21,13 @@ const ENSURE: &str = EnsureLoadBalancerRequest::METHOD.name;
 const UPDATE: &str = UpdateLoadBalancerNodesRequest::METHOD.name;
 const DELETE: &str = DeleteLoadBalancerRequest::METHOD.name;
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("LBS-20", "retry_after of IN_PROGRESS is 1 s to 5 min")
-            .of(LoadBalancers)
-            .clause(FILE, "LoadBalancerAnswer.retry_after", "With IN_PROGRESS, except in Get: 1 s to 5 min, for Delete 1 s to 30 s;")
-            .check(async |subject| each(subject, retry_after).await),
-        must("LBS-41", "each answer has a disposition that its call may have")
-            .of(LoadBalancers)
-            .clause(FILE, "LoadBalancerAnswer.disposition", "Each response names the values that it may have; any other one is refused, as an error of this Service.")
-            .check(async |subject| each(subject, disposition).await),
-        must("LBS-42", "each address of a status is an IP address or a lower case DNS name, not both")
-            .of(LoadBalancers)
-            .clause("common.proto", "LoadBalancerIngress.ip", "IP address; this or hostname is set.")
-            .check(async |subject| each(subject, addresses).await),
-        must("LBS-43", "ipMode is VIP or Proxy, and only with an IP address")
-            .of(LoadBalancers)
-            .clause("common.proto", "LoadBalancerIngress.ip_mode", "VIP or Proxy, only with ip; absent keeps the Kubernetes default (VIP).")
-            .check(async |subject| each(subject, ip_mode).await),
-        must("LBS-44", "the reason of a condition is CamelCase, of 128 bytes at most")
-            .of(LoadBalancers)
-            .clause(FILE, "LoadBalancerAnswer.reason", "Reason of the Service's condition: CamelCase, at most 128 bytes.")
-            .check(async |subject| each(subject, reason).await),
+        check("LBS-20", async |subject| each(subject, retry_after).await),
+        check("LBS-41", async |subject| each(subject, disposition).await),
+        check("LBS-42", async |subject| each(subject, addresses).await),
+        check("LBS-43", async |subject| each(subject, ip_mode).await),
+        check("LBS-44", async |subject| each(subject, reason).await),
     ]
 }
 

@@ -6,79 +6,24 @@ use outrigger_api::v1::{
 };
 
 use super::{
-    FILE, NOT_SERVED,
+    NOT_SERVED,
     refusals::{with_bad_annotations, with_bad_protocol},
 };
 use crate::{
     call_error::CallError,
-    capability::Capability::LoadBalancers,
-    case::{Builder, Case, must},
-    needs,
+    case::{Check, check},
     subject::{Subject, describe},
     verdict::{Verdict, expect, failed},
 };
 
-pub(super) fn cases() -> Vec<Case> {
-    let case = |builder: Builder| builder.of(LoadBalancers).mutates();
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        case(must("LBS-33", "an Ensure without targets becomes READY"))
-            .clause(
-                FILE,
-                "EnsureLoadBalancer",
-                "An empty set of targets is legal.",
-            )
-            .check(no_targets),
-        case(must(
-            "LBS-15",
-            "targets are added, removed and replaced, and Get agrees with each set",
-        ))
-        .needs(needs::EXISTING_INSTANCE)
-        .clause(
-            FILE,
-            "UpdateLoadBalancerNodesRequest.targets",
-            "All desired targets of each of them; may be an empty set.",
-        )
-        .check(updates),
-        case(must(
-            "LBS-16",
-            "an update of many Services has one result for each",
-        ))
-        .clause(
-            FILE,
-            "UpdateLoadBalancerNodesResponse.results",
-            "Together exactly one per requested Service;",
-        )
-        .check(many),
-        case(must(
-            "LBS-46",
-            "an update with a Service that is refused has a result for each, and takes the others",
-        ))
-        .clause(
-            FILE,
-            "LoadBalancerResult.error",
-            "It concerns this Service only, unless its reason is about the class of calls.",
-        )
-        .check(refused_among_others),
-        case(must(
-            "LBS-17",
-            "an update of a Service without a load balancer makes none",
-        ))
-        .clause(
-            FILE,
-            "UpdateLoadBalancerNodes",
-            "Never creates a load balancer.",
-        )
-        .check(makes_none),
-        case(must(
-            "LBS-34",
-            "an update leaves ports and addresses as they are",
-        ))
-        .clause(
-            FILE,
-            "UpdateLoadBalancerNodes",
-            "New targets for many load balancers, nothing else;",
-        )
-        .check(nothing_else),
+        check("LBS-33", no_targets),
+        check("LBS-15", updates),
+        check("LBS-16", many),
+        check("LBS-46", refused_among_others),
+        check("LBS-17", makes_none),
+        check("LBS-34", nothing_else),
     ]
 }
 

@@ -4,47 +4,26 @@ use futures::StreamExt as _;
 use outrigger_api::v1::{ErrorReason, Node, SyncNodeSetRequest};
 use tokio::time::timeout;
 
-use super::{FILE, held, nodes, not_held, sync};
+use super::{held, nodes, not_held, sync};
 use crate::{
-    capability::Capability::{NodeSets, NodeSetsDeltas},
-    case::{Builder, Case, must},
+    case::{Check, check},
     subject::{Subject, commit},
     verdict::{self, Verdict, failed},
 };
 
-const ERRORS: &str = "INVALID_REQUEST for no commit, a wrong count, a name that comes twice or a removal of a node that is not there.";
-
 /// A revision that no other case applies, not even to another set.
 const NEVER: &str = "never";
 
-pub(super) fn cases() -> Vec<Case> {
-    let case = |builder: Builder| builder.of(NodeSets);
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        case(must("NDS-03", "an upload that is cancelled before its commit applies nothing"))
-            .clause(FILE, "SyncNodeSet", "The half-close alone proves nothing: some servers report a cancelled upload as a normal end of stream.")
-            .check(cancelled),
-        case(must("NDS-04", "an upload that ends without a commit is INVALID_REQUEST and applies nothing"))
-            .clause(FILE, "SyncNodeSet", ERRORS)
-            .check(no_commit),
-        case(must("NDS-07", "an upload with a wrong node_count is INVALID_REQUEST, and the old set stays"))
-            .clause(FILE, "NodeSetBegin.node_count", "Nodes in the set after this sync, to check.")
-            .check(wrong_node_count),
-        case(must("NDS-20", "an upload with a wrong change_count is INVALID_REQUEST, and the old set stays"))
-            .clause(FILE, "NodeSetCommit.change_count", "Upserts and removals of all chunks together, to check:")
-            .check(wrong_change_count),
-        case(must("NDS-21", "an upload with a name twice is INVALID_REQUEST"))
-            .clause(FILE, "SyncNodeSet", ERRORS)
-            .check(name_twice),
-        must("NDS-22", "a removal of a node that is not there is INVALID_REQUEST")
-            .of(NodeSetsDeltas)
-            .clause(FILE, "SyncNodeSet", ERRORS)
-            .check(removal_of_none),
-        case(must("NDS-23", "a chunk before begin is INVALID_REQUEST"))
-            .clause(FILE, "SyncNodeSet", ERRORS)
-            .check(no_begin),
-        case(must("NDS-24", "an upload without parts is INVALID_REQUEST"))
-            .clause(FILE, "SyncNodeSet", ERRORS)
-            .check(no_parts),
+        check("NDS-03", cancelled),
+        check("NDS-04", no_commit),
+        check("NDS-07", wrong_node_count),
+        check("NDS-20", wrong_change_count),
+        check("NDS-21", name_twice),
+        check("NDS-22", removal_of_none),
+        check("NDS-23", no_begin),
+        check("NDS-24", no_parts),
     ]
 }
 

@@ -7,39 +7,22 @@ use outrigger_api::v1::GetStatusRequest;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    FILE, is_healthy,
+    is_healthy,
     load_balancers::{RUNNING_CHANGE, converges},
     look_up,
 };
 use crate::{
-    capability::Capability,
-    case::{Case, info, must},
+    case::{Check, check},
     client::Client,
-    needs,
     subject::{Subject, port},
     verdict::{Verdict, expect, skipped},
 };
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("RES-25", "handshake and GetStatus are answered while lookups wait for a cloud that hangs")
-            .of(Capability::Instances)
-            .needs(needs::HANG_SWITCH)
-            .clause("provider.proto", "GetStatus", "answered within 100 ms even while the cloud hangs.")
-            .check(status_beside_lookups),
-        must("RES-26", "lookups that were given up while the cloud hung keep no later call waiting")
-            .of(Capability::Instances)
-            .needs(needs::HANG_SWITCH)
-            .clause(FILE, "", "leaves a state from which the next call converges")
-            .check(given_up_lookups),
-        info("RES-27", "an Ensure that was given up while the cloud hung begins no further change once the cloud is back")
-            .of(Capability::LoadBalancers)
-            .mutates()
-            .needs(needs::TWO_EXISTING_INSTANCES)
-            .needs(needs::HANG_SWITCH)
-            .needs(needs::CLOUD_CHANGES)
-            .clause(FILE, "", "After cancel, deadline or loss of the connection a provider MAY start no further cloud change for that call; it lets a running one end,")
-            .check(given_up_ensure),
+        check("RES-25", status_beside_lookups),
+        check("RES-26", given_up_lookups),
+        check("RES-27", given_up_ensure),
     ]
 }
 

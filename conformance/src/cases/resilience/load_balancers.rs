@@ -7,43 +7,20 @@ use outrigger_api::v1::{LoadBalancerDisposition as Disposition, Service};
 use tokio::time::sleep;
 
 use crate::{
-    capability::Capability::LoadBalancers,
-    case::{Builder, Case, must, should},
-    needs,
+    case::{Check, check},
     subject::{Subject, answered_or_lost, describe},
     verdict::{Verdict, expect, skipped},
 };
 
-const FILE: &str = "common.proto";
-const DUPLICATES: &str = "A provider serialises per key or answers OPERATION_IN_PROGRESS;";
-
-pub(super) fn cases() -> Vec<Case> {
-    let case = |builder: Builder| builder.of(LoadBalancers).mutates();
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        case(must("RES-01", "a provider that is killed in an Ensure converges with the next one"))
-            .needs(needs::PROCESS)
-            .clause(FILE, "", "leaves a state from which the next call converges")
-            .check(killed_in_ensure),
-        case(must("RES-23", "an Ensure after a cancelled one finds what that one made, and nothing changes after its answer"))
-            .needs(needs::CLOUD_CHANGES)
-            .clause(FILE, "", "the lock is held until the work has ended, also when the call was cancelled.")
-            .check(repeated_after_cancel),
-        case(must("RES-05", "Ensures of twelve Services at once all end"))
-            .clause("load_balancers.proto", "LoadBalancersService", "Within a process it serialises by key;")
-            .check(many_at_once),
-        case(must("RES-16", "two Deletes of one Service at once leave nothing"))
-            .clause(FILE, "", DUPLICATES)
-            .check(two_deletes),
-        case(must("RES-17", "an Ensure and a Delete at once leave nothing after one more Delete"))
-            .clause(FILE, "", DUPLICATES)
-            .check(ensure_and_delete),
-        case(must("RES-18", "a load balancer is there after a restart of the provider, unless it is volatile"))
-            .needs(needs::PROCESS)
-            .clause("provider.proto", "LoadBalancersCapability.volatile", "the cloud is durable, and a restart of the provider leads to no call;")
-            .check(survives_restart),
-        case(should("RES-19", "an Ensure with a deadline of 5 ms leaves a load balancer that the next one completes"))
-            .clause(FILE, "", "leaves a state from which the next call converges")
-            .check(short_deadline),
+        check("RES-01", killed_in_ensure),
+        check("RES-23", repeated_after_cancel),
+        check("RES-05", many_at_once),
+        check("RES-16", two_deletes),
+        check("RES-17", ensure_and_delete),
+        check("RES-18", survives_restart),
+        check("RES-19", short_deadline),
     ]
 }
 

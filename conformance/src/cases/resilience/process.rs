@@ -9,45 +9,20 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::FILE;
 use crate::{
-    capability::Capability,
-    case::{Case, must, should},
-    needs,
+    case::{Check, check},
     subject::Subject,
     verdict::{Required as _, Verdict, expect, failed},
 };
 
-const END: &str = "On SIGTERM a provider SHOULD answer new calls and GetStatus with SHUTTING_DOWN, let running calls end, remove its socket unless another process has replaced it, and end.";
-
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        must("RES-14", "a provider that was killed starts over its stale socket")
-            .needs(needs::PROCESS)
-            .clause(FILE, "", "The provider makes the socket and MUST replace one that a dead process left.")
-            .check(stale_socket),
-        must("RES-15", "a new process has a new boot_id")
-            .needs(needs::PROCESS)
-            .clause("provider.proto", "HandshakeResponse.boot_id", "Another value means that caches are gone.")
-            .check(new_boot_id),
-        must("RES-24", "the configuration revision is equal after a restart")
-            .of(Capability::LoadBalancers)
-            .needs(needs::PROCESS)
-            .clause("provider.proto", "LoadBalancersCapability.configuration_revision", "Equal over restarts of the same binary and configuration;")
-            .check(same_revision),
-        should("RES-10", "SIGTERM ends the provider within 30 s with code 0, and removes its socket")
-            .needs(needs::PROCESS)
-            .clause(FILE, "", END)
-            .check(terminated),
-        should("RES-21", "after SIGTERM new calls are SHUTTING_DOWN, or the connection is closed; one that runs is answered")
-            .of(Capability::NodeSets)
-            .needs(needs::PROCESS)
-            .clause(FILE, "", END)
-            .check(drained),
-        must("RES-22", "a second process at the socket of the first ends with an error, and the first serves on")
-            .needs(needs::PROCESS)
-            .clause(FILE, "", "It MUST NOT take the socket of a process that serves: the second one ends with an error.")
-            .check(second_process),
+        check("RES-14", stale_socket),
+        check("RES-15", new_boot_id),
+        check("RES-24", same_revision),
+        check("RES-10", terminated),
+        check("RES-21", drained),
+        check("RES-22", second_process),
     ]
 }
 

@@ -6,24 +6,18 @@ use futures::future::join;
 use outrigger_api::v1::ErrorReason;
 use tokio::time::timeout;
 
-use super::{FILE, changing, listed, make, read};
+use super::{listed, make, read};
 use crate::{
-    case::{Case, must},
+    case::{Check, check},
     subject::{Change, Changed, Subject, is_passing, leads_to, routes_to},
     verdict::{Verdict, expect},
 };
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        changing(must("RTE-07", "a create whose reply was lost, sent again, is one route"))
-            .clause("common.proto", "", "a provider MUST survive a duplicate all the same: a lost reply, a restarted controller,")
-            .check(lost_reply),
-        changing(must("RTE-08", "two creates for one CIDR at once are one route"))
-            .clause("common.proto", "", "A provider serialises per key or answers OPERATION_IN_PROGRESS;")
-            .check(at_once),
-        changing(must("RTE-09", "a batch that is cut off leaves whole routes, and the next one completes it"))
-            .clause(FILE, "", "Once the RPC was cancelled, its deadline passed or its connection was lost, the rest of the batch MAY be left.")
-            .check(cut_off),
+        check("RTE-07", lost_reply),
+        check("RTE-08", at_once),
+        check("RTE-09", cut_off),
     ]
 }
 

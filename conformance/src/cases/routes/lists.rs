@@ -2,79 +2,22 @@
 
 use outrigger_api::v1::ListRoutesRequest;
 
-use super::{FILE, changing, listed, routed};
+use super::{listed, routed};
 use crate::{
-    capability::Capability::Routes,
-    case::{Case, must, should},
+    case::{Check, check},
     cases::lists::{complete, message_size},
-    needs,
     subject::{Change, Subject, routes_to},
     verdict::{Verdict, expect, skipped},
 };
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        changing(must(
-            "RTE-03",
-            "a list has the routes of this cluster and none of another",
-        ))
-        .clause(
-            FILE,
-            "ListRoutesResponse.items",
-            "Routes of this cluster only.",
-        )
-        .check(of_this_cluster),
-        changing(must(
-            "RTE-14",
-            "a delete for another cluster leaves the routes of this one",
-        ))
-        .clause(
-            FILE,
-            "",
-            "It lists, changes and deletes routes of that cluster only.",
-        )
-        .check(delete_of_another),
-        changing(must(
-            "RTE-17",
-            "a route that leads nowhere is listed with blackhole, and no other",
-        ))
-        .needs(needs::BLACKHOLE)
-        .clause(
-            FILE,
-            "Route.blackhole",
-            "the route leads nowhere, since its target is gone or cannot forward.",
-        )
-        .check(blackhole),
-        must("RTE-11", "only the last message of a list has complete")
-            .of(Routes)
-            .clause(
-                FILE,
-                "ListRoutesResponse.complete",
-                "Set on the last message only.",
-            )
-            .check(complete::<ListRoutesRequest>),
-        should(
-            "RTE-12",
-            "the messages of a list are not larger than the caller accepts",
-        )
-        .of(Routes)
-        .clause(
-            "common.proto",
-            "",
-            "One message at most what the peer named at handshake, 4 MiB if it was silent;",
-        )
-        .check(message_size::<ListRoutesRequest>),
-        changing(must(
-            "RTE-13",
-            "while the cloud fails, a list is an error or has every route",
-        ))
-        .needs(needs::CLOUD_SWITCH)
-        .clause(
-            FILE,
-            "ListRoutesResponse.complete",
-            "A stream without it is discarded whole.",
-        )
-        .check(failing_cloud),
+        check("RTE-03", of_this_cluster),
+        check("RTE-14", delete_of_another),
+        check("RTE-17", blackhole),
+        check("RTE-11", complete::<ListRoutesRequest>),
+        check("RTE-12", message_size::<ListRoutesRequest>),
+        check("RTE-13", failing_cloud),
     ]
 }
 

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 
 use outrigger_api::v1::{VolumeNodeTerm, VolumeTopology};
 
-use super::{FILE, found, look_up};
+use super::{found, look_up};
 use crate::{
-    capability::Capability::Volumes,
-    case::{Case, must},
+    case::{Check, check},
     labels::{is_kubernetes, is_label_key, is_label_value, is_of_domain},
-    needs,
     subject::Subject,
     verdict::{Verdict, expect},
 };
@@ -22,38 +20,12 @@ const TOPOLOGY: [&str; 4] = [
     "failure-domain.beta.kubernetes.io/region",
 ];
 
-pub(super) fn cases() -> Vec<Case> {
-    let of_existing = |id, title| must(id, title).of(Volumes).needs(needs::EXISTING_VOLUME);
+pub(super) fn checks() -> Vec<Check> {
     vec![
-        of_existing(
-            "VOL-01",
-            "a volume that exists is found, with the labels of the inputs",
-        )
-        .clause(FILE, "VolumeResult.found", "The volume exists.")
-        .check(as_in_inputs),
-        of_existing("VOL-04", "the same lookup again gives the same answer")
-            .clause(FILE, "BatchGetVolumes", "Changes nothing.")
-            .check(stable),
-        of_existing(
-            "VOL-05",
-            "labels of a volume are at most 32, legal, and of Kubernetes' own only zone and region",
-        )
-        .clause(
-            FILE,
-            "VolumeTopology.labels",
-            "Labels, at most 32: legal keys and values.",
-        )
-        .check(async |subject| each(subject, labels).await),
-        of_existing(
-            "VOL-10",
-            "node affinity has at most 16 terms of 1 to 16 requirements, each with legal values",
-        )
-        .clause(
-            FILE,
-            "VolumeNodeTerm.requirements",
-            "1 to 16, no key twice.",
-        )
-        .check(async |subject| each(subject, terms).await),
+        check("VOL-01", as_in_inputs),
+        check("VOL-04", stable),
+        check("VOL-05", async |subject| each(subject, labels).await),
+        check("VOL-10", async |subject| each(subject, terms).await),
     ]
 }
 
