@@ -107,57 +107,50 @@ async fn malformed(subject: &Subject) -> Verdict {
     Ok(())
 }
 
-async fn absent(subject: &Subject) -> Verdict {
-    let input = subject.inputs().volumes.absent.clone().unwrap_or_default();
+/// Holds the answer about a volume of the inputs against what the volume is.
+async fn is(
+    subject: &Subject,
+    input: Option<&inputs::Volume>,
+    what: &str,
+    is_right: fn(&Answer) -> bool,
+) -> Verdict {
+    let input = input.cloned().unwrap_or_default();
     let answer = alone(subject, &input).await?;
-    expect(
-        matches!(answer, Ok(Outcome::Absent(_))),
-        format!("{} of {} is absent", input.handle, input.driver),
-        describe(&answer),
-    )
+    let expected = format!("{} of {} is {what}", input.handle, input.driver);
+    expect(is_right(&answer), expected, describe(&answer))
+}
+
+fn is_absent(answer: &Answer, certainty: AbsenceCertainty) -> bool {
+    matches!(answer, Ok(Outcome::Absent(absent)) if absent.certainty() == certainty)
+}
+
+async fn absent(subject: &Subject) -> Verdict {
+    let is_right = |answer: &Answer| matches!(answer, Ok(Outcome::Absent(_)));
+    let input = subject.inputs().volumes.absent.as_ref();
+    is(subject, input, "absent", is_right).await
 }
 
 async fn absent_is_confirmed(subject: &Subject) -> Verdict {
-    let input = subject.inputs().volumes.absent.clone().unwrap_or_default();
-    let answer = alone(subject, &input).await?;
-    let confirmed = match &answer {
-        Ok(Outcome::Absent(absent)) => absent.certainty() == AbsenceCertainty::Confirmed,
-        _ => false,
-    };
-    expect(
-        confirmed,
-        format!("{} of {} is absent, CONFIRMED", input.handle, input.driver),
-        describe(&answer),
-    )
+    let is_right = |answer: &Answer| is_absent(answer, AbsenceCertainty::Confirmed);
+    let input = subject.inputs().volumes.absent.as_ref();
+    is(subject, input, "absent, CONFIRMED", is_right).await
 }
 
 async fn foreign(subject: &Subject) -> Verdict {
-    let input = subject.inputs().volumes.foreign.clone().unwrap_or_default();
-    let outcome = alone(subject, &input).await?;
-    expect(
-        matches!(outcome, Ok(Outcome::NotManaged(_))),
-        format!("{} of {} is not_managed", input.handle, input.driver),
-        describe(&outcome),
-    )
+    let is_right = |answer: &Answer| matches!(answer, Ok(Outcome::NotManaged(_)));
+    let input = subject.inputs().volumes.foreign.as_ref();
+    is(subject, input, "not_managed", is_right).await
 }
 
 async fn young(subject: &Subject) -> Verdict {
-    let input = subject.inputs().volumes.young.clone().unwrap_or_default();
-    let answer = alone(subject, &input).await?;
-    let right = match &answer {
+    let is_right = |answer: &Answer| match answer {
         Ok(Outcome::Found(_)) => true,
-        Ok(Outcome::Absent(absent)) => absent.certainty() == AbsenceCertainty::NotVisibleYet,
-        Ok(_) => false,
+        Ok(_) => is_absent(answer, AbsenceCertainty::NotVisibleYet),
         Err(error) => error.is(ErrorReason::DependencyNotReady),
     };
-    expect(
-        right,
-        format!(
-            "{} of {} is found, or absent with NOT_VISIBLE_YET",
-            input.handle, input.driver
-        ),
-        describe(&answer),
-    )
+    let input = subject.inputs().volumes.young.as_ref();
+    let what = "found, or absent with NOT_VISIBLE_YET";
+    is(subject, input, what, is_right).await
 }
 
 async fn alone(subject: &Subject, input: &inputs::Volume) -> Verdict<Answer> {

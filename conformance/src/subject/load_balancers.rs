@@ -77,11 +77,8 @@ impl Subject {
     /// Fails unless `GetLoadBalancer` without targets has this disposition.
     pub async fn get_is(&self, service: &Service, disposition: Disposition) -> Verdict {
         let answer = self.get(service, None).await?;
-        expect(
-            answer.disposition() == disposition,
-            format!("GetLoadBalancer is {}", name_of(disposition)),
-            describe(&answer),
-        )
+        let expected = format!("GetLoadBalancer is {}", name_of(disposition));
+        expect_one_of(&[disposition], &answer, expected)
     }
 
     /// A Service whose load balancer is READY with all targets; its answer.
@@ -248,6 +245,16 @@ pub fn port(protocol: &str, port: i32, node_port: i32) -> ServicePort {
         target_port: "8080".to_owned(),
         app_protocol: None,
     }
+}
+
+/// The answer has one of these dispositions.
+pub(crate) fn expect_one_of(
+    dispositions: &[Disposition],
+    answer: &LoadBalancerAnswer,
+    expected: impl std::fmt::Display,
+) -> Verdict {
+    let is_one = dispositions.contains(&answer.disposition());
+    expect(is_one, expected, describe(answer))
 }
 
 /// An answer, for people.

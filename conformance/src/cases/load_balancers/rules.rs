@@ -12,7 +12,7 @@ use outrigger_api::{
 
 use crate::{
     case::{Check, check},
-    subject::{Subject, describe},
+    subject::{Subject, expect_one_of},
     verdict::{Verdict, expect, skipped},
 };
 
@@ -83,11 +83,8 @@ fn disposition(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
         .iter()
         .map(|one| crate::subject::name_of(*one))
         .collect();
-    expect(
-        allowed.contains(&answer.disposition()),
-        format!("{rpc} is answered {}", names.join(", ")),
-        describe(answer),
-    )
+    let expected = format!("{rpc} is answered {}", names.join(", "));
+    expect_one_of(allowed, answer, expected)
 }
 
 fn addresses(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {

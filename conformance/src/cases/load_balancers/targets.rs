@@ -12,7 +12,7 @@ use super::{
 use crate::{
     call_error::CallError,
     case::{Check, check},
-    subject::{Subject, describe},
+    subject::{Subject, describe, expect_one_of},
     verdict::{Verdict, expect, failed},
 };
 
@@ -66,11 +66,8 @@ async fn has(subject: &Subject, service: &Service, nodes: &[Node]) -> Verdict {
     let targets = subject.targets(nodes).await?;
     let answer = subject.get(service, targets).await?;
     let names: Vec<_> = nodes.iter().map(|node| &node.name).collect();
-    expect(
-        answer.disposition() == Disposition::Ready,
-        format!("GetLoadBalancer with the targets {names:?} is READY"),
-        describe(&answer),
-    )
+    let expected = format!("GetLoadBalancer with the targets {names:?} is READY");
+    expect_one_of(&[Disposition::Ready], &answer, expected)
 }
 
 async fn no_targets(subject: &Subject) -> Verdict {
@@ -170,11 +167,7 @@ async fn makes_none(subject: &Subject) -> Verdict {
     let services = std::slice::from_ref(&service);
     let outcome = update(subject, services, &subject.target_nodes()).await?;
     if let Ok(answer) = &outcome[0] {
-        expect(
-            answer.disposition() == Disposition::Absent,
-            "ABSENT, or an error",
-            describe(answer),
-        )?;
+        expect_one_of(&[Disposition::Absent], answer, "ABSENT, or an error")?;
     }
     subject.get_is(&service, Disposition::Absent).await
 }
