@@ -4,7 +4,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,6 +25,18 @@ pub struct Connections {
     /// Until when a new one is left unanswered.
     held_until: Mutex<Option<Instant>>,
     open: Arc<AtomicUsize>,
+    accepted: AtomicU64,
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// The process.
+    pub caller: UdsConnectInfo,
+    /// Number of the connection, in the order in which they were accepted.
+    pub number: u64,
+    /// Closes the connection.
+    pub close: CancellationToken,
 }
 
 impl Connections {
@@ -61,9 +73,15 @@ impl Connections {
 
     fn accepted(&self, stream: UnixStream) -> Connection {
         self.open.fetch_add(1, Ordering::Relaxed);
+        let close = self.close.lock().child_token();
         Connection {
+            peer: Peer {
+                caller: stream.connect_info(),
+                number: self.accepted.fetch_add(1, Ordering::Relaxed),
+                close: close.clone(),
+            },
             stream,
-            closing: Box::pin(self.close.lock().clone().cancelled_owned()),
+            closing: Box::pin(close.cancelled_owned()),
             is_closed: false,
             open: Arc::clone(&self.open),
         }
@@ -74,6 +92,7 @@ impl Connections {
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
+    peer: Peer,
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
     is_closed: bool,
     open: Arc<AtomicUsize>,
@@ -100,10 +119,10 @@ impl Drop for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = UdsConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> UdsConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
     }
 }
 

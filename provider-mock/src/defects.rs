@@ -24,21 +24,20 @@ use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::middleware::from_fn_with_state;
-use futures::Stream;
 use futures::future::{FutureExt as _, ready};
 use outrigger_api::v1::{CallContext, Capabilities, ErrorReason, HandshakeRequest};
 use outrigger_api::{BatchRequest, ItemResult, ListPage, MethodRequest, RpcStatus, code_of};
 use outrigger_provider_sdk::Server;
-use tonic::transport::server::{Connected, UdsConnectInfo};
+use tokio::time::sleep;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-pub use listening::{Guarded, Peer};
-
 use crate::exchange::{Answer, Call};
 use crate::faults::{BadAnswer, InjectedError, Method};
+use cancelled::Cancelled;
 use hook::{Around, Next, On};
 use listening::Listening;
 
@@ -176,14 +175,6 @@ impl Defect {
         self.listening.ended(socket)
     }
 
-    /// The connections as it serves them.
-    pub fn guard<C: Connected<ConnectInfo = UdsConnectInfo>>(
-        &self,
-        incoming: impl Stream<Item = io::Result<C>> + Send,
-    ) -> impl Stream<Item = io::Result<Guarded<C>>> + Send {
-        self.listening.guard(incoming)
-    }
-
     fn listening(self, listening: Listening) -> Self {
         Self { listening, ..self }
     }
@@ -221,6 +212,24 @@ impl Defect {
             async move {
                 let answer = next.serve(call.clone()).await;
                 change(&call, answer)
+            }
+        })
+    }
+
+    /// Something that happens when the caller of a method goes away; a moment passes before the call is served.
+    fn cancelled<Q: MethodRequest>(
+        self,
+        moment: Duration,
+        then: impl Fn(&Call) + Copy + Send + Sync + 'static,
+    ) -> Self {
+        self.call::<Q, _>(move |call, next| {
+            let of_caller = call.clone();
+            async move {
+                let cancelled = Cancelled::new(move || then(&of_caller));
+                sleep(moment).await;
+                let answer = next.serve(call).await;
+                cancelled.done();
+                answer
             }
         })
     }

@@ -14,6 +14,7 @@ use tonic::Status;
 use tonic::transport::server::UdsConnectInfo;
 
 use crate::cloud::Cloud;
+use crate::connections::Peer;
 use crate::exchange::{Answer, Call};
 use crate::faults::{Method, Objects};
 use ended::{Counted, Ended};
@@ -75,6 +76,8 @@ async fn serve(
 
 /// Process id of the caller, where the connection is a Unix socket and the system knows it.
 fn caller(request: &Request) -> Option<i32> {
-    let info = request.extensions().get::<UdsConnectInfo>()?;
+    let extensions = request.extensions();
+    let peer = extensions.get::<Peer>().map(|peer| &peer.caller);
+    let info = peer.or_else(|| extensions.get::<UdsConnectInfo>())?;
     info.peer_cred.as_ref()?.pid()
 }

@@ -288,16 +288,11 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
         let incoming = Box::pin(cloud.connections().incoming(socket));
         let server = provider.into_server();
         #[cfg(feature = "defects")]
-        let served = match &args.defect {
-            None => server.serve_with_connected(incoming, stopping).await,
-            Some(defect) => {
-                let (server, guarded) = (defect.stand_before(server), defect.guard(incoming));
-                server.serve_with_connected(guarded, stopping).await
-            }
+        let server = match &args.defect {
+            None => server,
+            Some(defect) => defect.stand_before(server),
         };
-        #[cfg(not(feature = "defects"))]
         let served = server.serve_with_connected(incoming, stopping).await;
-        // Only now: calls that were drained may still have changed the cloud.
         ended.cancel();
         #[cfg(feature = "defects")]
         if let Some(defect) = &args.defect {

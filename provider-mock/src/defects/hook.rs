@@ -8,7 +8,7 @@ use outrigger_api::v1::{CallContext, ListRoutesRequest};
 use outrigger_api::{METHODS, MethodRequest};
 use prost::Message;
 
-use super::listening::Peer;
+use crate::connections::Peer;
 use crate::exchange::{Answer, Call};
 use crate::faults::Method;
 
@@ -82,10 +82,14 @@ impl Call {
         sizes.max().unwrap_or_default()
     }
 
+    /// The other end of the connection that the call came on.
+    pub(super) fn peer(&self) -> Option<&Peer> {
+        self.head.extensions.get()
+    }
+
     /// The number of its connection.
     pub(super) fn connection(&self) -> u64 {
-        let peer = self.head.extensions.get::<Peer>();
-        peer.map_or(0, |peer| peer.number)
+        self.peer().map_or(0, |peer| peer.number)
     }
 }
 

@@ -8,19 +8,14 @@ use axum::response::Response;
 
 use super::Defect;
 use super::hook::{Around, Next, Serve};
-use super::listening::Peer;
 use crate::exchange::{Answer, Call};
 
 /// Serves a call with a defect in front.
 pub(super) async fn serve(
     State(defect): State<Arc<Defect>>,
-    mut request: Request,
+    request: Request,
     inner: middleware::Next,
 ) -> Response {
-    if let Some(peer) = request.extensions().get::<Peer>() {
-        let caller = peer.caller.clone();
-        request.extensions_mut().insert(caller);
-    }
     let path = request.uri().path();
     let hooks = defect.hooks.iter().filter(|(on, _)| on.is_about(path));
     let hooks: Vec<Around> = hooks.map(|(_, around)| Arc::clone(around)).collect();

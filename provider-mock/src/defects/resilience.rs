@@ -62,13 +62,7 @@ fn leaves_a_lock<Q: MethodRequest>(name: &'static str) -> Defect {
             let is_taken = taken.load(Ordering::Relaxed);
             is_taken.then(|| Status::unavailable("the lock is taken"))
         })
-        .call::<Q, _>(move |call, next| async move {
-            let cancelled = Cancelled::new(move || taken.store(true, Ordering::Relaxed));
-            sleep(A_WHILE).await;
-            let answer = next.serve(call).await;
-            cancelled.done();
-            answer
-        })
+        .cancelled::<Q>(A_WHILE, move |_| taken.store(true, Ordering::Relaxed))
 }
 
 /// An Ensure that is cancelled is undone later; before that it is carried out, or not.

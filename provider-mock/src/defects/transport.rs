@@ -1,6 +1,6 @@
 //! Mistakes about the socket, HTTP/2, messages and methods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use outrigger_api::v1::{ErrorReason, GetStatusRequest, HandshakeRequest, ListInstancesRequest};
@@ -9,7 +9,6 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::cancelled::Cancelled;
 use super::hook::On;
 use super::listening::Listening;
 use super::{Defect, kept, refusal};
@@ -23,10 +22,7 @@ const STATUS: On = On::Method(Method::GetStatus);
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
-        Defect::new("socket-mode").listening(Listening {
-            mode: Some(0o755),
-            ..Listening::default()
-        }),
+        Defect::new("socket-mode").listening(Listening::Mode(0o755)),
         one_authority(),
         newest_connection(),
         Defect::new("few-calls").call::<GetStatusRequest, _>({
@@ -56,10 +52,7 @@ pub(super) fn defects() -> Vec<Defect> {
         Defect::new("unknown-service").refuses_call(On::UnknownService, |_| {
             Some(Status::unknown("no such service"))
         }),
-        Defect::new("closes-idle").listening(Listening {
-            idle: Some(Duration::from_millis(800)),
-            ..Listening::default()
-        }),
+        closes_idle(),
         cancelled_lock(),
         Defect::new("refuses-tracing").refuses_call(STATUS, |call| {
             let is_traced = call.head.headers.contains_key("traceparent");
@@ -91,6 +84,30 @@ fn one_authority() -> Defect {
     })
 }
 
+/// Each call is a sign of life of its connection.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no owner watches a connection that is idle"
+)]
+fn closes_idle() -> Defect {
+    const LIMIT: Duration = Duration::from_millis(800);
+    let calls: &Mutex<BTreeMap<u64, usize>> = kept(Mutex::default());
+    let count = move |number: u64| calls.lock().get(&number).copied();
+    Defect::new("closes-idle").around(On::Every, move |call, next| {
+        if let Some(peer) = call.peer().cloned() {
+            *calls.lock().entry(peer.number).or_default() += 1;
+            let latest = count(peer.number);
+            tokio::spawn(async move {
+                sleep(LIMIT).await;
+                if count(peer.number) == latest {
+                    peer.close.cancel();
+                }
+            });
+        }
+        next.serve(call)
+    })
+}
+
 fn newest_connection() -> Defect {
     let newest = kept(Mutex::new(0));
     Defect::new("newest-connection")
@@ -107,19 +124,12 @@ fn newest_connection() -> Defect {
 
 fn cancelled_lock() -> Defect {
     let locked: &Mutex<BTreeSet<u64>> = kept(Mutex::default());
-    Defect::new("cancelled-lock").call::<GetStatusRequest, _>(move |call, next| {
-        let connection = call.connection();
-        async move {
-            if locked.lock().contains(&connection) {
-                return Answer::failed(Status::unavailable("the lock is taken"));
-            }
-            let cancelled = Cancelled::new(move || {
-                locked.lock().insert(connection);
-            });
-            sleep(A_MOMENT).await;
-            let answer = next.serve(call).await;
-            cancelled.done();
-            answer
-        }
-    })
+    Defect::new("cancelled-lock")
+        .refuses_call(STATUS, move |call| {
+            let is_locked = locked.lock().contains(&call.connection());
+            is_locked.then(|| Status::unavailable("the lock is taken"))
+        })
+        .cancelled::<GetStatusRequest>(A_MOMENT, move |call| {
+            locked.lock().insert(call.connection());
+        })
 }

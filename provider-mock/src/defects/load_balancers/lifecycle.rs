@@ -123,17 +123,8 @@ fn delete_of_none() -> Defect {
 fn cancelled_is_lost() -> Defect {
     let lost: Keys = kept(Mutex::default());
     Defect::new("cancelled-is-lost")
-        .call::<EnsureLoadBalancerRequest, _>(move |call, next| {
-            let key = key_of(&call);
-            async move {
-                let cancelled = Cancelled::new(move || {
-                    lost.lock().insert(key);
-                });
-                sleep(A_WHILE).await;
-                let answer = next.serve(call).await;
-                cancelled.done();
-                answer
-            }
+        .cancelled::<EnsureLoadBalancerRequest>(A_WHILE, move |call| {
+            lost.lock().insert(key_of(call));
         })
         .get_answer(move |service, answer| {
             if answer.disposition() == D::Absent && lost.lock().contains(&service.uid) {

@@ -14,7 +14,7 @@ use tonic::Code;
 
 use crate::defects::cancelled::Cancelled;
 use crate::defects::hook::On;
-use crate::defects::listening::{End, Listening};
+use crate::defects::listening::Listening;
 use crate::defects::load_balancers::key_of;
 use crate::defects::{Defect, kept, refusal};
 use crate::exchange::Answer;
@@ -22,10 +22,7 @@ use crate::exchange::Answer;
 pub(super) fn defects() -> Vec<Defect> {
     vec![
         lock_of_the_dead(),
-        Defect::new("keeps-a-stale-socket").listening(Listening {
-            keeps_stale: true,
-            ..Listening::default()
-        }),
+        Defect::new("keeps-a-stale-socket").listening(Listening::KeepsStale),
         Defect::new("fixed-boot-id")
             .answer::<HandshakeRequest>(|_, answer| {
                 "image-1.0".clone_into(&mut answer.boot_id);
@@ -33,14 +30,8 @@ pub(super) fn defects() -> Vec<Defect> {
             .answer::<GetStatusRequest>(|_, answer| {
                 "image-1.0".clone_into(&mut answer.boot_id);
             }),
-        Defect::new("leaves-its-socket").listening(Listening {
-            end: End::LeavesSocket,
-            ..Listening::default()
-        }),
-        Defect::new("ends-with-an-error").listening(Listening {
-            end: End::Fails,
-            ..Listening::default()
-        }),
+        Defect::new("leaves-its-socket").listening(Listening::LeavesSocket),
+        Defect::new("ends-with-an-error").listening(Listening::Fails),
         Defect::new("revision-of-the-process").answer::<HandshakeRequest>(|_, answer| {
             let revision = answer.boot_id.clone();
             let declared = answer.capabilities.get_or_insert_default();
@@ -48,10 +39,7 @@ pub(super) fn defects() -> Vec<Defect> {
             balancers.configuration_revision = revision;
         }),
         forgets_at_restart(),
-        Defect::new("takes-a-live-socket").listening(Listening {
-            takes_live: true,
-            ..Listening::default()
-        }),
+        Defect::new("takes-a-live-socket").listening(Listening::TakesLive),
         Defect::new("ends-as-an-outage").error(On::of::<GetStatusRequest>(), |status| match status
             .code()
         {
