@@ -17,7 +17,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -25,8 +25,7 @@ pub use clock::Clock;
 pub use cost::{Cost, Jitter, Quota, RateLimited};
 pub use counters::{CloudCounts, Counts};
 pub use description::Description;
-pub use load_balancers::{Deletion, LoadBalancerError};
-pub use routes::RouteError;
+pub use load_balancers::Deletion;
 
 use crate::connections::Connections;
 use crate::faults::Faults;
@@ -35,8 +34,8 @@ use crate::instances::{
     Placement, PodCidrRange, Power, ProviderName, Refused, Rules, is_visible,
 };
 use crate::journal::Journal;
-use crate::load_balancers::{LoadBalancerInventory, LoadBalancerRules};
-use crate::routes::RouteTable;
+use crate::load_balancers::{LoadBalancerInventory, LoadBalancerRefused, LoadBalancerRules};
+use crate::routes::{RouteRefused, RouteTable};
 use crate::volumes::Volume;
 use cost::Meter;
 use counters::Counters;
@@ -115,15 +114,18 @@ pub enum Preference {
     List,
 }
 
-/// One page of everything.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
-    /// By id.
-    pub instances: Vec<Arc<Instance>>,
-    /// True if there are more after the last.
-    pub more: bool,
-    /// When that was so.
-    pub observed_at: jiff::Timestamp,
+/// Why a call to the cloud failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CloudError {
+    /// The rate limit.
+    #[error(transparent)]
+    RateLimited(#[from] RateLimited),
+    /// A load balancer was refused.
+    #[error(transparent)]
+    LoadBalancer(#[from] LoadBalancerRefused),
+    /// A route was refused.
+    #[error(transparent)]
+    Route(#[from] RouteRefused),
 }
 
 /// The content of a cloud, as of one moment.
@@ -146,10 +148,7 @@ pub struct Cloud(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     config: CloudConfig,
-    inventory: Mutex<Inventory>,
-    load_balancers: Mutex<LoadBalancerInventory>,
-    routes: Mutex<RouteTable>,
-    volumes: Mutex<BTreeMap<String, Volume>>,
+    holdings: Mutex<Holdings>,
     meter: Mutex<Meter>,
     faults: Faults,
     counters: Counters,
@@ -172,10 +171,7 @@ impl Cloud {
         let mut random = fastrand::Rng::with_seed(config.seed);
         let meter = Meter::new(config.latency, config.jitter, config.quota, random.fork());
         Self(Arc::new(Shared {
-            inventory: Mutex::new(holdings.instances),
-            load_balancers: Mutex::new(holdings.load_balancers),
-            routes: Mutex::new(holdings.routes),
-            volumes: Mutex::new(holdings.volumes),
+            holdings: Mutex::new(holdings),
             meter: Mutex::new(meter),
             faults: Faults::new(random),
             counters: Counters::default(),
@@ -185,6 +181,10 @@ impl Cloud {
             saved: watch::Sender::new(0),
             config,
         }))
+    }
+
+    fn inventory(&self) -> MappedMutexGuard<'_, Inventory> {
+        MutexGuard::map(self.0.holdings.lock(), |held| &mut held.instances)
     }
 
     /// Its settings, as of the start.
@@ -206,7 +206,7 @@ impl Cloud {
     ) -> Result<Vec<LookupResult>, RateLimited> {
         self.pay("GetInstances").await?;
         let now = self.0.config.clock.now();
-        let mut inventory = self.0.inventory.lock();
+        let mut inventory = self.inventory();
         let count = inventory.len();
         let rules = self.rules(now);
         let results = requests
@@ -221,24 +221,32 @@ impl Cloud {
         Ok(results)
     }
 
-    /// One call to the cloud for the page after an id.
-    pub async fn list_page(&self, after: Option<&InstanceId>) -> Result<Page, RateLimited> {
-        self.pay("ListInstances").await?;
-        let now = self.0.config.clock.now();
+    /// One call to the cloud for the page after an id, and whether there are more.
+    pub async fn instance_page(
+        &self,
+        after: Option<&InstanceId>,
+    ) -> Result<(Vec<Arc<Instance>>, bool), RateLimited> {
+        let page = |size| self.inventory().page(after, size);
+        self.page("ListInstances", page).await
+    }
+
+    /// One call to the cloud for a page, and whether there are more objects.
+    async fn page<T>(
+        &self,
+        operation: &str,
+        first: impl FnOnce(usize) -> Vec<T>,
+    ) -> Result<(Vec<T>, bool), RateLimited> {
+        self.pay(operation).await?;
         let size = self.0.config.page_size.get();
-        let mut instances = self.0.inventory.lock().page(after, size.saturating_add(1));
-        let more = instances.len() > size;
-        instances.truncate(size);
-        Ok(Page {
-            instances,
-            more,
-            observed_at: now,
-        })
+        let mut page = first(size.saturating_add(1));
+        let more = page.len() > size;
+        page.truncate(size);
+        Ok((page, more))
     }
 
     /// True if the cloud shows an instance of a page yet.
-    pub fn shows(&self, instance: &Instance, now: jiff::Timestamp) -> bool {
-        is_visible(instance, self.rules(now))
+    pub fn shows(&self, instance: &Instance) -> bool {
+        is_visible(instance, self.rules(self.0.config.clock.now()))
     }
 
     /// Takes a token, then waits as long as the cloud takes.
@@ -269,7 +277,7 @@ impl Cloud {
     /// Makes an instance. A name whose instance was deleted gets one with another id.
     pub fn create(&self, spec: InstanceSpec) -> Result<Arc<Instance>, Refused> {
         let now = self.0.config.clock.now();
-        let mut inventory = self.0.inventory.lock();
+        let mut inventory = self.inventory();
         let generation = inventory.next_generation(&spec.name);
         let config = &self.0.config;
         let built = spec.build(&config.placement, generation, now);
@@ -285,7 +293,7 @@ impl Cloud {
     pub fn describe(&self, description: Description) -> Result<(), Refused> {
         for spec in description.instances {
             let exists = {
-                let inventory = self.0.inventory.lock();
+                let inventory = self.inventory();
                 inventory.by_name(spec.name.as_str()).is_some() || inventory.was_deleted(&spec.name)
             };
             if !exists {
@@ -298,7 +306,7 @@ impl Cloud {
 
     /// Sets the power state of an instance, found by name or id; none: there is no such instance.
     pub fn set_power(&self, name_or_id: &str, power: Power) -> Option<Arc<Instance>> {
-        let mut inventory = self.0.inventory.lock();
+        let mut inventory = self.inventory();
         let instance = self.find_in(&inventory, name_or_id)?;
         let changed = Instance {
             power,
@@ -312,7 +320,7 @@ impl Cloud {
 
     /// Deletes an instance, found by name or id, for good; none: there is no such instance.
     pub fn delete(&self, name_or_id: &str) -> Option<Arc<Instance>> {
-        let mut inventory = self.0.inventory.lock();
+        let mut inventory = self.inventory();
         let id = self.find_in(&inventory, name_or_id)?.id.clone();
         let deleted = inventory.remove(&id);
         drop(inventory);
@@ -322,7 +330,7 @@ impl Cloud {
 
     /// The instance with this name, id or provider ID.
     pub fn find(&self, name_or_id: &str) -> Option<Arc<Instance>> {
-        self.find_in(&self.0.inventory.lock(), name_or_id)
+        self.find_in(&self.inventory(), name_or_id)
     }
 
     fn find_in(&self, inventory: &Inventory, name_or_id: &str) -> Option<Arc<Instance>> {
@@ -338,12 +346,12 @@ impl Cloud {
 
     /// All instances, by id.
     pub fn instances(&self) -> Vec<Arc<Instance>> {
-        self.0.inventory.lock().iter().map(Arc::clone).collect()
+        self.inventory().iter().map(Arc::clone).collect()
     }
 
     /// Names whose last instance was deleted.
     pub fn deleted(&self) -> Vec<NodeName> {
-        self.0.inventory.lock().deleted().keys().cloned().collect()
+        self.inventory().deleted().keys().cloned().collect()
     }
 
     /// The cost of a call now.
@@ -370,12 +378,7 @@ impl Cloud {
 
     /// Everything it holds. Cheap: the resources are shared.
     pub fn holdings(&self) -> Holdings {
-        Holdings {
-            instances: self.0.inventory.lock().clone(),
-            load_balancers: self.0.load_balancers.lock().clone(),
-            routes: self.0.routes.lock().clone(),
-            volumes: self.0.volumes.lock().clone(),
-        }
+        self.0.holdings.lock().clone()
     }
 
     /// So many changes are written down.

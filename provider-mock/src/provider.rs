@@ -17,8 +17,10 @@ pub use options::{
     ListedTarget, ProviderOptions, Respelled, ServedLoadBalancers, ServedRoutes, ServedVolumes,
 };
 
-use crate::cloud::{Cloud, RateLimited};
+use crate::cloud::{Cloud, CloudError, RateLimited};
 use crate::faulty::faulty;
+use crate::load_balancers::LoadBalancerRefused as Balancer;
+use crate::routes::RouteRefused;
 
 /// Annotation in which a kubelet with `--node-ip` names the address of its Node.
 const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
@@ -129,6 +131,26 @@ impl Provider for MockProvider {
     }
 }
 
-fn rate_limited(limited: RateLimited) -> Error {
-    Error::rate_limited(limited.retry_after)
+impl From<RateLimited> for Error {
+    fn from(limited: RateLimited) -> Self {
+        Self::rate_limited(limited.retry_after)
+    }
+}
+
+impl From<CloudError> for Error {
+    fn from(error: CloudError) -> Self {
+        let text = error.to_string();
+        match error {
+            CloudError::RateLimited(limited) => limited.into(),
+            CloudError::LoadBalancer(Balancer::Quota(_) | Balancer::NoAddress)
+            | CloudError::Route(RouteRefused::Full(_)) => Self::quota_exceeded(text),
+            CloudError::LoadBalancer(Balancer::AddressTaken { .. } | Balancer::Exists(_))
+            | CloudError::Route(
+                RouteRefused::Taken { .. } | RouteRefused::Foreign(_) | RouteRefused::Exists(_),
+            ) => Self::conflicting_resource(text),
+            // It was there a moment ago: a user deleted it.
+            CloudError::LoadBalancer(Balancer::Unknown(_))
+            | CloudError::Route(RouteRefused::Unknown(_)) => Self::conflict(text),
+        }
+    }
 }

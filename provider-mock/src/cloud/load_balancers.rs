@@ -4,22 +4,11 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Cloud, RateLimited};
+use super::{Cloud, CloudError, RateLimited};
 use crate::journal::{Event, LoadBalancerName};
 use crate::load_balancers::{
     LoadBalancer, LoadBalancerInventory, LoadBalancerRefused, LoadBalancerSpec, Target,
 };
-
-/// Why a call about a load balancer failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LoadBalancerError {
-    /// The rate limit of the cloud.
-    #[error(transparent)]
-    RateLimited(#[from] RateLimited),
-    /// The cloud refused.
-    #[error(transparent)]
-    Refused(#[from] LoadBalancerRefused),
-}
 
 /// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +29,7 @@ impl Cloud {
         &self,
         cluster: &str,
         uid: &str,
-    ) -> Result<Option<Arc<LoadBalancer>>, LoadBalancerError> {
+    ) -> Result<Option<Arc<LoadBalancer>>, RateLimited> {
         self.pay("FindLoadBalancer").await?;
         Ok(self.locked(|inventory, _| inventory.find(cluster, uid).cloned()))
     }
@@ -51,7 +40,7 @@ impl Cloud {
         cluster: &str,
         spec: &LoadBalancerSpec,
         targets: Arc<[Target]>,
-    ) -> Result<Arc<LoadBalancer>, LoadBalancerError> {
+    ) -> Result<Arc<LoadBalancer>, CloudError> {
         self.pay("CreateLoadBalancer").await?;
         let rules = &self.config().load_balancers;
         self.change_load_balancers(|inventory, now| {
@@ -70,7 +59,7 @@ impl Cloud {
         &self,
         id: &str,
         spec: &LoadBalancerSpec,
-    ) -> Result<Arc<LoadBalancer>, LoadBalancerError> {
+    ) -> Result<Arc<LoadBalancer>, CloudError> {
         self.pay("ModifyLoadBalancer").await?;
         let rules = &self.config().load_balancers;
         self.change_load_balancers(|inventory, _| inventory.change(id, spec, rules))
@@ -82,14 +71,14 @@ impl Cloud {
         &self,
         id: &str,
         targets: Arc<[Target]>,
-    ) -> Result<Arc<LoadBalancer>, LoadBalancerError> {
+    ) -> Result<Arc<LoadBalancer>, CloudError> {
         self.pay("SetTargets").await?;
         self.change_load_balancers(|inventory, _| inventory.set_targets(id, targets))
             .await
     }
 
     /// One call to the cloud that deletes a load balancer.
-    pub async fn delete_load_balancer(&self, id: &str) -> Result<Deletion, LoadBalancerError> {
+    pub async fn delete_load_balancer(&self, id: &str) -> Result<Deletion, CloudError> {
         self.pay("DeleteLoadBalancer").await?;
         let takes = self.config().load_balancers.deprovisioning;
         self.change_load_balancers(|inventory, now| {
@@ -124,14 +113,9 @@ impl Cloud {
         &self,
         cluster: &str,
         after: Option<&str>,
-    ) -> Result<(Vec<Arc<LoadBalancer>>, bool), LoadBalancerError> {
-        self.pay("ListLoadBalancers").await?;
-        let size = self.config().page_size.get();
-        let mut page =
-            self.locked(|inventory, _| inventory.page(cluster, after, size.saturating_add(1)));
-        let more = page.len() > size;
-        page.truncate(size);
-        Ok((page, more))
+    ) -> Result<(Vec<Arc<LoadBalancer>>, bool), RateLimited> {
+        let page = |size| self.locked(|inventory, _| inventory.page(cluster, after, size));
+        self.page("ListLoadBalancers", page).await
     }
 
     // ---- actions of people -------------------------------------------------------------------
@@ -185,10 +169,11 @@ impl Cloud {
     /// Works on the inventory as it is now.
     fn locked<T>(&self, work: impl FnOnce(&mut LoadBalancerInventory, Timestamp) -> T) -> T {
         let now = self.config().clock.now();
-        let mut inventory = self.0.load_balancers.lock();
+        let mut held = self.0.holdings.lock();
+        let inventory = &mut held.load_balancers;
         let settled = inventory.settle(now);
-        let done = work(&mut inventory, now);
-        drop(inventory);
+        let done = work(inventory, now);
+        drop(held);
         if settled {
             self.changed();
         }
@@ -198,7 +183,7 @@ impl Cloud {
     async fn change_load_balancers<T>(
         &self,
         change: impl FnOnce(&mut LoadBalancerInventory, Timestamp) -> Result<T, LoadBalancerRefused>,
-    ) -> Result<T, LoadBalancerError> {
+    ) -> Result<T, CloudError> {
         let changed = self.locked(change)?;
         self.changed();
         self.kept().await;

@@ -2,19 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Cloud, RateLimited};
-use crate::routes::{Route, RouteRefused, RouteSpec, RouteTable};
-
-/// Why a call about a route failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RouteError {
-    /// The rate limit of the cloud.
-    #[error(transparent)]
-    RateLimited(#[from] RateLimited),
-    /// The cloud refused.
-    #[error(transparent)]
-    Refused(#[from] RouteRefused),
-}
+use super::{Cloud, CloudError, RateLimited};
+use crate::routes::{Route, RouteSpec, RouteTable};
 
 impl Cloud {
     // ---- calls of a provider -------------------------------------------------------------
@@ -23,29 +12,25 @@ impl Cloud {
     pub async fn route_page(
         &self,
         after: Option<&str>,
-    ) -> Result<(Vec<Arc<Route>>, bool), RouteError> {
-        self.pay("ListRoutes").await?;
-        let size = self.config().page_size.get();
-        let mut page = self.0.routes.lock().page(after, size.saturating_add(1));
-        let more = page.len() > size;
-        page.truncate(size);
-        Ok((page, more))
+    ) -> Result<(Vec<Arc<Route>>, bool), RateLimited> {
+        let page = |size| self.0.holdings.lock().routes.page(after, size);
+        self.page("ListRoutes", page).await
     }
 
     /// One call to the cloud that makes a route with its tag, or finds it made.
-    pub async fn create_route(&self, spec: RouteSpec) -> Result<Arc<Route>, RouteError> {
+    pub async fn create_route(&self, spec: RouteSpec) -> Result<Arc<Route>, CloudError> {
         self.pay("CreateRoute").await?;
         let (most, now) = (self.config().max_routes, self.config().clock.now());
-        let made = self.0.routes.lock().create(spec, most, now)?;
+        let made = self.0.holdings.lock().routes.create(spec, most, now)?;
         self.changed();
         self.kept().await;
         Ok(made)
     }
 
     /// One call to the cloud that removes a route of a cluster; with `of_any`, of no cluster too.
-    pub async fn delete_route(&self, unwanted: &RouteSpec, of_any: bool) -> Result<(), RouteError> {
+    pub async fn delete_route(&self, unwanted: &RouteSpec, of_any: bool) -> Result<(), CloudError> {
         self.pay("DeleteRoute").await?;
-        self.0.routes.lock().delete(unwanted, of_any)?;
+        self.0.holdings.lock().routes.delete(unwanted, of_any)?;
         self.changed();
         self.kept().await;
         Ok(())
@@ -55,12 +40,12 @@ impl Cloud {
 
     /// All routes, by name.
     pub fn routes(&self) -> Vec<Arc<Route>> {
-        self.0.routes.lock().iter().cloned().collect()
+        self.0.holdings.lock().routes.iter().cloned().collect()
     }
 
     /// Changes the table behind every provider's back.
     pub fn edit_routes<T>(&self, edit: impl FnOnce(&mut RouteTable) -> T) -> T {
-        let edited = edit(&mut self.0.routes.lock());
+        let edited = edit(&mut self.0.holdings.lock().routes);
         self.changed();
         edited
     }

@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt as _};
 use outrigger_provider_sdk as sdk;
 use outrigger_provider_sdk::{Context, Error, Instances, Lookup, Lookups, Node, Query};
 
-use super::{MockProvider, PROVIDED_NODE_IP, effects, rate_limited};
+use super::{MockProvider, PROVIDED_NODE_IP, effects};
 use crate::choice;
 use crate::cloud::{Cloud, Preference, RateLimited};
 use crate::instances::{
@@ -84,12 +84,10 @@ impl Instances for MockProvider {
                 None => return Ok(lookups),
                 Some((names, Ok(results))) => lookups.extend(names.into_iter().zip(results)),
                 // One call per instance: the others have their own answers.
-                Some((names, Err(limited))) if each => lookups.extend(
-                    names
-                        .into_iter()
-                        .map(|name| (name, Err(rate_limited(limited)))),
-                ),
-                Some((_, Err(limited))) => return Err(rate_limited(limited)),
+                Some((names, Err(limited))) if each => {
+                    lookups.extend(names.into_iter().map(|name| (name, Err(limited.into()))));
+                }
+                Some((_, Err(limited))) => return Err(limited.into()),
             }
         }
     }
@@ -103,16 +101,15 @@ impl Instances for MockProvider {
         let cloud = self.cloud();
         let mut after = None;
         loop {
-            let page = tokio::select! {
+            let (page, more) = tokio::select! {
                 () = ctx.cancelled() => return Err(Error::cancelled()),
-                page = cloud.list_page(after.as_ref()) => page.map_err(rate_limited)?,
+                page = cloud.instance_page(after.as_ref()) => page?,
             };
-            let now = page.observed_at;
-            let visible = page.instances.iter().filter(|one| cloud.shows(one, now));
+            let visible = page.iter().filter(|one| cloud.shows(one));
             let visible: Vec<_> = visible.map(|one| answer(cloud, one)).collect();
             instances.send_all(visible).await?;
-            after = page.instances.last().map(|last| last.id.clone());
-            if !page.more {
+            after = page.last().map(|last| last.id.clone());
+            if !more {
                 return Ok(());
             }
         }

@@ -11,11 +11,10 @@ use outrigger_provider_sdk::{
     Targets, Updated,
 };
 
-use super::{MockProvider, cluster_of, effects, rate_limited};
-use crate::cloud::{Cloud, Deletion, LoadBalancerError};
+use super::{MockProvider, cluster_of, effects};
+use crate::cloud::{Cloud, Deletion};
 use crate::load_balancers::{
-    ANNOTATION_PREFIX, AddressMode, LoadBalancer, LoadBalancerRefused, LoadBalancerSpec, Target,
-    targets as kept,
+    ANNOTATION_PREFIX, AddressMode, LoadBalancer, LoadBalancerSpec, Target, targets as kept,
 };
 
 impl LoadBalancers for MockProvider {
@@ -81,8 +80,7 @@ impl LoadBalancers for MockProvider {
                 ctx.check()?;
                 made = true;
                 let cluster = cluster_of(ctx);
-                let created = cloud.create_load_balancer(&cluster, &spec, targets).await;
-                created.map_err(failed)?
+                cloud.create_load_balancer(&cluster, &spec, targets).await?
             }
             Some(existing) if existing.gone_at.is_some() => {
                 let retry_after = until(existing.gone_at, cloud.config().clock.now());
@@ -93,13 +91,11 @@ impl LoadBalancers for MockProvider {
             Some(mut existing) => {
                 if !spec.differences(&existing).is_empty() {
                     ctx.check()?;
-                    let changed = cloud.change_load_balancer(&existing.id, &spec).await;
-                    existing = changed.map_err(failed)?;
+                    existing = cloud.change_load_balancer(&existing.id, &spec).await?;
                 }
                 if existing.targets != targets {
                     ctx.check()?;
-                    let changed = cloud.set_targets(&existing.id, targets).await;
-                    existing = changed.map_err(failed)?;
+                    existing = cloud.set_targets(&existing.id, targets).await?;
                 }
                 existing
             }
@@ -135,8 +131,7 @@ impl LoadBalancers for MockProvider {
         let targets = kept(targets);
         if existing.targets != targets {
             ctx.check()?;
-            let changed = cloud.set_targets(&existing.id, targets).await;
-            changed.map_err(failed)?;
+            cloud.set_targets(&existing.id, targets).await?;
         }
         Ok(Updated::ready(None).into())
     }
@@ -154,8 +149,7 @@ impl LoadBalancers for MockProvider {
             None => Deletion::Gone,
             Some(existing) => {
                 ctx.check()?;
-                let deleted = cloud.delete_load_balancer(&existing.id).await;
-                deleted.map_err(failed)?
+                cloud.delete_load_balancer(&existing.id).await?
             }
         };
         Ok(match deleted {
@@ -182,7 +176,7 @@ impl LoadBalancers for MockProvider {
         let mut after: Option<String> = None;
         loop {
             let page = cloud.load_balancer_page(&cluster, after.as_deref());
-            let (page, more) = page.await.map_err(failed)?;
+            let (page, more) = page.await?;
             for one in &page {
                 let service = one
                     .service
@@ -278,8 +272,7 @@ async fn find(
     service: &Service,
 ) -> Result<Option<Arc<LoadBalancer>>, Error> {
     let cluster = cluster_of(ctx);
-    let load_balancer = cloud.find_load_balancer(&cluster, &service.uid).await;
-    load_balancer.map_err(failed)
+    Ok(cloud.find_load_balancer(&cluster, &service.uid).await?)
 }
 
 fn described(load_balancer: &LoadBalancer) -> sdk::LoadBalancer {
@@ -313,23 +306,4 @@ fn until(time: Option<Timestamp>, now: Timestamp) -> Duration {
     let left = time.map(|time| time.duration_since(now));
     left.and_then(|left| left.try_into().ok())
         .unwrap_or_default()
-}
-
-fn failed(error: LoadBalancerError) -> Error {
-    match error {
-        LoadBalancerError::RateLimited(limited) => rate_limited(limited),
-        LoadBalancerError::Refused(refused) => {
-            let text = refused.to_string();
-            match refused {
-                LoadBalancerRefused::Quota(_) | LoadBalancerRefused::NoAddress => {
-                    Error::quota_exceeded(text)
-                }
-                LoadBalancerRefused::AddressTaken { .. } | LoadBalancerRefused::Exists(_) => {
-                    Error::conflicting_resource(text)
-                }
-                // It was there a moment ago: a user deleted it.
-                LoadBalancerRefused::Unknown(_) => Error::conflict(text),
-            }
-        }
-    }
 }

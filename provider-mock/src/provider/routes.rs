@@ -4,12 +4,11 @@ use outrigger_provider_sdk as sdk;
 use outrigger_provider_sdk::{Context, Error, RouteChange, RouteSink, Routes, RoutesCapability};
 
 use super::instances::{from_sdk, to_sdk};
-use super::{MockProvider, cluster_of, effects, rate_limited};
+use super::{MockProvider, cluster_of, effects};
 use crate::cidr::Cidr;
-use crate::cloud::RouteError;
 use crate::journal::{Event, RouteChangeKind, RouteEvent};
 use crate::provider::{ListedTarget, Respelled, ServedRoutes};
-use crate::routes::{Route, RouteRefused, RouteSpec, RouteTarget};
+use crate::routes::{Route, RouteSpec, RouteTarget};
 
 impl Routes for MockProvider {
     fn capability(&self) -> RoutesCapability {
@@ -28,7 +27,7 @@ impl Routes for MockProvider {
         loop {
             let (page, more) = tokio::select! {
                 () = ctx.cancelled() => return Err(Error::cancelled()),
-                page = cloud.route_page(after.as_deref()) => page.map_err(failed)?,
+                page = cloud.route_page(after.as_deref()) => page?,
             };
             for route in page.iter().filter(|route| is_shown(route)) {
                 routes.send(served.listed(route)).await?;
@@ -49,7 +48,7 @@ impl Routes for MockProvider {
         };
         ctx.check()?;
         let change = self.begin(RouteChangeKind::Create, &spec);
-        let made = cloud.create_route(spec).await.map_err(failed);
+        let made = cloud.create_route(spec).await.map_err(Error::from);
         self.end(change, &made);
         match made {
             Ok(made) => {
@@ -73,7 +72,7 @@ impl Routes for MockProvider {
         ctx.check()?;
         let change = self.begin(RouteChangeKind::Delete, &unwanted);
         let deleted = cloud.delete_route(&unwanted, served.whole_table).await;
-        let deleted = deleted.map_err(failed);
+        let deleted = deleted.map_err(Error::from);
         self.end(change, &deleted);
         let effects = served.effects.then(effects::of_deleted_route);
         deleted.map(|()| RouteChange::deleted().with_effects(effects))
@@ -180,22 +179,5 @@ fn target_of(route: &sdk::Route) -> RouteTarget {
         provider_id: route.provider_id.clone(),
         next_hop,
         addresses: route.node_addresses.iter().filter_map(from_sdk).collect(),
-    }
-}
-
-fn failed(error: RouteError) -> Error {
-    match error {
-        RouteError::RateLimited(limited) => rate_limited(limited),
-        RouteError::Refused(refused) => {
-            let text = refused.to_string();
-            match refused {
-                RouteRefused::Full(_) => Error::quota_exceeded(text),
-                RouteRefused::Taken { .. } | RouteRefused::Foreign(_) | RouteRefused::Exists(_) => {
-                    Error::conflicting_resource(text)
-                }
-                // It was there a moment ago: a user removed it.
-                RouteRefused::Unknown(_) => Error::conflict(text),
-            }
-        }
     }
 }

@@ -6,7 +6,7 @@ use outrigger_provider_sdk::{
     VolumesCapability,
 };
 
-use super::{MockProvider, rate_limited};
+use super::MockProvider;
 use crate::volumes::{VolumeState, below_datastore, is_malformed, malformed};
 
 impl Volumes for MockProvider {
@@ -42,7 +42,7 @@ impl Volumes for MockProvider {
             () = ctx.cancelled() => return Err(Error::cancelled()),
             answer = cloud.look_up_volume(handle) => answer,
         };
-        let Some(volume) = lookup.map_err(rate_limited)? else {
+        let Some(volume) = lookup? else {
             return Ok(VolumeLookup::Absent(format!("there is no volume {handle}")));
         };
         match volume.state {
