@@ -129,8 +129,7 @@ pub(super) fn create(cloud: &Cloud, new: NewLoadBalancer) -> Answer {
         ready_at: now,
         gone_at: None,
     });
-    let created = created.map_err(|refused| Refusal::conflict(&refused))?;
-    Ok(shown(cloud, [created]))
+    Ok(shown(cloud, [created?]))
 }
 
 pub(super) fn edit(cloud: &Cloud, edit: EditLoadBalancer) -> Answer {
@@ -151,9 +150,7 @@ pub(super) fn edit(cloud: &Cloud, edit: EditLoadBalancer) -> Answer {
     if edit.untag {
         changed.service = None;
     }
-    let edited = cloud.edit_load_balancer(changed);
-    let edited = edited.map_err(|refused| Refusal::conflict(&refused))?;
-    Ok(shown(cloud, [edited]))
+    Ok(shown(cloud, [cloud.edit_load_balancer(changed)?]))
 }
 
 pub(super) fn delete(cloud: &Cloud, targets: &Targets) -> Answer {

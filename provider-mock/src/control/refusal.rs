@@ -1,7 +1,5 @@
 //! Requests on the control socket that are refused, and why.
 
-use std::fmt;
-
 use super::messages::Targets;
 use http::StatusCode;
 
@@ -18,17 +16,20 @@ impl Refusal {
         }
     }
 
-    pub(super) fn conflict(refused: &dyn fmt::Display) -> Self {
-        Self {
-            status: StatusCode::CONFLICT,
-            error: refused.to_string(),
-        }
-    }
-
     pub(super) fn unknown(kind: &str, names: &str) -> Self {
         Self {
             status: StatusCode::NOT_FOUND,
             error: format!("there is no {kind} {names}; nothing was changed"),
+        }
+    }
+}
+
+/// The cloud refused.
+impl<E: std::error::Error> From<E> for Refusal {
+    fn from(refused: E) -> Self {
+        Self {
+            status: StatusCode::CONFLICT,
+            error: refused.to_string(),
         }
     }
 }

@@ -95,8 +95,7 @@ pub(super) fn add(cloud: &Cloud, new: NewRoute) -> Answer {
             created_at,
         })
     });
-    let added = added.map_err(|refused| Refusal::conflict(&refused))?;
-    Ok(shown([added]))
+    Ok(shown([added?]))
 }
 
 pub(super) fn edit(cloud: &Cloud, edit: &EditRoutes) -> Answer {
@@ -119,9 +118,7 @@ pub(super) fn edit(cloud: &Cloud, edit: &EditRoutes) -> Answer {
             if edit.untag {
                 route.cluster = None;
             }
-            table
-                .replace(route)
-                .map_err(|refused| Refusal::conflict(&refused))
+            Ok(table.replace(route)?)
         });
         edited.collect::<Result<Vec<_>, Refusal>>()
     });

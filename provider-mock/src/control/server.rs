@@ -216,9 +216,7 @@ fn listed(cloud: &Cloud) -> Listed {
 }
 
 fn create(cloud: &Cloud, spec: InstanceSpec) -> Result<Changed, Refusal> {
-    let created = cloud.create(spec);
-    let created = created.map_err(|refused| Refusal::conflict(&refused))?;
-    Ok(changed([created]))
+    Ok(changed([cloud.create(spec)?]))
 }
 
 fn set_power(cloud: &Cloud, targets: &Targets, power: Power) -> Result<Changed, Refusal> {
