@@ -5,11 +5,9 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
 
 /// An address and a prefix length, with host bits where they were written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cidr(IpNet);
 
 impl Cidr {
@@ -46,19 +44,7 @@ impl FromStr for Cidr {
     }
 }
 
-impl TryFrom<String> for Cidr {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Cidr> for String {
-    fn from(cidr: Cidr) -> Self {
-        cidr.to_string()
-    }
-}
+serde_by_text!(Cidr);
 
 impl fmt::Display for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,6 +11,7 @@
 //! [`MockProvider`], serve what [`MockProvider::into_server`] makes of it in-process, and script what
 //! goes wrong with [`Cloud::inject`].
 
+#[macro_use]
 mod choice;
 pub mod cidr;
 pub mod cloud;

@@ -4,23 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use outrigger_api::code_name;
-use serde::{Deserialize, Serialize};
 
 /// A gRPC status code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "&'static str")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code(pub tonic::Code);
 
 impl Code {
     /// Its name on paper: `UNAVAILABLE`.
     pub fn as_str(self) -> &'static str {
         code_name(self.0)
-    }
-}
-
-impl From<Code> for &'static str {
-    fn from(code: Code) -> Self {
-        code.as_str()
     }
 }
 
@@ -46,10 +38,4 @@ impl FromStr for Code {
     }
 }
 
-impl TryFrom<String> for Code {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
+serde_by_text!(Code);

@@ -6,11 +6,9 @@ use std::str::FromStr;
 
 use outrigger_api::v1::{self, CallClass};
 use outrigger_api::{METHODS, MethodRequest};
-use serde::{Deserialize, Serialize};
 
 /// A method of the contract, written as its name.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "&'static str")]
+#[derive(Clone, Copy)]
 pub struct Method(&'static outrigger_api::Method);
 
 #[expect(
@@ -90,19 +88,7 @@ impl fmt::Display for Method {
     }
 }
 
-impl From<Method> for &'static str {
-    fn from(method: Method) -> Self {
-        method.as_str()
-    }
-}
-
-impl TryFrom<String> for Method {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
+serde_by_text!(Method);
 
 impl FromStr for Method {
     type Err = String;

@@ -6,8 +6,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 /// Why a text was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no {what}: {rule}")]
@@ -20,8 +18,7 @@ pub struct BadText {
 macro_rules! checked_text {
     ($(#[$doc:meta])* $name:ident, $what:literal, $check:path, $rule:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 
         impl $name {
@@ -43,13 +40,7 @@ macro_rules! checked_text {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = BadText;
-
-            fn try_from(text: String) -> Result<Self, BadText> {
-                text.parse()
-            }
-        }
+        serde_by_text!($name);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
