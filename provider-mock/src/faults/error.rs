@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use outrigger_api::{ERROR_DOMAIN, RpcStatus};
+use outrigger_api::v1::ErrorReason;
+use outrigger_api::{ERROR_DOMAIN, RpcStatus, code_of};
 use serde::{Deserialize, Serialize};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -124,17 +125,10 @@ impl InjectedError {
     }
 }
 
-/// The first reason that the contract lists under a code.
+/// The first reason that the contract lists under a code; `INTERNAL` is the code of a crash too, and has none.
 fn default_reason(code: tonic::Code) -> Option<&'static str> {
-    Some(match code {
-        tonic::Code::InvalidArgument => "INVALID_REQUEST",
-        tonic::Code::FailedPrecondition => "DEPENDENCY_NOT_READY",
-        tonic::Code::Aborted => "OPERATION_IN_PROGRESS",
-        tonic::Code::ResourceExhausted => "RATE_LIMITED",
-        tonic::Code::Unauthenticated => "CREDENTIALS_INVALID",
-        tonic::Code::PermissionDenied => "PERMISSION_MISSING",
-        tonic::Code::Unavailable => "CLOUD_UNAVAILABLE",
-        tonic::Code::Unimplemented => "CAPABILITY_DISABLED",
-        _ => return None,
-    })
+    let mut reasons = (1..).map_while(|number| ErrorReason::try_from(number).ok());
+    let reason = reasons.find(|reason| code_of(*reason) == code)?;
+    let name = reason.as_str_name().strip_prefix("ERROR_REASON_");
+    name.filter(|_| code != tonic::Code::Internal)
 }
