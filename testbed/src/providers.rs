@@ -1,35 +1,49 @@
 //! The providers of this repository, in any language: how each is built and started, over a cloud in memory.
 //!
-//! A row of the table makes a provider known to the demo, to `check-provider` and to `conformance`.
+//! An item of `providers.yaml` makes a provider known to the demo, to `check-provider` and to `conformance`.
 
 mod build;
 mod launch;
-mod table;
 
 use std::{
     env, io,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
+use serde::Deserialize;
+
+pub use self::launch::Launch;
 pub(crate) use self::launch::Run;
-pub use self::{launch::Launch, table::PROVIDERS};
 use crate::{Error, Result};
 
+const FILE: &str = include_str!("providers.yaml");
+
+/// All providers of this repository. A test holds that the file can be read.
+static PROVIDERS: LazyLock<Vec<Provider>> =
+    LazyLock::new(|| serde_saphyr::from_str(FILE).unwrap_or_default());
+
 /// A provider of this repository. All of them serve instances and load balancers.
-#[derive(Debug)]
+///
+/// A command is a program and its arguments, from the root of the repository. `{nodes}` in it is replaced by the names of
+/// the machines, separated by commas, and `{nodes...}` by an argument for each.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Provider {
     /// Its name on a command line.
     pub name: &'static str,
     /// Programs that it is built and run with, and their versions.
     requires: &'static str,
     /// The steps that build it; empty for a provider that is built with the controller.
-    steps: &'static [Step],
+    steps: Vec<Step>,
     /// A fake of its cloud that is a process of its own, and outlives the provider.
     cloud: Option<Cloud>,
     /// Starts it.
-    start: Command,
+    #[serde(borrow)]
+    start: Vec<&'static str>,
     /// The controller's `--provider-effect-prefixes`.
-    effect_prefixes: &'static [&'static str],
+    #[serde(borrow)]
+    effect_prefixes: Vec<&'static str>,
     /// Facts about its cloud, for the conformance suite.
     conformance: Option<Conformance>,
     /// The names of its machines, where the cloud names them: `{number}` counts from 1.
@@ -42,44 +56,46 @@ pub struct Provider {
     pub is_mock: bool,
 }
 
-/// A program and its arguments, from the root of the repository.
-///
-/// `{nodes}` is replaced by the names of the machines, separated by commas, and `{nodes...}` by an
-/// argument for each.
-type Command = &'static [&'static str];
-
 /// One command of a build.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Step {
     /// The work, for people: a verb with -ing.
     action: &'static str,
     /// Where the command runs.
     folder: &'static str,
-    command: Command,
+    #[serde(borrow)]
+    command: Vec<&'static str>,
     /// Without it the command itself knows what is up to date.
     makes: Option<Makes>,
 }
 
 /// The step can be left out while `file` is younger than everything below `from`.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Makes {
     file: &'static str,
-    from: &'static [&'static str],
+    #[serde(borrow, default)]
+    from: Vec<&'static str>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Cloud {
-    command: Command,
+    #[serde(borrow)]
+    command: Vec<&'static str>,
     /// Where it listens on the loopback interface.
     port: u16,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Conformance {
     inputs: &'static str,
     waivers: Option<&'static str>,
     /// The machines of a fake cloud that is a process of its own.
-    machines: &'static [&'static str],
+    #[serde(borrow, default)]
+    machines: Vec<&'static str>,
 }
 
 impl Provider {

@@ -25,7 +25,7 @@ impl Provider {
         let root = source_tree()?;
         let folder = root.join("target/providers");
         fs::create_dir_all(&folder).map_err(Error::io(format!("make {}", folder.display())))?;
-        for step in self.steps {
+        for step in &self.steps {
             let current = step
                 .makes
                 .as_ref()

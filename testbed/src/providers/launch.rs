@@ -8,7 +8,7 @@ use std::{
 
 use tokio::net::TcpStream;
 
-use super::{Command, Conformance, Provider, source_tree};
+use super::{Provider, source_tree};
 use crate::{Error, Result, process::Process};
 
 const PROVIDER: &str = "the provider";
@@ -21,7 +21,7 @@ pub struct Launch {
     environment: Vec<String>,
     command: Vec<String>,
     cloud: Option<(Vec<String>, u16)>,
-    effect_prefixes: &'static [&'static str],
+    effect_prefixes: Vec<&'static str>,
 }
 
 /// A run of the conformance suite.
@@ -43,19 +43,19 @@ impl Launch {
             environment: Vec::new(),
             command,
             cloud: None,
-            effect_prefixes: &[],
+            effect_prefixes: Vec::new(),
         }
     }
 
     /// The controller's flag by which the operator grants the provider's effects, if it has some.
     pub(crate) fn grant(&self) -> Option<String> {
-        let prefixes = self.effect_prefixes;
+        let prefixes = &self.effect_prefixes;
         (!prefixes.is_empty()).then(|| format!("--provider-effect-prefixes={}", prefixes.join(",")))
     }
 
     /// The prefixes of annotations that it writes to each Service.
-    pub(crate) const fn effect_prefixes(&self) -> &'static [&'static str] {
-        self.effect_prefixes
+    pub(crate) fn effect_prefixes(&self) -> &[&'static str] {
+        &self.effect_prefixes
     }
 
     /// Starts the provider beside the cluster of `kubeconfig` and waits until it listens at this socket; its output is
@@ -109,21 +109,16 @@ impl Provider {
         let cloud = self.cloud.as_ref();
         Ok(Launch {
             environment,
-            command: with_machines(self.start, machines),
-            cloud: cloud.map(|cloud| (with_machines(cloud.command, machines), cloud.port)),
-            effect_prefixes: self.effect_prefixes,
+            command: with_machines(&self.start, machines),
+            cloud: cloud.map(|cloud| (with_machines(&cloud.command, machines), cloud.port)),
+            effect_prefixes: self.effect_prefixes.clone(),
         })
     }
 
     /// Its run against the contract, in the source tree. The suite itself starts the provider.
     pub(crate) fn conformance(&self, programs: &Path) -> Result<Run> {
         let root = source_tree()?;
-        let Some(Conformance {
-            inputs,
-            waivers,
-            machines,
-        }) = self.conformance
-        else {
+        let Some(files) = &self.conformance else {
             return Err(Error::NoConformanceRun {
                 provider: self.name,
             });
@@ -132,14 +127,14 @@ impl Provider {
         let mut command = vec![chdir(&root), path_with(programs)];
         let run = ["provider-conformance", "run", "--allow-mutations"];
         command.extend(run.map(str::to_owned));
-        command.push(format!("--inputs={inputs}"));
-        command.extend(waivers.map(|path| format!("--waivers={path}")));
+        command.push(format!("--inputs={}", files.inputs));
+        command.extend(files.waivers.map(|path| format!("--waivers={path}")));
         command.push(format!("--report=json={}", report.display()));
-        let machines: Vec<_> = machines.iter().map(|name| (*name).to_owned()).collect();
+        let machines = files.machines.iter().map(|name| (*name).to_owned());
         Ok(Run {
             command,
             report,
-            launch: self.launch(programs, &machines)?,
+            launch: self.launch(programs, &machines.collect::<Vec<_>>())?,
         })
     }
 }
@@ -154,7 +149,7 @@ fn path_with(programs: &Path) -> String {
     format!("PATH={}:{rest}", programs.display())
 }
 
-pub(super) fn with_machines(command: Command, machines: &[String]) -> Vec<String> {
+pub(super) fn with_machines(command: &[&str], machines: &[String]) -> Vec<String> {
     let expand = |word: &&str| match *word {
         "{nodes...}" => machines.to_vec(),
         word => vec![word.replace("{nodes}", &machines.join(","))],

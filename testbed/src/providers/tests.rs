@@ -4,18 +4,18 @@ use super::*;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-const fn provider(steps: &'static [Step]) -> Provider {
+fn provider(step: Step) -> Provider {
     Provider {
         name: "test",
         requires: "Test 1.0 or newer",
-        steps,
-        start: &["true"],
-        ..table::PLAIN
+        steps: vec![step],
+        ..Provider::default()
     }
 }
 
 #[test]
 fn rows_name_files_that_exist_and_no_name_twice() {
+    serde_saphyr::from_str::<Vec<Provider>>(FILE).unwrap();
     let is_there = |path: &str| Path::new(ROOT).join(path).exists();
     for (index, provider) in PROVIDERS.iter().enumerate() {
         let name = provider.name;
@@ -28,9 +28,9 @@ fn rows_name_files_that_exist_and_no_name_twice() {
         for path in files {
             assert!(is_there(path), "{name}: {path}");
         }
-        for step in provider.steps {
+        for step in &provider.steps {
             assert!(is_there(step.folder), "{name}: {}", step.folder);
-            let from = step.makes.iter().flat_map(|makes| makes.from);
+            let from = step.makes.iter().flat_map(|makes| &makes.from);
             for path in
                 from.filter(|path| !path.contains("target/") && !path.contains("node_modules"))
             {
@@ -57,14 +57,14 @@ fn names_are_those_of_the_table_and_machines_those_of_the_cloud() {
 
 #[tokio::test]
 async fn a_missing_tool_is_one_sentence_with_the_version_that_is_needed() {
-    static STEPS: [Step; 1] = [Step {
+    let step = Step {
         action: "building it",
         folder: ".",
-        command: &["no-such-compiler", "build"],
+        command: vec!["no-such-compiler", "build"],
         makes: None,
-    }];
+    };
     let mut begun = Vec::new();
-    let built = provider(&STEPS)
+    let built = provider(step)
         .build(|action| begun.push(action.to_owned()))
         .await;
     let error = built.unwrap_err().to_string();
@@ -77,17 +77,13 @@ async fn a_missing_tool_is_one_sentence_with_the_version_that_is_needed() {
 
 #[tokio::test]
 async fn a_step_that_fails_shows_its_output() {
-    static STEPS: [Step; 1] = [Step {
+    let step = Step {
         action: "building it",
         folder: "testbed",
-        command: &["sh", "-c", "pwd; echo no such option >&2; exit 3"],
+        command: vec!["sh", "-c", "pwd; echo no such option >&2; exit 3"],
         makes: None,
-    }];
-    let error = provider(&STEPS)
-        .build(|_| {})
-        .await
-        .unwrap_err()
-        .to_string();
+    };
+    let error = provider(step).build(|_| {}).await.unwrap_err().to_string();
     for part in [
         "needs Test 1.0 or newer",
         "exit status: 3",
@@ -99,27 +95,27 @@ async fn a_step_that_fails_shows_its_output() {
 
 #[test]
 fn a_step_is_left_out_while_its_file_is_the_youngest() {
-    const MAKES: Makes = Makes {
+    let makes = Makes {
         file: "made",
-        from: &["from"],
+        from: vec!["from"],
     };
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     fs::create_dir_all(root.join("from/inner")).unwrap();
     let source = root.join("from/inner/source");
     fs::write(&source, "").unwrap();
-    assert!(!MAKES.is_current(root), "there is nothing yet");
+    assert!(!makes.is_current(root), "there is nothing yet");
     fs::write(root.join("made"), "").unwrap();
-    assert!(MAKES.is_current(root));
+    assert!(makes.is_current(root));
     let made = fs::metadata(root.join("made")).unwrap().modified().unwrap();
     let later = made + Duration::from_mins(1);
     fs::File::open(&source)
         .unwrap()
         .set_modified(later)
         .unwrap();
-    assert!(!MAKES.is_current(root), "the source is younger");
+    assert!(!makes.is_current(root), "the source is younger");
     fs::remove_dir_all(root.join("from")).unwrap();
-    assert!(!MAKES.is_current(root), "the source is not there");
+    assert!(!makes.is_current(root), "the source is not there");
 }
 
 #[test]
