@@ -16,8 +16,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::SignedDuration;
 use kube::{
-    Client,
-    config::{KubeConfigOptions, Kubeconfig},
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use serde_json::{Value, json};
 
@@ -201,9 +201,7 @@ impl Up {
         }
         plane.stop().await
     }
-}
 
-impl Up {
     async fn node(&self, plane: &ControlPlane) -> Result<RealNode> {
         let node = RealNode::start(plane, "machine-1").await?;
         for archive in &self.images {
@@ -227,21 +225,18 @@ impl Nodes {
         };
         let machines = Machine::numbered(&self.prefix, self.count);
         let machines = machines.map(|machine| machine.readiness(self.readiness));
-        let (verb, took) = if self.delete {
-            let names = machines.map(|machine| machine.name().to_owned());
-            let bar = bar("deleting", self.count);
-            let done = |done| bar.set_position(done as u64);
-            (
-                "deleted",
-                nodes::delete_all(&client, names, load, done).await?,
-            )
+        let (work, verb) = if self.delete {
+            ("deleting", "deleted")
         } else {
-            let bar = bar("registering", self.count);
-            let done = |done| bar.set_position(done as u64);
-            (
-                "registered",
-                nodes::register_all(&client, machines, load, done).await?,
-            )
+            ("registering", "registered")
+        };
+        let bar = bar(work, self.count);
+        let done = |done| bar.set_position(done as u64);
+        let took = if self.delete {
+            let names = machines.map(|machine| machine.name().to_owned());
+            nodes::delete_all(&client, names, load, done).await?
+        } else {
+            nodes::register_all(&client, machines, load, done).await?
         };
         note(&format!(
             "{verb} {} nodes in {:.2} s",
@@ -369,17 +364,19 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 async fn client(kubeconfig: &Path) -> Result<Client> {
-    let failed = |error: kube::config::KubeconfigError| Error::Io {
-        action: format!("read the kubeconfig {}", kubeconfig.display()),
-        source: io::Error::other(error),
-    };
-    let file = Kubeconfig::read_from(kubeconfig).map_err(failed)?;
-    let options = KubeConfigOptions::default();
-    let mut config = kube::Config::from_custom_kubeconfig(file, &options)
-        .await
-        .map_err(failed)?;
-    config.default_retry = false;
+    let failed = Error::io(format!("read the kubeconfig {}", kubeconfig.display()));
+    let config = client_config(kubeconfig).await;
+    let config = config.map_err(|error| failed(io::Error::other(error)))?;
     Client::try_from(config).map_err(Error::kube("make a client"))
+}
+
+/// The cluster of a kubeconfig's current context. Its client does not repeat a request that failed.
+pub(crate) async fn client_config(kubeconfig: &Path) -> Result<Config, KubeconfigError> {
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(file, &options).await?;
+    config.default_retry = false;
+    Ok(config)
 }
 
 /// A progress bar, on a terminal.

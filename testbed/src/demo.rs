@@ -140,12 +140,6 @@ impl Run {
     }
 }
 
-/// The part of the demo that failed.
-enum Failure {
-    Nodes(crate::Error),
-    Others(crate::Error),
-}
-
 /// Runs the demo. Returns the exit code of the process.
 pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
     let mut signals = Signals::install_with_hangup()?;
@@ -199,9 +193,10 @@ impl Demo {
             timeout: self.timeout,
         };
         let all = async {
-            let nodes = live.watch(narrator).await.map_err(Failure::Nodes)?;
-            let services = exposing.watch(narrator).await.map_err(Failure::Others)?;
-            let volumes = labelling.watch(narrator).await.map_err(Failure::Others)?;
+            let failed = |state| move |error| (state, error);
+            let nodes = live.watch(narrator).await.map_err(failed("initialised"))?;
+            let services = exposing.watch(narrator).await.map_err(failed("ready"))?;
+            let volumes = labelling.watch(narrator).await.map_err(failed("ready"))?;
             Ok((nodes, services, volumes))
         };
         let outcome = tokio::select! {
@@ -211,22 +206,16 @@ impl Demo {
         };
         let (nodes, services, volumes) = match outcome {
             Ok(outcome) => outcome,
-            Err(Failure::Nodes(crate::Error::Unready { late, timeout })) => {
-                return Err(Error::NotInitialised {
+            Err((state, crate::Error::Unready { late, timeout })) => {
+                return Err(Error::Late {
                     late,
+                    state,
                     timeout,
                     log_end: stage.pair.controller.log_end(),
                 });
             }
-            Err(Failure::Others(crate::Error::Unready { late, timeout })) => {
-                return Err(Error::NotServed {
-                    late,
-                    timeout,
-                    log_end: stage.pair.controller.log_end(),
-                });
-            }
-            // A request fails at once when a component dies, which explains more.
-            Err(Failure::Nodes(error) | Failure::Others(error)) => {
+            // A request fails immediately when a component dies, which explains more.
+            Err((_, error)) => {
                 let cause = timeout(cluster::SILENCE * 2, stage.failure()).await;
                 return Err(cause.unwrap_or(Error::Testbed(error)));
             }

@@ -6,16 +6,13 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Node;
-use kube::{
-    Api, Client,
-    api::ListParams,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::{Api, Client, api::ListParams};
 use tokio::time::{interval, timeout};
 
 use super::{Error, LABEL, Run, error::root};
 use crate::{
     ControlPlane,
+    cli::client_config,
     nodes::{self, Load, is_tainted},
     process::log_end,
     signals::Signals,
@@ -54,12 +51,8 @@ impl Cluster {
         };
         // Absolute: it is handed to another process and to the user's other terminals.
         let kubeconfig = std::path::absolute(path).map_err(|error| unusable(&error))?;
-        let file = Kubeconfig::read_from(&kubeconfig).map_err(|error| unusable(&error))?;
-        let options = KubeConfigOptions::default();
-        let mut config = kube::Config::from_custom_kubeconfig(file, &options)
-            .await
-            .map_err(|error| unusable(&error))?;
-        config.default_retry = false;
+        let config = client_config(&kubeconfig).await;
+        let mut config = config.map_err(|error| unusable(&error))?;
         config.connect_timeout = Some(ANSWER);
         // A watch is silent for as long as nothing changes.
         config.read_timeout = None;

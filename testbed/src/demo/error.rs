@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitStatus, time::Duration};
 
-use super::narrator::nodes;
+use super::narrator::count_of;
 use crate::error::some;
 
 /// An error of the demo. Its text names the event, the object and the remedy.
@@ -60,7 +60,7 @@ pub enum Error {
     #[error("`cargo build` of {programs} failed ({status}):\n{output}")]
     Cargo {
         /// The programs to build.
-        programs: String,
+        programs: &'static str,
         /// How cargo ended.
         status: ExitStatus,
         /// The last lines it printed.
@@ -76,29 +76,17 @@ pub enum Error {
         /// The last lines of its log.
         log_end: String,
     },
-    /// Nodes still have their taint when the time is over.
+    /// Nodes have their taint, Services no address, or a volume no labels, when the time is over.
     #[error(
-        "{} not initialised within {timeout:?}. The last lines of cloud-controller-manager's \
+        "{} not {state} within {timeout:?}. The last lines of cloud-controller-manager's \
          log:\n{log_end}",
         some(late, "was", "were")
     )]
-    NotInitialised {
-        /// The nodes that still have the taint.
+    Late {
+        /// The names of the objects.
         late: Vec<String>,
-        /// How long it was waited for.
-        timeout: Duration,
-        /// The last lines of the controller's log.
-        log_end: String,
-    },
-    /// Services have no address, or a volume no labels, when the time is over.
-    #[error(
-        "{} not ready within {timeout:?}. The last lines of cloud-controller-manager's \
-         log:\n{log_end}",
-        some(late, "was", "were")
-    )]
-    NotServed {
-        /// Their names.
-        late: Vec<String>,
+        /// The state that they do not have.
+        state: &'static str,
         /// How long it was waited for.
         timeout: Duration,
         /// The last lines of the controller's log.
@@ -121,7 +109,7 @@ pub enum Error {
 
 fn waiting(count: usize) -> String {
     let verb = if count == 1 { "waits" } else { "wait" };
-    format!("{} of this cluster {verb}", nodes(count))
+    format!("{} of this cluster {verb}", count_of(count, "node"))
 }
 
 /// The innermost cause: the layers around it add nothing.

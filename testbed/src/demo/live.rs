@@ -34,7 +34,10 @@ impl Live {
     /// Registers the nodes and returns when all are usable.
     pub(super) async fn watch(self, narrator: &Narrator) -> Result<Created<Node>> {
         let count = self.machines.len();
-        narrator.begin(&format!("registering {}", narrator::nodes(count)));
+        narrator.begin(&format!(
+            "registering {}",
+            narrator::count_of(count, "node")
+        ));
         let client = &self.client;
         let nodes: Api<Node> = Api::all(client.clone());
         let creation = Creation {
@@ -52,7 +55,7 @@ impl Live {
         let machines = self.machines.into_iter();
         let machines = machines.map(|machine| (machine.name().to_owned(), machine));
         let register = async |machine: Machine| nodes::register(client, &machine).await.map(drop);
-        let objects = narrator::nodes(count);
+        let objects = narrator::count_of(count, "node");
         let progress = |ready| narrator.progress(ready, count, &objects, state(self.is_routed));
         let mut created = creation.run(machines.collect(), register, progress).await?;
         let selected = ListParams::default().labels(&self.selector);

@@ -29,11 +29,6 @@ impl Narrator {
 
     /// Something begins; its time is counted from now.
     pub(super) fn begin(&self, what: &str) {
-        self.begin_since(what, Duration::ZERO);
-    }
-
-    /// Something began some time ago.
-    pub(super) fn begin_since(&self, what: &str, elapsed: Duration) {
         if !self.terminal {
             return print(what);
         }
@@ -41,8 +36,7 @@ impl Narrator {
         let style = ProgressStyle::with_template("{spinner} [{elapsed}] {wide_msg}");
         let line = ProgressBar::new_spinner()
             .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
-            .with_message(what.to_owned())
-            .with_elapsed(elapsed);
+            .with_message(what.to_owned());
         line.enable_steady_tick(Duration::from_millis(100));
         *self.line.lock() = Some(line);
     }
@@ -66,8 +60,6 @@ impl Narrator {
     pub(super) fn note(&self, what: &str) {
         match &*self.line.lock() {
             Some(line) => line.suspend(|| print(what)),
-            // Over the line of another progress bar.
-            None if self.terminal => print(&format!("\r\x1b[2K{what}")),
             None => print(what),
         }
     }
@@ -77,11 +69,6 @@ impl Narrator {
         if let Some(line) = self.line.lock().take() {
             line.finish_and_clear();
         }
-    }
-
-    /// Returns whether there is a line that updates itself.
-    pub(super) const fn on_terminal(&self) -> bool {
-        self.terminal
     }
 }
 
@@ -96,18 +83,7 @@ fn print(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// That many nodes.
-pub(super) fn nodes(count: usize) -> String {
-    match count {
-        1 => "1 node".to_owned(),
-        count => format!("{count} nodes"),
-    }
-}
-
-/// That many Services.
-pub(super) fn services(count: usize) -> String {
-    match count {
-        1 => "1 Service".to_owned(),
-        count => format!("{count} Services"),
-    }
+/// So many objects of a kind.
+pub(super) fn count_of(count: usize, kind: &str) -> String {
+    format!("{count} {kind}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,13 +1,9 @@
 //! Finds the programs that the demo starts, and builds what is missing.
 
 use std::{
-    cell::Cell,
     env,
     path::{Path, PathBuf},
-    pin::pin,
 };
-
-use futures::{FutureExt, try_join};
 
 use super::{Error, narrator::Narrator};
 use crate::binaries::{Binaries, beside};
@@ -33,39 +29,19 @@ impl Programs {
     }
 }
 
-/// Finds the programs of this project and, at the same time, those of a control plane if one
-/// is to be run.
+/// Finds the programs of this project, and those of a control plane if one is to be run.
 pub(super) async fn find(control_plane: bool, narrator: &Narrator) -> Result<Programs, Error> {
-    let go_builds = Cell::new(false);
-    let go = async {
-        if !control_plane {
-            return Ok(());
-        }
-        let mut binaries = pin!(Binaries::find());
-        // Programs that are there are found without waiting.
-        let programs = if let Some(programs) = binaries.as_mut().now_or_never() {
-            programs
-        } else {
-            go_builds.set(true);
-            let built = binaries.await;
-            go_builds.set(false);
-            built
-        };
-        Ok(programs.map(drop)?)
-    };
-    let ((), programs) = try_join!(go, own(narrator, &go_builds))?;
-    narrator.clear();
-    Ok(programs)
-}
-
-async fn own(narrator: &Narrator, go_builds: &Cell<bool>) -> Result<Programs, Error> {
     let demo = env::current_exe().map_err(crate::Error::io("find the running program"))?;
     // Set by `cargo run` and `cargo test`: the demo is run from its source tree.
-    if let Some(cargo) = cargo::Cargo::from_env(&demo) {
-        return cargo.build(narrator, go_builds).await;
+    let programs = match cargo::Cargo::from_env(&demo) {
+        Some(cargo) => cargo.build(narrator).await?,
+        None => Programs {
+            controller: beside(CONTROLLER)?,
+            mock: beside(MOCK)?,
+        },
+    };
+    if control_plane {
+        Binaries::find().await?;
     }
-    Ok(Programs {
-        controller: beside(CONTROLLER)?,
-        mock: beside(MOCK)?,
-    })
+    Ok(programs)
 }

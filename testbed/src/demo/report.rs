@@ -77,8 +77,8 @@ impl Report {
             let document = serde_json::to_string_pretty(self).map_err(io::Error::from);
             document.map_err(Error::io("write the JSON document"))?
         } else {
-            let nodes = narrator::nodes(self.nodes.len());
-            let services = narrator::services(self.services.len());
+            let nodes = narrator::count_of(self.nodes.len(), "node");
+            let services = narrator::count_of(self.services.len(), "Service");
             let parts = [
                 table_of(&self.nodes, &nodes, self.state, self.seconds),
                 table_of(
@@ -203,53 +203,32 @@ fn table_of<R: Row<COLUMNS>, const COLUMNS: usize>(
     state: &str,
     seconds: f64,
 ) -> Option<String> {
-    let table = tables(rows);
+    let table = table(rows);
     (!rows.is_empty()).then(|| format!("{table}{objects} {state} in {seconds:.2} s\n"))
 }
 
-/// For people on a terminal; elsewhere for `grep` and `awk`.
-fn tables<R: Row<COLUMNS>, const COLUMNS: usize>(rows: &[R]) -> String {
-    if io::stdout().is_terminal() {
-        framed(rows)
-    } else {
-        columns(rows)
-    }
-}
-
-fn framed<R: Row<COLUMNS>, const COLUMNS: usize>(rows: &[R]) -> String {
+/// With a frame on a terminal, elsewhere for other programs: the columns with spaces between them.
+fn table<R: Row<COLUMNS>, const COLUMNS: usize>(rows: &[R]) -> String {
+    let is_terminal = io::stdout().is_terminal();
     let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_BORDERS_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(R::HEADER);
-    for row in rows {
-        table.add_row(row.cells("\n"));
+    table.set_header(R::HEADER);
+    if is_terminal {
+        table
+            .load_style(presets::UTF8_BORDERS_ONLY)
+            .set_content_arrangement(ContentArrangement::Dynamic);
+    } else {
+        table.load_style(presets::NOTHING);
     }
-    format!("{table}\n")
-}
-
-/// No frame, no line breaks within a cell, no spaces at the end.
-fn columns<R: Row<COLUMNS>, const COLUMNS: usize>(rows: &[R]) -> String {
-    let cells = rows.iter().map(|row| row.cells(","));
-    let rows: Vec<_> = std::iter::once(R::HEADER.map(str::to_owned))
-        .chain(cells)
-        .collect();
-    let mut widths = [0; COLUMNS];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.len().max(*width);
-        }
+    table.add_rows(
+        rows.iter()
+            .map(|row| row.cells(if is_terminal { "\n" } else { "," })),
+    );
+    if let Some(first) = table.column_mut(0).filter(|_| !is_terminal) {
+        first.set_padding((0, 1));
     }
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
+    let lines: Vec<_> = table.lines().collect();
+    let lines = lines.iter().map(|line| format!("{}\n", line.trim_end()));
+    lines.collect()
 }
 
 /// The path of `program`, as short as it can be typed from here.

@@ -41,7 +41,7 @@ impl Exposing {
     pub(super) async fn watch(self, narrator: &Narrator) -> Result<Created<Service>> {
         let count = self.services.len();
         if count > 0 {
-            narrator.begin(&format!("making {}", narrator::services(count)));
+            narrator.begin(&format!("making {}", narrator::count_of(count, "Service")));
         }
         let exposure = Exposure {
             namespace: NAMESPACE,
@@ -51,7 +51,7 @@ impl Exposing {
             load: Load::default(),
             timeout: self.timeout,
         };
-        let services = narrator::services(count);
+        let services = narrator::count_of(count, "Service");
         let progress = |ready| narrator.progress(ready, count, &services, "reachable");
         exposure.run(&self.client, progress).await
     }

@@ -1,6 +1,6 @@
 //! One line for each node, Service and volume.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{borrow::Borrow, collections::BTreeMap, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::{Node, NodeAddress, PersistentVolume, Service},
@@ -22,7 +22,8 @@ fn took(seconds: f64) -> String {
     format!("{seconds:.3}s")
 }
 
-fn joined(values: &[&str], separator: &str) -> String {
+fn joined<T: Borrow<str>>(values: impl IntoIterator<Item = T>, separator: &str) -> String {
+    let values: Vec<_> = values.into_iter().collect();
     if values.is_empty() {
         "-".to_owned()
     } else {
@@ -95,14 +96,13 @@ impl Row<6> for NodeRow {
         let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         // The host name is the first column.
         let addresses = self.addresses.iter().map(|address| &*address.address);
-        let addresses: Vec<_> = addresses.filter(|address| *address != self.name).collect();
-        let pod_cidrs: Vec<_> = self.pod_cidrs.iter().map(String::as_str).collect();
+        let addresses = addresses.filter(|address| *address != self.name);
         [
             self.name.clone(),
             or_none(&self.provider_id),
             or_none(&self.zone),
-            joined(&addresses, separator),
-            joined(&pod_cidrs, separator),
+            joined(addresses, separator),
+            joined(self.pod_cidrs.clone(), separator),
             took(self.seconds_to_initialise),
         ]
     }
@@ -136,16 +136,13 @@ impl Row<4> for ServiceRow {
     const HEADER: [&str; 4] = ["SERVICE", "ADDRESSES", "CONDITIONS", "TOOK"];
 
     fn cells(&self, separator: &str) -> [String; 4] {
-        let addresses: Vec<_> = self.addresses.iter().map(String::as_str).collect();
         // Ours are known by their last part.
         let conditions = self.conditions.iter();
         let conditions = conditions.map(|one| format!("{}={}", last_part(&one.type_), one.status));
-        let conditions: Vec<_> = conditions.collect();
-        let conditions: Vec<_> = conditions.iter().map(String::as_str).collect();
         [
             self.name.clone(),
-            joined(&addresses, separator),
-            joined(&conditions, separator),
+            joined(self.addresses.clone(), separator),
+            joined(conditions, separator),
             took(self.seconds_to_address),
         ]
     }
@@ -182,18 +179,12 @@ impl Row<5> for VolumeRow {
     fn cells(&self, separator: &str) -> [String; 5] {
         let labels = self.labels.iter();
         let labels = labels.map(|(key, value)| format!("{}={value}", last_part(key)));
-        let labels: Vec<_> = labels.collect();
-        let labels: Vec<_> = labels.iter().map(String::as_str).collect();
-        let affinity: Vec<_> = self
-            .node_affinity
-            .iter()
-            .map(|one| last_part(one))
-            .collect();
+        let affinity = self.node_affinity.iter().map(|one| last_part(one));
         [
             self.name.clone(),
             self.handle.clone(),
-            joined(&labels, separator),
-            joined(&affinity, separator),
+            joined(labels, separator),
+            joined(affinity, separator),
             took(self.seconds_to_labels),
         ]
     }
