@@ -152,7 +152,7 @@ impl<'a> Stage<'a> {
     async fn set_up(check: &'a PodCheck) -> Result<Self> {
         // First: it fails fast, and a build is long.
         RealNode::possible()?;
-        let manifest = Manifest::read(check.manifest.as_deref())?;
+        let mut manifest = Manifest::read(check.manifest.as_deref())?;
         let options = Options {
             workloads: true,
             ..Options::default()
@@ -161,26 +161,21 @@ impl<'a> Stage<'a> {
         let node = RealNode::start(&plane, NODE).await?;
         let client = plane.client()?;
         let cloud = Cloud::make(node.dir())?;
-        let mut images = Vec::new();
-        for archives in [&check.controller, &check.provider] {
-            let mut names = Vec::new();
-            for archive in archives {
-                names.push(node.import(archive).await?);
-            }
-            images.push(names);
+        let workload = Workload::new(client.clone(), &manifest, node.dir())?;
+        let url = plane.url();
+        manifest.port = url.rsplit(':').next().unwrap_or_default().to_owned();
+        cloud.dir().clone_into(&mut manifest.cloud);
+        for archive in &check.controller {
+            manifest.controller.push(node.import(archive).await?);
         }
-        let provider = images.pop().unwrap_or_default();
-        let controller = images.pop().unwrap_or_default();
+        for archive in &check.provider {
+            manifest.provider.push(node.import(archive).await?);
+        }
+        manifest.provider_args.clone_from(&check.provider_args);
         let mut stage = Self {
             check,
-            workload: Workload::new(client.clone(), &manifest, node.dir())?,
-            manifest: manifest.on(
-                &plane,
-                &cloud,
-                controller,
-                provider,
-                check.provider_args.clone(),
-            ),
+            workload,
+            manifest,
             client,
             node,
             plane,

@@ -1,10 +1,7 @@
 //! Ready-made programs: those that `setup-envtest` has installed, and the archive that is published for it.
 
 use std::{
-    env,
-    fmt::Write as _,
-    fs,
-    io::{self, Read},
+    env, fs, io,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -193,24 +190,9 @@ async fn run(program: &str, mut command: Command) -> Result<(), String> {
 }
 
 fn digest(path: &Path) -> io::Result<String> {
-    let mut file = fs::File::open(path)?;
-    let mut hash = Sha512::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            let text = hash
-                .finalize()
-                .iter()
-                .fold(String::new(), |mut text, byte| {
-                    // Writing to a String cannot fail.
-                    let _ = write!(text, "{byte:02x}");
-                    text
-                });
-            return Ok(text);
-        }
-        hash.update(&buffer[..read]);
-    }
+    let digest = Sha512::digest(fs::read(path)?);
+    let digest: Vec<_> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(digest.concat())
 }
 
 fn newest<'a>(checksums: &'a str, minor: &str, platform: &str) -> Option<Archive<'a>> {

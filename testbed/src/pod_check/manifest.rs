@@ -14,8 +14,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::cloud::{Cloud, MOUNTED_AT};
-use crate::{ControlPlane, Error, Result};
+use super::cloud::MOUNTED_AT;
+use crate::{Error, Result};
 
 /// The field manager of what the check applies.
 const MANAGER: &str = "outrigger-testbed";
@@ -39,16 +39,19 @@ pub(super) struct Images {
     pub(super) provider: String,
 }
 
-/// Objects to apply, in their order.
-#[derive(Debug)]
+/// Objects to apply, in their order, and what they are fitted to.
+#[derive(Debug, Default)]
 pub(super) struct Manifest {
     objects: Vec<Value>,
     tests: Vec<Value>,
-    port: String,
-    cloud: PathBuf,
-    controller: Vec<String>,
-    provider: Vec<String>,
-    provider_args: Vec<String>,
+    /// The port of the API server.
+    pub(super) port: String,
+    /// The directory of the cloud.
+    pub(super) cloud: PathBuf,
+    /// The names of the images, by version.
+    pub(super) controller: Vec<String>,
+    pub(super) provider: Vec<String>,
+    pub(super) provider_args: Vec<String>,
 }
 
 impl Manifest {
@@ -73,33 +76,8 @@ impl Manifest {
         Ok(Self {
             objects,
             tests: hooks.filter(|object| hook(object) == "test").collect(),
-            port: String::new(),
-            cloud: PathBuf::new(),
-            controller: Vec::new(),
-            provider: Vec::new(),
-            provider_args: Vec::new(),
+            ..Self::default()
         })
-    }
-
-    /// With the port of the API server, the directory of the cloud, and the names of the images.
-    pub(super) fn on(
-        self,
-        plane: &ControlPlane,
-        cloud: &Cloud,
-        controller: Vec<String>,
-        provider: Vec<String>,
-        provider_args: Vec<String>,
-    ) -> Self {
-        let url = plane.url();
-        let port = url.rsplit(':').next().unwrap_or_default();
-        Self {
-            port: port.to_owned(),
-            cloud: cloud.dir().to_owned(),
-            controller,
-            provider,
-            provider_args,
-            ..self
-        }
     }
 
     /// Namespace and name of the Deployment.
