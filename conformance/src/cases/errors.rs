@@ -58,11 +58,8 @@ fn reason_and_code(error: &CallError) -> Verdict {
         // Not deliberate, which is no breach: the controller repeats the call.
         return Ok(());
     }
-    expect(
-        error.infos.len() == 1,
-        "exactly one ErrorInfo of the domain cloudprovider.v1",
-        error,
-    )?;
+    let one_info = "exactly one ErrorInfo of the domain cloudprovider.v1";
+    expect(error.infos.len() == 1, one_info, error)?;
     let Some(reason) = error.reason() else {
         return Err(failed("a reason of ErrorReason, without prefix", error));
     };

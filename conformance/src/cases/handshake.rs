@@ -72,14 +72,11 @@ async fn no_common_minor(subject: &Subject) -> Verdict {
                     VERSION_UNSUPPORTED";
     match client.call(request).await {
         Ok(answer) => Err(failed(expected, format!("minor {}", answer.minor))),
-        Err(error) => {
-            let meant = error.is(ErrorReason::VersionUnsupported);
-            expect(
-                meant && error.code == Code::FailedPrecondition,
-                expected,
-                error,
-            )
-        }
+        Err(error) => expect(
+            error.is(ErrorReason::VersionUnsupported) && error.code == Code::FailedPrecondition,
+            expected,
+            error,
+        ),
     }
 }
 
@@ -90,13 +87,12 @@ async fn no_range(subject: &Subject) -> Verdict {
         max_minor: 0,
         ..subject.handshake_request()
     };
-    match client.call(request).await {
-        Ok(answer) => Err(failed(
-            "a handshake for the minors 0 to 0 is an error",
-            format!("minor {}", answer.minor),
-        )),
-        Err(_) => Ok(()),
-    }
+    let answered = client.call(request).await;
+    expect(
+        answered.is_err(),
+        "a handshake for the minors 0 to 0 is an error",
+        format!("minor {}", answered.map_or(0, |answer| answer.minor)),
+    )
 }
 
 fn name(handshake: &HandshakeResponse) -> Verdict {
@@ -210,20 +206,15 @@ async fn readiness(subject: &Subject) -> Verdict {
     )
 }
 
-async fn health(subject: &Subject) -> Verdict<Result<ServingStatus, CallError>> {
-    let answered = subject.client.check().await;
-    Ok(answered.map(|answer| answer.status()))
-}
-
 async fn health_is_served(subject: &Subject) -> Verdict {
-    let answered = health(subject).await?;
+    let answered = subject.client.check().await;
     answered.required("grpc.health.v1.Health/Check is answered")?;
     Ok(())
 }
 
 async fn health_agrees(subject: &Subject) -> Verdict {
-    let health = match health(subject).await? {
-        Ok(health) => health,
+    let health = match subject.client.check().await {
+        Ok(answer) => answer.status(),
         Err(error) if error.code == Code::Unimplemented => {
             return Err(skipped("grpc.health.v1 is not served"));
         }

@@ -8,7 +8,7 @@ use outrigger_api::v1::{ErrorReason, Node, Route};
 use crate::{
     case::{Check, check},
     subject::{Change, Changed, Subject, leads_to, routes_to},
-    verdict::{Verdict, expect, failed, skipped},
+    verdict::{Verdict, expect, failed, refused, skipped},
 };
 
 pub(super) fn checks() -> Vec<Check> {
@@ -74,15 +74,10 @@ async fn not_listed(subject: &Subject, routes: &[Route]) -> Verdict {
     Ok(())
 }
 
-fn refused(changed: &Changed, reason: ErrorReason) -> Verdict {
+fn is_refused(changed: &Changed, reason: ErrorReason) -> Verdict {
     let expected = reason.as_str_name().trim_start_matches("ERROR_REASON_");
-    match changed {
-        Ok(route) => Err(failed(
-            expected,
-            format!("OK for {}", route.destination_cidr),
-        )),
-        Err(error) => expect(error.is(reason), expected, error),
-    }
+    let describe = |route: Route| format!("OK for {}", route.destination_cidr);
+    refused(changed.clone(), &[reason], expected, describe)
 }
 
 async fn made_and_removed(subject: &Subject) -> Verdict {
@@ -114,7 +109,7 @@ async fn one_bad(subject: &Subject) -> Verdict {
     let changed = subject
         .change_routes_once(Change::Create, None, &routes)
         .await?;
-    refused(&changed[1], ErrorReason::ConflictingResource)?;
+    is_refused(&changed[1], ErrorReason::ConflictingResource)?;
     routes.remove(1);
     // The others may have been held up for a moment.
     for (index, one) in changed.iter().enumerate() {
@@ -161,7 +156,7 @@ async fn other_target(subject: &Subject) -> Verdict {
     let changed = subject
         .change_routes_once(Change::Create, None, &second)
         .await?;
-    refused(&changed[0], ErrorReason::ConflictingResource)?;
+    is_refused(&changed[0], ErrorReason::ConflictingResource)?;
     listed(subject, &first, &nodes[0]).await?;
     subject.delete_routes(&first).await?;
     make(subject, &second, &nodes[1]).await?;
@@ -184,7 +179,7 @@ async fn full_table(subject: &Subject) -> Verdict {
             if changed.is_ok() {
                 made.push(route.clone());
             } else {
-                refused(&changed, ErrorReason::QuotaExceeded)?;
+                is_refused(&changed, ErrorReason::QuotaExceeded)?;
                 refusals.push(route.clone());
             }
         }

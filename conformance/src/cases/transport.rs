@@ -19,7 +19,6 @@ use tonic::{
 };
 
 use crate::{
-    call_error::CallError,
     capability::Capability,
     case::{Check, check},
     connection::Manner,
@@ -50,8 +49,7 @@ pub(super) fn checks() -> Vec<Check> {
 
 fn mode(subject: &Subject) -> Verdict {
     let path = subject.endpoint().path();
-    let metadata = std::fs::metadata(path)
-        .map_err(|error| failed(format!("{} is a socket", path.display()), error))?;
+    let metadata = std::fs::metadata(path).required(format!("{} is a socket", path.display()))?;
     let mode = metadata.permissions().mode() & 0o777;
     expect(
         mode == 0o660,
@@ -193,10 +191,9 @@ async fn idle(subject: &Subject) -> Verdict {
     let waited = limit(subject.inputs().limits.idle);
     tokio::time::sleep(waited).await;
     let answered = subject.idle().call(GetStatusRequest {}).await;
-    answered.map_err(|error| {
-        let expected = format!("a connection that was idle for {waited:?} and longer is open");
-        failed(expected, error)
-    })?;
+    answered.required(format!(
+        "a connection that was idle for {waited:?} and longer is open"
+    ))?;
     Ok(())
 }
 
@@ -225,12 +222,9 @@ async fn unknown_metadata(subject: &Subject) -> Verdict {
     }
     metadata.insert_bin("x-conformance-bin", MetadataValue::from_bytes(&[0, 255]));
     let client = subject.dial().await?.with_metadata(metadata);
-    let expected = |rpc: &'static str| {
-        move |error: CallError| failed(format!("{rpc} with further metadata is answered"), error)
-    };
     let shaken = client.call(subject.handshake_request()).await;
-    shaken.map_err(expected("Handshake"))?;
+    shaken.required("Handshake with further metadata is answered")?;
     let status = client.call(GetStatusRequest {}).await;
-    status.map_err(expected("GetStatus"))?;
+    status.required("GetStatus with further metadata is answered")?;
     Ok(())
 }
