@@ -89,12 +89,8 @@ struct Nodes {
     /// How many nodes.
     #[arg(long, default_value_t = 100)]
     count: usize,
-    /// Nodes per second; as fast as possible if left out.
-    #[arg(long)]
-    rate: Option<f64>,
-    /// Requests at the same time.
-    #[arg(long, default_value_t = 16)]
-    parallel: usize,
+    #[command(flatten)]
+    load: Load,
     /// The names are this and a number of five digits.
     #[arg(long, default_value = "node-")]
     prefix: String,
@@ -219,10 +215,6 @@ impl Up {
 impl Nodes {
     async fn run(self) -> Result<()> {
         let client = client(&self.kubeconfig).await?;
-        let load = Load {
-            parallel: self.parallel,
-            per_second: self.rate,
-        };
         let machines = Machine::numbered(&self.prefix, self.count);
         let machines = machines.map(|machine| machine.readiness(self.readiness));
         let (work, verb) = if self.delete {
@@ -234,9 +226,9 @@ impl Nodes {
         let done = |done| bar.set_position(done as u64);
         let took = if self.delete {
             let names = machines.map(|machine| machine.name().to_owned());
-            nodes::delete_all(&client, names, load, done).await?
+            nodes::delete_all(&client, names, self.load, done).await?
         } else {
-            nodes::register_all(&client, machines, load, done).await?
+            nodes::register_all(&client, machines, self.load, done).await?
         };
         note(&format!(
             "{verb} {} nodes in {:.2} s",

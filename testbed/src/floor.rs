@@ -7,12 +7,12 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, Client, api::ListParams};
+use kube::Client;
 use serde_json::{Value, json};
 
 use crate::{
-    Error, Result,
-    nodes::{Load, UNINITIALIZED_TAINT},
+    Result,
+    nodes::{self, Load, UNINITIALIZED_TAINT},
     wire,
 };
 
@@ -101,42 +101,28 @@ struct Tainted {
 }
 
 async fn tainted(client: &Client, prefix: &str) -> Result<Vec<Tainted>> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let mut nodes_with_taint = Vec::new();
-    let mut page = ListParams::default().limit(500);
-    loop {
-        let list = nodes
-            .list(&page)
-            .await
-            .map_err(Error::kube("cannot list nodes"))?;
-        nodes_with_taint.extend(list.items.into_iter().filter_map(|node| {
-            let name = node.metadata.name.filter(|name| name.starts_with(prefix))?;
-            let taints = node.spec?.taints?;
-            let taint_index = taints
-                .iter()
-                .position(|taint| taint.key == UNINITIALIZED_TAINT)?;
-            let uid = node.metadata.uid?;
-            Some(Tainted {
-                name,
-                uid,
-                taint_index,
-            })
-        }));
-        match list.metadata.continue_ {
-            Some(token) if !token.is_empty() => page = page.continue_token(&token),
-            _ => return Ok(nodes_with_taint),
-        }
-    }
+    let nodes = nodes::list::<Node>(client).await?.into_iter();
+    let tainted = nodes.filter_map(|node| {
+        let name = node.metadata.name.filter(|name| name.starts_with(prefix))?;
+        let taints = node.spec?.taints?;
+        let mut keys = taints.iter().map(|taint| &taint.key);
+        Some(Tainted {
+            name,
+            uid: node.metadata.uid?,
+            taint_index: keys.position(|key| key == UNINITIALIZED_TAINT)?,
+        })
+    });
+    Ok(tainted.collect())
 }
 
 async fn initialise(client: &Client, node: Tainted, number: usize, writes: Writes) -> Result<()> {
     let Tainted { name, uid, .. } = &node;
     let what = format!("node {name}");
     let path = format!("/api/v1/nodes/{name}");
-    wire::json_patch(client, &path, &metadata_and_spec(&node), &what).await?;
+    wire::patch(client, &path, &metadata_and_spec(&node), &what).await?;
 
     let status = json!({"status": {"addresses": addresses(name, number)}});
-    wire::strategic_merge(client, &format!("{path}/status"), &status, &what).await?;
+    wire::patch(client, &format!("{path}/status"), &status, &what).await?;
 
     if writes == Writes::Ready {
         return Ok(());
@@ -169,7 +155,7 @@ async fn give_pod_cidr(client: &Client, node: Tainted, number: usize) -> Result<
         {"op": "add", "path": "/spec/podCIDR", "value": cidr},
         {"op": "add", "path": "/spec/podCIDRs", "value": [cidr]},
     ]);
-    wire::json_patch(client, &path, &patch, &format!("node {name}")).await
+    wire::patch(client, &path, &patch, &format!("node {name}")).await
 }
 
 /// The same patch as the node-route loop's.
@@ -189,7 +175,7 @@ async fn report_routes(client: &Client, node: Tainted) -> Result<()> {
             "lastTransitionTime": now.to_string(),
         }]},
     });
-    wire::strategic_merge(client, &path, &patch, &format!("node {name}")).await
+    wire::patch(client, &path, &patch, &format!("node {name}")).await
 }
 
 fn metadata_and_spec(node: &Tainted) -> Value {

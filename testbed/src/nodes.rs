@@ -17,6 +17,7 @@ use k8s_openapi::{
 use kube::{Client, api::ObjectMeta};
 use serde_json::json;
 
+pub(crate) use self::load::list;
 pub use self::load::{Load, delete_all, names, register_all};
 use crate::{Result, wire};
 
@@ -247,7 +248,7 @@ pub async fn set_readiness(
     };
     let status = json!({"status": {"conditions": [ready(readiness, since)]}});
     let path = format!("/api/v1/nodes/{name}/status?fieldManager={manager}");
-    wire::strategic_merge(client, &path, &status, &node_named(name)).await
+    wire::patch(client, &path, &status, &node_named(name)).await
 }
 
 /// Returns whether a node still waits for a cloud controller.

@@ -4,7 +4,7 @@
 use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{Error, Result};
 
@@ -19,24 +19,13 @@ pub(crate) async fn post(
     send(client, (Method::POST, "create"), path, kind, object, what).await
 }
 
-pub(crate) async fn json_patch(
-    client: &Client,
-    path: &str,
-    change: &impl Serialize,
-    what: &str,
-) -> Result<()> {
-    let kind = "application/json-patch+json";
-    let patched = send(client, (Method::PATCH, "patch"), path, kind, change, what);
-    patched.await.map(drop)
-}
-
-pub(crate) async fn strategic_merge(
-    client: &Client,
-    path: &str,
-    change: &impl Serialize,
-    what: &str,
-) -> Result<()> {
-    let kind = "application/strategic-merge-patch+json";
+/// Changes the object at `path`: by a JSON patch where `change` is a list, else by a strategic merge.
+pub(crate) async fn patch(client: &Client, path: &str, change: &Value, what: &str) -> Result<()> {
+    let kind = if change.is_array() {
+        "application/json-patch+json"
+    } else {
+        "application/strategic-merge-patch+json"
+    };
     let patched = send(client, (Method::PATCH, "patch"), path, kind, change, what);
     patched.await.map(drop)
 }

@@ -24,12 +24,8 @@ pub(super) struct Services {
     /// How many Services.
     #[arg(long, default_value_t = 100)]
     count: usize,
-    /// Services per second; as fast as possible if left out.
-    #[arg(long)]
-    rate: Option<f64>,
-    /// Requests at the same time.
-    #[arg(long, default_value_t = 16)]
-    parallel: usize,
+    #[command(flatten)]
+    load: Load,
     /// The namespace that they are in.
     #[arg(long, default_value = "default")]
     namespace: String,
@@ -50,15 +46,12 @@ pub(super) struct Services {
 impl Services {
     pub(super) async fn run(self) -> Result<()> {
         let client = client(&self.kubeconfig).await?;
-        let load = Load {
-            parallel: self.parallel,
-            per_second: self.rate,
-        };
         let names = services::numbered(&self.prefix, self.count);
         if self.delete {
             let names = names.collect();
             let gone =
-                services::delete_all(&client, &self.namespace, names, load, self.timeout).await?;
+                services::delete_all(&client, &self.namespace, names, self.load, self.timeout)
+                    .await?;
             let (count, seconds) = (self.count, gone.as_secs_f64());
             note(&format!("deleted {count} Services in {seconds:.2} s"));
             return Ok(());
@@ -70,7 +63,7 @@ impl Services {
                 .collect(),
             selector: LABEL,
             is_ready: |service| !services::addresses(service).is_empty(),
-            load,
+            load: self.load,
             timeout: self.timeout,
         };
         let progress = bar("waiting for addresses", self.count);
@@ -87,7 +80,7 @@ impl Services {
         if self.json {
             let report = json!({
                 "services": exposed.objects.len(),
-                "parallel": self.parallel,
+                "parallel": self.load.parallel,
                 "secondsToCreate": created,
                 "secondsToAddresses": all,
                 "secondsWaited": {"p50": median, "p99": most, "max": longest},
@@ -95,7 +88,7 @@ impl Services {
             return format!("{report}\n");
         }
         let numbers = [created, all, median, most, longest].map(|number| format!("{number:.2}"));
-        let counts = [exposed.objects.len(), self.parallel].map(|count| count.to_string());
+        let counts = [exposed.objects.len(), self.load.parallel].map(|count| count.to_string());
         table(
             &[
                 "SERVICES", "PARALLEL", "CREATED", "ALL", "P50", "P99", "MAX",

@@ -1,11 +1,15 @@
 //! Many nodes at once.
 
-use std::time::Duration;
+use std::{fmt::Debug, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, Client, api::ListParams};
+use kube::{
+    Api, Client, Resource,
+    api::{ListParams, PartialObjectMeta},
+};
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Machine, node_named};
@@ -15,11 +19,13 @@ use crate::{Error, Result, wire};
 pub(super) const NODES: &str = "/api/v1/nodes?fieldManager=kubelet";
 
 /// How hard to push.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Load {
-    /// Requests under way at the same time.
+    /// Requests at the same time.
+    #[arg(long, default_value_t = 16)]
     pub parallel: usize,
-    /// Requests started per second; `None` is as fast as they are answered.
+    /// Objects per second; as fast as possible if left out.
+    #[arg(long = "rate", value_name = "RATE")]
     pub per_second: Option<f64>,
 }
 
@@ -69,19 +75,26 @@ pub async fn delete_all(
 
 /// The names of all nodes that start with `prefix`.
 pub async fn names(client: &Client, prefix: &str) -> Result<Vec<String>> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let mut names = Vec::new();
+    let nodes = list::<PartialObjectMeta<Node>>(client).await?.into_iter();
+    let names = nodes.filter_map(|node| node.metadata.name);
+    Ok(names.filter(|name| name.starts_with(prefix)).collect())
+}
+
+/// All nodes, in pages; `K` is as much of each as is to be decoded.
+pub(crate) async fn list<K>(client: &Client) -> Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let api = Api::<K>::all(client.clone());
+    let mut nodes = Vec::new();
     let mut page = ListParams::default().limit(500);
     loop {
-        let list = nodes
-            .list_metadata(&page)
-            .await
-            .map_err(Error::kube("cannot list nodes"))?;
-        let all = list.items.into_iter().filter_map(|node| node.metadata.name);
-        names.extend(all.filter(|name| name.starts_with(prefix)));
+        let list = api.list(&page).await;
+        let list = list.map_err(Error::kube("cannot list nodes"))?;
+        nodes.extend(list.items);
         match list.metadata.continue_ {
             Some(token) if !token.is_empty() => page = page.continue_token(&token),
-            _ => return Ok(names),
+            _ => return Ok(nodes),
         }
     }
 }
