@@ -138,15 +138,10 @@ impl From<IngressPoint> for Ingress {
 
 impl PortStatus {
     fn from_wire(wire: v1::PortStatus) -> Self {
-        let v1::PortStatus {
-            port,
-            protocol,
-            error,
-        } = wire;
         Self {
-            port,
-            protocol,
-            error,
+            port: wire.port,
+            protocol: wire.protocol,
+            error: wire.error,
         }
     }
 

@@ -150,21 +150,13 @@ impl ServicePort {
     }
 
     fn from_wire(wire: v1::ServicePort) -> Self {
-        let v1::ServicePort {
-            name,
-            protocol,
-            port,
-            node_port,
-            target_port,
-            app_protocol,
-        } = wire;
         Self {
-            name,
-            protocol,
-            port,
-            node_port,
-            target_port,
-            app_protocol,
+            name: wire.name,
+            protocol: wire.protocol,
+            port: wire.port,
+            node_port: wire.node_port,
+            target_port: wire.target_port,
+            app_protocol: wire.app_protocol,
         }
     }
 }

@@ -104,30 +104,22 @@ impl Lookup {
     /// The cloud was asked during this call, with the permission to see every instance of the
     /// cluster, answered in full, and has no such instance. **The Node may be deleted.**
     pub fn absent() -> Self {
-        Outcome::Absent {
-            certainty: Certainty::Confirmed,
-            age: None,
-        }
-        .into()
+        Self::absence(Certainty::Confirmed, None)
     }
 
     /// Like [`absent`](Self::absent), by an answer of the cloud that is `age` old. An answer that is older than
     /// this call is sent as [`not_visible_yet`](Self::not_visible_yet).
     pub fn absent_since(age: Duration) -> Self {
-        Outcome::Absent {
-            certainty: Certainty::Confirmed,
-            age: Some(age),
-        }
-        .into()
+        Self::absence(Certainty::Confirmed, Some(age))
     }
 
     /// Not there, but that may be a cache or eventual consistency. Deletes nothing.
     pub fn not_visible_yet() -> Self {
-        Outcome::Absent {
-            certainty: Certainty::NotVisibleYet,
-            age: None,
-        }
-        .into()
+        Self::absence(Certainty::NotVisibleYet, None)
+    }
+
+    fn absence(certainty: Certainty, age: Option<Duration>) -> Self {
+        Outcome::Absent { certainty, age }.into()
     }
 
     /// Not this provider's Node: why, for logs.

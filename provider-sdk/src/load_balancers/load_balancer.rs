@@ -100,15 +100,10 @@ impl ServiceName {
     }
 
     fn into_wire(self) -> v1::ServiceRef {
-        let Self {
-            namespace,
-            name,
-            uid,
-        } = self;
         v1::ServiceRef {
-            namespace,
-            name,
-            uid,
+            namespace: self.namespace,
+            name: self.name,
+            uid: self.uid,
         }
     }
 }
