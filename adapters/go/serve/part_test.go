@@ -101,7 +101,7 @@ func TestFinding11APartThatIsAwayForAMomentIsUnavailable(t *testing.T) {
 		t.Error(err)
 	}
 	// Upstream's controller of Services keeps what it got at its start.
-	if answer, err := ensureOf(connection); err != nil || len(answer.Status.Ingress) != 1 {
+	if answer, err := ensureOf(connection); err != nil || len(answer.GetStatus().GetIngress()) != 1 {
 		t.Error(answer, err)
 	}
 	_, err := v1.NewRoutesServiceClient(connection).BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{

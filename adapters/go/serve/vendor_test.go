@@ -250,7 +250,7 @@ func TestFinding5TheIDInAnAnnotationIsAnEffect(t *testing.T) {
 		})
 		connection, handshake := serving(t, Options{Effects: idEffects, ServiceAnnotationPrefixes: []string{"vendor.example/size"}}, &made.cloud)
 		answer, err := ensureOf(connection)
-		if err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" || len(answer.Status.Ingress) != 1 {
+		if err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" || len(answer.GetStatus().GetIngress()) != 1 {
 			t.Errorf("%s: %v %v", name, answer, err)
 		}
 		if got.GetAnnotations()[idAnnotation] != "lb-1" {
@@ -259,7 +259,7 @@ func TestFinding5TheIDInAnAnnotationIsAnEffect(t *testing.T) {
 		if handshake.Capabilities.Effects.ServiceAnnotationPrefixes[0] != idAnnotation || handshake.ServiceAnnotationPrefixes[1] != idAnnotation {
 			t.Error(handshake)
 		}
-		if answer, err = ensureOf(connection); err != nil || answer.Effects.GetSetAnnotations()[idAnnotation] != "lb-1" {
+		if answer, err = ensureOf(connection); err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" {
 			t.Errorf("%s: the next call brought the Service without it, but: %v %v", name, answer, err)
 		}
 	}
@@ -391,7 +391,7 @@ func TestAnUpdateOfTheServiceOfTheCallKeepsItsOtherFields(t *testing.T) {
 		api := &apiServer{mayWrite: true}
 		made := newVendor(test.note)
 		connection := servingWithRights(t, api, Options{}, &made.cloud)
-		if answer, err := ensureOf(connection); err != nil || answer.Effects != nil {
+		if answer, err := ensureOf(connection); err != nil || answer.GetEffects() != nil {
 			t.Errorf("%s: %v %v", name, answer, err)
 		}
 		if len(api.writes) != 1 || strings.TrimSpace(api.writes[0]) != test.want {
@@ -431,6 +431,8 @@ func TestAClientBuilderOfAnotherProgramWritesEffectsToo(t *testing.T) {
 
 // The controller grants nothing there, so the cloud's code would take for written what never is.
 func TestEffectsThatAreNeverWrittenAreRefusedAtTheStart(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
 	for _, prefix := range []string{"service.beta.kubernetes.io/vendor-", "kubernetes.io/x", "outrigger.dev/"} {
 		made, err := New(t.Context(), Options{Effects: &v1.EffectsCapability{ServiceAnnotationPrefixes: []string{prefix}}}, func() (cloudprovider.Interface, error) {
 			return &cloud{}, nil
@@ -442,7 +444,7 @@ func TestEffectsThatAreNeverWrittenAreRefusedAtTheStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := made.ServeUntil(t.Context(), endpoint); err == nil || !strings.Contains(err.Error(), prefix) {
+		if err := made.ServeUntil(ended, endpoint); err == nil || !strings.Contains(err.Error(), prefix) {
 			t.Errorf("%s: %v", prefix, err)
 		}
 	}
@@ -597,7 +599,7 @@ func TestTheChangesOfACallThatTakesLongAreNotLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return answer.Effects.GetSetAnnotations()[idAnnotation] == "lb-1", answer.Disposition
+		return answer.GetEffects().GetSetAnnotations()[idAnnotation] == "lb-1", answer.Disposition
 	}
 	until(t, "the early change", func() bool { isNoted, _ := noted(); return isNoted })
 	close(finish)
