@@ -1,0 +1,89 @@
+"""A client that does as the controller does, for tests of a provider that serves in the same process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from . import v1
+from .contract import METHODS, Method
+from .probe import CLIENT_OPTIONS, target_of
+from .provider import Provider
+from .server import serve
+from .socket_file import identity
+
+CONTEXT = v1.CallContext(request_id="r-1", cluster_name="test", cluster_uid="uid-of-the-cluster")
+
+
+class Client:
+    """Calls of a provider, by the names of their methods."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.channel = grpc.aio.insecure_channel(target_of(path), options=CLIENT_OPTIONS)
+
+    def call(self, name: str, request: Any, *, timeout: float | None = None) -> Any:
+        """The call of a method, to be awaited, or iterated where it answers with a stream. A request without a context
+        gets CONTEXT. SyncNodeSet takes a list of requests."""
+        method = METHODS[name]
+        sent: Any = request
+        if (
+            not method.is_upload
+            and "context" in method.request.DESCRIPTOR.fields_by_name
+            and not request.HasField("context")
+        ):
+            sent = method.request()
+            sent.CopyFrom(request)
+            sent.context.CopyFrom(CONTEXT)
+        return self.send(method, sent, timeout)
+
+    def send(self, method: Method, request: Any, timeout: float | None = None) -> Any:
+        """The call with the request as it is."""
+        kind = f"{'stream' if method.is_upload else 'unary'}_{'stream' if method.is_stream else 'unary'}"
+        made = getattr(self.channel, kind)(method.path, _serialized, method.response.FromString)
+        return made(iter(request) if method.is_upload else request, timeout=timeout)
+
+    async def shake_hands(self) -> v1.HandshakeResponse:
+        """Opens calls about the cluster of CONTEXT."""
+        cluster = v1.ClusterInfo(name=CONTEXT.cluster_name, uid=CONTEXT.cluster_uid)
+        answer: v1.HandshakeResponse = await self.call(
+            "Handshake", v1.HandshakeRequest(min_minor=1, max_minor=1, cluster=cluster)
+        )
+        return answer
+
+    async def sync(self, revision: str, nodes: Sequence[v1.Node]) -> v1.NodeTargets:
+        """Uploads a node set, and returns targets that name it."""
+        begin = v1.NodeSetBegin(context=CONTEXT, set_id="nodes", revision=revision, node_count=len(nodes))
+        parts = [
+            v1.SyncNodeSetRequest(begin=begin),
+            v1.SyncNodeSetRequest(chunk=v1.NodeSetChunk(upserts=nodes)),
+            v1.SyncNodeSetRequest(commit=v1.NodeSetCommit(change_count=len(nodes))),
+        ]
+        await self.call("SyncNodeSet", parts)
+        return v1.NodeTargets(ref=v1.NodeSetRef(set_id="nodes", revision=revision))
+
+
+def _serialized(message: Any) -> bytes:
+    data: bytes = message.SerializeToString()
+    return data
+
+
+@asynccontextmanager
+async def served(provider: Provider, path: Path, *, shakes_hands: bool = True) -> AsyncIterator[Client]:
+    """A provider at a path in a folder of the test, and a client that has shaken hands with it."""
+    stop, before = asyncio.Event(), identity(path)
+    serving = asyncio.create_task(serve(provider, path, stop))
+    while not serving.done() and identity(path) in (None, before):  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+    client = Client(path)
+    try:
+        if shakes_hands and not serving.done():
+            await client.shake_hands()
+        yield client
+    finally:
+        await client.channel.close(None)
+        stop.set()
+        await serving
