@@ -16,6 +16,7 @@ from outrigger_provider import (
     Routes,
     Targets,
     Volumes,
+    not_visible_yet,
     ready,
     v1,
 )
@@ -36,7 +37,7 @@ async def until(condition: Callable[[], bool]) -> None:
 class Machines(Instances):
     """Each lookup is a function of a test."""
 
-    def __init__(self, look_up: Callable[..., Any]) -> None:
+    def __init__(self, look_up: Callable[..., Any] = lambda call, node: not_visible_yet()) -> None:
         self.look_up = look_up
 
     async def get_instance(self, call: Call, node: v1.Node, query: Query) -> Any:

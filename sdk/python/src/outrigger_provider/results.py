@@ -114,8 +114,10 @@ class Results:
 
     def _fit(self, response: Any, size: int) -> None:
         """Leaves effects out of a response that is too large with them: the caller must learn the outcomes."""
-        if self.has_effects:
-            for result in response.results:
-                result.ClearField("effects")
+        if not self.has_effects:
+            return
+        for result in response.results:
+            result.ClearField("effects")
+        if response.ByteSize() < size:
             text = "the effects of a batch are left out, since its answer is too large; send fewer or shorter ones"
             logger.warning(text, extra={"bytes": size, "limit": self.call.max_send_bytes})
