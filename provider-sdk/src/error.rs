@@ -53,6 +53,9 @@ macro_rules! reasons {
         }
 
         impl ErrorReason {
+            #[cfg(test)]
+            const ALL: &[Self] = &[Self::RateLimited, $(Self::$reason,)+];
+
             fn into_wire(self) -> v1::ErrorReason {
                 match self {
                     Self::RateLimited => v1::ErrorReason::RateLimited,

@@ -1,12 +1,15 @@
 use std::collections::HashSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use outrigger_api::{ERROR_DOMAIN, v1};
 use prost::Message;
+use serde_json::Value;
 use tonic::Status;
 use tonic_types::{StatusExt, pb};
 
 use super::*;
-use crate::Event;
+use crate::{Condition, Event};
 
 type Helper = fn(&'static str) -> Error;
 
@@ -191,4 +194,61 @@ fn texts_are_cut_on_a_character_and_effects_that_do_not_fit_are_left_out() {
         large.get_details_error_info().unwrap().reason,
         "QUOTA_EXCEEDED"
     );
+}
+
+/// The vectors of `sdk/vectors`, which the SDKs of all languages share.
+#[test]
+fn errors_travel_as_those_of_every_sdk() {
+    /// A text, or one so many times.
+    fn text(value: &Value) -> String {
+        let repeated = || {
+            let times = value["times"].as_u64()?.try_into().ok()?;
+            Some(value["text"].as_str()?.repeat(times))
+        };
+        let plain = || value.as_str().map(str::to_owned);
+        plain().or_else(repeated).unwrap_or_default()
+    }
+    fn effects(value: &Value) -> Effects {
+        let list = |field: &str| value[field].as_array().cloned().unwrap_or_default();
+        let event = |event: &Value| Event::warning(text(&event["reason"]), text(&event["message"]));
+        let condition = |one: &Value| {
+            let status = Some(one["status"] == "True");
+            Condition::new(
+                text(&one["type"]),
+                status,
+                text(&one["reason"]),
+                text(&one["message"]),
+            )
+        };
+        let events: Vec<_> = list("events").iter().map(event).collect();
+        let removed: Vec<_> = list("removeAnnotations").iter().map(text).collect();
+        let conditions: Vec<_> = list("conditions").iter().map(condition).collect();
+        Effects::default()
+            .with_events(events)
+            .with_remove_annotations(removed)
+            .with_conditions(conditions)
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk/vectors/errors.json");
+    let rows: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    for row in rows {
+        let name = text(&row["reason"]);
+        let reason = ErrorReason::ALL
+            .iter()
+            .find(|reason| reason.as_str() == name);
+        let retry_after = row["retryAfter"].as_f64().map(Duration::from_secs_f64);
+        let mut error = match reason.unwrap() {
+            ErrorReason::RateLimited => Error::rate_limited(retry_after.unwrap_or_default())
+                .with_message(text(&row["message"])),
+            reason => Error::with_reason(*reason, text(&row["message"])),
+        };
+        if let (Some(retry_after), None) = (retry_after, error.retry_after()) {
+            error = error.with_retry_after(retry_after);
+        }
+        if !row["effects"].is_null() {
+            error = error.with_effects(effects(&row["effects"]));
+        }
+        let sent = pb::Status::decode(error.into_status().details()).unwrap();
+        let expected = STANDARD.decode(text(&row["status"])).unwrap();
+        assert_eq!(sent, pb::Status::decode(&*expected).unwrap(), "{row}");
+    }
 }

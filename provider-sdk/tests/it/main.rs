@@ -18,4 +18,5 @@ mod route_tables;
 mod routes;
 mod skew;
 mod sockets;
+mod vectors;
 mod volumes;
