@@ -96,7 +96,7 @@ def go(directory, package):
 
 
 def python(root, packages, source, options):
-    """Debian's interpreter, wheels by their checksums, and the example."""
+    """Debian's interpreter, wheels by their checksums, the SDK and the example."""
     packages.unpack(root, "libc6", "libgcc-s1", "libstdc++6", "python3.13-minimal", "libpython3.13-minimal",
                     "libpython3.13-stdlib", "libexpat1", "zlib1g", "libssl3t64", "libzstd1", "libffi8")
     starts(root, options, "/usr/bin/python3.13", "-B", "-c", "import asyncio, ctypes, ssl")
@@ -108,7 +108,8 @@ def python(root, packages, source, options):
         subprocess.run([*pip, "download", "--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", wheels,
                         "--python-version", "3.13", "--implementation", "cp", "--platform", f"manylinux2014_{machine}",
                         "--requirement", source.repository / "deploy/images/python.txt"], check=True)
-        subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, source.repository / "examples/python"], check=True)
+        projects = [source.repository / "sdk/python", source.repository / "examples/python"]
+        subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, *projects], check=True)
         for wheel in sorted(pathlib.Path(wheels).glob("*.whl")):
             zipfile.ZipFile(wheel).extractall(site)
     for record in site.glob("*.dist-info/RECORD"):

@@ -18,6 +18,7 @@ PLACES = {
     "examples/node/package-lock.json": r'"name": "outrigger-example-provider",\n\s+"version": "',
     "examples/node/src/main.ts": r'version: "',
     "examples/python/pyproject.toml": r'name = "outrigger-example-provider"\nversion = "',
+    "sdk/python/pyproject.toml": r'name = "outrigger-provider"\nversion = "',
     "provider-mock/README.md": r"\nprovider +mock ",
     "sdk/typescript/package.json": r'"name": "@outrigger/provider",\n\s+"version": "',
     "sdk/typescript/package-lock.json": r'"name": "@outrigger/provider",\n\s+"version": "',

@@ -7,8 +7,6 @@
 
 #[path = "tables/go.rs"]
 mod go;
-#[path = "tables/python.rs"]
-mod python;
 #[path = "tables/typescript.rs"]
 mod typescript;
 
@@ -98,14 +96,6 @@ fn go_has_the_table() {
     is_written(
         "adapters/go/cloudproviderv1/contract.go",
         &go::table(&Messages::read()),
-    );
-}
-
-#[test]
-fn python_has_the_table() {
-    is_written(
-        "examples/python/src/example_provider/contract.py",
-        &python::table(),
     );
 }
 

@@ -1,51 +1,39 @@
 """Starts the provider, python -m example_provider, or asks one: python -m example_provider probe."""
 
 import argparse
-import asyncio
-import logging
-import os
-import signal
+from importlib.metadata import version
+from pathlib import Path
+
+from outrigger_provider import Provider, main
 
 from .cloud import Cloud, Instance
-from .probe import probe
-from .server import serve
-from .socket_file import SocketError, path_of
+from .instances import Machines
+from .load_balancers import PREFIX, Balancers
 
 
-def instance(text: str) -> Instance:
-    name, _, power = text.partition("=")
-    return Instance.named(name, running=power != "off")
-
-
-async def main() -> None:
-    endpoint = os.environ.get("CLOUDPROVIDER_ENDPOINT") or "unix:///run/outrigger/provider.sock"
-    parser = argparse.ArgumentParser(prog="python -m example_provider")
-    parser.add_argument("command", nargs="?", choices=["serve", "probe"], default="serve")
-    parser.add_argument("--endpoint", default=endpoint, help="unix:///absolute/path of the socket")
-    power = "can be repeated; NAME=off is stopped"
-    parser.add_argument("--instance", action="append", default=[], type=instance, metavar="NAME", help=power)
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--instance", action="append", default=[], type=Instance.named, help="NAME, or NAME=off")
     parser.add_argument("--synthesize-instances", action="store_true", help="each Node has an instance")
     parser.add_argument("--latency", type=float, default=0.02, help="seconds that a cloud call takes")
-    args = parser.parse_args()
-    if args.command == "probe":
-        answers, sentence = await probe(path_of(args.endpoint))
-        print(sentence)
-        raise SystemExit(not answers)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    instances = {one.id: one for one in args.instance}
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def end(number: signal.Signals) -> None:
-        stop.set()
-        # A second signal ends the process immediately.
-        loop.remove_signal_handler(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end, number)
-    try:
-        await serve(Cloud(args.latency, args.synthesize_instances, instances), path_of(args.endpoint), stop)
-    except (SocketError, OSError) as error:
-        raise SystemExit(f"the provider cannot start: {error}") from error
+    parser.add_argument("--switch", type=Path, help="file that switches the cloud: off, hangs, limited or locked")
+    parser.add_argument("--room", type=int, default=1000, help="load balancers that the account has room for")
 
 
-asyncio.run(main())
+def build(given: argparse.Namespace) -> Provider:
+    instances = {instance.id: instance for instance in given.instance}
+    return provider(Cloud(given.latency, given.synthesize_instances, given.switch, given.room, instances))
+
+
+def provider(cloud: Cloud) -> Provider:
+    # An empty list of prefixes would mean all, and each change of an annotation would be a call.
+    reads, number = [PREFIX], version("outrigger-example-provider")
+    services = Machines(cloud), Balancers(cloud)
+    return Provider("example", number, *services, service_annotation_prefixes=reads, status=cloud.health.status)
+
+
+def run() -> None:
+    main(build, arguments=arguments)
+
+
+if __name__ == "__main__":
+    run()
