@@ -107,15 +107,16 @@ fn tests_that_the_security_page_names_exist() {
     assert!(missing.is_empty(), "tests that do not exist: {missing:#?}");
 }
 
-/// The words of `text` that begin with `outrigger_`, except crates and those that end in `_`.
+/// The words of `text` that begin with `outrigger_`, except crates, the Python package and those that end in `_`.
 fn metrics(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let crates = [
+    let packages = [
         "outrigger_api",
         "outrigger_controller",
         "outrigger_core",
         "outrigger_kubernetes",
         "outrigger_loops",
+        "outrigger_provider",
         "outrigger_provider_client",
         "outrigger_runtime",
         "outrigger_server",
@@ -125,7 +126,7 @@ fn metrics(text: &str) -> impl Iterator<Item = &str> {
         word.starts_with("outrigger_")
             && !word.ends_with('_')
             && !word.starts_with("outrigger_provider_sdk")
-            && !crates.contains(word)
+            && !packages.contains(word)
     })
 }
 

@@ -549,10 +549,10 @@ async def test_routes_are_changed_one_at_a_time_for_each_destination(tmp_path: P
 
 
 async def test_volumes_are_looked_up(tmp_path: Path) -> None:
-    found = v1.VolumeTopology(labels={"topology.kubernetes.io/zone": "z"})
-    async with served(provider(volumes=Disks(lambda call, volume: found)), tmp_path / "p.sock") as client:
+    topology = v1.VolumeTopology(labels={"topology.kubernetes.io/zone": "z"})
+    async with served(provider(volumes=Disks(lambda call, volume: topology)), tmp_path / "p.sock") as client:
         response = await client.call("BatchGetVolumes", v1.BatchGetVolumesRequest(items=[v1.Volume(key="k")]))
-    assert (response.results[0].key, response.results[0].found) == ("k", found)
+    assert (response.results[0].key, response.results[0].found) == ("k", topology)
 
 
 async def test_lines_of_a_call_carry_its_request_id(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ class Cluster:
     name: str = ""
     # UID of the namespace kube-system: a stable identity for tags in the cloud.
     uid: str = ""
-    # None, one, or one of each IP family.
+    # Networks: none, one, or one of each IP family.
     pod_cidrs: tuple[str, ...] = ()
     service_cidrs: tuple[str, ...] = ()
 
@@ -40,7 +40,7 @@ class Call:
     deadline: float | None = None
     changes_cloud: bool = False
     # In ensure_load_balancer of a volatile provider: addresses of all other Services, of which this one must not get
-    # any. None: it is ensured only because a process is new, and keeps the addresses of its status.
+    # any. With None it is ensured only because a process is new, and keeps the addresses of its status.
     held_addresses: list[str] | None = None
     # The largest message that the caller accepts.
     max_send_bytes: int = 4 << 20
@@ -80,5 +80,5 @@ class Call:
 
 
 def implements(service: object, base: type, method: str) -> bool:
-    """Whether the author has written this method of a service."""
+    """Returns whether the author has written this method of a service."""
     return getattr(type(service), method) is not getattr(base, method)

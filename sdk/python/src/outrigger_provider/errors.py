@@ -128,8 +128,8 @@ class NotAnsweredError(Exception):
 
 
 def status_of(error: BaseException, request_id: str) -> Any:
-    """The google.rpc.Status of any exception of a handler. One that is not deliberate is logged, and not sent: its
-    text may contain anything."""
+    """The google.rpc.Status of any exception of a handler. An exception that is not deliberate is logged, and not sent:
+    its text may contain anything."""
     if isinstance(error, Error):
         return error.item_status()
     if isinstance(error, NotAnsweredError):

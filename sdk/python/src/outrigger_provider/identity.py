@@ -75,7 +75,7 @@ class ProviderRpc:
         return status
 
     def is_serving(self) -> bool:
-        """What grpc.health.v1 says."""
+        """Returns the answer of grpc.health.v1."""
         serving = (v1.READINESS_READY, v1.READINESS_DEGRADED)
         return not self.core.is_stopping and self.status().readiness in serving
 

@@ -72,6 +72,6 @@ class InstancesRpc:
 
 def _query(request: v1.BatchGetInstancesRequest | v1.ListInstancesRequest) -> Query:
     """Reads a view of a later minor as everything."""
-    seen = request.view in (v1.INSTANCE_VIEW_METADATA, v1.INSTANCE_VIEW_STATE)
-    view = request.view if seen else v1.INSTANCE_VIEW_FULL
+    is_narrow = request.view in (v1.INSTANCE_VIEW_METADATA, v1.INSTANCE_VIEW_STATE)
+    view = request.view if is_narrow else v1.INSTANCE_VIEW_FULL
     return Query(view, max(request.max_staleness.ToTimedelta(), timedelta()))

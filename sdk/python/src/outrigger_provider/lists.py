@@ -13,7 +13,7 @@ from .call import Call
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
-# What a handler of a list answers.
+# The answer of a handler of a list.
 Listed: TypeAlias = Iterable[T] | AsyncIterable[T] | Awaitable[Iterable[T]]
 
 TARGET_BYTES = 1 << 20

@@ -12,8 +12,8 @@ from .contract import METHODS
 
 
 async def probe(path: Path, *, is_readiness: bool = False, seconds: float = 4) -> tuple[bool, str]:
-    """Whether the probe succeeds, and a sentence for an operator. It fails if the provider does not answer or is
-    broken; a readiness probe also while it is starting."""
+    """Returns whether the probe succeeds, and a sentence for an operator. It fails if the provider does not answer or
+    is broken; a readiness probe also while it is starting."""
     # First, so that a missing socket is not reported as an answer of the provider.
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(seconds)

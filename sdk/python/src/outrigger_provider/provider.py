@@ -47,7 +47,7 @@ class Provider:
     # Effects that answers may have in Kubernetes.
     effects: v1.EffectsCapability | None = None
     # How the provider and its cloud are, from what is known: it is asked every 10 s and by each probe, must not wait,
-    # and the server fills in the boot ID. None: always ready. Dependencies.status can be it.
+    # and the server fills in the boot ID. With None it is always ready. Dependencies.status can be it.
     status: Callable[[], v1.GetStatusResponse] | None = None
     # The largest message that is accepted, in bytes.
     max_message_bytes: int = 4 << 20
@@ -55,7 +55,7 @@ class Provider:
     threads: int = 32
 
     def capabilities(self) -> v1.Capabilities:
-        """Those that are offered, with what follows from the methods that there are."""
+        """The capabilities that are offered, with what follows from the methods that there are."""
         offered = v1.Capabilities(effects=self.effects)
         if self.instances:
             offered.instances.CopyFrom(self.instances.capability)

@@ -24,7 +24,7 @@ class WithEffects(Generic[T]):
     effects: v1.KubernetesEffects
 
 
-# What a handler answers about one item. An exception is the error of that item.
+# The answer of a handler about one item. An exception is the error of that item.
 Outcome: TypeAlias = T | v1.Absent | v1.NotManaged | Exception
 Answer: TypeAlias = Outcome[T] | WithEffects[Outcome[T]]
 Lookup: TypeAlias = Answer[v1.Instance]
@@ -81,9 +81,9 @@ class Results:
             result.found.CopyFrom(outcome)
         else:
             if not isinstance(outcome, Exception):
-                found = result.DESCRIPTOR.fields_by_name["found"].message_type.name
+                expected = result.DESCRIPTOR.fields_by_name["found"].message_type.name
                 text = f"{self.handler} has answered {type(outcome).__name__} about {result.key!r}"
-                outcome = TypeError(f"{text}, and not {found} or another outcome")
+                outcome = TypeError(f"{text}, and not {expected} or another outcome")
             self._fail(result, outcome)
 
     def _fail(self, result: Any, error: Exception) -> None:

@@ -37,11 +37,12 @@ class Routes:
         raise NotImplementedError
 
     def create_route(self, call: Call, route: v1.Route) -> Change | Awaitable[Change]:
-        """Makes a route. One that exists is a success, one to another target is CONFLICTING_RESOURCE and stays."""
+        """Makes a route. A route that exists is a success, one to another target is CONFLICTING_RESOURCE and stays."""
         raise NotImplementedError
 
     def delete_route(self, call: Call, route: v1.Route) -> Change | Awaitable[Change]:
-        """Removes a route, which is as it was listed or as its creation answered it. One that is gone is a success."""
+        """Removes a route, which is as it was listed or as its creation answered it. A route that is gone is a
+        success."""
         raise NotImplementedError
 
     def create_routes(self, call: Call, routes: Sequence[v1.Route]) -> Changes | Awaitable[Changes]:

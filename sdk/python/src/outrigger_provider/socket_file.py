@@ -68,7 +68,7 @@ async def prepared(path: Path) -> AsyncIterator[Path]:
 
 
 def _make_directory(directory: Path) -> None:
-    """One that exists keeps its mode: an emptyDir belongs to root."""
+    """A directory that exists keeps its mode: an emptyDir belongs to root."""
     if directory.is_dir():
         return
     _make_directory(directory.parent)
