@@ -29,6 +29,7 @@ pub mod forbidden_addresses;
 pub mod go_duration;
 pub mod ipam;
 pub mod lease;
+mod metadata;
 pub mod node;
 mod null;
 pub mod route;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{
@@ -10,37 +9,18 @@ use super::{
     Taint,
 };
 use crate::{
-    api_time,
     condition::{self, Condition},
+    metadata::ObjectMetadata,
     null::or_default,
-    string_map::StringMap,
 };
 
 #[derive(Deserialize)]
 pub(super) struct NodeJson {
-    metadata: Metadata,
+    metadata: ObjectMetadata<Arc<str>>,
     #[serde(default, deserialize_with = "or_default")]
     spec: Spec,
     #[serde(default, deserialize_with = "or_default")]
     status: Status,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Arc<str>,
-    #[serde(default, deserialize_with = "or_default")]
-    uid: Box<str>,
-    #[serde(default, deserialize_with = "or_default")]
-    resource_version: Box<str>,
-    #[serde(default, deserialize_with = "api_time::or_absent")]
-    creation_timestamp: Option<Timestamp>,
-    #[serde(default, deserialize_with = "api_time::or_absent")]
-    deletion_timestamp: Option<Timestamp>,
-    #[serde(default)]
-    labels: StringMap,
-    #[serde(default)]
-    annotations: StringMap,
 }
 
 #[derive(Default, Deserialize)]

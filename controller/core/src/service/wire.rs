@@ -2,42 +2,21 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
 use super::{FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER, condition::WAITING};
 use crate::{
-    api_time, condition::Condition, node::ANNOTATION_LAST_APPLIED, null::or_default,
-    string_map::StringMap,
+    condition::Condition, metadata::ObjectMetadata, node::ANNOTATION_LAST_APPLIED,
+    null::or_default, string_map::StringMap,
 };
 
 #[derive(Deserialize)]
 pub(super) struct ServiceJson {
-    metadata: Metadata,
+    metadata: ObjectMetadata,
     #[serde(default, deserialize_with = "or_default")]
     spec: Spec,
     #[serde(default, deserialize_with = "or_default")]
     status: Status,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Box<str>,
-    #[serde(default, deserialize_with = "or_default")]
-    namespace: Box<str>,
-    #[serde(default, deserialize_with = "or_default")]
-    uid: Box<str>,
-    #[serde(default, deserialize_with = "or_default")]
-    resource_version: Box<str>,
-    #[serde(default, deserialize_with = "api_time::or_absent")]
-    deletion_timestamp: Option<Timestamp>,
-    #[serde(default)]
-    labels: StringMap,
-    #[serde(default)]
-    annotations: StringMap,
-    #[serde(default, deserialize_with = "or_default")]
-    finalizers: Box<[Box<str>]>,
 }
 
 #[derive(Default, Deserialize)]

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{
     ANNOTATION_LABELLED, ANNOTATION_PAUSED, ANNOTATION_PROVISIONED_BY, NodeTerm, VolumeSource,
     VolumeView,
 };
-use crate::{api_time, null::or_default, string_map::StringMap};
+use crate::{metadata::ObjectMetadata, null::or_default, string_map::StringMap};
 
 const READ: [&str; 3] = [
     ANNOTATION_LABELLED,
@@ -19,26 +18,9 @@ const READ: [&str; 3] = [
 
 #[derive(Deserialize)]
 pub(super) struct VolumeJson {
-    metadata: Metadata,
+    metadata: ObjectMetadata<Option<Arc<str>>>,
     #[serde(default, deserialize_with = "or_default")]
     spec: Spec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(default, deserialize_with = "or_default")]
-    name: Box<str>,
-    #[serde(default, deserialize_with = "or_default")]
-    uid: Box<str>,
-    #[serde(default, deserialize_with = "or_default")]
-    resource_version: Box<str>,
-    #[serde(default, deserialize_with = "api_time::or_absent")]
-    deletion_timestamp: Option<Timestamp>,
-    #[serde(default)]
-    labels: StringMap,
-    #[serde(default)]
-    annotations: StringMap,
 }
 
 #[derive(Default, Deserialize)]
@@ -155,7 +137,7 @@ impl From<VolumeJson> for VolumeView {
         let source = spec.source();
         let annotations = metadata.annotations.iter();
         Self {
-            name: Arc::from(metadata.name),
+            name: metadata.name.unwrap_or_default(),
             uid: metadata.uid,
             resource_version: metadata.resource_version,
             deleted: metadata.deletion_timestamp,
