@@ -31,7 +31,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use outrigger_core::correlator::{Event, MAX_MESSAGE, cut};
+use outrigger_core::correlator::{Correlator, Event, MAX_MESSAGE, cut};
 pub use outrigger_core::correlator::{EventContent, EventType, ObjectRef};
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
@@ -88,14 +88,16 @@ impl Events {
     ) -> (Self, EventWriter) {
         let (queue, recorded) = mpsc::channel(QUEUE);
         let unsettled = Arc::new(watch::Sender::new(0));
-        let writer = EventWriter::new(
+        let writer = EventWriter {
             api,
             traffic,
             recorded,
-            Arc::clone(&unsettled),
-            metrics.clone(),
+            unsettled: Arc::clone(&unsettled),
+            metrics: metrics.clone(),
             random,
-        );
+            correlator: Correlator::default(),
+            warned: Arc::default(),
+        };
         let shared = Arc::new(Shared {
             queue,
             unsettled,

@@ -34,38 +34,18 @@ const YIELD: Duration = Duration::from_millis(500);
 
 /// The end of the queue of events that writes.
 pub struct EventWriter {
-    api: Api,
-    traffic: Traffic,
-    recorded: mpsc::Receiver<Event>,
-    unsettled: Unsettled,
-    metrics: EventMetrics,
-    random: fn() -> f64,
-    correlator: Correlator,
+    pub(super) api: Api,
+    pub(super) traffic: Traffic,
+    pub(super) recorded: mpsc::Receiver<Event>,
+    pub(super) unsettled: Unsettled,
+    pub(super) metrics: EventMetrics,
+    pub(super) random: fn() -> f64,
+    pub(super) correlator: Correlator,
     /// A warning was logged, and nothing was written since.
-    warned: Arc<AtomicBool>,
+    pub(super) warned: Arc<AtomicBool>,
 }
 
 impl EventWriter {
-    pub(super) fn new(
-        api: Api,
-        traffic: Traffic,
-        recorded: mpsc::Receiver<Event>,
-        unsettled: Unsettled,
-        metrics: EventMetrics,
-        random: fn() -> f64,
-    ) -> Self {
-        Self {
-            api,
-            traffic,
-            recorded,
-            unsettled,
-            metrics,
-            random,
-            correlator: Correlator::default(),
-            warned: Arc::default(),
-        }
-    }
-
     /// Writes until `shutdown`, which drops what is left (see [`Events::flush`](super::Events::flush)),
     /// or until there are no recorders any more and all is written.
     pub async fn run(mut self, shutdown: CancellationToken) {
