@@ -90,7 +90,7 @@ pub struct NodeView {
     /// `spec.unschedulable`.
     pub unschedulable: bool,
     /// Addresses that load balancers and routes send to: `status.addresses`, or, once the loops hold them, the addresses
-    /// that the cloud reported last ([`Self::holding_addresses`]).
+    /// that the cloud reported last ([`Self::protecting_addresses`]).
     pub addresses: Box<[NodeAddress]>,
     /// `status.addresses` where they are others: another client has written them.
     pub reported: Option<Box<[NodeAddress]>>,

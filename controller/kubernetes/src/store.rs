@@ -66,8 +66,8 @@ pub struct Store<V> {
     /// they were before.
     since_list: Mutex<Option<HashSet<Arc<str>>>>,
     handlers: RwLock<Vec<Handler<V>>>,
-    /// True if fields are held that another client may not change.
-    holds: AtomicBool,
+    /// True if another client may not change the fields that the view protects.
+    protects: AtomicBool,
     synced: watch::Sender<bool>,
     /// Only a list shows what is to be kept now.
     outdated: Notify,
@@ -79,7 +79,7 @@ impl<V: View> Default for Store<V> {
             views: RwLock::default(),
             since_list: Mutex::default(),
             handlers: RwLock::default(),
-            holds: AtomicBool::default(),
+            protects: AtomicBool::default(),
             synced: watch::Sender::new(false),
             outdated: Notify::new(),
         }
@@ -145,7 +145,7 @@ impl<V: View> Store<V> {
             }) {
                 return;
             }
-            let view = self.held(held, view, origin);
+            let view = self.protected(held, view, origin);
             views.put(view)
         };
         match &old {
@@ -161,18 +161,18 @@ impl<V: View> Store<V> {
         }
     }
 
-    /// Holds fields from now on that another client may not change ([`View::holding`]), or does so no more.
-    pub fn hold(&self, holds: bool) {
-        self.holds.store(holds, Ordering::Release);
+    /// Protects fields from now on from changes by other clients ([`View::protected`]), or does so no more.
+    pub fn protect(&self, protects: bool) {
+        self.protects.store(protects, Ordering::Release);
     }
 
     /// An object that only a list shows may have been there all the time.
-    fn held(&self, held: Option<&Arc<V>>, view: V, origin: Origin) -> V {
+    fn protected(&self, held: Option<&Arc<V>>, view: V, origin: Origin) -> V {
         let is_known = held.is_some_and(|held| held.uid() == view.uid());
-        if !self.holds.load(Ordering::Acquire) || (!is_known && origin == Origin::List) {
+        if !self.protects.load(Ordering::Acquire) || (!is_known && origin == Origin::List) {
             return view;
         }
-        view.holding(held.map(|held| &**held))
+        view.protected(held.map(|held| &**held))
     }
 
     /// Stores what was learnt about the object `key` with `uid` elsewhere than at the API server, and calls the handlers.
@@ -239,7 +239,7 @@ impl<V: View> Store<V> {
                 return;
             }
             self.outdate_list(view.key());
-            let view = self.held(held, (**view).clone(), Origin::Watch);
+            let view = self.protected(held, (**view).clone(), Origin::Watch);
             views.put(view)
         };
         if let Some(old) = old.filter(|old| *old != view) {

@@ -196,7 +196,7 @@ impl ControlLoop for CloudNode {
         for node in self.context.nodes.all() {
             self.confirm(&node, None);
         }
-        self.context.nodes.hold(true);
+        self.context.nodes.protect(true);
         for node in self.context.nodes.all() {
             self.state.claim(&node);
             // It may have gone, and have been forgotten, in between.
@@ -226,7 +226,7 @@ impl ControlLoop for CloudNode {
 
     /// A whole cluster may wait for its turn to be written.
     fn stopping(&self) {
-        self.context.nodes.hold(false);
+        self.context.nodes.protect(false);
         self.writing.close();
         self.refreshing.close();
     }

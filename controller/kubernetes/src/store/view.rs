@@ -32,10 +32,10 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
     /// `metadata.resourceVersion`.
     fn resource_version(&self) -> &str;
 
-    /// This view, just read, where [`super::Store::hold`] is on: with the fields of `held`, the view before, that another
+    /// This view, just read, where [`super::Store::protect`] is on: with the fields of `held`, the view before, that another
     /// client may not change.
     #[must_use]
-    fn holding(self, held: Option<&Self>) -> Self {
+    fn protected(self, held: Option<&Self>) -> Self {
         let _ = held;
         self
     }
@@ -75,8 +75,8 @@ impl View for NodeView {
         &self.resource_version
     }
 
-    fn holding(self, held: Option<&Self>) -> Self {
-        self.holding_addresses(held)
+    fn protected(self, held: Option<&Self>) -> Self {
+        self.protecting_addresses(held)
     }
 
     fn keep(&mut self, read: &ReadAnnotations) {

@@ -9,7 +9,7 @@ impl NodeView {
     /// This view, as it was read, with the addresses of `held`, the view of the same object before. A Node that was not
     /// there before has none until the cloud says them.
     #[must_use]
-    pub fn holding_addresses(self, held: Option<&Self>) -> Self {
+    pub fn protecting_addresses(self, held: Option<&Self>) -> Self {
         let same = held.filter(|held| held.uid == self.uid);
         let addresses = same.map_or(&[][..], |held| &held.addresses);
         if *addresses == *self.addresses {
