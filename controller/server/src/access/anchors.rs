@@ -87,9 +87,7 @@ enum RereadError {
 
 struct Proxies {
     verifier: Verifier,
-    /// Common names; empty: any.
-    allowed: Vec<String>,
-    headers: HeaderNames,
+    settings: RequestHeader,
 }
 
 impl Anchors {
@@ -210,13 +208,7 @@ impl Sources {
         let proxies = match &self.request_header.client_ca_file {
             Some(path) => Some(Proxies {
                 verifier: file("--requestheader-client-ca-file", path)?,
-                allowed: self.request_header.allowed_names.clone(),
-                headers: HeaderNames {
-                    user: self.request_header.username_headers.clone(),
-                    uid: self.request_header.uid_headers.clone(),
-                    groups: self.request_header.group_headers.clone(),
-                    extra_prefixes: self.request_header.extra_header_prefixes.clone(),
-                },
+                settings: self.request_header.clone(),
             }),
             None => match value("requestheader-client-ca-file") {
                 Some(pem) => Some(proxies(pem, &value)?),
@@ -240,12 +232,13 @@ fn proxies<'a>(
     };
     Ok(Proxies {
         verifier: from_cluster(pem)?,
-        allowed: list("requestheader-allowed-names")?,
-        headers: HeaderNames {
-            user: list("requestheader-username-headers")?,
-            uid: list("requestheader-uid-headers")?,
-            groups: list("requestheader-group-headers")?,
-            extra_prefixes: list("requestheader-extra-headers-prefix")?,
+        settings: RequestHeader {
+            client_ca_file: None,
+            allowed_names: list("requestheader-allowed-names")?,
+            username_headers: list("requestheader-username-headers")?,
+            group_headers: list("requestheader-group-headers")?,
+            uid_headers: list("requestheader-uid-headers")?,
+            extra_header_prefixes: list("requestheader-extra-headers-prefix")?,
         },
     })
 }
@@ -290,13 +283,14 @@ impl Authorities {
             return Ok(None);
         };
         let subject = verified(&proxies.verifier, chain)?;
-        if !proxies.allowed.is_empty() && !proxies.allowed.contains(&subject.name) {
+        let allowed = &proxies.settings.allowed_names;
+        if !allowed.is_empty() && !allowed.contains(&subject.name) {
             return Err(format!(
                 "x509: subject with cn={} is not in the allowed list",
                 subject.name
             ));
         }
-        Ok(proxies.headers.caller(headers))
+        Ok(proxies.caller(headers))
     }
 
     /// The user of the certificate: the common name, in the groups that are its organisations.
@@ -334,26 +328,17 @@ fn verified(verifier: &Verifier, chain: &[CertificateDer<'static>]) -> Result<Ca
     })
 }
 
-/// Names of the headers in which a proxy names the user that it speaks for (AUTH-1).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct HeaderNames {
-    user: Vec<String>,
-    uid: Vec<String>,
-    groups: Vec<String>,
-    extra_prefixes: Vec<String>,
-}
-
-impl HeaderNames {
-    /// Returns `None` if no header names a user.
+impl Proxies {
+    /// The user that a proxy speaks for in `headers` (AUTH-1); `None` if they name none.
     fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         let first = |names: &[String]| {
             let mut values = names.iter().flat_map(|name| values(headers, name));
             values.find(|value| !value.is_empty())
         };
-        let groups = self.groups.iter().flat_map(|name| values(headers, name));
+        let groups = self.settings.group_headers.iter().flat_map(|name| values(headers, name));
         Some(Caller {
-            name: first(&self.user)?,
-            uid: first(&self.uid).unwrap_or_default(),
+            name: first(&self.settings.username_headers)?,
+            uid: first(&self.settings.uid_headers).unwrap_or_default(),
             groups: groups.collect(),
             extra: self.extra(headers),
         })
@@ -362,7 +347,7 @@ impl HeaderNames {
     fn extra(&self, headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
         let mut extra = BTreeMap::<_, Vec<_>>::new();
         for (name, value) in headers {
-            let prefixes = self.extra_prefixes.iter();
+            let prefixes = self.settings.extra_header_prefixes.iter();
             // Names of headers are lower-case here; a key's odd characters are escaped in them.
             let mut keys = prefixes.filter_map(|prefix| {
                 let key = name.as_str().strip_prefix(&prefix.to_ascii_lowercase())?;
