@@ -181,15 +181,6 @@ impl ErrorClass {
         }
     }
 
-    /// Returns true if an operator has to repair the other side, so that it does not help to try again soon or to report
-    /// it again for each object.
-    pub const fn is_slow_to_heal(self) -> bool {
-        matches!(
-            self,
-            Self::Malformed | Self::Unauthenticated | Self::Forbidden | Self::Unimplemented
-        )
-    }
-
     /// When an item that failed this way is tried again (see the table of this module).
     pub fn requeue(self) -> Requeue {
         match self {
