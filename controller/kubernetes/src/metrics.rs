@@ -1,15 +1,17 @@
 //! Metrics of the Kubernetes side, under upstream's names where upstream has one (M-62).
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use http::{Method, Uri};
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+use prometheus_client::metrics::{
+    counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
 };
 
 use super::authenticator::metrics::ExecMetrics;
-use outrigger_runtime::{metric_families, telemetry::Labels};
+use outrigger_runtime::{
+    metric_families,
+    telemetry::{Labels, TextLabels},
+};
 
 /// Upstream's buckets of the request and rate limiter latencies, in seconds.
 const LATENCY: [f64; 12] = [
@@ -37,20 +39,7 @@ pub(super) fn is_watch(uri: &Uri) -> bool {
     form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == "watch" && value == "true")
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    code: String,
-    method: String,
-    host: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct HostLabels {
-    verb: String,
-    host: Arc<str>,
-}
-
-type Histograms = Family<HostLabels, Histogram, fn() -> Histogram>;
+type Histograms = Family<TextLabels<2>, Histogram, fn() -> Histogram>;
 
 fn sizes() -> Histogram {
     Histogram::new(SIZES)
@@ -67,7 +56,7 @@ metric_families! {
             "rest_client_request_size_bytes", "Request size in bytes. Broken down by verb and host";
         response_size: Histograms = Family::new_with_constructor(sizes),
             "rest_client_response_size_bytes", "Response size in bytes. Broken down by verb and host";
-        requests: Family<RequestLabels, Counter>,
+        requests: Family<TextLabels<3>, Counter>,
             "rest_client_requests", "Number of HTTP requests, partitioned by status code, method, and host";
         duration: Histograms = Family::new_with_constructor(latency),
             "rest_client_request_duration_seconds", "Request latency in seconds. Broken down by verb, and host";
@@ -82,26 +71,26 @@ impl ClientMetrics {
     /// A series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {
-        let (host, time) = (Arc::from("127.0.0.1:6443"), Duration::from_millis(1));
-        self.waited(&Method::GET, &host, time);
-        self.answered(&Method::GET, false, &host, Some(200), time);
-        self.answered(&Method::GET, false, &host, None, time);
-        self.sent(&Method::GET, &host, 0);
-        self.received(&Method::GET, &host, 1);
+        let (host, time) = ("127.0.0.1:6443", Duration::from_millis(1));
+        self.waited(&Method::GET, host, time);
+        self.answered(&Method::GET, false, host, Some(200), time);
+        self.answered(&Method::GET, false, host, None, time);
+        self.sent(&Method::GET, host, 0);
+        self.received(&Method::GET, host, 1);
         self.exec.sample();
     }
 
     /// The body of a request has this many bytes.
-    pub(super) fn sent(&self, method: &Method, host: &Arc<str>, bytes: u64) {
+    pub(super) fn sent(&self, method: &Method, host: &str, bytes: u64) {
         observe(&self.request_size, method, host, bytes as f64);
     }
 
     /// The body of an answer had this many bytes.
-    pub(super) fn received(&self, method: &Method, host: &Arc<str>, bytes: usize) {
+    pub(super) fn received(&self, method: &Method, host: &str, bytes: usize) {
         observe(&self.response_size, method, host, bytes as f64);
     }
 
-    pub(super) fn waited(&self, method: &Method, host: &Arc<str>, time: Duration) {
+    pub(super) fn waited(&self, method: &Method, host: &str, time: Duration) {
         observe(&self.waited, method, host, time.as_secs_f64());
     }
 
@@ -109,16 +98,16 @@ impl ClientMetrics {
         &self,
         method: &Method,
         watch: bool,
-        host: &Arc<str>,
+        host: &str,
         code: Option<u16>,
         time: Duration,
     ) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let labels = RequestLabels {
-            code,
-            method: method.to_string(),
-            host: Arc::clone(host),
-        };
+        let labels = [
+            ("code", code),
+            ("method", method.to_string()),
+            ("host", host.to_owned()),
+        ];
         self.requests.get_or_create(&labels).inc();
         if !watch {
             observe(&self.duration, method, host, time.as_secs_f64());
@@ -126,11 +115,8 @@ impl ClientMetrics {
     }
 }
 
-fn observe(histograms: &Histograms, method: &Method, host: &Arc<str>, value: f64) {
-    let labels = HostLabels {
-        verb: method.to_string(),
-        host: Arc::clone(host),
-    };
+fn observe(histograms: &Histograms, method: &Method, host: &str, value: f64) {
+    let labels = [("verb", method.to_string()), ("host", host.to_owned())];
     histograms.get_or_create(&labels).observe(value);
 }
 

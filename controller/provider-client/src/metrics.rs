@@ -11,9 +11,11 @@ use prometheus_client::metrics::{
 };
 
 use super::{Error, LookupPurpose, ProviderHealth, ProviderState, Session, error};
-use outrigger_runtime::{metric_families, telemetry::Labels};
+use outrigger_runtime::{
+    metric_families,
+    telemetry::{Labels, TextLabels},
+};
 
-type OwnLabels<const N: usize> = [(&'static str, String); N];
 /// Buckets of the sizes of batches.
 const BATCH_SIZES: [f64; 9] = [1., 2., 5., 10., 20., 50., 100., 200., 500.];
 
@@ -49,12 +51,12 @@ metric_families! {
         paused: Family<Labels<2>, Counter<f64, AtomicU64>>,
             "outrigger_provider_class_paused_seconds",
             "Pauses of a class of calls that the provider's errors asked for";
-        quota_limit: Family<OwnLabels<1>, Gauge<f64, AtomicU64>>,
+        quota_limit: Family<TextLabels<1>, Gauge<f64, AtomicU64>>,
             "outrigger_provider_quota_limit", "The cloud's quota, as the provider reports it";
-        quota_remaining: Family<OwnLabels<1>, Gauge<f64, AtomicU64>>,
+        quota_remaining: Family<TextLabels<1>, Gauge<f64, AtomicU64>>,
             "outrigger_provider_quota_remaining",
             "The remaining part of the cloud's quota, as the provider reports it";
-        info: Family<OwnLabels<3>, Gauge>,
+        info: Family<TextLabels<3>, Gauge>,
             "outrigger_provider_info", "1 for the provider that is connected";
         strays: Counter,
             "outrigger_provider_stray_results", "Results about objects that were not asked about; ignored";

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 pub use self::{
     controllers::{Running, RunningControllers},
     logs::{Format, InstallError, Logging, ModuleVerbosity, Telemetry},
-    metric_families::Labels,
+    metric_families::{Labels, TextLabels},
     repeats::Repeats,
 };
 

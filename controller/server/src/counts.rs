@@ -1,9 +1,11 @@
 //! Counts of the HTTPS server: `outrigger_https_*`.
 
 use http::StatusCode;
-use outrigger_runtime::{metric_families, telemetry::Labels};
+use outrigger_runtime::{
+    metric_families,
+    telemetry::{Labels, TextLabels},
+};
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
@@ -51,12 +53,6 @@ impl ServerName {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfCode {
-    server: &'static str,
-    code: u16,
-}
-
 /// Connections and answers of the HTTPS servers; as registered, of the one with health and metrics.
 #[derive(Clone, Debug, Default)]
 pub struct ServingMetrics {
@@ -71,7 +67,7 @@ metric_families! {
         closed: Family<Labels<2>, Counter>,
             "outrigger_https_connections_closed",
             "Connections that an HTTPS server closed: idle for long, no TLS handshake in time, or to make room at the limit per peer address or of all";
-        answers: Family<OfCode, Counter>,
+        answers: Family<TextLabels<2>, Counter>,
             "outrigger_https_requests", "Requests to an HTTPS server, by code of the answer";
     }
 }
@@ -109,10 +105,8 @@ impl ServingMetrics {
     }
 
     pub(super) fn answered(&self, code: StatusCode) {
-        let labels = OfCode {
-            server: self.server.name(),
-            code: code.as_u16(),
-        };
+        let server = self.server.name().to_owned();
+        let labels = [("server", server), ("code", code.as_u16().to_string())];
         self.families.answers.get_or_create(&labels).inc();
     }
 

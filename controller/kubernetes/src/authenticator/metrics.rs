@@ -3,22 +3,16 @@
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
-use outrigger_runtime::metric_families;
+use outrigger_runtime::{metric_families, telemetry::TextLabels};
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
+    encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{
         MetricType, counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram,
     },
     registry::Registry,
 };
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CallLabels {
-    code: String,
-    call_status: &'static str,
-}
 
 /// How a run of a plugin ended.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +43,7 @@ const AGES: [f64; 11] = [
 metric_families! {
     /// Runs of credential plugins, and how long their certificates live.
     pub(crate) struct ExecMetrics {
-        calls: Family<CallLabels, Counter>,
+        calls: Family<TextLabels<2>, Counter>,
             "rest_client_exec_plugin_call",
             "Number of calls to an exec plugin, partitioned by the type of event encountered (no_error, plugin_execution_error, plugin_not_found_error, client_internal_error) and an optional exit code. The exit code will be set to 0 if and only if the plugin call was successful";
         age: Histogram = Histogram::new(AGES),
@@ -72,10 +66,7 @@ impl ExecMetrics {
             Call::NotFound => (1, "plugin_not_found_error"),
             Call::Internal => (1, "client_internal_error"),
         };
-        let labels = CallLabels {
-            code: code.to_string(),
-            call_status,
-        };
+        let labels = call_labels(code, call_status);
         self.calls.get_or_create(&labels).inc();
     }
 
@@ -92,12 +83,15 @@ impl ExecMetrics {
 
     #[cfg(test)]
     pub(super) fn count(&self) -> u64 {
-        let good = CallLabels {
-            code: "0".into(),
-            call_status: "no_error",
-        };
-        self.calls.get_or_create(&good).get()
+        self.calls.get_or_create(&call_labels(0, "no_error")).get()
     }
+}
+
+fn call_labels(code: i32, call_status: &str) -> TextLabels<2> {
+    [
+        ("code", code.to_string()),
+        ("call_status", call_status.to_owned()),
+    ]
 }
 
 /// The time that a certificate is still good for.

@@ -3,6 +3,9 @@
 /// Labels of a metric, fixed texts: names and values.
 pub type Labels<const N: usize> = [(&'static str, &'static str); N];
 
+/// Labels of a metric, some of whose values are no fixed texts.
+pub type TextLabels<const N: usize> = [(&'static str, String); N];
+
 /// Declares a struct of metrics with a `register` for all of them; its default is not registered.
 ///
 /// An entry is a field with its type, what it begins as unless that is the default, its name at `/metrics` (that of a

@@ -335,7 +335,11 @@ impl Proxies {
             let mut values = names.iter().flat_map(|name| values(headers, name));
             values.find(|value| !value.is_empty())
         };
-        let groups = self.settings.group_headers.iter().flat_map(|name| values(headers, name));
+        let groups = self
+            .settings
+            .group_headers
+            .iter()
+            .flat_map(|name| values(headers, name));
         Some(Caller {
             name: first(&self.settings.username_headers)?,
             uid: first(&self.settings.uid_headers).unwrap_or_default(),

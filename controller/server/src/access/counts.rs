@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_runtime::metric_families;
+use outrigger_runtime::{metric_families, telemetry::TextLabels};
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 
 /// Upstream's buckets of reviews, in seconds.
@@ -27,9 +27,8 @@ const LEFT: [f64; 14] = [
     31_104_000.0,
 ];
 
-type OfCode = [(&'static str, String); 1];
-type Requests = Family<OfCode, Counter>;
-type Durations = Family<OfCode, Histogram, fn() -> Histogram>;
+type Requests = Family<TextLabels<1>, Counter>;
+type Durations = Family<TextLabels<1>, Histogram, fn() -> Histogram>;
 
 fn durations() -> Durations {
     Family::new_with_constructor(|| Histogram::new(LATENCY))

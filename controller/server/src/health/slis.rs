@@ -1,33 +1,17 @@
 //! Results of the checks, for `/metrics/slis` (M-63).
 
-use std::sync::Arc;
-
-use outrigger_runtime::metric_families;
+use outrigger_runtime::{metric_families, telemetry::TextLabels};
 use parking_lot::Mutex;
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Check {
-    name: Arc<str>,
-    r#type: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
-    name: Arc<str>,
-    r#type: &'static str,
-    status: &'static str,
-}
-
 metric_families! {
     struct CheckMetrics {
-        latest: Family<Check, Gauge>,
+        latest: Family<TextLabels<2>, Gauge>,
             "kubernetes_healthcheck", "[STABLE] This metric records the result of a single healthcheck";
-        total: Family<Outcome, Counter>,
+        total: Family<TextLabels<3>, Counter>,
             "kubernetes_healthchecks", "[STABLE] This metric records the results of all healthcheck";
     }
 }
@@ -52,18 +36,13 @@ impl Default for Slis {
 }
 
 impl Slis {
-    pub(super) fn observe(&self, name: &Arc<str>, r#type: &'static str, ok: bool) {
+    pub(super) fn observe(&self, name: &str, kind: &str, ok: bool) {
         let _order = self.order.lock();
-        let check = Check {
-            name: Arc::clone(name),
-            r#type,
-        };
+        let [name, kind] = [("name", name.to_owned()), ("type", kind.to_owned())];
+        let status = if ok { "success" } else { "error" };
+        let check = [name.clone(), kind.clone()];
         self.metrics.latest.get_or_create(&check).set(i64::from(ok));
-        let outcome = Outcome {
-            name: Arc::clone(name),
-            r#type,
-            status: if ok { "success" } else { "error" },
-        };
+        let outcome = [name, kind, ("status", status.to_owned())];
         self.metrics.total.get_or_create(&outcome).inc();
     }
 

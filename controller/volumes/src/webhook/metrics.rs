@@ -3,29 +3,20 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
-};
+use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 
 use super::Webhook;
-use outrigger_runtime::metric_families;
+use outrigger_runtime::{metric_families, telemetry::TextLabels};
 
 /// Upstream's.
 const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
-    code: u16,
-    webhook: &'static str,
-}
-
 metric_families! {
     /// `cloud_provider_webhook_*`, where successes count too (not Q-26), and lookups beyond their limits.
     pub struct WebhookMetrics {
-        requests: Family<Labels, Counter>,
+        requests: Family<TextLabels<2>, Counter>,
             "cloud_provider_webhook_request", "Requests to admission webhooks, by code of the answer";
-        durations: Family<Labels, Histogram, fn() -> Histogram> = Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+        durations: Family<TextLabels<2>, Histogram, fn() -> Histogram> = Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             "cloud_provider_webhook_request_duration_seconds", "Duration of requests to admission webhooks";
         overloaded: Counter,
             "outrigger_webhook_lookups_refused",
@@ -53,10 +44,8 @@ impl WebhookMetrics {
     }
 
     pub(super) fn answered(&self, webhook: Webhook, code: StatusCode, took: Duration) {
-        let labels = Labels {
-            code: code.as_u16(),
-            webhook: webhook.name(),
-        };
+        let webhook = webhook.name().to_owned();
+        let labels = [("code", code.as_u16().to_string()), ("webhook", webhook)];
         self.requests.get_or_create(&labels).inc();
         let durations = self.durations.get_or_create(&labels);
         durations.observe(took.as_secs_f64());

@@ -70,7 +70,8 @@ fn a_new_node_has_the_addresses_that_the_cloud_says() {
 #[test]
 fn the_cloud_says_the_addresses_whatever_the_kubelet_annotates() {
     let of_instance = addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7");
-    let held = node("InternalIP=192.0.2.66").protecting_addresses(Some(&node("InternalIP=10.0.0.5")));
+    let held =
+        node("InternalIP=192.0.2.66").protecting_addresses(Some(&node("InternalIP=10.0.0.5")));
     assert_eq!(said(&held, &of_instance), Some(of_instance.clone()));
     for annotated in ["192.0.2.66", "junk"] {
         let held = with_provided_ip(held.clone(), annotated);
