@@ -30,50 +30,36 @@ impl fmt::Display for Excerpt {
     }
 }
 
-/// A part of an answer that breaks a limit; `F` names the part in the words of the contract.
+/// A part of an answer that breaks a limit, in a sentence that names the part in the words of the contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault<F> {
+#[error("{0}")]
+pub struct Fault(Box<str>);
+
+impl Fault {
+    /// A fault that `text` names, which quotes the provider by an [`Excerpt`] alone.
+    pub(crate) fn new(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
     /// A text that the API server would refuse, or that makes no sense where it stands.
-    #[error("the provider's {field} {value} {complaint}")]
-    Illegal {
-        /// Where it stands.
-        field: F,
-        /// The text, cut and escaped.
-        value: Excerpt,
-        /// The defect.
-        complaint: Complaint,
-    },
-    /// Too many entries.
-    #[error("the provider's {field} has {count} entries, more than {limit}")]
-    TooMany {
-        /// The field with too many entries.
-        field: F,
-        /// How many.
-        count: usize,
-        /// How many there may be.
-        limit: usize,
-    },
+    pub(crate) fn illegal(field: impl fmt::Display, text: &str, complaint: Complaint) -> Self {
+        let shown = Excerpt::of(text);
+        Self::new(format!("the provider's {field} {shown} {complaint}"))
+    }
 }
 
-pub(crate) fn legal<F>(
-    field: F,
+pub(crate) fn legal(
+    field: impl fmt::Display,
     text: &str,
     check: impl FnOnce(&str) -> Result<(), Complaint>,
-) -> Result<(), Fault<F>> {
-    check(text).map_err(|complaint| Fault::Illegal {
-        field,
-        value: Excerpt::of(text),
-        complaint,
-    })
+) -> Result<(), Fault> {
+    check(text).map_err(|complaint| Fault::illegal(field, text, complaint))
 }
 
-pub(crate) fn few<F>(field: F, count: usize, limit: usize) -> Result<(), Fault<F>> {
+pub(crate) fn few(field: impl fmt::Display, count: usize, limit: usize) -> Result<(), Fault> {
     if count > limit {
-        return Err(Fault::TooMany {
-            field,
-            count,
-            limit,
-        });
+        let text = format!("the provider's {field} has {count} entries, more than {limit}");
+        return Err(Fault::new(text));
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ mod table;
 pub use condition::{NetworkConditionWrite, condition};
 pub use facts::{Confirmation, RouteFacts};
 pub use nodes::RouteNodes;
-pub use observed::{ObservedRoute, RawRoute, RouteFault, RouteField, WantedRoute};
+pub use observed::{ObservedRoute, RawRoute, WantedRoute};
 pub use plan::{RoutePlan, RouteStep, dispute, plan};
 pub use refusal::{RefusedRoute, RouteRefusal};
 pub use settings::{RouteRange, WITHOUT_CLUSTER_CIDR, route_ranges};

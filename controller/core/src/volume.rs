@@ -25,7 +25,7 @@ pub use plan::{
     LabelProblem, LeftAlone, Stage, VolumeDecision, VolumePatch, VolumeStep, plan, step,
 };
 pub use source::{InTreeKind, ServedVolumes, VolumeSource};
-pub use topology::{RawTopology, TopologyField, VolumeTopology};
+pub use topology::{RawTopology, VolumeTopology};
 
 /// Annotation by which an operator pauses a volume: with the value `true` it is not written to.
 pub const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";

@@ -4,10 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use outrigger_api::{code_name, v1::ErrorReason};
 use outrigger_core::{
-    effects::RawEffects,
-    error_class::ErrorClass,
-    service::{answer, source_ranges},
-    text,
+    effects::RawEffects, error_class::ErrorClass, fault::Fault, service::source_ranges, text,
 };
 use tonic::Code;
 
@@ -148,7 +145,7 @@ pub enum Error {
     /// The provider's answer about a load balancer is not legal in Kubernetes, or no answer to what
     /// was asked.
     #[error(transparent)]
-    Unusable(Arc<answer::RefusedAnswer>),
+    Unusable(Fault),
     /// The source ranges of the Service do not parse; nothing was sent.
     #[error(transparent)]
     SourceRanges(Arc<source_ranges::Error>),
@@ -190,7 +187,8 @@ impl Error {
                 ..
             }
             | Self::Malformed { .. }
-            | Self::ReplyTooLarge { .. } => ErrorClass::Malformed,
+            | Self::ReplyTooLarge { .. }
+            | Self::Unusable(_) => ErrorClass::Malformed,
             Self::Timeout { .. }
             | Self::ConnectionLost { .. }
             | Self::Unexplained { implied: None, .. }
@@ -205,7 +203,6 @@ impl Error {
                 retry_after,
                 ..
             } => class_of(*reason, *retry_after),
-            Self::Unusable(refusal) => refusal.class(),
             Self::SourceRanges(error) => error.class(),
             Self::TooLarge { .. } => ErrorClass::Invalid,
             Self::NotOffered { .. } | Self::NotServed { .. } => ErrorClass::Unimplemented,

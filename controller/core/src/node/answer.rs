@@ -4,8 +4,6 @@
 //! server unless it is legal there. A refusal is an error of that one item; never is it read as
 //! absence.
 
-use std::fmt;
-
 use crate::{
     fault::{Excerpt, Fault, few, legal},
     forbidden_addresses::ForbiddenAddresses,
@@ -66,88 +64,17 @@ pub struct Rules<'a> {
     pub forbidden: &'a ForbiddenAddresses,
 }
 
-/// A part of an instance, by its name in the contract.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InstanceField {
-    /// `provider_id`.
-    ProviderId,
-    /// `node_name`.
-    NodeName,
-    /// `instance_type`.
-    InstanceType,
-    /// `zone`.
-    Zone,
-    /// `region`.
-    Region,
-    /// `addresses`, as a whole.
-    Addresses,
-    /// Type of an address, by its place.
-    AddressType(usize),
-    /// An address, by its place.
-    Address(usize),
-    /// `additional_labels`, as a whole.
-    AdditionalLabels,
-    /// Key of an additional label.
-    LabelKey,
-    /// Value of the additional label with this key.
-    LabelValue(Excerpt),
-}
-
-impl fmt::Display for InstanceField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ProviderId => f.write_str("provider_id"),
-            Self::NodeName => f.write_str("node_name"),
-            Self::InstanceType => f.write_str("instance_type"),
-            Self::Zone => f.write_str("zone"),
-            Self::Region => f.write_str("region"),
-            Self::Addresses => f.write_str("addresses"),
-            Self::AddressType(at) => write!(f, "addresses[{at}].type"),
-            Self::Address(at) => write!(f, "addresses[{at}].address"),
-            Self::AdditionalLabels => f.write_str("additional_labels"),
-            Self::LabelKey => f.write_str("additional_labels key"),
-            Self::LabelValue(key) => write!(f, "additional_labels[{key}]"),
-        }
-    }
-}
-
-/// Why an answer is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RefusedInstance {
-    /// A part that breaks a limit.
-    #[error(transparent)]
-    Fault(#[from] Fault<InstanceField>),
-    /// Nothing where something must be.
-    #[error("the provider's {field} is empty")]
-    Empty {
-        /// Where it is missing.
-        field: InstanceField,
-    },
-    /// The ID of another provider.
-    #[error("the provider's provider_id {id} starts with none of its prefixes: {prefixes}")]
-    Foreign {
-        /// The ID, cut and escaped.
-        id: Excerpt,
-        /// The provider's prefixes.
-        prefixes: Prefixes,
-    },
-}
-
 impl RawInstance {
     /// The instance, if every part of it is legal. Only addresses that are faulty, or too many, are left out: they
     /// must not keep a Node from the rest.
-    pub fn check(self, rules: Rules<'_>) -> Result<Instance, RefusedInstance> {
+    pub fn check(self, rules: Rules<'_>) -> Result<Instance, Fault> {
         provider_id(&self.provider_id, rules)?;
         if !self.node_name.is_empty() {
-            legal(InstanceField::NodeName, &self.node_name, syntax::node_name)?;
+            legal("node_name", &self.node_name, syntax::node_name)?;
         }
-        legal(
-            InstanceField::InstanceType,
-            &self.instance_type,
-            syntax::label_value,
-        )?;
-        legal(InstanceField::Zone, &self.zone, syntax::label_value)?;
-        legal(InstanceField::Region, &self.region, syntax::label_value)?;
+        legal("instance_type", &self.instance_type, syntax::label_value)?;
+        legal("zone", &self.zone, syntax::label_value)?;
+        legal("region", &self.region, syntax::label_value)?;
         let (addresses, faulty_addresses) = addresses(self.addresses, rules.forbidden);
         Ok(Instance {
             provider_id: self.provider_id.into(),
@@ -174,17 +101,15 @@ fn cidr(text: &str) -> Box<str> {
     text::cut(text, MAX_CIDR).into()
 }
 
-fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), RefusedInstance> {
+fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), Fault> {
     if id.is_empty() {
         return if rules.empty_provider_id {
             Ok(())
         } else {
-            Err(RefusedInstance::Empty {
-                field: InstanceField::ProviderId,
-            })
+            Err(Fault::new("the provider's provider_id is empty"))
         };
     }
-    legal(InstanceField::ProviderId, id, |id| {
+    legal("provider_id", id, |id| {
         if id.len() > MAX_PROVIDER_ID {
             return Err("is longer than 1,024 bytes");
         }
@@ -201,10 +126,10 @@ fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), RefusedInstance> {
         }
     })?;
     if rules.prefixes.owner(id) == ProviderIdOwner::Foreign {
-        return Err(RefusedInstance::Foreign {
-            id: Excerpt::of(id),
-            prefixes: rules.prefixes.clone(),
-        });
+        let (shown, prefixes) = (Excerpt::of(id), rules.prefixes);
+        return Err(Fault::new(format!(
+            "the provider's provider_id {shown} starts with none of its prefixes: {prefixes}"
+        )));
     }
     Ok(())
 }
@@ -215,7 +140,7 @@ fn addresses(
     forbidden: &ForbiddenAddresses,
 ) -> (Box<[NodeAddress]>, Box<[Box<str>]>) {
     let (mut legal, mut faulty) = (Vec::new(), Vec::new());
-    if let Err(many) = few(InstanceField::Addresses, all.len(), MAX_ADDRESSES) {
+    if let Err(many) = few("addresses", all.len(), MAX_ADDRESSES) {
         let many = format!("{many}: those after them are left out");
         faulty.push(many.into());
     }
@@ -233,40 +158,39 @@ fn node_address(
     kind: String,
     address: String,
     forbidden: &ForbiddenAddresses,
-) -> Result<NodeAddress, Fault<InstanceField>> {
-    legal(InstanceField::AddressType(at), &kind, |kind| match kind {
-        INTERNAL_IP | EXTERNAL_IP | HOSTNAME | INTERNAL_DNS | EXTERNAL_DNS => Ok(()),
-        _ => Err("is no address type of Kubernetes, such as InternalIP"),
-    })?;
-    legal(InstanceField::Address(at), &address, |address| {
-        match (&*kind, address.parse()) {
-            // A host name may be an IP address; a kubelet does that with --hostname-override.
-            (INTERNAL_IP | EXTERNAL_IP | HOSTNAME, Ok(ip)) => forbidden.check_ip(ip),
-            (INTERNAL_IP | EXTERNAL_IP, Err(_)) => Err("is no IP address"),
-            _ => syntax::dns_name(address).and_then(|()| forbidden.check_name(address)),
-        }
-    })?;
+) -> Result<NodeAddress, Fault> {
+    legal(
+        format_args!("addresses[{at}].type"),
+        &kind,
+        |kind| match kind {
+            INTERNAL_IP | EXTERNAL_IP | HOSTNAME | INTERNAL_DNS | EXTERNAL_DNS => Ok(()),
+            _ => Err("is no address type of Kubernetes, such as InternalIP"),
+        },
+    )?;
+    legal(
+        format_args!("addresses[{at}].address"),
+        &address,
+        |address| {
+            match (&*kind, address.parse()) {
+                // A host name may be an IP address; a kubelet does that with --hostname-override.
+                (INTERNAL_IP | EXTERNAL_IP | HOSTNAME, Ok(ip)) => forbidden.check_ip(ip),
+                (INTERNAL_IP | EXTERNAL_IP, Err(_)) => Err("is no IP address"),
+                _ => syntax::dns_name(address).and_then(|()| forbidden.check_name(address)),
+            }
+        },
+    )?;
     Ok(NodeAddress {
         kind: kind.into(),
         address: address.into(),
     })
 }
 
-fn additional_labels(labels: Vec<(String, String)>) -> Result<StringMap, RefusedInstance> {
-    few(
-        InstanceField::AdditionalLabels,
-        labels.len(),
-        MAX_ADDITIONAL_LABELS,
-    )?;
+fn additional_labels(labels: Vec<(String, String)>) -> Result<StringMap, Fault> {
+    few("additional_labels", labels.len(), MAX_ADDITIONAL_LABELS)?;
     for (key, value) in &labels {
-        legal(InstanceField::LabelKey, key, syntax::label_key)?;
-        if let Err(complaint) = syntax::label_value(value) {
-            return Err(RefusedInstance::Fault(Fault::Illegal {
-                field: InstanceField::LabelValue(Excerpt::of(key)),
-                value: Excerpt::of(value),
-                complaint,
-            }));
-        }
+        legal("additional_labels key", key, syntax::label_key)?;
+        let field = format_args!("additional_labels[{}]", Excerpt::of(key));
+        legal(field, value, syntax::label_value)?;
     }
     Ok(labels.into_iter().collect())
 }

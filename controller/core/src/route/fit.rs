@@ -12,7 +12,7 @@ use std::{collections::HashSet, net::IpAddr};
 
 use super::{
     ObservedRoute,
-    observed::{MadeFor, RouteField, ip},
+    observed::{MadeFor, ip},
 };
 use crate::{
     fault::Excerpt,
@@ -108,7 +108,7 @@ impl ObservedRoute {
             return None;
         }
         let raw = self.raw();
-        let otherwise = |field: RouteField, shown: &str, of_node: &str| {
+        let otherwise = |field: &str, shown: &str, of_node: &str| {
             format!(
                 "{field} {}, not {}",
                 Excerpt::of(shown),
@@ -118,14 +118,14 @@ impl ObservedRoute {
         let how = if raw.is_blackhole {
             "route blackhole".to_owned()
         } else if !raw.node_name.is_empty() && !raw.node_name.eq_ignore_ascii_case(&node.name) {
-            otherwise(RouteField::NodeName, &raw.node_name, &node.name)
+            otherwise("route node_name", &raw.node_name, &node.name)
         } else if !raw.provider_id.is_empty() && raw.provider_id != *node.provider_id {
-            otherwise(RouteField::ProviderId, &raw.provider_id, &node.provider_id)
+            otherwise("route provider_id", &raw.provider_id, &node.provider_id)
         } else if self.has_hop(&node.addresses) == Some(false) {
-            let (field, hop) = (RouteField::NextHopIp, Excerpt::of(&raw.next_hop_ip));
-            format!("{field} {hop}, which is no address of the Node")
+            let hop = Excerpt::of(&raw.next_hop_ip);
+            format!("route next_hop_ip {hop}, which is no address of the Node")
         } else {
-            format!("{} that are not the Node's", RouteField::NodeAddresses)
+            "route node_addresses that are not the Node's".to_owned()
         };
         let cidr = self.destination();
         Some(format!(

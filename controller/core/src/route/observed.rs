@@ -1,10 +1,10 @@
 //! A route in the cloud, and one to be made.
 
-use std::{fmt, net::IpAddr};
+use std::net::IpAddr;
 
 use crate::{
     cidr::Cidr,
-    fault::{Excerpt, Fault, few, legal},
+    fault::{Fault, few, legal},
     node::{NodeAddress, NodeView},
     syntax::{self, Complaint},
 };
@@ -34,39 +34,6 @@ pub struct RawRoute {
     /// True if the route is created again when `node_addresses` are not the Node's.
     pub compares_addresses: bool,
 }
-
-/// A part of a route, by its name in the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RouteField {
-    /// `name`.
-    Name,
-    /// `destination_cidr`.
-    DestinationCidr,
-    /// `node_name`.
-    NodeName,
-    /// `provider_id`.
-    ProviderId,
-    /// `node_addresses`.
-    NodeAddresses,
-    /// `next_hop_ip`.
-    NextHopIp,
-}
-
-impl fmt::Display for RouteField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Name => "route name",
-            Self::DestinationCidr => "route destination_cidr",
-            Self::NodeName => "route node_name",
-            Self::ProviderId => "route provider_id",
-            Self::NodeAddresses => "route node_addresses",
-            Self::NextHopIp => "route next_hop_ip",
-        })
-    }
-}
-
-/// Why a route is left alone, as if it were not listed.
-pub type RouteFault = Fault<RouteField>;
 
 /// A route of the cloud, exactly as the provider named it: a deletion sends it back.
 #[derive(Clone, Debug)]
@@ -126,20 +93,20 @@ pub struct WantedRoute {
 
 impl RawRoute {
     /// The route, if its destination is a CIDR and each part keeps to its limit.
-    pub fn check(self) -> Result<ObservedRoute, RouteFault> {
+    ///
+    /// # Errors
+    /// Why the route is left alone, as if it were not listed.
+    pub fn check(self) -> Result<ObservedRoute, Fault> {
         let Some(destination) = Cidr::parse(&self.destination_cidr) else {
-            return Err(Fault::Illegal {
-                field: RouteField::DestinationCidr,
-                value: Excerpt::of(&self.destination_cidr),
-                complaint: "is no CIDR",
-            });
+            let field = "route destination_cidr";
+            return Err(Fault::illegal(field, &self.destination_cidr, "is no CIDR"));
         };
-        legal(RouteField::Name, &self.name, short)?;
-        legal(RouteField::NodeName, &self.node_name, short)?;
-        legal(RouteField::ProviderId, &self.provider_id, short)?;
-        legal(RouteField::NextHopIp, &self.next_hop_ip, ip_or_empty)?;
+        legal("route name", &self.name, short)?;
+        legal("route node_name", &self.node_name, short)?;
+        legal("route provider_id", &self.provider_id, short)?;
+        legal("route next_hop_ip", &self.next_hop_ip, ip_or_empty)?;
         few(
-            RouteField::NodeAddresses,
+            "route node_addresses",
             self.node_addresses.len(),
             MAX_ADDRESSES,
         )?;

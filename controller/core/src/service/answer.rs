@@ -3,12 +3,12 @@
 //! Nothing (see [`crate::node::answer`]) reaches the API server unless it is legal there, and a refusal
 //! is an error of that one Service: never is it read as absence.
 
-use std::{fmt, net::IpAddr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use super::{Ingress, PortStatus};
 use crate::{
     effects::Effects,
-    error_class::{DELETION_WAIT, ErrorClass, KEY_WAIT},
+    error_class::{DELETION_WAIT, KEY_WAIT},
     fault::{Fault, few, legal},
     forbidden_addresses::ForbiddenAddresses,
     syntax, text,
@@ -140,86 +140,6 @@ pub struct LoadBalancerAnswer {
     pub effects: Effects,
 }
 
-/// A part of an answer, by its name in the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadBalancerField {
-    /// `reason`.
-    Reason,
-    /// `status.ingress`, as a whole.
-    Ingress,
-    /// `ip` of an entry, by its place.
-    Ip(usize),
-    /// `hostname` of an entry.
-    Hostname(usize),
-    /// `ip_mode` of an entry.
-    IpMode(usize),
-    /// `ports` of an entry, as a whole.
-    Ports(usize),
-    /// `protocol` of a port, by the places of entry and port.
-    Protocol(usize, usize),
-    /// `error` of a port.
-    PortError(usize, usize),
-}
-
-impl fmt::Display for LoadBalancerField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reason => f.write_str("reason"),
-            Self::Ingress => f.write_str("status.ingress"),
-            Self::Ip(at) => write!(f, "status.ingress[{at}].ip"),
-            Self::Hostname(at) => write!(f, "status.ingress[{at}].hostname"),
-            Self::IpMode(at) => write!(f, "status.ingress[{at}].ip_mode"),
-            Self::Ports(at) => write!(f, "status.ingress[{at}].ports"),
-            Self::Protocol(at, port) => write!(f, "status.ingress[{at}].ports[{port}].protocol"),
-            Self::PortError(at, port) => write!(f, "status.ingress[{at}].ports[{port}].error"),
-        }
-    }
-}
-
-/// Why an answer is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RefusedAnswer {
-    /// No disposition, or one that this call cannot have.
-    #[error(
-        "the provider answered {} with disposition {}, which is none of {}",
-        .0.name(), Disposition::name(*.1), .0.dispositions()
-    )]
-    Disposition(LoadBalancerCall, Option<Disposition>),
-    /// Ready, and no address (S-33).
-    #[error(
-        "the provider answered EnsureLoadBalancer with READY and without an address in \
-         status.ingress; as long as there is none, the answer is IN_PROGRESS"
-    )]
-    NoStatus,
-    /// A part that breaks a limit.
-    #[error(transparent)]
-    Fault(#[from] Fault<LoadBalancerField>),
-    /// An entry with neither IP nor host name.
-    #[error("the provider's status.ingress[{0}] has neither ip nor hostname")]
-    NoAddress(usize),
-    /// More than is written to a Service.
-    #[error(
-        "the provider's status.ingress has {0} bytes, more than {MAX_STATUS}: fewer entries, or ports only where they \
-         have an error"
-    )]
-    Size(usize),
-    /// A port that is none.
-    #[error("the provider's status.ingress[{at}].ports has port {port}, which is not in 1-65535")]
-    Port {
-        /// Place of the entry.
-        at: usize,
-        /// The number.
-        port: i32,
-    },
-}
-
-impl RefusedAnswer {
-    /// Decides the requeue of the Service.
-    pub const fn class(&self) -> ErrorClass {
-        ErrorClass::Malformed
-    }
-}
-
 impl LoadBalancerAnswer {
     /// The IP addresses in it that are among `held`.
     pub fn addresses_among(&self, held: &[IpAddr]) -> Vec<IpAddr> {
@@ -235,24 +155,27 @@ impl RawAnswer {
         self,
         call: LoadBalancerCall,
         forbidden: &ForbiddenAddresses,
-    ) -> Result<LoadBalancerAnswer, RefusedAnswer> {
+    ) -> Result<LoadBalancerAnswer, Fault> {
         let disposition = self
             .disposition
             .filter(|disposition| disposition.answers(call))
-            .ok_or(RefusedAnswer::Disposition(call, self.disposition))?;
+            .ok_or_else(|| unexpected(call, self.disposition))?;
         // The zero value of a status changes nothing.
         let ingress = self.ingress.filter(|ingress| !ingress.is_empty());
         if call == LoadBalancerCall::Ensure
             && disposition == Disposition::Ready
             && ingress.is_none()
         {
-            return Err(RefusedAnswer::NoStatus);
+            return Err(Fault::new(
+                "the provider answered EnsureLoadBalancer with READY and without an address in \
+                 status.ingress; as long as there is none, the answer is IN_PROGRESS",
+            ));
         }
         if !self.reason.is_empty() {
-            legal(LoadBalancerField::Reason, &self.reason, syntax::reason)?;
+            legal("reason", &self.reason, syntax::reason)?;
         }
         if let Some(ingress) = &ingress {
-            few(LoadBalancerField::Ingress, ingress.len(), MAX_INGRESS)?;
+            few("status.ingress", ingress.len(), MAX_INGRESS)?;
             for (at, entry) in ingress.iter().enumerate() {
                 check_entry(at, entry, forbidden)?;
             }
@@ -275,39 +198,59 @@ impl RawAnswer {
     }
 }
 
+/// No disposition, or one that this call cannot have.
+fn unexpected(call: LoadBalancerCall, disposition: Option<Disposition>) -> Fault {
+    Fault::new(format!(
+        "the provider answered {} with disposition {}, which is none of {}",
+        call.name(),
+        Disposition::name(disposition),
+        call.dispositions()
+    ))
+}
+
 /// The checks of the API server on a Service's status, which refuses all of it for one bad entry
 /// (S-38), and addresses that no load balancer has.
-fn check_entry(
-    at: usize,
-    entry: &Ingress,
-    forbidden: &ForbiddenAddresses,
-) -> Result<(), RefusedAnswer> {
+fn check_entry(at: usize, entry: &Ingress, forbidden: &ForbiddenAddresses) -> Result<(), Fault> {
     if entry.ip.is_empty() && entry.hostname.is_empty() {
-        return Err(RefusedAnswer::NoAddress(at));
+        return Err(Fault::new(format!(
+            "the provider's status.ingress[{at}] has neither ip nor hostname"
+        )));
     }
     if !entry.ip.is_empty() {
-        legal(LoadBalancerField::Ip(at), &entry.ip, |ip| {
+        legal(format_args!("status.ingress[{at}].ip"), &entry.ip, |ip| {
             let parsed = ip.parse().map_err(|_| "is no IP address");
             parsed.and_then(|ip| forbidden.check_ip(ip))
         })?;
     }
     if !entry.hostname.is_empty() {
-        legal(LoadBalancerField::Hostname(at), &entry.hostname, |name| {
-            if name.parse::<IpAddr>().is_ok() {
-                return Err("is an IP address");
-            }
-            syntax::subdomain(name)?;
-            forbidden.check_name(name)
-        })?;
+        legal(
+            format_args!("status.ingress[{at}].hostname"),
+            &entry.hostname,
+            |name| {
+                if name.parse::<IpAddr>().is_ok() {
+                    return Err("is an IP address");
+                }
+                syntax::subdomain(name)?;
+                forbidden.check_name(name)
+            },
+        )?;
     }
     if let Some(mode) = &entry.ip_mode {
-        legal(LoadBalancerField::IpMode(at), mode, |mode| match mode {
-            _ if entry.ip.is_empty() => Err("stands where there is no ip"),
-            "VIP" | "Proxy" => Ok(()),
-            _ => Err("is neither VIP nor Proxy"),
-        })?;
+        legal(
+            format_args!("status.ingress[{at}].ip_mode"),
+            mode,
+            |mode| match mode {
+                _ if entry.ip.is_empty() => Err("stands where there is no ip"),
+                "VIP" | "Proxy" => Ok(()),
+                _ => Err("is neither VIP nor Proxy"),
+            },
+        )?;
     }
-    few(LoadBalancerField::Ports(at), entry.ports.len(), MAX_PORTS)?;
+    few(
+        format_args!("status.ingress[{at}].ports"),
+        entry.ports.len(),
+        MAX_PORTS,
+    )?;
     for (place, port) in entry.ports.iter().enumerate() {
         check_port(at, place, port)?;
     }
@@ -315,7 +258,7 @@ fn check_entry(
 }
 
 /// Ports repeat in each entry, so that entries and ports alone bound too little.
-fn check_size(ingress: &[Ingress]) -> Result<(), RefusedAnswer> {
+fn check_size(ingress: &[Ingress]) -> Result<(), Fault> {
     let port = |port: &PortStatus| {
         let error = port.error.as_deref().unwrap_or_default();
         PORT_BYTES + port.protocol.len() + error.len()
@@ -326,18 +269,23 @@ fn check_size(ingress: &[Ingress]) -> Result<(), RefusedAnswer> {
     };
     let bytes: usize = ingress.iter().map(entry).sum();
     if bytes > MAX_STATUS {
-        return Err(RefusedAnswer::Size(bytes));
+        return Err(Fault::new(format!(
+            "the provider's status.ingress has {bytes} bytes, more than {MAX_STATUS}: fewer entries, or ports \
+             only where they have an error"
+        )));
     }
     Ok(())
 }
 
-fn check_port(at: usize, place: usize, status: &PortStatus) -> Result<(), RefusedAnswer> {
+fn check_port(at: usize, place: usize, status: &PortStatus) -> Result<(), Fault> {
     let port = status.port;
     if !(1..=65_535).contains(&port) {
-        return Err(RefusedAnswer::Port { at, port });
+        return Err(Fault::new(format!(
+            "the provider's status.ingress[{at}].ports has port {port}, which is not in 1-65535"
+        )));
     }
     legal(
-        LoadBalancerField::Protocol(at, place),
+        format_args!("status.ingress[{at}].ports[{place}].protocol"),
         &status.protocol,
         |protocol| match protocol {
             "TCP" | "UDP" | "SCTP" => Ok(()),
@@ -347,7 +295,7 @@ fn check_port(at: usize, place: usize, status: &PortStatus) -> Result<(), Refuse
     if let Some(error) = &status.error {
         // A qualified name, as a label's key is.
         legal(
-            LoadBalancerField::PortError(at, place),
+            format_args!("status.ingress[{at}].ports[{place}].error"),
             error,
             syntax::label_key,
         )?;

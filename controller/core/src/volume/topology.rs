@@ -1,9 +1,6 @@
 //! Where a volume can be used: a provider's answer, checked, or the labels of a trusted volume.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{NodeRequirement, NodeTerm};
 use crate::{
@@ -41,63 +38,28 @@ pub struct RawTopology {
     pub node_terms: Vec<Vec<(String, Vec<String>)>>,
 }
 
-/// A part of an answer, by its name in the contract.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TopologyField {
-    /// `labels`, as a whole.
-    Labels,
-    /// Key of a label.
-    LabelKey,
-    /// Value of the label with this key.
-    LabelValue(Excerpt),
-    /// `node_terms`, as a whole.
-    Terms,
-    /// Requirements of a term.
-    Requirements(usize),
-    /// Key of a requirement of a term.
-    RequirementKey(usize),
-    /// Values of a requirement of a term.
-    RequirementValues(usize),
-}
-
-impl fmt::Display for TopologyField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Labels => f.write_str("labels"),
-            Self::LabelKey => f.write_str("labels key"),
-            Self::LabelValue(key) => write!(f, "labels[{key}]"),
-            Self::Terms => f.write_str("node_terms"),
-            Self::Requirements(at) => write!(f, "node_terms[{at}].requirements"),
-            Self::RequirementKey(at) => write!(f, "node_terms[{at}].requirements key"),
-            Self::RequirementValues(at) => write!(f, "node_terms[{at}].requirements values"),
-        }
-    }
-}
-
 impl RawTopology {
     /// The topology, if every part of it is legal.
     ///
     /// # Errors
     /// The first part that breaks a limit of the contract: an error of this volume.
-    pub fn check(self) -> Result<VolumeTopology, Fault<TopologyField>> {
-        few(TopologyField::Labels, self.labels.len(), MAX_LABELS)?;
+    pub fn check(self) -> Result<VolumeTopology, Fault> {
+        few("labels", self.labels.len(), MAX_LABELS)?;
         for (key, value) in &self.labels {
-            legal(TopologyField::LabelKey, key, label_key)?;
-            let field = || TopologyField::LabelValue(Excerpt::of(key));
-            legal(field(), value, syntax::label_value)?;
+            legal("labels key", key, label_key)?;
+            let field = format_args!("labels[{}]", Excerpt::of(key));
+            legal(field, value, syntax::label_value)?;
         }
-        few(TopologyField::Terms, self.node_terms.len(), MAX_TERMS)?;
+        few("node_terms", self.node_terms.len(), MAX_TERMS)?;
         let terms = self.node_terms.into_iter().enumerate();
         let terms = terms
             .map(|(at, requirements)| term(at, requirements))
             .collect::<Result<Box<[_]>, _>>()?;
         let labels: StringMap = self.labels.into_iter().collect();
-        let topology =
-            VolumeTopology::of_labels(labels).map_err(|(key, value)| Fault::Illegal {
-                field: TopologyField::LabelValue(Excerpt::of(&key)),
-                value: Excerpt::of(&value),
-                complaint: NO_ZONES,
-            })?;
+        let topology = VolumeTopology::of_labels(labels).map_err(|(key, value)| {
+            let field = format!("labels[{}]", Excerpt::of(&key));
+            Fault::illegal(field, &value, NO_ZONES)
+        })?;
         Ok(if terms.is_empty() {
             topology
         } else {
@@ -147,35 +109,32 @@ impl VolumeTopology {
     }
 }
 
-fn term(
-    at: usize,
-    requirements: Vec<(String, Vec<String>)>,
-) -> Result<NodeTerm, Fault<TopologyField>> {
+fn term(at: usize, requirements: Vec<(String, Vec<String>)>) -> Result<NodeTerm, Fault> {
     let count = requirements.len();
-    few(TopologyField::Requirements(at), count, MAX_REQUIREMENTS)?;
+    let field = format!("node_terms[{at}].requirements");
+    few(&field, count, MAX_REQUIREMENTS)?;
     // A term without a requirement matches no Node at all.
-    legal(TopologyField::Requirements(at), "", |_| {
+    legal(&field, "", |_| {
         if count == 0 { Err("is empty") } else { Ok(()) }
     })?;
     let mut keys = BTreeSet::new();
     let mut expressions = Vec::with_capacity(count);
     for (key, values) in requirements {
-        let field = TopologyField::RequirementKey(at);
-        legal(field, &key, |key| {
+        legal(format_args!("{field} key"), &key, |key| {
             syntax::label_key(key)?;
             if keys.contains(key) {
                 return Err("is there twice");
             }
             Ok(())
         })?;
-        let field = || TopologyField::RequirementValues(at);
-        few(field(), values.len(), MAX_VALUES)?;
+        let field = format!("{field} values");
+        few(&field, values.len(), MAX_VALUES)?;
         if values.is_empty() {
-            legal(field(), &key, |_| Err("has no values"))?;
+            legal(&field, &key, |_| Err("has no values"))?;
         }
         let mut distinct = BTreeSet::new();
         for value in &values {
-            legal(field(), value, |value| {
+            legal(&field, value, |value| {
                 syntax::label_value(value)?;
                 if !distinct.insert(Box::<str>::from(value)) {
                     return Err("is there twice");

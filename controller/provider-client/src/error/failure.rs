@@ -15,7 +15,7 @@ impl Error {
     /// allows.
     pub fn failure(&self, on: Option<(&Session, &ServiceView)>) -> Failure {
         match self {
-            Self::Unusable(refusal) => Failure::from(&**refusal),
+            Self::Unusable(fault) => Failure::from(fault),
             Self::SourceRanges(ranges) => Failure::from(&**ranges),
             _ => Failure {
                 class: self.class(),

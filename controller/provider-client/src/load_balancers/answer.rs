@@ -45,7 +45,7 @@ pub(super) fn check(
     };
     let offered = session.load_balancers.as_ref().ok_or_else(no_longer)?;
     let checked = raw.check(call, &offered.forbidden);
-    let mut answer = checked.map_err(|refusal| Error::Unusable(refusal.into()))?;
+    let mut answer = checked.map_err(Error::Unusable)?;
     if let Some(retry_after) = retry_after.filter(|after| *after > answer.retry_after)
         && answer.disposition == Disposition::InProgress
     {

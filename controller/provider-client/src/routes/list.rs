@@ -1,7 +1,7 @@
 //! All routes of this cluster.
 
 use outrigger_api::v1;
-use outrigger_core::route::{ObservedRoute, RouteFault};
+use outrigger_core::{fault::Fault, route::ObservedRoute};
 
 use super::message;
 use crate::gather::Collector;
@@ -11,7 +11,7 @@ use crate::gather::Collector;
 pub(super) struct CheckedRoutes {
     pub(super) listed: Vec<ObservedRoute>,
     pub(super) left_out: usize,
-    pub(super) fault: Option<RouteFault>,
+    pub(super) fault: Option<Fault>,
 }
 
 impl Collector for CheckedRoutes {

@@ -1,6 +1,6 @@
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::{InstanceField, RawInstance, RefusedInstance, Rules};
+use super::{RawInstance, Rules};
 use crate::fault::{Excerpt, Fault};
 use crate::forbidden_addresses::ForbiddenAddresses;
 use crate::{
@@ -19,7 +19,7 @@ fn good() -> RawInstance {
     }
 }
 
-fn check(raw: RawInstance) -> Result<Instance, RefusedInstance> {
+fn check(raw: RawInstance) -> Result<Instance, Fault> {
     let prefixes = Prefixes::new("mock", [""; 0]).unwrap();
     raw.check(Rules {
         prefixes: &prefixes,
@@ -144,11 +144,7 @@ fn provider_ids() {
             provider_id: id.into(),
             ..good()
         };
-        let expected = RefusedInstance::Fault(Fault::Illegal {
-            field: InstanceField::ProviderId,
-            value: Excerpt::of(id),
-            complaint,
-        });
+        let expected = Fault::illegal("provider_id", id, complaint);
         assert_eq!(check(raw), Err(expected));
     }
 }

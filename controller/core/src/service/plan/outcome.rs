@@ -13,9 +13,10 @@ use crate::{
     correlator::EventContent,
     effects::Effects,
     error_class::{ErrorClass, Requeue},
+    fault::Fault,
     service::{
         ServiceView,
-        answer::{Disposition, LoadBalancerAnswer, RefusedAnswer},
+        answer::{Disposition, LoadBalancerAnswer},
         condition::{ACCEPTED, PROVISIONED, TARGETS_IN_SYNC, WAITING},
         last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
         ownership::{Ownership, is_not_managed},
@@ -25,10 +26,10 @@ use crate::{
 
 pub(super) const AT_ONCE: Requeue = Requeue::After(Duration::ZERO);
 
-impl From<&RefusedAnswer> for Failure {
-    fn from(refusal: &RefusedAnswer) -> Self {
+impl From<&Fault> for Failure {
+    fn from(refusal: &Fault) -> Self {
         Self {
-            class: refusal.class(),
+            class: ErrorClass::Malformed,
             reason: Box::default(),
             message: refusal.to_string().into(),
             effects: Effects::default(),
