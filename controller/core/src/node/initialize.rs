@@ -9,7 +9,7 @@ use crate::{
         address::{self, DesiredAddresses},
         change::{NodeChange, TaintRemoval},
         instance::Instance,
-        labels::{self, DroppedLabel},
+        labels,
     },
 };
 
@@ -34,35 +34,39 @@ pub struct InitializationPlan {
     /// The change to write; `None` if nothing has to be written.
     pub change: Option<NodeChange>,
     /// Values of the provider that are not written, to be logged.
-    pub warnings: Vec<InitializationWarning>,
+    pub warnings: Vec<NodeWarning>,
 }
 
-/// Something of the provider's answer that is not written.
+/// Something of the provider's answer that is not written, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InitializationWarning {
-    /// A label.
-    #[error("{0}")]
-    Label(DroppedLabel),
-    /// A provider id, for the node has another, which can never change (N-13).
-    #[error("discarding provider ID {instance_id:?}: the node has {node_id:?} already")]
-    ProviderId {
-        /// Not written.
-        instance_id: Box<str>,
-        /// The node's.
-        node_id: Box<str>,
-    },
-    /// An address that is none: why.
-    #[error("leaving out an address: {0}")]
-    Address(Box<str>),
+#[error("{text}")]
+pub struct NodeWarning {
+    /// The reason of the event on the node, where its owner cannot see the value otherwise.
+    pub event: Option<&'static str>,
+    /// For people.
+    pub text: Box<str>,
 }
 
-impl InitializationWarning {
-    /// The reason of the event on the node, where its owner cannot see the value otherwise.
-    pub const fn event(&self) -> Option<&'static str> {
-        match self {
-            Self::Label(_) => None,
-            Self::ProviderId { .. } => Some(EVENT_PROVIDER_ID),
-            Self::Address(_) => Some(EVENT_ADDRESS),
+impl NodeWarning {
+    /// An address that is none: why.
+    pub(super) fn address(why: &str) -> Self {
+        Self {
+            event: Some(EVENT_ADDRESS),
+            text: format!("leaving out an address: {why}").into(),
+        }
+    }
+
+    pub(super) fn provider_id(text: String) -> Self {
+        Self {
+            event: Some(EVENT_PROVIDER_ID),
+            text: text.into(),
+        }
+    }
+
+    pub(super) fn without_event(text: String) -> Self {
+        Self {
+            event: None,
+            text: text.into(),
         }
     }
 }
@@ -120,9 +124,9 @@ pub fn plan(
     address::check_provided(node, &instance.addresses).map_err(|e| invalid_node_ip(node, e))?;
     let (labels, dropped) =
         labels::from_instance(&node.labels, instance, &policy.managed_label_keys);
-    warnings.extend(dropped.into_iter().map(InitializationWarning::Label));
-    let faulty = instance.faulty_addresses.iter().cloned();
-    warnings.extend(faulty.map(InitializationWarning::Address));
+    warnings.extend(dropped.into_iter().map(NodeWarning::without_event));
+    let faulty = instance.faulty_addresses.iter();
+    warnings.extend(faulty.map(|why| NodeWarning::address(why)));
     // Whatever value and effect it has (N-19).
     let taints = TaintRemoval::of(node, |taint| &*taint.key == TAINT_UNINITIALIZED);
     Ok(InitializationPlan {
@@ -148,7 +152,7 @@ fn provider_id(
     node: &NodeView,
     instance: &Instance,
     policy: &Policy,
-    warnings: &mut Vec<InitializationWarning>,
+    warnings: &mut Vec<NodeWarning>,
 ) -> Result<Option<Box<str>>, Error> {
     let (instance_id, node_id) = (&instance.provider_id, &node.provider_id);
     match (instance_id.is_empty(), node_id.is_empty()) {
@@ -160,10 +164,10 @@ fn provider_id(
         (true, false) => Ok(None),
         (false, false) => {
             if instance_id != node_id {
-                warnings.push(InitializationWarning::ProviderId {
-                    instance_id: instance_id.clone(),
-                    node_id: node_id.clone(),
-                });
+                // It can never change (N-13).
+                warnings.push(NodeWarning::provider_id(format!(
+                    "discarding provider ID {instance_id:?}: the node has {node_id:?} already"
+                )));
             }
             Ok(None)
         }

@@ -28,36 +28,13 @@ const GENERATIONS: [(&str, &str); 3] = [
     (INSTANCE_TYPE_BETA, INSTANCE_TYPE),
 ];
 
-/// A label of the provider that is not written (N-18).
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DroppedLabel {
-    /// Its key belongs to Kubernetes.
-    #[error("discarding node label {key} with kubernetes namespace")]
-    Reserved {
-        /// Label key.
-        key: Box<str>,
-    },
-    /// The node has that key with another value, which it keeps.
-    #[error(
-        "discarding node label {key} with value {value:?} that is already present with value {kept:?}"
-    )]
-    AlreadyPresent {
-        /// Label key.
-        key: Box<str>,
-        /// Value that is not written.
-        value: Box<str>,
-        /// Value that the node keeps.
-        kept: Box<str>,
-    },
-}
-
 /// The labels to write on a node with the labels `current` that is being initialised, and those of
-/// the provider that are left out. `managed` are the keys that the provider keeps in sync.
+/// the provider that are left out (N-18), as texts for people. `managed` are the keys that the provider keeps in sync.
 pub fn from_instance(
     current: &StringMap,
     instance: &Instance,
     managed: &[Box<str>],
-) -> (Vec<LabelWrite>, Vec<DroppedLabel>) {
+) -> (Vec<LabelWrite>, Vec<String>) {
     let mut labels = Draft::over(current);
     let mut dropped = Vec::new();
     // N-15, N-16: overwritten, in both generations. N-17: what is not known stays as it is.
@@ -69,16 +46,16 @@ pub fn from_instance(
     }
     for (key, value) in instance.additional_labels.iter() {
         if is_reserved(key) {
-            dropped.push(DroppedLabel::Reserved { key: key.into() });
+            dropped.push(format!(
+                "discarding node label {key} with kubernetes namespace"
+            ));
         } else if managed.iter().any(|managed| **managed == *key) {
             labels.overwrite(key, value);
         } else if let Some(kept) = current.get(key) {
             if kept != value {
-                dropped.push(DroppedLabel::AlreadyPresent {
-                    key: key.into(),
-                    value: value.into(),
-                    kept: kept.into(),
-                });
+                dropped.push(format!(
+                    "discarding node label {key} with value {value:?} that is already present with value {kept:?}"
+                ));
             }
         } else {
             labels.add(key, value);

@@ -5,7 +5,7 @@ use crate::node::{
     NodeView,
     address::{self, DesiredAddresses},
     change::NodeChange,
-    initialize::{EVENT_ADDRESS, EVENT_PROVIDER_ID, Policy},
+    initialize::{NodeWarning, Policy},
     instance::Instance,
     labels,
 };
@@ -18,52 +18,7 @@ pub struct RefreshPlan {
     /// `status.addresses`.
     pub addresses: DesiredAddresses,
     /// Why values of the provider are not written, to be logged.
-    pub warnings: Vec<RefreshWarning>,
-}
-
-/// Something of the provider's answer that is not written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RefreshWarning {
-    /// All of it: the instance is another node's. A machine that was made again under the old name
-    /// has a new id, and a node's id can never change (N-13), so that this node has to go first.
-    #[error(
-        "the provider answers with instance {instance_id:?} for the node of instance {node_id:?}: \
-         nothing is taken from it"
-    )]
-    AnotherInstance {
-        /// The instance's provider id.
-        instance_id: Box<str>,
-        /// The node's.
-        node_id: Box<str>,
-    },
-    /// Only its provider ID: that is another spelling of the node's, which can never change.
-    #[error(
-        "the provider calls the instance {instance_id:?} and the node has {node_id:?}: taken for two \
-         spellings of one provider ID; the node keeps its own"
-    )]
-    Spelling {
-        /// The instance's provider id.
-        instance_id: Box<str>,
-        /// The node's.
-        node_id: Box<str>,
-    },
-    /// An address that is none: why.
-    #[error("leaving out an address: {0}")]
-    Address(Box<str>),
-    /// They lack the addresses of the kubelet's `--node-ip` (N-44).
-    #[error("leaving the addresses as they are: {0}")]
-    ProvidedNodeIp(address::Error),
-}
-
-impl RefreshWarning {
-    /// The reason of the event on the node, where its owner cannot see the value otherwise.
-    pub const fn event(&self) -> Option<&'static str> {
-        match self {
-            Self::AnotherInstance { .. } | Self::Spelling { .. } => Some(EVENT_PROVIDER_ID),
-            Self::Address(_) => Some(EVENT_ADDRESS),
-            Self::ProvidedNodeIp(_) => None,
-        }
-    }
+    pub warnings: Vec<NodeWarning>,
 }
 
 impl RefreshPlan {
@@ -92,27 +47,31 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> RefreshPla
     if node.is_uninitialized() {
         return RefreshPlan::NOTHING;
     }
+    let (instance_id, node_id) = (&instance.provider_id, &node.provider_id);
     if instance.is_other_than(node) {
+        // A machine that was made again under the old name has a new id, and a node's id can never change (N-13):
+        // this node has to go first.
         return RefreshPlan {
-            warnings: vec![RefreshWarning::AnotherInstance {
-                instance_id: instance.provider_id.clone(),
-                node_id: node.provider_id.clone(),
-            }],
+            warnings: vec![NodeWarning::provider_id(format!(
+                "the provider answers with instance {instance_id:?} for the node of instance {node_id:?}: \
+                 nothing is taken from it"
+            ))],
             ..RefreshPlan::NOTHING
         };
     }
-    let faulty = instance.faulty_addresses.iter().cloned();
-    let mut warnings: Vec<_> = faulty.map(RefreshWarning::Address).collect();
+    let faulty = instance.faulty_addresses.iter();
+    let mut warnings: Vec<_> = faulty.map(|why| NodeWarning::address(why)).collect();
     if instance.is_spelled_otherwise(node) {
-        warnings.push(RefreshWarning::Spelling {
-            instance_id: instance.provider_id.clone(),
-            node_id: node.provider_id.clone(),
-        });
+        warnings.push(NodeWarning::provider_id(format!(
+            "the provider calls the instance {instance_id:?} and the node has {node_id:?}: taken for two \
+             spellings of one provider ID; the node keeps its own"
+        )));
     }
     let addresses = match address::desired(node, &instance.addresses_for(node)) {
         Ok(addresses) => addresses,
         Err(error) => {
-            warnings.push(RefreshWarning::ProvidedNodeIp(error));
+            let text = format!("leaving the addresses as they are: {error}");
+            warnings.push(NodeWarning::without_event(text));
             DesiredAddresses::Untouched
         }
     };

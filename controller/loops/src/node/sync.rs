@@ -1,6 +1,6 @@
 //! One node: ask, plan, write.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_core::{
@@ -9,7 +9,7 @@ use outrigger_core::{
     node::{
         LABEL_PAUSED, NodeView,
         address::{self, DesiredAddresses},
-        initialize::{self, EVENT_ADDRESS, Policy},
+        initialize::{self, EVENT_ADDRESS, NodeWarning, Policy},
         instance::{Instance, Lookup},
         refresh,
     },
@@ -293,10 +293,9 @@ impl CloudNode {
         self.writer.settle(node, decide).await
     }
 
-    /// Logs something of the provider's answer that is not written, and says it on the node if there is a `reason`
-    /// of an event.
-    fn warn(&self, node: &NodeView, reason: Option<&'static str>, warning: &dyn fmt::Display) {
-        let Some(reason) = reason else {
+    /// Logs something of the provider's answer that is not written, and says it on the node if the warning has an event.
+    fn warn(&self, node: &NodeView, warning: &NodeWarning) {
+        let Some(reason) = warning.event else {
             warn!(node = &*node.name, "{warning}");
             return;
         };
@@ -311,7 +310,7 @@ impl CloudNode {
             node = &*node.name,
             "{warning}"
         );
-        let event = EventContent::warning(reason, &warning.to_string());
+        let event = EventContent::warning(reason, &warning.text);
         self.context.node_event(node, event);
     }
 
@@ -332,7 +331,7 @@ impl CloudNode {
             let plan = initialize::plan(node, instance, &policy)?;
             if std::mem::take(&mut is_first) {
                 for warning in &plan.warnings {
-                    self.warn(node, warning.event(), warning);
+                    self.warn(node, warning);
                 }
             }
             Ok(plan.change.map(Write::Node))
@@ -414,7 +413,7 @@ impl CloudNode {
             let plan = refresh::plan(node, instance, &policy);
             if std::mem::take(&mut is_first) {
                 for warning in &plan.warnings {
-                    self.warn(node, warning.event(), warning);
+                    self.warn(node, warning);
                 }
             }
             Ok(plan.change.map(Write::Node))

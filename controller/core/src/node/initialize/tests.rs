@@ -1,5 +1,5 @@
 use super::{
-    Error, InitializationPlan, InitializationWarning, Policy, addresses as desired, plan, reconcile,
+    Error, InitializationPlan, NodeWarning, Policy, addresses as desired, plan, reconcile,
 };
 use crate::{
     error_class::ErrorClass,
@@ -9,7 +9,7 @@ use crate::{
         address::{self, DesiredAddresses},
         change::{LabelWrite, NodeChange, TaintRemoval},
         instance::Instance,
-        labels::{self, DroppedLabel},
+        labels,
     },
 };
 
@@ -225,14 +225,8 @@ fn n18_dropped_labels_are_reported() {
         ..full()
     };
     let warnings = planned(&registered("n6"), &instance).unwrap().warnings;
-    let dropped = DroppedLabel::Reserved {
-        key: "k8s.io/x".into(),
-    };
-    assert_eq!(warnings, [InitializationWarning::Label(dropped)]);
-    assert_eq!(
-        warnings[0].to_string(),
-        "discarding node label k8s.io/x with kubernetes namespace"
-    );
+    let text = "discarding node label k8s.io/x with kubernetes namespace".to_owned();
+    assert_eq!(warnings, [NodeWarning::without_event(text)]);
 }
 
 #[test]

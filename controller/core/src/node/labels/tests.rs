@@ -1,5 +1,5 @@
 use super::{
-    DroppedLabel, INSTANCE_TYPE, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_sync,
+    INSTANCE_TYPE, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_sync,
     reconcile,
 };
 use crate::{
@@ -116,28 +116,11 @@ fn n18_additional_labels_are_added_where_there_are_none() {
         ["example.com/new=?", "mykubernetes.io/x=1?"]
     );
     let expected = [
-        DroppedLabel::AlreadyPresent {
-            key: "kept".into(),
-            value: "theirs".into(),
-            kept: "mine".into(),
-        },
-        DroppedLabel::Reserved {
-            key: "node.k8s.io/x".into(),
-        },
-        DroppedLabel::Reserved {
-            key: "topology.kubernetes.io/zone".into(),
-        },
+        r#"discarding node label kept with value "theirs" that is already present with value "mine""#,
+        "discarding node label node.k8s.io/x with kubernetes namespace",
+        "discarding node label topology.kubernetes.io/zone with kubernetes namespace",
     ];
     assert_eq!(dropped, expected);
-    let texts: Vec<_> = dropped.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        texts[0],
-        r#"discarding node label kept with value "theirs" that is already present with value "mine""#
-    );
-    assert_eq!(
-        texts[1],
-        "discarding node label node.k8s.io/x with kubernetes namespace"
-    );
 }
 
 #[test]

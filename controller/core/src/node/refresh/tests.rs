@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{RefreshPlan, RefreshWarning, plan};
+use super::{NodeWarning, RefreshPlan, plan};
 use crate::{
     fixture::{
         addresses, any_instance, any_node, map, registered, taints, with_provided_ip, written,
@@ -239,15 +239,8 @@ fn another_instance_is_reported_and_changes_no_field() {
     };
     let plan = plan(&node, &instance, &managing(&[labels::ZONE]));
     assert!(plan.is_empty());
-    let expected = RefreshWarning::AnotherInstance {
-        instance_id: "mock://i-2".into(),
-        node_id: "mock://i-1".into(),
-    };
-    assert_eq!(plan.warnings, std::slice::from_ref(&expected));
-    assert_eq!(
-        expected.to_string(),
-        r#"the provider answers with instance "mock://i-2" for the node of instance "mock://i-1": nothing is taken from it"#
-    );
+    let text = r#"the provider answers with instance "mock://i-2" for the node of instance "mock://i-1": nothing is taken from it"#;
+    assert_eq!(plan.warnings, [NodeWarning::provider_id(text.to_owned())]);
     // An answer without an id was asked for by the node's.
     let unnamed = Instance {
         provider_id: "".into(),
@@ -275,7 +268,7 @@ fn another_spelling_of_the_provider_id_freezes_no_node() {
     assert_eq!(after.labels.get(labels::ZONE), Some("z1"));
     assert_eq!(after.provider_id, node.provider_id);
     let warnings = plan.warnings.iter();
-    let said: Vec<_> = warnings.map(|w| (w.event(), w.to_string())).collect();
+    let said: Vec<_> = warnings.map(|w| (w.event, w.to_string())).collect();
     let text = "the provider calls the instance \"mock://region-1/i-1\" and the node has \"mock://i-1\": taken for \
                 two spellings of one provider ID; the node keeps its own";
     assert_eq!(said, [(Some("ProviderIDMismatch"), text.to_owned())]);
@@ -295,7 +288,7 @@ fn a_faulty_address_has_an_event_and_the_others_are_written() {
             .addresses
             .starts_with(&instance.addresses)
     );
-    let said: Vec<_> = plan.warnings.iter().map(RefreshWarning::event).collect();
+    let said: Vec<_> = plan.warnings.iter().map(|w| w.event).collect();
     assert_eq!(said, [Some("InvalidAddress")]);
 }
 

@@ -42,15 +42,8 @@ fn n13_another_id_than_the_nodes_is_not_written_but_told() {
         ..node
     };
     assert_eq!(planned(&same, &full()).unwrap().warnings, []);
-    let expected = InitializationWarning::ProviderId {
-        instance_id: "mock://i-1".into(),
-        node_id: "mock://kept".into(),
-    };
-    assert_eq!(warnings, std::slice::from_ref(&expected));
-    assert_eq!(
-        expected.to_string(),
-        r#"discarding provider ID "mock://i-1": the node has "mock://kept" already"#
-    );
+    let text = r#"discarding provider ID "mock://i-1": the node has "mock://kept" already"#;
+    assert_eq!(warnings, [NodeWarning::provider_id(text.to_owned())]);
 }
 
 #[test]
