@@ -31,4 +31,4 @@ mod settings;
 pub use allocator::{Allocator, Exhausted};
 pub use plan::{PodCidrPlan, PodCidrStep, needs_provider, plan};
 pub use problem::PodCidrProblem;
-pub use settings::{IpamOptions, IpamSettingsError, MaskSizes};
+pub use settings::{IpamOptions, MaskSizes};

@@ -33,114 +33,35 @@ pub struct MaskSizes {
     pub ipv6: i32,
 }
 
-/// Flags with which no Node can get a Pod CIDR. Upstream's texts, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum IpamSettingsError {
-    /// I-20.
-    #[error(
-        "invalid CIDR allocator type: {0}: --cidr-allocator-type is RangeAllocator or \
-         CloudAllocator"
-    )]
-    AllocatorType(Box<str>),
-    /// I-3.
-    #[error(
-        "invalid CIDR[0]: <nil> (invalid CIDR address: ): --cluster-cidr is empty; name the range \
-         of the Pods, such as 10.244.0.0/16"
-    )]
-    NoClusterCidr,
-    /// No length of a prefix.
-    #[error("{flag} must be between 0 and {most}, but got {size}")]
-    MaskSize {
-        /// The flag.
-        flag: &'static str,
-        /// Its value.
-        size: i32,
-        /// The longest prefix.
-        most: u8,
-    },
-    /// I-5.
-    #[error(
-        "usage of --node-cidr-mask-size is not allowed with dual-stack clusters: use \
-         --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6"
-    )]
-    OneMaskSizeForBoth,
-    /// I-5.
-    #[error(
-        "usage of --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6 is not allowed if \
-         --node-cidr-mask-size is set. For dual-stack clusters please unset it and use IPFamily \
-         specific flags"
-    )]
-    MaskSizeTwice,
-    /// I-5.
-    #[error(
-        "usage of {flag} is not allowed for a single-stack {cluster} cluster: unset it, or name a \
-         CIDR of the other IP family in --cluster-cidr too"
-    )]
-    MaskSizeOfOtherFamily {
-        /// The flag.
-        flag: &'static str,
-        /// Family of the cluster.
-        cluster: IpFamily,
-    },
-    /// I-6.
-    #[error(
-        "Controller: Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal \
-         to --node-cidr-mask-size configured for CIDR family: {range} has no room for a /{size}; \
-         set {flag} to {least} or more, or name a larger range",
-        least = .range.prefix_len()
-    )]
-    ClusterCidrTooSmall {
-        /// The cluster CIDR.
-        range: Cidr,
-        /// Length of a Node's prefix.
-        size: u8,
-        /// The flag that sets it.
-        flag: &'static str,
-    },
-    /// I-6.
-    #[error(
-        "New CIDR set failed; the node CIDR size is too big: {range} has more than 65536 CIDRs of \
-         /{size}; set {flag} to {most} or less, or name a smaller range in --cluster-cidr",
-        most = .range.prefix_len() + MAX_IPV6_BITS
-    )]
-    NodeCidrTooSmall {
-        /// The cluster CIDR.
-        range: Cidr,
-        /// Length of a Node's prefix.
-        size: u8,
-        /// The flag that sets it.
-        flag: &'static str,
-    },
-    /// All addresses are for Services.
-    #[error(
-        "--service-cluster-ip-range leaves no CIDR of {range} in --cluster-cidr to Nodes; name \
-         ranges without a common address"
-    )]
-    NothingLeft {
-        /// The cluster CIDR.
-        range: Cidr,
-    },
-}
-
 /// A flag for the length of a prefix, and its value if it is set.
 type MaskSize = (&'static str, Option<i32>);
 
 impl IpamOptions<'_> {
     /// An allocator that knows of no Node: each lease term begins with a copy of it.
-    pub fn check(&self) -> Result<Allocator, IpamSettingsError> {
+    ///
+    /// # Errors
+    /// Flags with which no Node can get a Pod CIDR: upstream's text, and what to do.
+    pub fn check(&self) -> Result<Allocator, String> {
         match self.allocator_type {
             "RangeAllocator" => self.pools().map(Allocator::from_pools),
             "CloudAllocator" => Ok(Allocator::from_provider()),
-            other => Err(IpamSettingsError::AllocatorType(
-                text::message(other).into(),
+            // I-20.
+            other => Err(format!(
+                "invalid CIDR allocator type: {}: --cidr-allocator-type is RangeAllocator or CloudAllocator",
+                text::message(other)
             )),
         }
     }
 
-    fn pools(&self) -> Result<Vec<Pool>, IpamSettingsError> {
+    fn pools(&self) -> Result<Vec<Pool>, String> {
         let (ranges, services) = (self.cluster_cidrs, self.service_cidrs);
         if ranges.is_empty() {
-            return Err(IpamSettingsError::NoClusterCidr);
+            // I-3.
+            return Err(
+                "invalid CIDR[0]: <nil> (invalid CIDR address: ): --cluster-cidr is empty; name the range \
+                 of the Pods, such as 10.244.0.0/16"
+                    .to_owned(),
+            );
         }
         let families: Vec<_> = ranges.iter().map(|range| range.family()).collect();
         let (ipv4, ipv6) = self.mask_sizes(&families)?;
@@ -151,20 +72,30 @@ impl IpamOptions<'_> {
         pools.collect()
     }
 
-    /// The flag that counts for each family.
-    fn mask_sizes(&self, families: &[IpFamily]) -> Result<(MaskSize, MaskSize), IpamSettingsError> {
+    /// The flag that counts for each family (I-5).
+    fn mask_sizes(&self, families: &[IpFamily]) -> Result<(MaskSize, MaskSize), String> {
         let set = |size: i32| Some(size).filter(|size| *size != 0);
         let any = ("--node-cidr-mask-size", set(self.mask_sizes.any));
         let ipv4 = ("--node-cidr-mask-size-ipv4", set(self.mask_sizes.ipv4));
         let ipv6 = ("--node-cidr-mask-size-ipv6", set(self.mask_sizes.ipv6));
-        let other_family = |(flag, _): MaskSize, cluster| {
-            Err(IpamSettingsError::MaskSizeOfOtherFamily { flag, cluster })
+        let other_family = |(flag, _): MaskSize, cluster: IpFamily| {
+            Err(format!(
+                "usage of {flag} is not allowed for a single-stack {cluster} cluster: unset it, or name a \
+                 CIDR of the other IP family in --cluster-cidr too"
+            ))
         };
         match (families, any.1, ipv4.1, ipv6.1) {
-            ([_, _, ..], Some(_), _, _) => Err(IpamSettingsError::OneMaskSizeForBoth),
-            (_, Some(_), Some(_), _) | (_, Some(_), _, Some(_)) => {
-                Err(IpamSettingsError::MaskSizeTwice)
-            }
+            ([_, _, ..], Some(_), _, _) => Err(
+                "usage of --node-cidr-mask-size is not allowed with dual-stack clusters: use \
+                 --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6"
+                    .to_owned(),
+            ),
+            (_, Some(_), Some(_), _) | (_, Some(_), _, Some(_)) => Err(
+                "usage of --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6 is not allowed if \
+                 --node-cidr-mask-size is set. For dual-stack clusters please unset it and use IPFamily \
+                 specific flags"
+                    .to_owned(),
+            ),
             ([IpFamily::V6], _, Some(_), _) => other_family(ipv4, IpFamily::V6),
             ([IpFamily::V4], _, _, Some(_)) => other_family(ipv6, IpFamily::V4),
             ([_], None, None, None) | (_, Some(_), _, _) => Ok((any, any)),
@@ -173,28 +104,38 @@ impl IpamOptions<'_> {
     }
 }
 
-fn prefix_len(range: Cidr, (flag, size): MaskSize, default: u8) -> Result<u8, IpamSettingsError> {
+fn prefix_len(range: Cidr, (flag, size): MaskSize, default: u8) -> Result<u8, String> {
     let most = range.family().bits();
     let Some(size) = size else {
         return Ok(default);
     };
     let legal = u8::try_from(size).ok().filter(|size| *size <= most);
-    legal.ok_or(IpamSettingsError::MaskSize { flag, size, most })
+    legal.ok_or_else(|| format!("{flag} must be between 0 and {most}, but got {size}"))
 }
 
-fn pool(
-    range: Cidr,
-    size: u8,
-    flag: &'static str,
-    services: &[Cidr],
-) -> Result<Pool, IpamSettingsError> {
-    let Some(bits) = size.checked_sub(range.prefix_len()) else {
-        return Err(IpamSettingsError::ClusterCidrTooSmall { range, size, flag });
+/// The pool of one cluster CIDR (I-6).
+fn pool(range: Cidr, size: u8, flag: &'static str, services: &[Cidr]) -> Result<Pool, String> {
+    let shortest = range.prefix_len();
+    let Some(bits) = size.checked_sub(shortest) else {
+        return Err(format!(
+            "Controller: Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal \
+             to --node-cidr-mask-size configured for CIDR family: {range} has no room for a /{size}; \
+             set {flag} to {shortest} or more, or name a larger range"
+        ));
     };
     if range.family() == IpFamily::V6 && bits > MAX_IPV6_BITS {
-        return Err(IpamSettingsError::NodeCidrTooSmall { range, size, flag });
+        return Err(format!(
+            "New CIDR set failed; the node CIDR size is too big: {range} has more than 65536 CIDRs of \
+             /{size}; set {flag} to {longest} or less, or name a smaller range in --cluster-cidr",
+            longest = shortest + MAX_IPV6_BITS
+        ));
     }
-    Pool::new(range, size, services).ok_or(IpamSettingsError::NothingLeft { range })
+    Pool::new(range, size, services).ok_or_else(|| {
+        format!(
+            "--service-cluster-ip-range leaves no CIDR of {range} in --cluster-cidr to Nodes; name \
+             ranges without a common address"
+        )
+    })
 }
 
 #[cfg(test)]

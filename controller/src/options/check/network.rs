@@ -50,10 +50,7 @@ pub(super) fn allocator(
         service_cidrs,
         mask_sizes: mask_sizes(flags),
     };
-    let checked = options.check();
-    checked
-        .map_err(|error| f.errors.push(error.to_string()))
-        .ok()
+    options.check().map_err(|error| f.errors.push(error)).ok()
 }
 
 /// The settings of node-route-controller; absent without `--cluster-cidr`.

@@ -1,7 +1,4 @@
-use super::{
-    INSTANCE_TYPE, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_sync,
-    reconcile,
-};
+use super::{INSTANCE_TYPE, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_sync, reconcile};
 use crate::{
     fixture::map,
     node::{LABEL_CONFIRM_DELETION, LABEL_PAUSED, change::LabelWrite, instance::Instance},
