@@ -27,7 +27,7 @@ mod unbroken;
 
 pub use candidacy::Candidacy;
 pub use decide::{Decision, Lost, ReplicaState, decide};
-pub use durations::{Durations, InvalidDurations};
+pub use durations::Durations;
 pub use lease_term::LeaseTerm;
 pub use observed::ObservedLease;
 pub use unbroken::Unbroken;

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use crate::{string_map::StringMap, syntax::Complaint};
+use crate::string_map::StringMap;
 
 mod parse;
 
@@ -28,50 +28,6 @@ enum Condition {
     NotIn(Box<[Box<str>]>),
 }
 
-/// Why a text is no selector, in a sentence that follows the flag's name. Places count bytes from 1.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// To Kubernetes it selects everything, which is never the intent of a selector.
-    #[error("is empty, which would select everything")]
-    Empty,
-    /// Something else at this place.
-    #[error("has {text} at {at}, where {expected} should be")]
-    Unexpected {
-        /// The unexpected text, quoted, or `its end`.
-        text: Box<str>,
-        /// Its place.
-        at: usize,
-        /// The tokens that may stand there.
-        expected: &'static str,
-    },
-    /// `<` and `>`, which compare numbers and are neither equality nor sets.
-    #[error(
-        "has {operator:?} at {at}: only =, ==, !=, in, notin, a key alone and !key are supported"
-    )]
-    Comparison {
-        /// The operator.
-        operator: char,
-        /// Its place.
-        at: usize,
-    },
-    /// A key that no label can have.
-    #[error("has the key {key:?}, which {complaint}")]
-    Key {
-        /// The key.
-        key: Box<str>,
-        /// The defect.
-        complaint: Complaint,
-    },
-    /// A value that no label can have.
-    #[error("has the value {value:?}, which {complaint}")]
-    Value {
-        /// The value.
-        value: Box<str>,
-        /// The defect.
-        complaint: Complaint,
-    },
-}
-
 impl Selector {
     /// Returns true if all requirements hold.
     pub fn matches(&self, labels: &StringMap) -> bool {
@@ -91,9 +47,10 @@ impl Selector {
 }
 
 impl FromStr for Selector {
-    type Err = Error;
+    /// Why the text is no selector, in a sentence that follows the flag's name. Places count bytes from 1.
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, String> {
         parse::requirements(text).map(|requirements| Self(requirements.into()))
     }
 }

@@ -16,31 +16,6 @@ pub struct Endpoint {
     path: PathBuf,
 }
 
-/// Why a text is not an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EndpointError {
-    /// Neither a Unix socket nor anything else we know.
-    #[error("provider endpoint {0:?} is not a Unix socket; write unix:///path/to/provider.sock")]
-    Scheme(String),
-    /// TCP, which is for later.
-    #[error(
-        "provider endpoint {0:?} is a network address; only Unix sockets are supported, \
-         since TCP without mutual TLS would let anyone answer: write unix:///path/to/provider.sock"
-    )]
-    Network(String),
-    /// `unix:provider.sock`, or `unix://run/…` where `run` is read as a host.
-    #[error(
-        "provider endpoint {0:?} has no absolute path; write unix:///path/to/provider.sock, \
-         with three slashes"
-    )]
-    Relative(String),
-    /// More than a socket's address can hold.
-    #[error(
-        "provider endpoint {0:?} is too long: its path has {1} bytes, at most 100 are possible"
-    )]
-    TooLong(String, usize),
-}
-
 impl Endpoint {
     /// The socket's path.
     pub fn path(&self) -> &Path {
@@ -49,9 +24,10 @@ impl Endpoint {
 }
 
 impl FromStr for Endpoint {
-    type Err = EndpointError;
+    /// Why the text is not an endpoint.
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, EndpointError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let Some(rest) = text.strip_prefix("unix:") else {
             let network = [
                 "tcp:", "dns:", "ipv4:", "ipv6:", "http:", "https:", "vsock:",
@@ -61,17 +37,29 @@ impl FromStr for Endpoint {
                     !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
                 });
             return Err(if is_network {
-                EndpointError::Network(text.into())
+                format!(
+                    "provider endpoint {text:?} is a network address; only Unix sockets are supported, \
+                     since TCP without mutual TLS would let anyone answer: write unix:///path/to/provider.sock"
+                )
             } else {
-                EndpointError::Scheme(text.into())
+                format!(
+                    "provider endpoint {text:?} is not a Unix socket; write unix:///path/to/provider.sock"
+                )
             });
         };
         let path = rest.strip_prefix("//").unwrap_or(rest);
         if !path.starts_with('/') || path.ends_with('/') || path.contains('\0') {
-            return Err(EndpointError::Relative(text.into()));
+            // `unix:provider.sock`, or `unix://run/…` where `run` is read as a host.
+            return Err(format!(
+                "provider endpoint {text:?} has no absolute path; write unix:///path/to/provider.sock, \
+                 with three slashes"
+            ));
         }
         if path.len() > MAX_PATH {
-            return Err(EndpointError::TooLong(text.into(), path.len()));
+            return Err(format!(
+                "provider endpoint {text:?} is too long: its path has {} bytes, at most {MAX_PATH} are possible",
+                path.len()
+            ));
         }
         Ok(Self { path: path.into() })
     }

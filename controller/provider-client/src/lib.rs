@@ -49,7 +49,7 @@ use std::time::Duration;
 use outrigger_core::effects::GrantedPrefixes;
 
 pub use batch::BatchAnswer;
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::Endpoint;
 pub use error::Error;
 pub use health::{Dependency, ProviderHealth, Quota};
 pub use instances::Instances;

@@ -13,23 +13,6 @@ pub struct Durations {
     retry_period: Duration,
 }
 
-/// Durations that do not fit together (PROC-25); upstream panics with these texts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidDurations {
-    /// A leader could act after another was elected.
-    #[error("leaseDuration must be greater than renewDeadline")]
-    LeaseDuration,
-    /// A leader would give up after its first failure.
-    #[error("renewDeadline must be greater than retryPeriod*JitterFactor")]
-    RenewDeadline,
-    /// The retry period is zero.
-    #[error("retryPeriod must be greater than zero")]
-    RetryPeriod,
-    /// `leaseDurationSeconds` is a 32 bit number.
-    #[error("leaseDuration must be at most {} seconds", i32::MAX)]
-    TooLong,
-}
-
 impl Durations {
     /// Upstream's defaults: 15 s, 10 s and 2 s.
     #[cfg(test)]
@@ -47,23 +30,29 @@ impl Durations {
     }
 
     /// Checks the durations, in upstream's order.
+    ///
+    /// # Errors
+    /// Why they do not fit together (PROC-25); upstream panics with these texts.
     pub fn new(
         lease_duration: Duration,
         renew_deadline: Duration,
         retry_period: Duration,
-    ) -> Result<Self, InvalidDurations> {
+    ) -> Result<Self, &'static str> {
         if lease_duration <= renew_deadline {
-            return Err(InvalidDurations::LeaseDuration);
+            // A leader could act after another was elected.
+            return Err("leaseDuration must be greater than renewDeadline");
         }
         if lease_duration > Duration::from_secs(i32::MAX as u64) {
-            return Err(InvalidDurations::TooLong);
+            // `leaseDurationSeconds` is a 32 bit number.
+            return Err("leaseDuration must be at most 2147483647 seconds");
         }
         // Bounded first: the product of a huge retry period would not be a Duration.
         if renew_deadline <= retry_period || renew_deadline <= retry_period.mul_f64(JITTER) {
-            return Err(InvalidDurations::RenewDeadline);
+            // A leader would give up after its first failure.
+            return Err("renewDeadline must be greater than retryPeriod*JitterFactor");
         }
         if retry_period.is_zero() {
-            return Err(InvalidDurations::RetryPeriod);
+            return Err("retryPeriod must be greater than zero");
         }
         Ok(Self {
             lease_duration,

@@ -119,7 +119,7 @@ fn claim(transitions: i32) -> LeaseRecord {
 fn durations_must_fit_together() {
     let check = |lease: f64, renew: f64, retry: f64| {
         let [lease, renew, retry] = [lease, renew, retry].map(Duration::from_secs_f64);
-        Durations::new(lease, renew, retry).map_err(|error| error.to_string())
+        Durations::new(lease, renew, retry).map_err(ToOwned::to_owned)
     };
     let err = |text: &str| Err(text.to_owned());
     assert_eq!(check(15.0, 10.0, 2.0), Ok(Durations::DEFAULT));

@@ -1,6 +1,6 @@
 //! The grammar, as apimachinery's `labels.Parse` has it except `<` and `>`.
 
-use super::{Condition, Error, Requirement};
+use super::{Condition, Requirement};
 use crate::syntax;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +21,11 @@ struct Parser<'a> {
     at: usize,
 }
 
-pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, Error> {
+pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, String> {
     let mut parser = Parser { text, at: 0 };
     if parser.peek()?.0 == Token::End {
-        return Err(Error::Empty);
+        // To Kubernetes it selects everything, which is never the intent of a selector.
+        return Err("is empty, which would select everything".to_owned());
     }
     let mut requirements = Vec::new();
     loop {
@@ -40,31 +41,29 @@ pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, Error> {
 }
 
 impl<'a> Parser<'a> {
-    fn requirement(&mut self) -> Result<Requirement, Error> {
+    fn requirement(&mut self) -> Result<Requirement, String> {
         let (token, place) = self.advance()?;
         let (key, condition) = match token {
             Token::Not => (self.key()?, Condition::DoesNotExist),
             Token::Word(key) => (key, self.condition()?),
             _ => return Err(self.unexpected(token, place, "a key or '!'")),
         };
-        syntax::label_key(key).map_err(|complaint| Error::Key {
-            key: key.into(),
-            complaint,
-        })?;
+        syntax::label_key(key)
+            .map_err(|complaint| format!("has the key {key:?}, which {complaint}"))?;
         Ok(Requirement {
             key: key.into(),
             condition,
         })
     }
 
-    fn key(&mut self) -> Result<&'a str, Error> {
+    fn key(&mut self) -> Result<&'a str, String> {
         self.next("a key", |token| match token {
             Token::Word(word) => Some(word),
             _ => None,
         })
     }
 
-    fn condition(&mut self) -> Result<Condition, Error> {
+    fn condition(&mut self) -> Result<Condition, String> {
         let (token, place) = self.peek()?;
         if matches!(token, Token::Comma | Token::End) {
             return Ok(Condition::Exists);
@@ -84,7 +83,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a value. A missing value is the empty value: `a=` and `a in (,b)` are legal.
-    fn value(&mut self) -> Result<Box<str>, Error> {
+    fn value(&mut self) -> Result<Box<str>, String> {
         let (token, place) = self.peek()?;
         let value = match token {
             Token::Word(value) => {
@@ -94,14 +93,12 @@ impl<'a> Parser<'a> {
             Token::Comma | Token::Close | Token::End => "",
             _ => return Err(self.unexpected(token, place, "a value")),
         };
-        syntax::label_value(value).map_err(|complaint| Error::Value {
-            value: value.into(),
-            complaint,
-        })?;
+        syntax::label_value(value)
+            .map_err(|complaint| format!("has the value {value:?}, which {complaint}"))?;
         Ok(value.into())
     }
 
-    fn set(&mut self) -> Result<Box<[Box<str>]>, Error> {
+    fn set(&mut self) -> Result<Box<[Box<str>]>, String> {
         self.next("'('", |token| (token == Token::Open).then_some(()))?;
         let mut values = Vec::new();
         loop {
@@ -121,12 +118,12 @@ impl<'a> Parser<'a> {
         &mut self,
         expected: &'static str,
         read: impl FnOnce(Token<'a>) -> Option<T>,
-    ) -> Result<T, Error> {
+    ) -> Result<T, String> {
         let (token, place) = self.advance()?;
         read(token).ok_or_else(|| self.unexpected(token, place, expected))
     }
 
-    fn advance(&mut self) -> Result<(Token<'a>, usize), Error> {
+    fn advance(&mut self) -> Result<(Token<'a>, usize), String> {
         let (token, place) = self.peek()?;
         self.at = place
             + match token {
@@ -140,7 +137,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The next token and where it begins.
-    fn peek(&self) -> Result<(Token<'a>, usize), Error> {
+    fn peek(&self) -> Result<(Token<'a>, usize), String> {
         let rest = self.rest(self.at);
         let place = self.text.len() - rest.trim_start().len();
         let rest = self.rest(place);
@@ -154,7 +151,9 @@ impl<'a> Parser<'a> {
             Some('!') => Token::Not,
             Some(operator @ ('<' | '>')) => {
                 let at = place + 1;
-                return Err(Error::Comparison { operator, at });
+                return Err(format!(
+                    "has {operator:?} at {at}: only =, ==, !=, in, notin, a key alone and !key are supported"
+                ));
             }
             Some(_) => {
                 let ends = |c: char| c.is_whitespace() || ",()=!<>".contains(c);
@@ -168,16 +167,12 @@ impl<'a> Parser<'a> {
         self.text.get(at..).unwrap_or_default()
     }
 
-    fn unexpected(&self, token: Token<'_>, place: usize, expected: &'static str) -> Error {
+    fn unexpected(&self, token: Token<'_>, place: usize, expected: &'static str) -> String {
         let text = match token {
-            Token::Word(word) => format!("{word:?}").into(),
-            Token::End => "its end".into(),
-            _ => format!("{:?}", self.rest(place).get(..1).unwrap_or_default()).into(),
+            Token::Word(word) => format!("{word:?}"),
+            Token::End => "its end".to_owned(),
+            _ => format!("{:?}", self.rest(place).get(..1).unwrap_or_default()),
         };
-        Error::Unexpected {
-            text,
-            at: place + 1,
-            expected,
-        }
+        format!("has {text} at {}, where {expected} should be", place + 1)
     }
 }

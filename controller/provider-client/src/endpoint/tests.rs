@@ -20,7 +20,7 @@ fn an_endpoint_is_an_absolute_path_of_a_socket() {
 #[test]
 fn anything_else_is_refused_with_a_sentence_that_helps() {
     let check = |text: &str, expected: &str| {
-        let error = text.parse::<Endpoint>().unwrap_err().to_string();
+        let error = text.parse::<Endpoint>().unwrap_err();
         assert!(error.contains(expected), "{text:?}: {error}");
         assert!(error.contains(&format!("{text:?}")), "{error}");
     };
