@@ -11,8 +11,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 mod list;
 mod map;
 
+pub use list::cidr_list;
 pub(crate) use list::one_of_each_family;
-pub use list::{CidrListError, cidr_list};
 pub(crate) use map::CidrMap;
 
 /// Bits of an IPv6 address in front of the IPv4 address that is mapped into it.

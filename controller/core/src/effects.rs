@@ -20,7 +20,7 @@ mod dropped;
 mod granted;
 
 pub use dropped::{DropCause, Dropped};
-pub use granted::{GrantedPrefixes, RefusedPrefix};
+pub use granted::GrantedPrefixes;
 
 /// Events in one answer.
 pub const MAX_EVENTS: usize = 10;

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Cidr, CidrListError, IpFamily, cidr_list};
+use super::{Cidr, IpFamily, cidr_list};
 
 fn cidr(text: &str) -> Cidr {
     Cidr::parse(text).unwrap()
@@ -88,20 +88,18 @@ fn a_flag_has_one_range_of_each_family() {
     assert_eq!(texts(" 10.244.7.0/16 "), ["10.244.0.0/16"]);
     assert_eq!(texts("FD00::/48, 10.0.0.0/8"), ["fd00::/48", "10.0.0.0/8"]);
     for (text, error) in [
-        ("10.0.0.0/8,", CidrListError::Malformed { item: "".into() }),
-        (
-            "10.0.0.0,fd00::/48",
-            CidrListError::Malformed {
-                item: "10.0.0.0".into(),
-            },
-        ),
+        ("10.0.0.0/8,", r#""" is no CIDR"#),
+        ("10.0.0.0,fd00::/48", r#""10.0.0.0" is no CIDR"#),
         (
             "10.0.0.0/8,::ffff:11.0.0.0/104",
-            CidrListError::OneFamily(cidr("10.0.0.0/8"), cidr("11.0.0.0/8")),
+            "10.0.0.0/8 and 11.0.0.0/8 are both IPv4",
         ),
-        ("10.0.0.0/8,fd00::/48,fd01::/48", CidrListError::TooMany(3)),
+        (
+            "10.0.0.0/8,fd00::/48,fd01::/48",
+            "3 CIDRs are more than one for each IP family",
+        ),
     ] {
-        assert_eq!(cidr_list(text), Err(error), "{text}");
+        assert_eq!(cidr_list(text), Err(error.to_owned()), "{text}");
     }
 }
 

@@ -13,49 +13,32 @@ const RESERVED: [&str; 3] = ["outrigger.dev", "kubernetes.io", "k8s.io"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantedPrefixes(Arc<[Box<str>]>);
 
-/// Why a prefix cannot be granted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RefusedPrefix {
-    /// No domain, or not a whole one.
-    #[error(
-        "{0} is no domain with a slash, such as vendor.example/ or vendor.example/status-: a prefix without one would \
-         cover other domains that begin so"
-    )]
-    NoDomain(Excerpt),
-    /// Ours, or of Kubernetes.
-    #[error(
-        "{prefix} belongs to {domain}, which no provider may write to: annotations and conditions there direct \
-         Kubernetes and this controller"
-    )]
-    Reserved {
-        /// The prefix.
-        prefix: Excerpt,
-        /// Its domain.
-        domain: &'static str,
-    },
-}
-
 impl GrantedPrefixes {
     /// The grant of `prefixes`.
     ///
     /// # Errors
-    /// The first that cannot be granted.
-    pub fn new(prefixes: impl IntoIterator<Item = String>) -> Result<Self, RefusedPrefix> {
+    /// The first that cannot be granted, and why.
+    pub fn new(prefixes: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let check = |prefix: String| {
             let domain = prefix.split_once('/').map(|(domain, _)| domain);
             let domain = domain.filter(|domain| syntax::subdomain(domain).is_ok());
             let Some(domain) = domain else {
-                return Err(RefusedPrefix::NoDomain(Excerpt::of(&prefix)));
+                return Err(format!(
+                    "{} is no domain with a slash, such as vendor.example/ or vendor.example/status-: a prefix \
+                     without one would cover other domains that begin so",
+                    Excerpt::of(&prefix)
+                ));
             };
             let is_within = |reserved: &&str| {
                 let rest = domain.strip_suffix(reserved);
                 rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
             };
             match RESERVED.into_iter().find(is_within) {
-                Some(domain) => Err(RefusedPrefix::Reserved {
-                    prefix: Excerpt::of(&prefix),
-                    domain,
-                }),
+                Some(domain) => Err(format!(
+                    "{} belongs to {domain}, which no provider may write to: annotations and conditions there \
+                     direct Kubernetes and this controller",
+                    Excerpt::of(&prefix)
+                )),
                 None => Ok(prefix.into()),
             }
         };

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::{
     AllowedEffects, DropCause, Effects, EffectsObject, GrantedPrefixes, MAX_ANNOTATIONS,
-    MAX_CONDITIONS, MAX_EVENTS, MAX_REMOVALS, RawEffects, RefusedPrefix,
+    MAX_CONDITIONS, MAX_EVENTS, MAX_REMOVALS, RawEffects,
 };
 use crate::{
     condition::Condition,
@@ -12,7 +12,7 @@ use crate::{
     string_map::StringMap,
 };
 
-fn granted(prefixes: &[&str]) -> Result<GrantedPrefixes, RefusedPrefix> {
+fn granted(prefixes: &[&str]) -> Result<GrantedPrefixes, String> {
     GrantedPrefixes::new(prefixes.iter().map(|&prefix| prefix.to_owned()))
 }
 
@@ -144,7 +144,7 @@ fn a_grant_names_a_whole_domain_that_is_neither_kubernetes_nor_ours() {
         "-a/",
     ] {
         let refused = granted(&["vendor.example/", prefix]).unwrap_err();
-        assert!(matches!(refused, RefusedPrefix::NoDomain(_)), "{prefix}");
+        assert!(refused.contains("is no domain"), "{prefix}: {refused}");
     }
     for prefix in [
         "outrigger.dev/",
@@ -159,10 +159,7 @@ fn a_grant_names_a_whole_domain_that_is_neither_kubernetes_nor_ours() {
         "node.k8s.io/x",
     ] {
         let refused = granted(&[prefix]).unwrap_err();
-        assert!(
-            matches!(refused, RefusedPrefix::Reserved { .. }),
-            "{prefix}"
-        );
+        assert!(refused.contains("belongs to"), "{prefix}");
     }
 }
 

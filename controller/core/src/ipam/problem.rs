@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{
-    cidr::{Cidr, CidrListError},
-    error_class::ErrorClass,
-    fault::Excerpt,
-};
+use crate::{cidr::Cidr, error_class::ErrorClass, fault::Excerpt};
 
 /// A Warning about a Node's Pod CIDRs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,7 +74,7 @@ pub enum PodCidrProblem {
         /// The Node's name.
         node: Arc<str>,
         /// The defect.
-        defect: CidrListError,
+        defect: String,
     },
 }
 
