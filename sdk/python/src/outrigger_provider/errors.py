@@ -86,8 +86,10 @@ class Error(Exception):
     ) -> None:
         super().__init__(text)
         self.reason, self.text, self.effects = Reason(reason), text, effects
-        # A pause must be named.
-        self.retry_after = retry_after or (1 if self.reason is Reason.RATE_LIMITED else None)
+        self.retry_after = retry_after if retry_after and retry_after > 0 else None
+        if self.retry_after is None and self.reason is Reason.RATE_LIMITED:
+            # A pause must be named.
+            self.retry_after = 1
 
     @property
     def code(self) -> grpc.StatusCode:

@@ -39,7 +39,7 @@ async def serve(provider: Provider, path: Path, stop: asyncio.Event) -> None:
     rpc = ProviderRpc(core)
     services, unserved = _services(core, rpc)
     # gRPC's own limit has no reason of the contract, so ours is met first.
-    options = [("grpc.max_receive_message_length", 4 * provider.max_message_bytes), ("grpc.so_reuseport", 0)]
+    options = [("grpc.max_receive_message_length", min(4 * provider.max_message_bytes, (1 << 31) - 1))]
     server = grpc.aio.server(options=options)
     server.add_generic_rpc_handlers((Rpcs(core, services, unserved),))
     add_HealthServicer_to_server(Health(rpc.is_serving, lambda: core.is_stopping, set(services)), server)
