@@ -137,7 +137,7 @@ func TestAListWatchOfARESTClientIsRefused(t *testing.T) {
 	}
 }
 
-// saysSo tells whether a refusal names the request and the way out. Old client-go shows no text of a watch that is refused.
+// saysSo tells whether a refusal names the request and the way out. client-go shows no text of a watch that is refused before v0.32.
 func saysSo(err error, what string) bool {
 	return apierrors.IsForbidden(err) &&
 		(strings.Contains(err.Error(), what) && strings.Contains(err.Error(), "--kubeconfig") || strings.HasPrefix(err.Error(), "unknown (get "))
