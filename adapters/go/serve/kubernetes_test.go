@@ -196,7 +196,7 @@ func second[T any](_ T, err error) error { return err }
 
 // A cloud with rights has the informers of upstream's library: a Node that is deleted, and one that is made again under
 // its name, reach its handlers.
-func TestADeletionReachesTheHandlersOfACloudWithRights(t *testing.T) {
+func TestFinding3ADeletionReachesTheHandlersOfACloudWithRights(t *testing.T) {
 	events := make(chan string, 3)
 	api := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
 		answer.Header().Set("Content-Type", "application/json")

@@ -239,7 +239,7 @@ func TestFinding5TheIDInAnAnnotationIsAnEffect(t *testing.T) {
 	for name, note := range map[string]func(*vendor, *corev1.Service) error{
 		"patch": patchesTheService, "update": updatesTheServiceOfTheCall, "get and update": getsAndUpdatesTheService,
 	} {
-		var got *corev1.Service
+		got := &corev1.Service{}
 		made := newVendor(func(v *vendor, service *corev1.Service) error {
 			if err := note(v, service); err != nil {
 				return err
@@ -358,7 +358,7 @@ func TestFinding5RightsToReadAreEnoughForEffects(t *testing.T) {
 	for name, note := range map[string]func(*vendor, *corev1.Service) error{
 		"patch": patchesTheService, "update": updatesTheServiceOfTheCall, "get and update": getsAndUpdatesTheService,
 	} {
-		var got *corev1.Service
+		got := &corev1.Service{}
 		made := newVendor(func(v *vendor, service *corev1.Service) error {
 			if err := note(v, service); err != nil {
 				return err
@@ -460,7 +460,7 @@ func TestFinding6AVendorsOwnClientReadsTheKubeconfig(t *testing.T) {
 		}
 		made.client = kubernetes.NewForConfigOrDie(config)
 	}
-	var got *corev1.Service
+	got := &corev1.Service{}
 	made.note = func(v *vendor, _ *corev1.Service) (err error) {
 		got, err = v.client.CoreV1().Services("n").Get(context.Background(), "s", metav1.GetOptions{})
 		return err
