@@ -89,12 +89,12 @@ async function serveUntilSignal(endpoint: string, build: () => Promise<Provider>
       });
     }
   });
-  const uncaught = new Promise<number>((resolve) => {
-    process.on("uncaughtException", (error) => {
-      log.error("provider ended: an exception outside of a call, such as a promise without await", { error });
-      resolve(1);
-    });
+  process.on("uncaughtException", (error) => {
+    log.error("provider ended: an exception outside of a call, such as a promise without await", { error });
+    process.exit(1);
   });
+  // A log without a reader does not end the provider.
+  process.stderr.on("error", () => undefined);
   const serveAll = async () => {
     try {
       const provider = await build();
@@ -106,5 +106,5 @@ async function serveUntilSignal(endpoint: string, build: () => Promise<Provider>
       return 1;
     }
   };
-  return Promise.race([serveAll(), signalled, uncaught]);
+  return Promise.race([serveAll(), signalled]);
 }
