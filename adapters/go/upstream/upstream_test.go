@@ -95,7 +95,7 @@ func TestLeaderGivesWayOnlyAfterItsControllersSilence(t *testing.T) {
 // cluster is a fake API server whose first list of Nodes waits until listed is closed.
 func cluster(t *testing.T) (settings *config.CompletedConfig, listed chan struct{}) {
 	t.Helper()
-	client, listed := fake.NewClientset(&corev1.Node{}), make(chan struct{})
+	client, listed := fake.NewSimpleClientset(&corev1.Node{}), make(chan struct{})
 	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		<-listed
 		return false, nil, nil
