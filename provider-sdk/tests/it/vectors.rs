@@ -17,6 +17,7 @@ use outrigger_provider_sdk::{
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tonic::Status;
 
 use crate::harness::{Each, Named, Rig, context, handshake, node, reason};
@@ -248,7 +249,7 @@ async fn handshakes_and_contexts() {
         let channel = rig.dial().await;
         let mut identity = ProviderServiceClient::new(channel.clone());
         let mut client = v1::instances_service_client::InstancesServiceClient::new(channel);
-        let mut waiting = None;
+        let mut waiting = JoinSet::new();
         for step in vector["steps"].as_array().unwrap() {
             if let Some(request) = step.get("handshake") {
                 let request = HandshakeRequest {
@@ -265,7 +266,7 @@ async fn handshakes_and_contexts() {
                 let prod = serde_json::json!({"clusterName": "prod"});
                 let request = look_up(&prod, "waits");
                 let call = async move { second.batch_get_instances(request).await };
-                waiting = Some(tokio::spawn(call));
+                waiting.spawn(call);
                 entered.notified().await;
                 rig.stop.cancel();
                 tokio::task::yield_now().await;
@@ -280,8 +281,8 @@ async fn handshakes_and_contexts() {
             }
         }
         leave.notify_one();
-        if let Some(call) = waiting {
-            call.await.unwrap().unwrap();
+        for answered in waiting.join_all().await {
+            answered.unwrap();
         }
     }
 }
