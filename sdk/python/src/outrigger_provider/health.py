@@ -23,14 +23,14 @@ class Health(health_pb2_grpc.HealthServicer):
         states = health_pb2.HealthCheckResponse
         return states(status=states.SERVING if self.is_serving() else states.NOT_SERVING)
 
-    async def Check(self, request: Any, context: Context) -> Any:  # noqa: N802
+    async def Check(self, request: Any, context: Context) -> Any:
         """The whole provider, or one of its services."""
         if request.service not in self.served:
             # The code that the health protocol prescribes.
             await context.abort(grpc.StatusCode.NOT_FOUND, f"service {request.service!r} is not served here")
         return self._answer()
 
-    async def Watch(self, request: Any, context: Context) -> AsyncIterator[Any]:  # noqa: N802
+    async def Watch(self, request: Any, context: Context) -> AsyncIterator[Any]:
         """Sends each change, and ends with the process: an open watch would keep the connection open."""
         last = None
         while True:

@@ -19,7 +19,7 @@ class ProviderRpc:
     def __init__(self, core: Core) -> None:
         self.core = core
 
-    async def Handshake(self, request: v1.HandshakeRequest) -> v1.HandshakeResponse:  # noqa: N802
+    async def Handshake(self, request: v1.HandshakeRequest) -> v1.HandshakeResponse:
         """Opens calls about a cluster."""
         least, most = request.min_minor, request.max_minor
         if least == 0 or most < least:
@@ -52,7 +52,7 @@ class ProviderRpc:
             rate_limits=provider.rate_limits,
         )
 
-    async def GetStatus(self, request: v1.GetStatusRequest) -> v1.GetStatusResponse:  # noqa: N802
+    async def GetStatus(self, request: v1.GetStatusRequest) -> v1.GetStatusResponse:
         """The heartbeat."""
         return self.status()
 

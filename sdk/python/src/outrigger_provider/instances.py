@@ -52,7 +52,7 @@ class InstancesRpc:
     def __init__(self, instances: Instances) -> None:
         self.instances = instances
 
-    async def BatchGetInstances(self, call: Call, request: v1.BatchGetInstancesRequest) -> v1.BatchGetInstancesResponse:  # noqa: N802
+    async def BatchGetInstances(self, call: Call, request: v1.BatchGetInstancesRequest) -> v1.BatchGetInstancesResponse:
         """Answers each item."""
         instances, nodes, query = self.instances, list(request.items), _query(request)
         results = Results(call, v1.BatchGetInstancesResponse, type(instances).__name__)
@@ -63,9 +63,7 @@ class InstancesRpc:
         response: v1.BatchGetInstancesResponse = results.respond(request.items, outcomes)
         return response
 
-    def ListInstances(  # noqa: N802
-        self, call: Call, request: v1.ListInstancesRequest
-    ) -> AsyncIterator[v1.ListInstancesResponse]:
+    def ListInstances(self, call: Call, request: v1.ListInstancesRequest) -> AsyncIterator[v1.ListInstancesResponse]:
         """Sends the list in parts."""
         return pages(call, v1.ListInstancesResponse, self.instances.list_instances, _query(request))
 

@@ -126,13 +126,13 @@ class LoadBalancersRpc:
         self.load_balancers, self.node_sets = load_balancers, node_sets
         self.keys = Keys(KEY_PATIENCE, None, load_balancers.capability.max_in_flight)
 
-    async def GetLoadBalancer(self, call: Call, request: v1.GetLoadBalancerRequest) -> v1.GetLoadBalancerResponse:  # noqa: N802
+    async def GetLoadBalancer(self, call: Call, request: v1.GetLoadBalancerRequest) -> v1.GetLoadBalancerResponse:
         """Compares."""
         targets = self.node_sets.resolve(request.targets) if request.HasField("targets") else None
         answer = await self._answer(call, request.service, self.load_balancers.get_load_balancer, targets)
         return v1.GetLoadBalancerResponse(answer=answer)
 
-    async def EnsureLoadBalancer(  # noqa: N802
+    async def EnsureLoadBalancer(
         self, call: Call, request: v1.EnsureLoadBalancerRequest
     ) -> v1.EnsureLoadBalancerResponse:
         """Makes or changes."""
@@ -144,7 +144,7 @@ class LoadBalancersRpc:
         answer = await self._answer(call, request.service, self.load_balancers.ensure_load_balancer, targets)
         return v1.EnsureLoadBalancerResponse(answer=answer)
 
-    async def UpdateLoadBalancerNodes(  # noqa: N802
+    async def UpdateLoadBalancerNodes(
         self, call: Call, request: v1.UpdateLoadBalancerNodesRequest
     ) -> AsyncIterator[v1.UpdateLoadBalancerNodesResponse]:
         """Sends each result when it is there."""
@@ -173,20 +173,20 @@ class LoadBalancersRpc:
             results.put(response.results.add(key=service.uid), outcome)
             yield response
 
-    async def DeleteLoadBalancer(  # noqa: N802
+    async def DeleteLoadBalancer(
         self, call: Call, request: v1.DeleteLoadBalancerRequest
     ) -> v1.DeleteLoadBalancerResponse:
         """Removes, whatever the class."""
         answer = await self._answer(call, request.service, self.load_balancers.delete_load_balancer)
         return v1.DeleteLoadBalancerResponse(answer=answer)
 
-    def ListLoadBalancers(  # noqa: N802
+    def ListLoadBalancers(
         self, call: Call, request: v1.ListLoadBalancersRequest
     ) -> AsyncIterator[v1.ListLoadBalancersResponse]:
         """Sends the list in parts."""
         return pages(call, v1.ListLoadBalancersResponse, self.load_balancers.list_load_balancers)
 
-    async def PlanLoadBalancer(self, call: Call, request: v1.PlanLoadBalancerRequest) -> v1.PlanLoadBalancerResponse:  # noqa: N802
+    async def PlanLoadBalancer(self, call: Call, request: v1.PlanLoadBalancerRequest) -> v1.PlanLoadBalancerResponse:
         """Plans."""
         targets = None
         if request.operation == v1.PLAN_OPERATION_ENSURE:

@@ -90,7 +90,7 @@ class NodeSetsRpc:
     def __init__(self, node_sets: NodeSets) -> None:
         self.node_sets = node_sets
 
-    async def SyncNodeSet(  # noqa: N802
+    async def SyncNodeSet(
         self, begin: v1.NodeSetBegin, parts: AsyncIterator[v1.SyncNodeSetRequest]
     ) -> v1.SyncNodeSetResponse:
         """Takes an upload, whose first part was read already."""

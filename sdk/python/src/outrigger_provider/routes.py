@@ -61,11 +61,11 @@ class RoutesRpc:
         self.routes = routes
         self.keys = Keys(0, BUSY_RETRY, routes.capability.max_in_flight)
 
-    def ListRoutes(self, call: Call, request: v1.ListRoutesRequest) -> AsyncIterator[v1.ListRoutesResponse]:  # noqa: N802
+    def ListRoutes(self, call: Call, request: v1.ListRoutesRequest) -> AsyncIterator[v1.ListRoutesResponse]:
         """Sends the list in parts."""
         return pages(call, v1.ListRoutesResponse, self.routes.list_routes)
 
-    async def BatchCreateRoutes(self, call: Call, request: v1.BatchCreateRoutesRequest) -> v1.BatchCreateRoutesResponse:  # noqa: N802
+    async def BatchCreateRoutes(self, call: Call, request: v1.BatchCreateRoutesRequest) -> v1.BatchCreateRoutesResponse:
         """Answers each item."""
         results = Results(call, v1.BatchCreateRoutesResponse, type(self.routes).__name__)
         work = (self.routes.create_route, self.routes.create_routes)
@@ -75,7 +75,7 @@ class RoutesRpc:
         response: v1.BatchCreateRoutesResponse = results.respond(request.items, outcomes)
         return response
 
-    async def BatchDeleteRoutes(self, call: Call, request: v1.BatchDeleteRoutesRequest) -> v1.BatchDeleteRoutesResponse:  # noqa: N802
+    async def BatchDeleteRoutes(self, call: Call, request: v1.BatchDeleteRoutesRequest) -> v1.BatchDeleteRoutesResponse:
         """Answers each item."""
         results = Results(call, v1.BatchDeleteRoutesResponse, type(self.routes).__name__)
         work = (self.routes.delete_route, self.routes.delete_routes)

@@ -33,7 +33,7 @@ class VolumesRpc:
     def __init__(self, volumes: Volumes) -> None:
         self.volumes = volumes
 
-    async def BatchGetVolumes(self, call: Call, request: v1.BatchGetVolumesRequest) -> v1.BatchGetVolumesResponse:  # noqa: N802
+    async def BatchGetVolumes(self, call: Call, request: v1.BatchGetVolumesRequest) -> v1.BatchGetVolumesResponse:
         """Answers each item."""
         results = Results(call, v1.BatchGetVolumesResponse, type(self.volumes).__name__)
         if implements(self.volumes, Volumes, "get_volumes"):
