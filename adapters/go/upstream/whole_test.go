@@ -70,29 +70,37 @@ func TestAVendorsMainBehindTheController(t *testing.T) {
 // soon are flags of both programs' elections.
 var soon = []string{"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s"}
 
-func TestWorkGoesOnWithoutALeadingProviderAndWithoutALeadingController(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	s.restrictVendor()
-	startVendor := func(p *pod) {
-		p.startVendor(append(soon, "--leader-elect-resource-name=example-provider")...)
-	}
-	first, second := s.pod(), s.pod()
+// twoPods are replicas whose providers have a Lease of their own; the first one leads.
+func (s *stage) twoPods() (first, second *pod) {
+	s.t.Helper()
+	first, second = s.pod(), s.pod()
 	for _, p := range []*pod{first, second} {
-		startVendor(p)
+		p.startElected()
 		p.startController(soon...)
-		// The first one leads.
-		eventually(t, time.Minute, func() string {
+		eventually(s.t, time.Minute, func() string {
 			if _, err := os.Stat(first.socket()); err != nil {
 				return err.Error()
 			}
 			return ""
 		})
 	}
-	s.addNode("node-1")
-	s.initialised("node-1")
 	s.addService("one", nil)
 	s.served("one", time.Minute)
+	return first, second
+}
+
+func (p *pod) startElected() {
+	p.t.Helper()
+	p.startVendor(append(soon, "--leader-elect-resource-name=example-provider")...)
+}
+
+func TestWorkGoesOnWithoutTheLeadingProviderAndWithoutItsPod(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.restrictVendor()
+	first, second := s.twoPods()
+	s.addNode("node-1")
+	s.initialised("node-1")
 	eventually(t, time.Minute, func() string {
 		if by := s.initialised("node-1").Annotations[taggedBy]; by != fmt.Sprint(first.provider.command.Process.Pid) {
 			return "tagged by process " + by
@@ -109,31 +117,35 @@ func TestWorkGoesOnWithoutALeadingProviderAndWithoutALeadingController(t *testin
 	s.addService("two", nil)
 	_, took := s.served("two", 90*time.Second)
 	t.Logf("served again %v after the leading provider was killed", took)
-	startVendor(first)
-
-	second.controller.kill()
-	s.addService("three", nil)
-	_, took = s.served("three", 120*time.Second)
-	t.Logf("served again %v after the leading controller was killed for good", took)
-	if code := second.provider.exit(t, time.Second); code != 1 {
-		t.Errorf("the provider without a controller ended with exit code %d", code)
-	}
-	if log := second.provider.text(); !strings.Contains(log, "no controller has asked this provider for 1m15s: another replica may lead") {
-		t.Error("it does not say why it ended")
-	}
-	startVendor(second)
-	second.startController(soon...)
+	first.startElected()
 
 	// The kubelet ends a native sidecar, which the provider is, after the other containers.
-	for _, ended := range []*process{first.controller, first.provider} {
+	for _, ended := range []*process{second.controller, second.provider} {
 		_ = ended.command.Process.Signal(syscall.SIGTERM)
 		if code := ended.exit(t, time.Minute); code != 0 {
 			t.Errorf("%s ended with exit code %d", ended.log, code)
 		}
 	}
-	s.addService("four", nil)
-	_, took = s.served("four", 30*time.Second)
+	s.addService("three", nil)
+	_, took = s.served("three", time.Minute)
 	t.Logf("served again %v after the leading Pod was ended", took)
+}
+
+func TestWorkGoesOnWithoutTheLeadingController(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.restrictVendor()
+	first, _ := s.twoPods()
+	first.controller.kill()
+	s.addService("two", nil)
+	_, took := s.served("two", 2*time.Minute)
+	t.Logf("served again %v after the leading controller was killed for good", took)
+	if code := first.provider.exit(t, time.Second); code != 1 {
+		t.Errorf("the provider without a controller ended with exit code %d", code)
+	}
+	if log := first.provider.text(); !strings.Contains(log, "no controller has asked this provider for 1m15s: another replica may lead") {
+		t.Error("it does not say why it ended")
+	}
 }
 
 func TestTheControllersLeaseIsRefused(t *testing.T) {
