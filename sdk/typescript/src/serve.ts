@@ -40,7 +40,13 @@ export async function serve(provider: Provider, endpoint: string, signal: AbortS
   const identity = new Identity(core, provider, capabilities);
   const { server, names } = serverOf(core, identity, provider, capabilities);
   const health = new HealthImplementation();
-  const setHealth = () => { for (const name of ["", ...names]) health.setStatus(name, identity.isServing() ? "SERVING" : "NOT_SERVING"); };
+  let last = "";
+  const setHealth = () => {
+    const state = identity.isServing() ? "SERVING" : "NOT_SERVING";
+    // It tells each watcher, also what is not new.
+    if (state !== last) for (const name of ["", ...names]) health.setStatus(name, state);
+    last = state;
+  };
   setHealth();
   health.addToServer(server);
   const timer = setInterval(setHealth, HEALTH_INTERVAL_MS).unref();

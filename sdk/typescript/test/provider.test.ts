@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type TestContext, test } from "node:test";
+import { Client, type ClientReadableStream, credentials, loadPackageDefinition } from "@grpc/grpc-js";
+import { service as healthService } from "grpc-health-check";
 import { canonicalCidr } from "../src/routes.js";
 import { type Answer, type Call, each, type Instances, type LoadBalancers, ProviderError, type Provider, type Results, type Routes, serve, v1 } from "../src/index.js";
 import { RetryInfo } from "../src/gen/google/rpc/error_details.js";
@@ -318,4 +320,20 @@ test("a declaration that the controller would refuse is refused at the start", a
   ] as const) {
     await assert.rejects(serve({ name: "test", ...provider } as Provider, endpoint, new AbortController().signal), message);
   }
+});
+
+test("a watch of the health hears of each change once", async (t) => {
+  let readiness = v1.Readiness.READY;
+  const all = await served(t, { status: () => ({ readiness }) });
+  const health = loadPackageDefinition({ Health: healthService }).Health as typeof Client;
+  const client = new health(`unix:${all.path}`, credentials.createInsecure(), { "grpc.default_authority": "localhost" });
+  t.after(() => { client.close(); });
+  const states: string[] = [];
+  const watch = (client as unknown as { watch(request: object): ClientReadableStream<{ status: string }> }).watch({ service: "" });
+  watch.on("data", ({ status }: { status: string }) => states.push(status)).on("error", () => undefined);
+  await eventually(() => states.length > 0 || undefined);
+  await sleep(2_500);
+  readiness = v1.Readiness.BROKEN;
+  await eventually(() => states.length > 1 || undefined);
+  assert.deepEqual(states, ["SERVING", "NOT_SERVING"]);
 });
