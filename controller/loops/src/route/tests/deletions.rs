@@ -318,3 +318,26 @@ async fn a_route_made_with_other_addresses_is_made_again() {
     assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.7"]);
     assert_eq!(changes(&fixture), 3);
 }
+
+/// Its next hop is lost, though name and ID are the Node's.
+#[tokio::test(start_paused = true)]
+async fn a_route_whose_next_hop_its_node_has_lost_is_made_again() {
+    for wait in [0, 40] {
+        let rig = Rig::with([routed("a", 1, &[A])], []).listed_by(ListedTarget::All);
+        let fixture = Rig {
+            period: Duration::from_secs(10),
+            ..rig
+        }
+        .begun()
+        .await;
+        assert_eq!(changes(&fixture), 1);
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+        fixture.cluster.change_node("a", |node| {
+            node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.168.0.7"}]);
+        });
+        fixture.refresh("a");
+        fixture.settle().await;
+        assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.7"], "{wait}");
+        assert_eq!(changes(&fixture), 3);
+    }
+}

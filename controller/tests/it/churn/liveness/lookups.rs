@@ -80,11 +80,13 @@ async fn limit(scene: &Scene, pause: Duration) {
 
 pub(super) async fn pause(scene: &Scene) {
     limit(scene, Duration::from_mins(1)).await;
-    // The longest pause of a provider is an hour: those who register now are not initialised before.
+    // The longest pause of a provider is an hour: those who register now are not initialised before. A wrong address of a
+    // Node stays as long, and its route leads to the address of the machine.
     scene
         .record
-        .concern(Some(Duration::from_hours(1)), |goal, _| {
+        .concern(Some(Duration::from_hours(1)), |goal, name| {
             matches!(goal, Goal::Initialized | Goal::Addresses)
+                || (goal == Goal::Routes && name == SPELLED)
         });
     readiness(scene, Readiness::NotReady).await;
     let taint = json!({"key": "node.cloudprovider.kubernetes.io/shutdown", "effect": "NoSchedule"});
