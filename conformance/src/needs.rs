@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use crate::inputs::Inputs;
 
 /// True if the inputs have what these keys of the inputs file give: a fact about the cloud that the suite cannot make
-/// up. None for other keys than the rows'.
+/// up. Keys of no row give no answer.
 pub(crate) fn are_given(keys: &str, inputs: &Inputs) -> Option<bool> {
     let Inputs {
         instances,

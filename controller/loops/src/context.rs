@@ -51,7 +51,7 @@ pub struct Term {
 /// [`LoopParts`] in one lease term: each request and each call asks the fence of the term.
 #[derive(Clone)]
 pub struct LoopContext<K: queue::Key> {
-    /// Also at hand as fields of this.
+    /// The parts that all loops share; this dereferences to them.
     pub parts: LoopParts,
     /// Keys of the loop.
     pub queue: Queue<K>,

@@ -8,7 +8,7 @@ use std::path::Path;
 /// The manner in which a defective provider listens and ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Listening {
-    /// As it should.
+    /// The socket appears when the provider serves.
     #[default]
     InOrder,
     /// With this mode of the socket.

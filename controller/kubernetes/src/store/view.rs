@@ -7,7 +7,7 @@ use outrigger_core::{
 };
 use serde::de::DeserializeOwned;
 
-/// What is watched.
+/// The resource that is watched.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource {
     /// Plural name, for logs and metrics: `nodes`.

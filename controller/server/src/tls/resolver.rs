@@ -142,7 +142,7 @@ impl Entry {
 
     fn fits(&self, name: &str) -> bool {
         let own = match &*self.domains {
-            // Those in the certificate itself, for `--tls-sni-cert-key` without domains.
+            // The domains in the certificate itself, for `--tls-sni-cert-key` without domains.
             [] => {
                 let key = self.key.read();
                 &key.as_ref()
