@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
@@ -34,6 +33,14 @@ import (
 
 // Factory makes the cloud, once, after the flags were read. An error ends the process.
 type Factory func() (cloudprovider.Interface, error)
+
+// Clients are what upstream's app hands to the constructor of a cloud.
+type Clients struct {
+	// Builder makes clients with the provider's rights; Initialize gets it, too.
+	Builder cloudprovider.ControllerClientBuilder
+	// Informers are those of SetInformers, too. They start once the cloud is initialized.
+	Informers informers.SharedInformerFactory
+}
 
 // Options of a cloud; the zero value fits most.
 type Options struct {
@@ -148,11 +155,30 @@ func Main(factory Factory) { Run(Options{}, factory) }
 // Run is a provider's main, with the commands and flags of provider.Main and besides them
 // --cloud-config, --kubeconfig, --in-cluster, -v and those of Options.Flags.
 func Run(options Options, factory Factory) {
+	run(options, func(*Clients) (cloudprovider.Interface, error) { return factory() })
+}
+
+// RunWithClients is Run for a cloud whose constructor takes clients or informers, such as a lister of Nodes. Without rights
+// in Kubernetes they would show less than the whole: then it ends with an error that names --kubeconfig and --in-cluster.
+func RunWithClients(options Options, construct func(Clients) (cloudprovider.Interface, error)) {
+	run(options, withClients(construct))
+}
+
+func withClients(construct func(Clients) (cloudprovider.Interface, error)) func(*Clients) (cloudprovider.Interface, error) {
+	return func(clients *Clients) (cloudprovider.Interface, error) {
+		if clients == nil {
+			return nil, errors.New("its constructor takes clients of Kubernetes: name the provider's rights with --kubeconfig or --in-cluster")
+		}
+		return construct(*clients)
+	}
+}
+
+func run(options Options, construct func(*Clients) (cloudprovider.Interface, error)) {
 	provider.MainWithFlags(options.register, func(ctx context.Context) (*provider.Provider, error) {
 		if err := setKlog(set.verbosity, os.Exit); err != nil {
 			return nil, err
 		}
-		return New(ctx, options, factory)
+		return newProvider(ctx, options, construct)
 	})
 }
 
@@ -172,13 +198,11 @@ func (o Options) register(flags *flag.FlagSet) {
 // New makes a provider from a cloud, for a main of one's own, without the flags of Run: CloudConfig and Kubeconfig are
 // empty then, and it has no rights in Kubernetes. ctx is the life of the cloud: the stop channel of Initialize, and the parent of its calls.
 func New(ctx context.Context, options Options, factory Factory) (*provider.Provider, error) {
-	cloud, err := provider.Recovered(ctx, factory)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the cloud cannot be made: %w", err)
-	case cloud == nil:
-		return nil, errors.New("the cloud's factory returned neither a cloud nor an error")
-	}
+	return newProvider(ctx, options, func(*Clients) (cloudprovider.Interface, error) { return factory() })
+}
+
+// newProvider makes the cloud with clients; nil: the provider has no rights in Kubernetes.
+func newProvider(ctx context.Context, options Options, construct func(*Clients) (cloudprovider.Interface, error)) (*provider.Provider, error) {
 	rights, err := set.rights()
 	if err != nil {
 		return nil, err
@@ -187,7 +211,21 @@ func New(ctx context.Context, options Options, factory Factory) (*provider.Provi
 	if options.Effects == nil && rights == nil {
 		options.Effects = &v1.EffectsCapability{}
 	}
-	if err := initialize(ctx, options, cloud, memory, rights); err != nil {
+	builder := newClientBuilder(rights, memory, options.Effects)
+	clients := Clients{builder, informers.NewSharedInformerFactory(builder.ClientOrDie("shared-informers"), 0)}
+	cloud, err := provider.Recovered(ctx, func() (cloudprovider.Interface, error) {
+		if rights == nil {
+			return construct(nil)
+		}
+		return construct(&clients)
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the cloud cannot be made: %w", err)
+	case cloud == nil:
+		return nil, errors.New("the cloud's factory returned neither a cloud nor an error")
+	}
+	if err := initialize(ctx, options, cloud, clients, rights != nil); err != nil {
 		return nil, err
 	}
 	configuration, err := os.ReadFile(set.cloudConfig)
@@ -210,32 +248,31 @@ func Wrap(ctx context.Context, options Options, cloud cloudprovider.Interface, c
 
 // initialize runs before the socket appears: capabilities may exist only after it, and a handshake must
 // not wait.
-func initialize(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory, rights *rest.Config) error {
+func initialize(ctx context.Context, options Options, cloud cloudprovider.Interface, clients Clients, hasRights bool) error {
 	slow := time.AfterFunc(10*time.Second, func() {
 		slog.Warn("the cloud's Initialize has not returned yet; the provider serves once it has. A cloud that waits for " +
 			"informers needs rights of its own in Kubernetes (--kubeconfig, --in-cluster)")
 	})
-	defer slow.Stop()
-	if options.WithoutClient {
-		_, err := provider.Recovered(ctx, func() (struct{}, error) { cloud.Initialize(nil, ctx.Done()); return struct{}{}, nil })
-		return err
-	}
-	builder := newClientBuilder(rights, memory, options.Effects)
 	_, err := provider.Recovered(ctx, func() (struct{}, error) {
-		cloud.Initialize(builder, ctx.Done())
+		if options.WithoutClient {
+			cloud.Initialize(nil, ctx.Done())
+			return struct{}{}, nil
+		}
+		cloud.Initialize(clients.Builder, ctx.Done())
 		if user, ok := cloud.(cloudprovider.InformerUser); ok {
-			factory := informers.NewSharedInformerFactory(builder.ClientOrDie("shared-informers"), 0)
-			user.SetInformers(factory)
-			if rights != nil {
-				factory.Start(ctx.Done())
-			} else { // each of their requests would be refused
+			user.SetInformers(clients.Informers)
+			if !hasRights { // each of their requests would be refused
 				slog.Warn("the cloud's code has informers, which stay empty and never sync: the provider has no rights of " +
 					"its own in Kubernetes; name them with --kubeconfig or --in-cluster if the cloud needs them")
 			}
 		}
 		return struct{}{}, nil
 	})
-	return err
+	slow.Stop()
+	if err != nil || !hasRights {
+		return err
+	}
+	return AwaitInformers(ctx, clients.Informers)
 }
 
 // wrapped is the cloud as a provider.

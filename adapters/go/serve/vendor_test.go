@@ -341,6 +341,14 @@ func (a *apiServer) ServeHTTP(answer http.ResponseWriter, request *http.Request)
 // servingWithRights serves a cloud that has a kubeconfig of the API server.
 func servingWithRights(t *testing.T, api http.Handler, options Options, c *cloud) *grpc.ClientConn {
 	t.Helper()
+	pointToAPI(t, api)
+	connection, _ := serving(t, options, c)
+	return connection
+}
+
+// pointToAPI lets --kubeconfig name an API server for one test.
+func pointToAPI(t *testing.T, api http.Handler) {
+	t.Helper()
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
 	set.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
@@ -349,8 +357,6 @@ func servingWithRights(t *testing.T, api http.Handler, options Options, c *cloud
 	if err := os.WriteFile(set.kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	connection, _ := serving(t, options, c)
-	return connection
 }
 
 // A provider that may only read works with effects: the controller writes them.
@@ -490,6 +496,44 @@ func TestFinding7AMissingListerIsAnErrorOfItsRoute(t *testing.T) {
 		if err != nil || !strings.Contains(got.Results[0].GetError().GetMessage(), "panicked") {
 			t.Error(got, err)
 		}
+	}
+}
+
+// The constructor has clients and informers as from upstream's app, and the provider is served once they have synced.
+func TestFinding7AConstructorGetsAListerWithRights(t *testing.T) {
+	pointToAPI(t, http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		answer.Header().Set("Content-Type", "application/json")
+		switch query := request.URL.Query(); {
+		case query.Has("sendInitialEvents"): // as an older API server
+			answer.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = fmt.Fprintln(answer, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+		case query.Get("watch") != "":
+			_ = http.NewResponseController(answer).Flush()
+			<-request.Context().Done()
+		default:
+			_, _ = fmt.Fprintln(answer, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"a","uid":"1"}}]}`)
+		}
+	}))
+	routes := &listerRoutes{}
+	connection, _ := servingMade(t, func(ctx context.Context) (*provider.Provider, error) {
+		return newProvider(ctx, Options{}, withClients(func(clients Clients) (cloudprovider.Interface, error) {
+			routes.nodes = clients.Informers.Core().V1().Nodes().Lister()
+			return &cloud{table: routes}, nil
+		}))
+	})
+	got, err := v1.NewRoutesServiceClient(connection).BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
+		Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.0.0/24", NodeName: "a"}},
+	})
+	if err != nil || got.Results[0].GetError() != nil {
+		t.Error(got, err)
+	}
+}
+
+// Without rights a lister would show less than the whole.
+func TestFinding7AConstructorThatTakesClientsNeedsRights(t *testing.T) {
+	_, err := newProvider(t.Context(), Options{}, withClients(func(Clients) (cloudprovider.Interface, error) { return &cloud{}, nil }))
+	if err == nil || !strings.Contains(err.Error(), "--kubeconfig") {
+		t.Error(err)
 	}
 }
 

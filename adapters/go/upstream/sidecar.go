@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/informers"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app/config"
 	controllermanager "k8s.io/controller-manager/app"
@@ -27,9 +25,6 @@ import (
 
 // silence is how long a leader waits for its controller, which asks for the status every 10 s, or 60 s as a standby.
 var silence = 3 * time.Minute
-
-// slowInformers is when a warning names the informers that have not synced.
-const slowInformers = 10 * time.Second
 
 // sidecar is a cloud and what upstream's app knows about it.
 type sidecar struct {
@@ -66,7 +61,7 @@ func (s *sidecar) serve(ctx context.Context) error {
 			end(fmt.Errorf("no controller has asked this provider for %v: another replica may lead", silence))
 		})
 	}
-	if err := awaitInformers(ctx, s.settings.SharedInformers); err != nil {
+	if err := serve.AwaitInformers(ctx, s.settings.SharedInformers); err != nil {
 		return err
 	}
 	served, err := serve.Wrap(ctx, s.options, s.cloud, s.configuration())
@@ -96,36 +91,4 @@ func (s *sidecar) configuration() []byte {
 		content = nil
 	}
 	return append(content, strings.Join(os.Args[1:], "\n")...)
-}
-
-// awaitInformers returns once the informers have synced that the cloud's constructor, Initialize and SetInformers
-// asked for; the cloud's answers may rest on them. Upstream's app starts them after its last InitFunc, and leaves alone
-// those that run.
-func awaitInformers(ctx context.Context, factory informers.SharedInformerFactory) error {
-	slow := time.AfterFunc(slowInformers, func() {
-		slog.Warn("the provider is not served before its informers have synced; have they the right to list and watch?",
-			"informers", unsynced(factory))
-	})
-	defer slow.Stop()
-	factory.Start(ctx.Done())
-	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
-		if !synced {
-			return fmt.Errorf("stopped before the informer of %v had synced", kind)
-		}
-	}
-	return nil
-}
-
-// unsynced names the informers that run and have not synced.
-func unsynced(factory informers.SharedInformerFactory) []string {
-	over := make(chan struct{})
-	close(over) // for the state of this moment
-	var kinds []string
-	for kind, synced := range factory.WaitForCacheSync(over) {
-		if !synced {
-			kinds = append(kinds, kind.String())
-		}
-	}
-	slices.Sort(kinds)
-	return kinds
 }

@@ -135,7 +135,9 @@ func TestServesOnceInformersHaveSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _ = process.serve(t.Context()) }()
-	for len(unsynced(settings.SharedInformers)) != 1 {
+	over := make(chan struct{})
+	close(over)                                                     // for the state of each moment
+	for len(settings.SharedInformers.WaitForCacheSync(over)) != 1 { // until the informer runs
 		time.Sleep(time.Millisecond)
 	}
 	close(listed)
@@ -155,7 +157,7 @@ func TestAStopEndsTheWaitForInformers(t *testing.T) {
 	defer close(listed)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := awaitInformers(ctx, settings.SharedInformers); err == nil || !strings.Contains(err.Error(), "*v1.Node") {
+	if err := serve.AwaitInformers(ctx, settings.SharedInformers); err == nil || !strings.Contains(err.Error(), "*v1.Node") {
 		t.Error(err)
 	}
 }
