@@ -5,7 +5,7 @@ import { KubernetesEffects } from "./gen/cloudprovider/v1/common.js";
 import { ErrorInfo, RetryInfo } from "./gen/google/rpc/error_details.js";
 import { Status } from "./gen/google/rpc/status.js";
 import { log } from "./logging.js";
-import type { DeepPartial } from "./messages.js";
+import type { DeepPartial } from "./partial.js";
 
 /** Decides what the controller does after an error: the comments of `v1.ErrorReason` say what each one leads to. */
 export type Reason = keyof typeof CODES;

@@ -10,7 +10,7 @@ export type { List } from "./list.js";
 export type { Answer, LoadBalancers } from "./loadBalancers.js";
 export { log, type Logger } from "./logging.js";
 export { type Build, main } from "./main.js";
-export type { DeepPartial } from "./messages.js";
+export type { DeepPartial } from "./partial.js";
 export { Targets } from "./nodeSets.js";
 export { probe, type ProbeResult } from "./probe.js";
 export type { Provider } from "./provider.js";

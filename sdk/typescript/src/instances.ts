@@ -5,7 +5,7 @@ import type { Node } from "./gen/cloudprovider/v1/common.js";
 import * as api from "./gen/cloudprovider/v1/instances.js";
 import type { InstancesCapability } from "./gen/cloudprovider/v1/provider.js";
 import { type List, sendList } from "./list.js";
-import type { DeepPartial } from "./messages.js";
+import type { DeepPartial } from "./partial.js";
 import { batch, fit, type Results } from "./results.js";
 
 /** How a lookup may be answered. */

@@ -1,7 +1,8 @@
 /** A list, sent as messages of limited size. */
 import type { Call } from "./call.js";
 import { Failure } from "./errors.js";
-import { complete, type DeepPartial, type MessageType } from "./messages.js";
+import { complete, type MessageType } from "./messages.js";
+import type { DeepPartial } from "./partial.js";
 
 /** A message of a list has about so many bytes. */
 const TARGET_BYTES = 1 << 20;

@@ -10,7 +10,8 @@ import type { NodeTargets } from "./gen/cloudprovider/v1/node_sets.js";
 import type { LoadBalancersCapability } from "./gen/cloudprovider/v1/provider.js";
 import { KeyLocks, Semaphore } from "./keys.js";
 import { type List, sendList } from "./list.js";
-import { complete, type DeepPartial } from "./messages.js";
+import { complete } from "./messages.js";
+import type { DeepPartial } from "./partial.js";
 import type { NodeSets, Targets } from "./nodeSets.js";
 import { resultOf } from "./results.js";
 

@@ -1,13 +1,6 @@
 /** Messages as a handler gives them: fields left out, and of types that only the compiler has checked. */
 import { Failure } from "./errors.js";
-
-type Scalar = Date | Uint8Array | string | number | boolean | undefined;
-
-/** A message whose fields, and theirs, may be left out: each then has its zero value. */
-export type DeepPartial<T> = T extends Scalar ? T
-  : T extends readonly (infer U)[] ? readonly DeepPartial<U>[]
-  : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value: DeepPartial<T["value"]> }
-  : { [K in keyof T]?: DeepPartial<T[K]> | undefined };
+import type { DeepPartial } from "./partial.js";
 
 /** The code that is generated for a message. */
 export interface MessageType<T> {

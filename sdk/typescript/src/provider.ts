@@ -2,7 +2,8 @@
 import type { Instances } from "./instances.js";
 import type { LoadBalancers } from "./loadBalancers.js";
 import { Capabilities, type EffectsCapability, type GetStatusResponse, type RateLimit } from "./gen/cloudprovider/v1/provider.js";
-import { complete, type DeepPartial } from "./messages.js";
+import { complete } from "./messages.js";
+import type { DeepPartial } from "./partial.js";
 import type { Routes } from "./routes.js";
 import type { Volumes } from "./volumes.js";
 

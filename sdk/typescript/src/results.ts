@@ -3,7 +3,8 @@ import type { Call } from "./call.js";
 import { cut, Failure, ProviderError, statusOfCall, statusOfItem } from "./errors.js";
 import { Absent, AbsenceCertainty, KubernetesEffects, type NotManaged } from "./gen/cloudprovider/v1/common.js";
 import type { Status } from "./gen/google/rpc/status.js";
-import { complete, type DeepPartial, type MessageType } from "./messages.js";
+import { complete, type MessageType } from "./messages.js";
+import type { DeepPartial } from "./partial.js";
 
 /**
  * The answer about one item. `absent: "CONFIRMED"` says that the cloud was asked during this call (or is `ageSeconds` old,

@@ -7,7 +7,7 @@ import type { RoutesCapability } from "./gen/cloudprovider/v1/provider.js";
 import * as api from "./gen/cloudprovider/v1/routes.js";
 import { KeyLocks, Semaphore } from "./keys.js";
 import { type List, sendList } from "./list.js";
-import type { DeepPartial } from "./messages.js";
+import type { DeepPartial } from "./partial.js";
 import { batch, fit, type Result, type Results } from "./results.js";
 
 /**

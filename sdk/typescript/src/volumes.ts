@@ -3,7 +3,7 @@ import type { Call } from "./call.js";
 import type { Core } from "./core.js";
 import type { VolumesCapability } from "./gen/cloudprovider/v1/provider.js";
 import * as api from "./gen/cloudprovider/v1/volumes.js";
-import type { DeepPartial } from "./messages.js";
+import type { DeepPartial } from "./partial.js";
 import { batch, fit, type Results } from "./results.js";
 
 /** Looks up volumes: labels and node affinity of those that no provisioner made. Nothing here changes the cloud. */

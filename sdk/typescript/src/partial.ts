@@ -1,0 +1,8 @@
+/** A message as an author writes it: without the fields that have their zero value. */
+type Scalar = Date | Uint8Array | string | number | boolean | undefined;
+
+/** A message whose fields, and theirs, may be left out: each then has its zero value. */
+export type DeepPartial<T> = T extends Scalar ? T
+  : T extends readonly (infer U)[] ? readonly DeepPartial<U>[]
+  : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value: DeepPartial<T["value"]> }
+  : { [K in keyof T]?: DeepPartial<T[K]> | undefined };
