@@ -88,11 +88,11 @@ func (c *cloud) EnsureLoadBalancer(ctx context.Context, cluster string, service 
 	if err := c.room(len(c.Balancers)); err != nil && !exists {
 		return nil, err
 	}
-	status, err := c.Cloud.EnsureLoadBalancer(ctx, cluster, service, nodes)
-	if err != nil {
+	if _, err := c.Cloud.EnsureLoadBalancer(ctx, cluster, service, nodes); err != nil {
 		return nil, err
 	}
-	return status, c.noteID(service, c.GetLoadBalancerName(ctx, cluster, service))
+	id := c.GetLoadBalancerName(ctx, cluster, service)
+	return c.statusOf(id), c.noteID(service, id) // older versions of upstream's fake return no ports
 }
 
 // noteID writes the ID of a load balancer to its Service, as many clouds do.
