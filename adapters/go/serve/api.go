@@ -63,11 +63,12 @@ func (a *objectsAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 	case to.isEvent() && a.effects != nil && a.record(body):
 		return bodyResponse(request, http.StatusCreated, contentType, body), nil
 	}
+	object := a.memory.get(to.object)
 	switch {
 	case a.next != nil:
 		return a.forward(request, to, body)
-	case to.verb == "get" && a.memory.get(to.object) != nil:
-		return objectResponse(request, http.StatusOK, a.memory.get(to.object))
+	case to.verb == "get" && object != nil:
+		return objectResponse(request, http.StatusOK, object)
 	case to.isEvent():
 		logEvent(body)
 		return bodyResponse(request, http.StatusCreated, contentType, body), nil

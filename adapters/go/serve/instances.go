@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -258,9 +256,7 @@ func (i *instances) checkProviderID(id string) error {
 		"name its beginning in Options.ProviderIDPrefixes", id, i.prefixes)
 }
 
-func (i *instances) isOurs(id string) bool {
-	return slices.ContainsFunc(i.prefixes, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
-}
+func (i *instances) isOurs(id string) bool { return hasPrefix(id, i.prefixes) }
 
 // instancesV1 folds Instances and Zones, the older interfaces, into InstancesV2 as upstream's
 // controllers did.

@@ -6,9 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -198,7 +195,7 @@ func second[T any](_ T, err error) error { return err }
 // its name, reach its handlers.
 func TestFinding3ADeletionReachesTheHandlersOfACloudWithRights(t *testing.T) {
 	events := make(chan string, 3)
-	api := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+	pointToAPI(t, http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
 		answer.Header().Set("Content-Type", "application/json")
 		if request.URL.Query().Has("sendInitialEvents") { // as an older API server
 			answer.WriteHeader(http.StatusUnprocessableEntity)
@@ -219,12 +216,6 @@ func TestFinding3ADeletionReachesTheHandlersOfACloudWithRights(t *testing.T) {
 			}
 		}
 	}))
-	t.Cleanup(api.Close) // after the end of the provider, which watches
-	set.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	t.Cleanup(func() { set.kubeconfig = "" })
-	if err := os.WriteFile(set.kubeconfig, []byte(`{clusters: [{name: c, cluster: {server: "`+api.URL+`"}}], contexts: [{name: x, context: {cluster: c}}], current-context: x}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	handled := make(chan string, 10)
 	var nodes corelisters.NodeLister
 	made := newWithoutRights()

@@ -4,8 +4,6 @@ package serve
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	cloudprovider "k8s.io/cloud-provider"
@@ -159,7 +157,7 @@ func routeOf(sent *v1.Route) *cloudprovider.Route {
 
 // isProviderID: a cloud without a list of Nodes may name the target of a route so; no Node's name looks like it.
 func (r *routes) isProviderID(target types.NodeName) bool {
-	return slices.ContainsFunc(r.prefixes, func(prefix string) bool { return strings.HasPrefix(string(target), prefix) })
+	return hasPrefix(string(target), r.prefixes)
 }
 
 // leadsTo tells whether a route of the table is the one that is named. A cloud may not know the target of one that

@@ -212,7 +212,11 @@ func newProvider(ctx context.Context, options Options, construct func(*Clients) 
 		options.Effects = &v1.EffectsCapability{}
 	}
 	builder := newClientBuilder(rights, memory, options.Effects)
-	clients := Clients{builder, informers.NewSharedInformerFactory(builder.ClientOrDie("shared-informers"), 0)}
+	client, err := builder.Client("shared-informers")
+	if err != nil {
+		return nil, err
+	}
+	clients := Clients{builder, informers.NewSharedInformerFactory(client, 0)}
 	cloud, err := provider.Recovered(ctx, func() (cloudprovider.Interface, error) {
 		if rights == nil {
 			return construct(nil)

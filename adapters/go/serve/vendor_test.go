@@ -77,6 +77,21 @@ func newVendor(note func(*vendor, *corev1.Service) error) *vendor {
 	return made
 }
 
+// newVendorThatReads gets the Service again after its note.
+func newVendorThatReads(note func(*vendor, *corev1.Service) error) (made *vendor, got *corev1.Service) {
+	got = &corev1.Service{}
+	return newVendor(func(v *vendor, service *corev1.Service) error {
+		if err := note(v, service); err != nil {
+			return err
+		}
+		read, err := v.client.CoreV1().Services("n").Get(context.Background(), "s", metav1.GetOptions{})
+		if err == nil {
+			*got = *read
+		}
+		return err
+	}), got
+}
+
 // startServiceController deletes the load balancer of each Service that was deleted, as far as it knows.
 func (v *vendor) startServiceController(stop <-chan struct{}) {
 	services := cache.NewListWatchFromClient(v.client.CoreV1().RESTClient(), "services", metav1.NamespaceAll, fields.Everything())
@@ -239,15 +254,7 @@ func TestFinding5TheIDInAnAnnotationIsAnEffect(t *testing.T) {
 	for name, note := range map[string]func(*vendor, *corev1.Service) error{
 		"patch": patchesTheService, "update": updatesTheServiceOfTheCall, "get and update": getsAndUpdatesTheService,
 	} {
-		got := &corev1.Service{}
-		made := newVendor(func(v *vendor, service *corev1.Service) error {
-			if err := note(v, service); err != nil {
-				return err
-			}
-			var err error
-			got, err = v.client.CoreV1().Services("n").Get(context.Background(), "s", metav1.GetOptions{})
-			return err
-		})
+		made, got := newVendorThatReads(note)
 		connection, handshake := serving(t, Options{Effects: idEffects, ServiceAnnotationPrefixes: []string{"vendor.example/size"}}, &made.cloud)
 		answer, err := ensureOf(connection)
 		if err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" || len(answer.GetStatus().GetIngress()) != 1 {
@@ -364,15 +371,7 @@ func TestFinding5RightsToReadAreEnoughForEffects(t *testing.T) {
 	for name, note := range map[string]func(*vendor, *corev1.Service) error{
 		"patch": patchesTheService, "update": updatesTheServiceOfTheCall, "get and update": getsAndUpdatesTheService,
 	} {
-		got := &corev1.Service{}
-		made := newVendor(func(v *vendor, service *corev1.Service) error {
-			if err := note(v, service); err != nil {
-				return err
-			}
-			var err error
-			got, err = v.client.CoreV1().Services("n").Get(context.Background(), "s", metav1.GetOptions{})
-			return err
-		})
+		made, got := newVendorThatReads(note)
 		connection := servingWithRights(t, &apiServer{}, Options{Effects: idEffects}, &made.cloud)
 		answer, err := ensureOf(connection)
 		if err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" {
