@@ -1,6 +1,6 @@
 /** The facts of one call, which each handler gets. */
 import type { Method } from "./contract.js";
-import { CallerGone, Failure, ProviderError, stopsTheClass } from "./errors.js";
+import { CallerGone, Failure, isMeant, ProviderError, stopsTheClass } from "./errors.js";
 import type { Logger } from "./logging.js";
 
 /** The cluster that calls are about. */
@@ -105,7 +105,7 @@ export class Call {
   /** The error that is sent. An exception that is not meant is logged once, and its text stays here: it may contain anything. */
   meant(error: unknown): ProviderError | Failure {
     if (stopsTheClass(error)) this.cloudFailure = error;
-    if (error instanceof ProviderError || error instanceof Failure) return error;
+    if (isMeant(error)) return error;
     if (this.signal.aborted && error instanceof Error && error.name === "AbortError") return new CallerGone();
     this.log.error("the provider's code threw", { handler: this.rpc, error });
     return new Failure(`the provider failed: look for request id ${this.requestId} in its log`);

@@ -4,7 +4,7 @@ import type * as grpc from "@grpc/grpc-js";
 import { Call, type Cluster } from "./call.js";
 import { CloudStatus } from "./cloudStatus.js";
 import { type Method, METHODS } from "./contract.js";
-import { cut, Failure, grpcError, ProviderError } from "./errors.js";
+import { cut, Failure, grpcError, isMeant, ProviderError } from "./errors.js";
 import type { CallContext } from "./gen/cloudprovider/v1/common.js";
 import { log } from "./logging.js";
 
@@ -178,10 +178,6 @@ export class Core {
     throw new ProviderError("INVALID_REQUEST",
       `the request is larger than the ${String(this.maxMessageBytes)} bytes that this provider accepts (HandshakeResponse.max_receive_message_bytes)`);
   }
-}
-
-function isMeant(error: unknown): error is ProviderError | Failure {
-  return error instanceof ProviderError || error instanceof Failure;
 }
 
 /** The refusal of a method that the provider does not have. */

@@ -57,6 +57,11 @@ const MAX_MESSAGE_BYTES = 1 << 10;
 const MAX_STATUS_BYTES = 4 << 10;
 const TYPE = "type.googleapis.com/";
 
+/** True of an error whose text may be sent. */
+export function isMeant(error: unknown): error is ProviderError | Failure {
+  return error instanceof ProviderError || error instanceof Failure;
+}
+
 /** True where other calls of the class would fail alike, so that the controller pauses them. */
 export function stopsTheClass(error: unknown): error is ProviderError {
   return error instanceof ProviderError && ["RATE_LIMITED", "CREDENTIALS_INVALID", "CLOUD_UNAVAILABLE"].includes(error.reason);

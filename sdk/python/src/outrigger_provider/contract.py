@@ -69,9 +69,9 @@ ITEM_KEYS = {
     if method.rules.item_key
 }
 
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
+STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 CODES = {
-    value.name.removeprefix("ERROR_REASON_"): _CODES[value.GetOptions().Extensions[options_pb2.grpc_code]]
+    value.name.removeprefix("ERROR_REASON_"): STATUS_CODES[value.GetOptions().Extensions[options_pb2.grpc_code]]
     for value in v1.ErrorReason.DESCRIPTOR.values
     if value.number
 }

@@ -8,7 +8,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from .call import Call
-from .contract import METHODS, Method
+from .contract import METHODS, STATUS_CODES, Method
 from .core import Context, Core
 from .errors import Error, Reason, status_of
 from .logs import logger
@@ -137,7 +137,6 @@ async def abort(context: Context, call: Call | None, error: Exception) -> NoRetu
         logger.info("call failed", extra={"reason": str(error.reason), "error": error.text})
     else:
         status = status_of(error, call.request_id if call else "")
-    codes = {code.value[0]: code for code in grpc.StatusCode}
     details = (("grpc-status-details-bin", status.SerializeToString()),) if status.details else ()
-    await context.abort(codes[status.code], status.message, details)
+    await context.abort(STATUS_CODES[status.code], status.message, details)
     raise AssertionError
