@@ -1,5 +1,6 @@
 //! The result of a run, and its forms: text for people, `JUnit` XML and JSON for machines.
 
+mod causes;
 mod json;
 mod junit;
 mod text;
@@ -7,12 +8,14 @@ mod text;
 use jiff::Timestamp;
 
 use crate::{
+    capability::Capability,
     case::{Case, Level},
     verdict::Failure,
     waivers::Waiver,
 };
 
-pub use json::json;
+pub use causes::{Cause, causes};
+pub use json::{FORMAT, json};
 pub use junit::junit;
 pub use text::{line, summary};
 
@@ -29,6 +32,10 @@ pub struct Report {
     pub provider: String,
     /// `HandshakeResponse.provider_version`.
     pub provider_version: String,
+    /// `HandshakeResponse.minor`: the minor version of the contract that the run was held in.
+    pub minor: u32,
+    /// The parts of the contract that the provider declares.
+    pub capabilities: Vec<Capability>,
     /// When it began.
     pub started: Timestamp,
     /// How long it took.
@@ -108,7 +115,7 @@ pub enum SkipKind {
 }
 
 /// How many cases ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
     /// Passed.
@@ -136,8 +143,17 @@ pub struct Counts {
 impl Report {
     /// How many cases ended how.
     pub fn counts(&self) -> Counts {
+        self.counts_where(|_| true)
+    }
+
+    /// How many cases of one level ended how.
+    pub fn counts_of(&self, level: Level) -> Counts {
+        self.counts_where(|case| case.level == level)
+    }
+
+    fn counts_where(&self, includes: impl Fn(&Case) -> bool) -> Counts {
         let mut counts = Counts::default();
-        for Judged { case, outcome, .. } in &self.judged {
+        for Judged { case, outcome, .. } in self.judged.iter().filter(|one| includes(&one.case)) {
             *match outcome {
                 Outcome::Passed { .. } => &mut counts.passed,
                 Outcome::Failed { .. } => match case.level {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use clap::ValueEnum as _;
 use futures::FutureExt as _;
 use jiff::{Timestamp, Zoned};
 use outrigger_provider_sdk::Endpoint;
@@ -107,6 +108,10 @@ pub async fn run(settings: Settings, mut judged: impl FnMut(&Judged)) -> Result<
     report
         .provider_version
         .clone_from(&handshake.provider_version);
+    report.minor = handshake.minor;
+    let capabilities = Capability::value_variants().iter().copied();
+    let capabilities = capabilities.filter(|one| one.is_declared(handshake));
+    report.capabilities = capabilities.collect();
     for case in cases::all() {
         let began = Instant::now();
         let outcome = run.judge(&case).await;

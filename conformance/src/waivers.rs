@@ -1,6 +1,6 @@
 //! Cases that a provider is known to fail: each with a reason, an owner and an end.
 
-use std::path::Path;
+use std::{fmt, path::Path};
 
 use anyhow::{Context as _, bail};
 use jiff::civil::Date;
@@ -28,6 +28,12 @@ pub struct Waiver {
     pub owner: String,
     /// The last day on which it counts.
     pub expires: Date,
+}
+
+impl fmt::Display for Waiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): {}", self.expires, self.owner, self.reason)
+    }
 }
 
 impl Waivers {

@@ -1,26 +1,42 @@
 //! For machines: one JSON document.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
-use super::{Judged, Outcome, Report};
-use crate::describe;
+use super::{Cause, Judged, Outcome, Report, causes};
+use crate::{case::Level, describe};
 
-/// The whole report. Fields are only added, never renamed.
+/// The number of the shape: another one where a field is renamed, or changes its meaning. docs/conformance.md has it.
+pub const FORMAT: u32 = 1;
+
+/// The whole report.
 pub fn json(report: &Report) -> Value {
+    let levels = [Level::Must, Level::Should, Level::Info];
+    let levels = levels.map(|level| (level.as_str(), report.counts_of(level)));
     json!({
+        "format": FORMAT,
         "suite": {"name": "provider-conformance", "version": report.version},
+        "contract": {"package": "cloudprovider.v1", "minor": report.minor},
         "provider": {
             "name": report.provider,
             "version": report.provider_version,
             "endpoint": report.endpoint,
+            "capabilities": report.capabilities,
         },
         "runId": report.run_id,
         "started": report.started.to_string(),
         "seconds": report.seconds,
         "counts": report.counts(),
+        "levels": levels.into_iter().collect::<BTreeMap<_, _>>(),
+        "causes": causes(&report.judged).iter().map(cause).collect::<Vec<_>>(),
         "leftovers": report.leftovers,
         "cases": report.judged.iter().map(case).collect::<Vec<_>>(),
     })
+}
+
+fn cause(cause: &Cause<'_>) -> Value {
+    json!({"failure": cause.failure, "cases": cause.cases})
 }
 
 fn case(judged: &Judged) -> Value {

@@ -73,18 +73,55 @@ fn each_case_is_counted_once() {
 }
 
 #[test]
-fn a_cause_of_many_failures_stands_in_the_summary() {
+fn a_cause_of_many_failures_stands_once_and_first() {
     let mut report = report();
+    let ids: Vec<_> = report.judged[1..4].iter().map(|one| one.case.id).collect();
+    let ids = ids.join(" ");
     let text = summary(&report);
+    let first = format!("3 cases fail by this, mend it first: {ids}\n        expected  <a>");
+    assert!(text.starts_with(&first), "{text}");
+    let text = junit(&report).unwrap();
+    let (before, _) = text.split_once("<testcase").unwrap();
     assert!(
-        text.contains("3 of the failures are one; mend it first: expected <a>"),
+        before.contains("value=\"3 cases fail by this, mend it first: expected: &lt;a&gt;"),
         "{text}"
     );
+    assert!(before.contains(&ids), "{text}");
+    let document = json(&report);
+    assert_eq!(document["causes"][0]["failure"]["expected"], "<a> & \"b\"");
+    assert_eq!(document["causes"][0]["cases"].as_array().unwrap().len(), 3);
     report.judged.remove(1);
     assert!(
         !summary(&report).contains("mend it first"),
         "two may be by chance"
     );
+    assert!(!junit(&report).unwrap().contains("<properties"));
+}
+
+#[test]
+fn a_waiver_says_until_when_in_each_report_and_why_once_it_has_ended() {
+    let mut report = report();
+    let until = "until 2027-01-31 (o): r";
+    assert!(line(&report.judged[4], false).unwrap().contains(until));
+    assert!(junit(&report).unwrap().contains(&format!("waived {until}")));
+    assert_eq!(json(&report)["cases"][4]["waiver"]["expires"], "2027-01-31");
+    let Outcome::Waived { failure, waiver } = report.judged[4].outcome.clone() else {
+        panic!("the fifth is waived");
+    };
+    report.judged[4].outcome = Outcome::Failed {
+        failure,
+        expired: Some(waiver),
+    };
+    let ended = "ended on 2027-01-31 (o): r";
+    assert!(line(&report.judged[4], false).unwrap().contains(ended));
+    assert!(
+        junit(&report)
+            .unwrap()
+            .contains(&format!("waiver: {ended}"))
+    );
+    let document = json(&report);
+    assert_eq!(document["cases"][4]["result"], "failed");
+    assert_eq!(document["cases"][4]["waiver"]["reason"], "r");
 }
 
 #[test]
@@ -119,4 +156,7 @@ fn json_has_every_case() {
     assert_eq!(document["cases"][1]["result"], "failed");
     assert_eq!(document["cases"][1]["failure"]["expected"], "<a> & \"b\"");
     assert_eq!(document["counts"]["failed"], 1);
+    assert_eq!(document["format"], FORMAT);
+    assert_eq!(document["levels"]["SHOULD"]["warned"], 1);
+    assert_eq!(document["levels"]["SHOULD"]["failed"], 0);
 }

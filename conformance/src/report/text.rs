@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Judged, Outcome, Report, Skip};
+use super::{Cause, Judged, Outcome, Report, Skip, causes};
 use crate::{case::Level, verdict::Failure};
 
 /// The line of a case that was selected. The summary counts the others.
@@ -43,17 +43,13 @@ pub fn line(judged: &Judged, colour: bool) -> Option<String> {
             detail("actual", &failure.actual);
             detail("clause", &case.clause.to_string());
             if let Some(waiver) = expired {
-                let (reason, owner) = (&waiver.reason, &waiver.owner);
-                let until = waiver.expires;
-                detail("waiver", &format!("ended on {until} ({owner}): {reason}"));
+                detail("waiver", &format!("ended on {waiver}"));
             }
         }
         Outcome::Waived { failure, waiver } => {
             detail("expected", &failure.expected);
             detail("actual", &failure.actual);
-            let (reason, owner) = (&waiver.reason, &waiver.owner);
-            let until = waiver.expires;
-            detail("waiver", &format!("until {until} ({owner}): {reason}"));
+            detail("waiver", &format!("until {waiver}"));
         }
         Outcome::Skipped(Skip::NotSelected) => return None,
         Outcome::Skipped(skip) => detail("because", &skip.to_string()),
@@ -61,27 +57,7 @@ pub fn line(judged: &Judged, colour: bool) -> Option<String> {
     Some(text)
 }
 
-/// Failures that share a text from this number on have a cause outside of their cases.
-const MANY: usize = 3;
-
-/// The failure that most cases share, and their number: one broken `GetStatus` fails each case that begins with it.
-fn common_cause(report: &Report) -> Option<(&Failure, usize)> {
-    let mut counts: Vec<(&Failure, usize)> = Vec::new();
-    for judged in &report.judged {
-        let Outcome::Failed { failure, .. } = &judged.outcome else {
-            continue;
-        };
-        match counts.iter_mut().find(|(other, _)| *other == failure) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((failure, 1)),
-        }
-    }
-    // Ties go to the first that was run.
-    let most = counts.into_iter().rev().max_by_key(|(_, count)| *count)?;
-    (most.1 >= MANY).then_some(most)
-}
-
-/// The last lines: how many cases ended how, and what is left in the cloud.
+/// The last lines: what many failures come from, how many cases ended how, and what is left in the cloud.
 pub fn summary(report: &Report) -> String {
     let counts = report.counts();
     let mut parts = vec![format!("{} passed", counts.passed)];
@@ -100,7 +76,17 @@ pub fn summary(report: &Report) -> String {
             parts.push(format!("{count} {text}"));
         }
     }
-    let mut text = format!(
+    let mut text = String::new();
+    for Cause { failure, cases } in causes(&report.judged) {
+        let Failure { expected, actual } = failure;
+        let (count, ids) = (cases.len(), cases.join(" "));
+        let _ = writeln!(
+            text,
+            "{count} cases fail by this, mend it first: {ids}\n        expected  {expected}\n        actual    {actual}"
+        );
+    }
+    let _ = write!(
+        text,
         "{} {}: {} cases in {:.1} s: {}",
         report.provider,
         report.provider_version,
@@ -108,13 +94,6 @@ pub fn summary(report: &Report) -> String {
         report.seconds,
         parts.join(", ")
     );
-    if let Some((failure, count)) = common_cause(report) {
-        let _ = write!(
-            text,
-            "\n{count} of the failures are one; mend it first: expected {}; actual {}",
-            failure.expected, failure.actual
-        );
-    }
     for leftover in &report.leftovers {
         let _ = write!(text, "\nleft in the cloud: {leftover}");
     }
