@@ -17,7 +17,7 @@ use crate::{
 pub use causes::{Cause, causes};
 pub use json::{FORMAT, json};
 pub use junit::junit;
-pub use text::{line, summary};
+pub use text::{faults, line, summary};
 
 /// A whole run.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Cause, Judged, Outcome, Report, causes};
+use super::{Cause, Judged, Outcome, Report, causes, faults, line};
 use crate::{case::Level, describe};
 
 /// The number of the shape: another one where a field is renamed, or changes its meaning. docs/conformance.md has it.
@@ -31,6 +31,7 @@ pub fn json(report: &Report) -> Value {
         "levels": levels.into_iter().collect::<BTreeMap<_, _>>(),
         "causes": causes(&report.judged).iter().map(cause).collect::<Vec<_>>(),
         "leftovers": report.leftovers,
+        "faults": faults(report),
         "cases": report.judged.iter().map(case).collect::<Vec<_>>(),
     })
 }
@@ -48,6 +49,7 @@ fn case(judged: &Judged) -> Value {
     let mut entry = describe::entry(case);
     entry["result"] = json!(outcome.word(case.level));
     entry["seconds"] = json!(seconds);
+    entry["text"] = json!(line(judged, false));
     match outcome {
         Outcome::Passed { needless } => entry["waiver"] = json!(needless),
         Outcome::Failed { failure, expired } => {

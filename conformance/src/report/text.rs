@@ -76,33 +76,40 @@ pub fn summary(report: &Report) -> String {
             parts.push(format!("{count} {text}"));
         }
     }
-    let mut text = String::new();
-    for Cause { failure, cases } in causes(&report.judged) {
-        let Failure { expected, actual } = failure;
-        let (count, ids) = (cases.len(), cases.join(" "));
-        let _ = writeln!(
-            text,
-            "{count} cases fail by this, mend it first: {ids}\n        expected  {expected}\n        actual    {actual}"
-        );
-    }
-    let _ = write!(
-        text,
+    let mut lines: Vec<_> = causes(&report.judged).iter().map(cause).collect();
+    lines.push(format!(
         "{} {}: {} cases in {:.1} s: {}",
         report.provider,
         report.provider_version,
         report.judged.len(),
         report.seconds,
         parts.join(", ")
-    );
+    ));
+    lines.extend(leftovers(report));
+    lines.join("\n")
+}
+
+/// What is wrong with the run beyond its single cases: what many failures come from, and what is left in the cloud.
+pub fn faults(report: &Report) -> Vec<String> {
+    let causes = causes(&report.judged);
+    causes.iter().map(cause).chain(leftovers(report)).collect()
+}
+
+fn cause(cause: &Cause<'_>) -> String {
+    let Cause { failure, cases } = cause;
+    let Failure { expected, actual } = failure;
+    let (count, ids) = (cases.len(), cases.join(" "));
+    format!(
+        "{count} cases fail by this, mend it first: {ids}\n        expected  {expected}\n        actual    {actual}"
+    )
+}
+
+fn leftovers(report: &Report) -> Option<String> {
+    let mut text = String::new();
     for leftover in &report.leftovers {
-        let _ = write!(text, "\nleft in the cloud: {leftover}");
+        let _ = writeln!(text, "left in the cloud: {leftover}");
     }
-    if !report.leftovers.is_empty() {
-        let run = &report.run_id;
-        let _ = write!(
-            text,
-            "\nremove it: provider-conformance sweep --run-id {run}"
-        );
-    }
-    text
+    let run = &report.run_id;
+    let _ = write!(text, "remove it: provider-conformance sweep --run-id {run}");
+    (!report.leftovers.is_empty()).then_some(text)
 }
