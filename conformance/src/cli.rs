@@ -1,5 +1,6 @@
-//! The command line: `list`, `explain`, `run`, `table`, `stress`, `sweep`.
+//! The command line: `list`, `explain`, `run`, `table`, `badge`, `stress`, `sweep`.
 
+mod badge;
 mod table;
 
 use std::{
@@ -15,7 +16,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use outrigger_provider_sdk::Endpoint;
 
-use self::table::Table;
+use self::{badge::Badge, table::Table};
 use crate::{
     capability::Capability,
     case::Case,
@@ -54,6 +55,8 @@ enum Command {
     Run(Box<Run>),
     /// Make the table of cases and providers from JSON reports
     Table(Table),
+    /// Make the badge of a provider from its JSON report
+    Badge(Badge),
     /// Put load on a provider and show how long its calls take
     Stress(Stress),
     /// Delete load balancers that earlier runs have left in the cloud
@@ -212,6 +215,7 @@ impl Cli {
             Command::Explain { case } => explain(&case),
             Command::Run(command) => Box::pin(command.run()).await,
             Command::Table(command) => command.run(),
+            Command::Badge(command) => command.run(),
             Command::Stress(command) => Box::pin(command.run()).await,
             Command::Sweep(command) => Box::pin(command.run()).await,
         }

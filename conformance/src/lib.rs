@@ -10,6 +10,7 @@
 //!
 //! A case is one entry in a table of `cases/`: id, level, clause of the contract, and a check.
 
+pub mod badge;
 pub mod call_error;
 pub mod capability;
 pub mod case;
@@ -17,6 +18,7 @@ pub mod cases;
 pub mod cli;
 pub mod client;
 pub mod describe;
+pub mod document;
 pub mod inputs;
 pub mod report;
 pub mod results;

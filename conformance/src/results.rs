@@ -6,15 +6,14 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashSet},
     fmt::Write as _,
-    path::Path,
 };
 
 use anyhow::Context as _;
-use serde::Deserialize;
 
 use crate::{
     case::{Case, Level},
     describe::{AREAS, area},
+    document::{Document, Ran},
     report::SkipKind,
     waivers::Waiver,
 };
@@ -28,42 +27,19 @@ const END: &str = "<!-- end of results -->";
 pub struct Column {
     /// Its heading.
     pub title: String,
+    minor: u32,
     cases: BTreeMap<String, Ran>,
 }
 
-/// The part of a JSON report that the table shows.
-#[derive(Deserialize)]
-struct Document {
-    cases: Vec<Ran>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Ran {
-    id: String,
-    result: String,
-    skip: Option<SkipKind>,
-    waiver: Option<Waiver>,
-}
-
 impl Column {
-    /// Reads a report that `run --report json=PATH` wrote.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be read, or is no such report.
-    pub fn read(title: &str, path: &Path) -> anyhow::Result<Self> {
-        let at = || format!("the report {}", path.display());
-        let text = std::fs::read_to_string(path).with_context(at)?;
-        Self::parse(title, &text).with_context(at)
-    }
-
-    fn parse(title: &str, text: &str) -> serde_json::Result<Self> {
-        let Document { cases } = serde_json::from_str(text)?;
-        let cases = cases.into_iter().map(|ran| (ran.id.clone(), ran));
-        Ok(Self {
+    /// The column of a report.
+    pub fn new(title: &str, report: Document) -> Self {
+        let cases = report.cases.into_iter().map(|ran| (ran.id.clone(), ran));
+        Self {
             title: title.to_owned(),
+            minor: report.contract.minor,
             cases: cases.collect(),
-        })
+        }
     }
 
     fn cell(&self, case: &Case) -> &'static str {
@@ -94,6 +70,9 @@ impl SkipKind {
     }
 }
 
+/// Counted also where no case ended so, and before the others, which come as often as they occur.
+const ALWAYS: [&str; 3] = ["passed", "**failed**", "waived"];
+
 /// The tables in Markdown: how many cases ended how, each case by area, and the reasons of waivers.
 pub fn markdown(columns: &[Column], cases: &[Case]) -> String {
     let head = |first: &str| {
@@ -106,17 +85,25 @@ pub fn markdown(columns: &[Column], cases: &[Case]) -> String {
         )
     };
     let mut text = head("cases");
-    let mut counts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let minors = columns.iter().map(|column| format!("v1.{}", column.minor));
+    let minors: Vec<_> = minors.collect();
+    let _ = writeln!(text, "| contract | {} |", minors.join(" | "));
+    let none = || vec![0; columns.len()];
+    let mut counts = BTreeMap::from(ALWAYS.map(|words| (words, none())));
     for (number, column) in columns.iter().enumerate() {
         for case in cases {
             let count = counts.entry(column.cell(case));
-            count.or_insert_with(|| vec![0; columns.len()])[number] += 1;
+            count.or_insert_with(none)[number] += 1;
         }
     }
-    // Runs that passed come first, the others as often as they occur.
     let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by_key(|(words, count)| (*words != "passed", Reverse(count.iter().sum::<usize>())));
+    let place = |words: &str| ALWAYS.iter().position(|one| *one == words);
+    counts.sort_by_key(|(words, count)| {
+        let others = Reverse(count.iter().sum::<usize>());
+        (place(words).unwrap_or(ALWAYS.len()), others)
+    });
     for (words, count) in counts {
+        let words = words.trim_matches('*');
         let count: Vec<_> = count.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "| {words} | {} |", count.join(" | "));
     }
@@ -147,8 +134,13 @@ fn waived(columns: &[Column], cases: &[Case]) -> String {
                 .cases
                 .get(case.id)
                 .and_then(|ran| ran.waiver.as_ref());
-            let reason = waiver.map_or("", |waiver| &waiver.reason);
-            let _ = writeln!(text, "- {}, {}: {reason}", column.title, case.id);
+            let (title, id) = (&column.title, case.id);
+            if let Some(Waiver {
+                reason, expires, ..
+            }) = waiver
+            {
+                let _ = writeln!(text, "- {title}, {id}, until {expires}: {reason}");
+            }
         }
     }
     text

@@ -8,6 +8,7 @@ use clap::Args;
 use super::print;
 use crate::{
     cases,
+    document::Document,
     results::{Column, difference, into_page, markdown},
 };
 
@@ -50,7 +51,11 @@ impl FromStr for ColumnArg {
 impl Table {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let columns = self.columns.iter();
-        let columns = columns.map(|column| Column::read(&column.heading, &column.report));
+        let read = |column: &ColumnArg| {
+            let report = Document::read(&column.report)?;
+            Ok(Column::new(&column.heading, report))
+        };
+        let columns = columns.map(read);
         let columns = columns.collect::<anyhow::Result<Vec<_>>>()?;
         let table = markdown(&columns, &cases::all());
         let Some(path) = &self.page else {

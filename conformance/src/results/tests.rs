@@ -1,7 +1,10 @@
 use serde_json::json;
 
 use super::*;
-use crate::cases;
+use crate::{
+    cases,
+    report::{self, Counts, FORMAT, Report},
+};
 
 fn case(id: &str) -> Case {
     let mut all = cases::all().into_iter();
@@ -9,7 +12,11 @@ fn case(id: &str) -> Case {
 }
 
 fn column(title: &str, cases: &serde_json::Value) -> Column {
-    Column::parse(title, &json!({"seconds": 1.5, "cases": cases}).to_string()).unwrap()
+    let counts = serde_json::to_value(Counts::default()).unwrap();
+    let report = json!({
+        "format": FORMAT, "contract": {"minor": 2}, "counts": counts, "leftovers": [], "cases": cases,
+    });
+    Column::new(title, Document::parse(&report.to_string()).unwrap())
 }
 
 #[test]
@@ -44,9 +51,9 @@ fn a_cell_says_how_a_case_ended_and_no_measurement() {
     }
     let table = markdown(&[ran], &[case("TRN-01"), case("LBS-06")]);
     for line in [
-        "| cases | A |\n|---|---|\n| passed | 1 |\n| waived | 1 |\n",
+        "| cases | A |\n|---|---|\n| contract | v1.2 |\n| passed | 1 |\n| failed | 0 |\n| waived | 1 |\n",
         "### Transport\n\n| case | A |\n|---|---|\n| TRN-01 the socket has mode 0660 | passed |\n",
-        "### Waived\n\n- A, LBS-06: r\n",
+        "### Waived\n\n- A, LBS-06, until 2099-12-31: r\n",
     ] {
         assert!(table.contains(line), "{line} is not in {table}");
     }
@@ -64,7 +71,9 @@ fn each_report_is_a_column() {
     );
     assert!(table.contains(" | passed | not run |\n"), "{table}");
     assert!(
-        table.contains("| passed | 1 | 0 |\n| not run | 0 | 1 |\n"),
+        table.contains(
+            "| passed | 1 | 0 |\n| failed | 0 | 0 |\n| waived | 0 | 0 |\n| not run | 0 | 1 |\n"
+        ),
         "{table}"
     );
 }
@@ -90,7 +99,15 @@ fn a_page_keeps_all_but_its_table() {
 #[test]
 fn a_file_that_is_no_report_is_named() {
     let path = std::env::temp_dir().join("no such report.json");
-    let error = Column::read("A", &path).unwrap_err().to_string();
+    let error = format!("{:#}", Document::read(&path).unwrap_err());
     assert!(error.contains("no such report.json"), "{error}");
-    assert!(Column::parse("A", "{}").is_err());
+    assert!(Document::parse("{}").is_err());
+    let whole = serde_json::to_string(&report::json(&Report::default())).unwrap();
+    assert!(Document::parse(&whole).is_ok());
+    let later = whole.replace("\"format\":1", "\"format\":2");
+    let error = Document::parse(&later).unwrap_err().to_string();
+    assert!(
+        error.contains("format 2") && error.contains("run the suite again"),
+        "{error}"
+    );
 }
