@@ -7,8 +7,9 @@ NUMBER = r"\d+\.\d+\.\d+(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 
 # Files, and the text before the version. In one with an example it is that of the images that the example uses.
 PLACES = {
-    "Cargo.toml": r'\[workspace\.package\]\nversion = "',
+    "Cargo.toml": r'\[workspace\.package\]\nversion = "|\noutrigger-[a-z-]+ = \{ path = "[^"]+", version = "',
     "Cargo.lock": r'\nname = "outrigger-[a-z-]+"\nversion = "',
+    "adapters/go/upstream/go.mod": r"\n\toutrigger\.dev/adapters/go v",
     "deploy/chart/outrigger/Chart.yaml": r"\n(?:version|appVersion): ",
     "deploy/kustomize/base/*.yaml": r'app\.kubernetes\.io/version: "',
     "deploy/kustomize/overlays/*/*.yaml": r'app\.kubernetes\.io/version: "|/cloud-controller-manager:',

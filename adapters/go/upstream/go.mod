@@ -11,7 +11,7 @@ require (
 	k8s.io/component-base v0.30.0
 	k8s.io/controller-manager v0.30.0
 	k8s.io/klog/v2 v2.120.1
-	outrigger.dev/adapters/go v0.0.0
+	outrigger.dev/adapters/go v0.1.0
 	sigs.k8s.io/yaml v1.3.0
 )
 
