@@ -5,9 +5,10 @@
 //! 1. `KUBEBUILDER_ASSETS`, a directory with ready-made binaries, as for every project that uses envtest;
 //! 2. those that were built with Go before;
 //! 3. those that `setup-envtest` has installed in its default directory;
-//! 4. the archive that is published for envtest, by its checksum in `control-plane/envtest.txt`;
-//! 5. a build with Go, from the modules in `control-plane/`, whose `go.mod` files are the only place where the
-//!    versions stand. An archive has their minor version.
+//! 4. the archive that is published for envtest, by its checksum in `control-plane/envtest.txt`, unpacked into that
+//!    directory;
+//! 5. for a program in cargo's target directory, a build with Go, from the modules in `control-plane/`, whose `go.mod`
+//!    files are the only place where the versions stand. An archive has their minor version.
 
 mod build;
 mod envtest;
@@ -48,11 +49,9 @@ impl Binaries {
             use_these(&format!("of KUBEBUILDER_ASSETS, {}", dir.display()));
             return Ok(binaries);
         }
-        let target = target_dir()?;
-        if let (Some(kube_apiserver), Some(etcd)) = (
-            build::built(&KUBE_APISERVER, &target),
-            build::built(&ETCD, &target),
-        ) {
+        let target = target_dir().ok();
+        let built = |program| build::built(program, target.as_deref()?);
+        if let (Some(kube_apiserver), Some(etcd)) = (built(&KUBE_APISERVER), built(&ETCD)) {
             return Ok(Self {
                 kube_apiserver,
                 etcd,
@@ -63,9 +62,14 @@ impl Binaries {
             use_these(&format!("that setup-envtest has installed, v{version}"));
             return Ok(binaries);
         }
-        if let Some(binaries) = envtest::downloaded(minor, &target).await? {
-            return Ok(binaries);
-        }
+        let reason = match envtest::downloaded(minor).await? {
+            Ok(binaries) => return Ok(binaries),
+            Err(reason) => reason,
+        };
+        let Some(target) = target else {
+            return Err(Error::NoControlPlane { reason, minor });
+        };
+        say(&format!("{reason}; building with Go instead"));
         Ok(Self {
             etcd: build::build(&ETCD, &target).await?,
             kube_apiserver: build::build(&KUBE_APISERVER, &target).await?,
@@ -177,15 +181,19 @@ impl Program {
     }
 }
 
-/// A program of this project, which lies beside this one.
-pub(crate) fn beside(program: &'static str) -> Result<PathBuf> {
+/// A program of this project: beside the one that runs, else on the PATH.
+pub(crate) fn of_this_project(program: &'static str) -> Result<PathBuf> {
     let this = env::current_exe().map_err(Error::io("find the running program"))?;
-    let path = this.with_file_name(program);
-    if path.is_file() {
-        return Ok(path);
-    }
-    let dir = path.parent().map(PathBuf::from).unwrap_or_default();
-    Err(Error::NotBuilt { program, dir })
+    let folder = this.parent().unwrap_or(Path::new("."));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.to_owned()).chain(env::split_paths(&path));
+    let mut programs = folders.map(|folder| folder.join(program));
+    programs
+        .find(|path| path.is_file())
+        .ok_or_else(|| Error::NoProgram {
+            program,
+            dir: folder.to_owned(),
+        })
 }
 
 /// Cargo's target directory: the environment's, else the one that the running
@@ -201,8 +209,8 @@ fn target_dir() -> Result<PathBuf> {
         .find(|dir| is_target_dir(dir))
         .map(Path::to_owned)
         .ok_or_else(|| {
-            let hint = io::Error::other("set CARGO_TARGET_DIR or KUBEBUILDER_ASSETS");
-            Error::io("find cargo's target directory to build kube-apiserver and etcd in")(hint)
+            let hint = io::Error::other("set CARGO_TARGET_DIR");
+            Error::io("find cargo's target directory to build in")(hint)
         })
 }
 
@@ -223,7 +231,7 @@ pub(crate) fn architecture() -> &'static str {
 
 /// Not `eprintln`: the test harness would hide it just when a test seems to hang.
 fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "testbed: {line}");
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 #[cfg(test)]

@@ -21,8 +21,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+pub use self::provider_check::CheckProvider;
 use self::{
-    conformance::Conformance, pod_check::CheckPod, provider_check::CheckProvider,
+    conformance::Conformance, pod_check::CheckPod, provider_check::CheckOwnProvider,
     services::Services,
 };
 use crate::{
@@ -53,8 +54,8 @@ enum Command {
     Services(Services),
     /// Measure how fast nodes can be initialised, or get Pod CIDRs, at best: the writes alone, no logic.
     Floor(Floor),
-    /// Run a provider behind the controller: Nodes initialised, a Service served, routes made.
-    CheckProvider(CheckProvider),
+    /// Run a provider of this repository behind the controller, as `check-provider` runs any other.
+    CheckProvider(CheckOwnProvider),
     /// Run controller and provider as a Pod on a real kubelet: kill, upgrade, roll back. Needs root.
     CheckPod(CheckPod),
     /// Hold a provider of this repository against the contract.

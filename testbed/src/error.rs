@@ -80,14 +80,25 @@ pub enum Error {
     },
     /// `KUBEBUILDER_ASSETS` is set, but a program is not there.
     #[error(
-        "KUBEBUILDER_ASSETS is {}, but it has no {program}. Correct the variable, or unset it to \
-         build {program} with Go", dir.display()
+        "KUBEBUILDER_ASSETS is {}, but it has no {program}. Correct the variable, or unset it",
+        dir.display()
     )]
     MissingAsset {
         /// The program that was looked for.
         program: &'static str,
         /// The value of the variable.
         dir: PathBuf,
+    },
+    /// There is no control plane to run.
+    #[error(
+        "kube-apiserver and etcd are missing: {reason}. Install them with `setup-envtest use {minor}`, or set \
+         KUBEBUILDER_ASSETS to a folder that has both"
+    )]
+    NoControlPlane {
+        /// Why they were not downloaded.
+        reason: String,
+        /// The minor version that is looked for.
+        minor: &'static str,
     },
     /// This machine cannot run a kubelet.
     #[error("a real kubelet cannot run here: {0}")]
@@ -188,14 +199,14 @@ pub enum Error {
     },
     /// A program of this project is not where it is looked for.
     #[error(
-        "there is no {program} in {}. Build it with `cargo build` in the source tree; \
-         `cargo demo` does it itself, and check-provider takes --controller",
+        "{program} is neither in {} nor on the PATH. It is in the archives of a release, and `cargo build` makes it in the \
+         source tree; check-provider takes --controller, too",
         dir.display()
     )]
-    NotBuilt {
+    NoProgram {
         /// The program.
         program: &'static str,
-        /// Where it was looked for.
+        /// Where it was looked for first.
         dir: PathBuf,
     },
     /// The cluster did not get from a provider what it should.

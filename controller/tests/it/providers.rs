@@ -1,4 +1,4 @@
-//! Providers as commands, as `outrigger-testbed check-provider` runs them.
+//! Providers as commands, as `check-provider` runs them.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -68,39 +68,29 @@ fn newest_below(store: &Path, minor: &str, platform: &str) -> Option<(String, Bi
     Some((version, binaries))
 }
 
-/// The programs of the published archive for `minor`, downloaded once into `target`. `None`, and a line that
-/// says why, if no archive can be had.
+/// The programs of the published archive for `minor`, downloaded once into the directory of `setup-envtest`, or the
+/// reason why there are none: a sentence without its end.
 ///
 /// # Errors
-/// Only if the directory cannot be written: all else is a reason to build with Go.
-pub(super) async fn downloaded(minor: &str, target: &Path) -> Result<Option<Binaries>> {
+/// Only if the directory cannot be written.
+pub(super) async fn downloaded(minor: &str) -> Result<Result<Binaries, String>> {
     let platform = platform();
     let Some(archive) = newest(CHECKSUMS, minor, &platform) else {
-        say(&format!(
+        return Ok(Err(format!(
             "no archive with kube-apiserver and etcd {minor} for {platform} is pinned in envtest.txt"
-        ));
-        return Ok(None);
+        )));
     };
-    let dir = target
-        .join("testbed/bin")
-        .join(format!("envtest-v{}", archive.version));
-    if let Ok(binaries) = Binaries::in_dir(&dir) {
-        return Ok(Some(binaries));
-    }
-    match download(&archive, RELEASES, &dir, PATIENCE).await? {
-        Ok(binaries) => Ok(Some(binaries)),
-        Err(reason) => {
-            say(&format!("{reason}; building with Go instead"));
-            Ok(None)
-        }
-    }
+    let Some(store) = store() else {
+        return Ok(Err("neither XDG_DATA_HOME nor HOME is set".to_owned()));
+    };
+    download(&archive, RELEASES, &store, PATIENCE).await
 }
 
-/// The error that is not an [`Error`] is the reason why there is no archive, one sentence without its end.
+/// Downloads an archive into a folder of its own below `store`.
 async fn download(
     archive: &Archive<'_>,
     releases: &str,
-    dir: &Path,
+    store: &Path,
     patience: Patience,
 ) -> Result<Result<Binaries, String>> {
     let Archive {
@@ -108,17 +98,19 @@ async fn download(
         platform,
         sha512,
     } = archive;
-    let failed = |action| Error::io(format!("{action} {}", dir.display()));
-    fs::create_dir_all(dir).map_err(failed("make"))?;
-    let _lock = lock("the archive of envtest", dir.join("lock")).await?;
-    if let Ok(binaries) = Binaries::in_dir(dir) {
+    let failed = |action| Error::io(format!("{action} {}", store.display()));
+    fs::create_dir_all(store).map_err(failed("make"))?;
+    let _lock = lock("the archive of envtest", store.join("outrigger.lock")).await?;
+    let dir = store.join(format!("{version}-{platform}"));
+    if let Ok(binaries) = Binaries::in_dir(&dir) {
         return Ok(Ok(binaries));
     }
-    let unpacked = tempfile::tempdir_in(dir).map_err(failed("make a directory in"))?;
-    let file = unpacked.path().join("archive.tar.gz");
+    let scratch = tempfile::tempdir_in(store).map_err(failed("make a directory in"))?;
+    let file = scratch.path().join("archive.tar.gz");
     let url = format!("{releases}/envtest-v{version}/envtest-v{version}-{platform}.tar.gz");
     say(&format!(
-        "downloading kube-apiserver and etcd v{version}, which saves building them for minutes: {url}"
+        "downloading kube-apiserver and etcd v{version} into {}, once: {url}",
+        dir.display()
     ));
     if let Err(reason) = fetch(&url, &file, patience).await {
         return Ok(Err(reason));
@@ -132,17 +124,16 @@ async fn download(
             "the archive {url} has another SHA-512 than the pinned one and is not used: {digest_of_file}"
         )));
     }
-    if let Err(reason) = unpack(&file, unpacked.path()).await {
+    let unpacked = scratch.path().join("programs");
+    fs::create_dir(&unpacked).map_err(failed("make a directory in"))?;
+    if let Err(reason) = unpack(&file, &unpacked).await {
         return Ok(Err(format!(
             "the archive {url} cannot be unpacked: {reason}"
         )));
     }
-    // A path that exists is a complete program.
-    for program in ["etcd", "kube-apiserver"] {
-        let from = unpacked.path().join(program);
-        fs::rename(from, dir.join(program)).map_err(failed("rename a program to"))?;
-    }
-    Ok(Ok(Binaries::in_dir(dir)?))
+    // A directory that has both is complete.
+    fs::rename(&unpacked, &dir).map_err(Error::io(format!("rename to {}", dir.display())))?;
+    Ok(Ok(Binaries::in_dir(&dir)?))
 }
 
 /// curl knows the proxies and authorities of this machine, and follows the redirect to the store of releases.

@@ -8,7 +8,7 @@ use tokio::process::Command;
 use super::note;
 use crate::{
     Error, Result,
-    binaries::beside,
+    binaries::of_this_project,
     process::Scratch,
     providers::{self, Provider, Run},
 };
@@ -27,7 +27,7 @@ pub(super) struct Conformance {
 impl Conformance {
     pub(super) async fn run(self) -> Result<()> {
         let provider = self.provider;
-        let suite = beside("provider-conformance")?;
+        let suite = of_this_project("provider-conformance")?;
         let programs = suite.parent().unwrap_or(Path::new("."));
         provider.build(note).await?;
         let Run {

@@ -1,23 +1,51 @@
-//! `outrigger-testbed check-provider`.
+//! `check-provider`, and `outrigger-testbed check-provider` for the providers of this repository.
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, Parser};
 
 use super::{PassedSteps, duration, note};
 use crate::{
     Result,
-    binaries::beside,
+    binaries::of_this_project,
     provider_check::ProviderCheck,
     providers::{self, Launch, Provider},
 };
 
+/// Runs a provider, in any language, behind Outrigger's controller on an etcd and a kube-apiserver of its own: Nodes are
+/// initialised, a Service is served and deleted, routes are made, and the provider is killed on the way.
+///
+/// etcd and kube-apiserver are those of `KUBEBUILDER_ASSETS`, else those that setup-envtest has installed, else the archive that
+/// is published for envtest, which is downloaded once.
+#[derive(Debug, Parser)]
+#[command(name = "check-provider", version, max_term_width = 100)]
+pub struct CheckProvider {
+    #[command(flatten)]
+    check: Check,
+    /// The provider serves routes: check them too.
+    #[arg(long)]
+    routes: bool,
+    /// Command that starts the provider, at `CLOUDPROVIDER_ENDPOINT`. `{kubeconfig}` in it is replaced by the path of an
+    /// administrator's kubeconfig, for a provider with rights of its own.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
 #[derive(Debug, Args)]
-pub(super) struct CheckProvider {
-    /// The controller; without it, cloud-controller-manager beside this program.
+pub(super) struct CheckOwnProvider {
+    /// A provider of this repository: it is built first, and checked in all that it serves.
+    #[arg(long, value_name = "NAME", value_parser = providers::by_name)]
+    provider: &'static Provider,
+    #[command(flatten)]
+    check: Check,
+}
+
+#[derive(Debug, Args)]
+struct Check {
+    /// The controller [default: cloud-controller-manager beside this program, else on the PATH]
     #[arg(long, value_name = "FILE")]
     controller: Option<PathBuf>,
     /// A further flag of the controller; can be repeated.
@@ -27,56 +55,61 @@ pub(super) struct CheckProvider {
         allow_hyphen_values = true
     )]
     controller_args: Vec<String>,
-    /// A provider of this repository: it is built first, and checked in all that it serves.
-    #[arg(long, value_name = "NAME", value_parser = providers::by_name)]
-    provider: Option<&'static Provider>,
     /// Name of a Node that has an instance in the provider's cloud; can be repeated. The last of
-    /// several joins after the provider was killed and started again.
-    /// [default: two machines of the provider of --provider, else node-1 and node-2]
+    /// several joins after the provider was killed and started again. [default: node-1 and node-2; of a provider of this
+    /// repository two of its machines]
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
     /// The provider serves no load balancers.
     #[arg(long)]
     without_services: bool,
-    /// The provider serves routes: check them too.
-    #[arg(long, conflicts_with = "provider")]
-    routes: bool,
     /// Time limit of each step.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     timeout: Duration,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Command that starts the provider, at `CLOUDPROVIDER_ENDPOINT`. `{kubeconfig}` in it is replaced by the path of an
-    /// administrator's kubeconfig, for a provider with rights of its own.
-    #[arg(
-        last = true,
-        required_unless_present = "provider",
-        conflicts_with = "provider",
-        value_name = "COMMAND"
-    )]
-    command: Vec<String>,
 }
 
 impl CheckProvider {
-    pub(super) async fn run(self) -> Result<()> {
+    /// Starts everything, goes through all steps, and ends what it has started.
+    ///
+    /// # Errors
+    ///
+    /// A program is missing, or a step failed: the text has the end of both logs.
+    pub async fn run(mut self) -> Result<()> {
+        let nodes = self.check.nodes(&["node-1", "node-2"]);
+        let launch = Launch::of_command(self.command);
+        self.check.run(launch, nodes, self.routes).await
+    }
+}
+
+impl CheckOwnProvider {
+    pub(super) async fn run(mut self) -> Result<()> {
+        let provider = self.provider;
+        let nodes = self.check.nodes(&provider.machines("node-", 2));
+        provider.build(note).await?;
+        let programs = of_this_project("provider-mock")?;
+        let programs = programs.parent().unwrap_or(Path::new("."));
+        let launch = provider.launch(programs, &nodes)?;
+        self.check.run(launch, nodes, provider.routes).await
+    }
+}
+
+impl Check {
+    fn nodes(&mut self, otherwise: &[impl AsRef<str>]) -> Vec<String> {
+        let given = std::mem::take(&mut self.nodes);
+        if !given.is_empty() {
+            return given;
+        }
+        let names = otherwise.iter().map(|name| name.as_ref().to_owned());
+        names.collect()
+    }
+
+    async fn run(self, provider: Launch, nodes: Vec<String>, routes: bool) -> Result<()> {
         let controller = match self.controller {
             Some(path) => path,
-            None => beside("cloud-controller-manager")?,
-        };
-        let nodes = match (self.nodes, self.provider) {
-            (given, _) if !given.is_empty() => given,
-            (_, Some(provider)) => provider.machines("node-", 2),
-            (_, None) => ["node-1", "node-2"].map(str::to_owned).to_vec(),
-        };
-        let (provider, routes) = match self.provider {
-            None => (Launch::of_command(self.command), self.routes),
-            Some(provider) => {
-                provider.build(note).await?;
-                let programs = beside("provider-mock")?;
-                let programs = programs.parent().unwrap_or(Path::new("."));
-                (provider.launch(programs, &nodes)?, provider.routes)
-            }
+            None => of_this_project("cloud-controller-manager")?,
         };
         let check = ProviderCheck {
             controller,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Error, narrator::Narrator};
-use crate::binaries::{Binaries, beside};
+use crate::binaries::{Binaries, of_this_project};
 
 mod cargo;
 
@@ -36,8 +36,8 @@ pub(super) async fn find(control_plane: bool, narrator: &Narrator) -> Result<Pro
     let programs = match cargo::Cargo::from_env(&demo) {
         Some(cargo) => cargo.build(narrator).await?,
         None => Programs {
-            controller: beside(CONTROLLER)?,
-            mock: beside(MOCK)?,
+            controller: of_this_project(CONTROLLER)?,
+            mock: of_this_project(MOCK)?,
         },
     };
     if control_plane {

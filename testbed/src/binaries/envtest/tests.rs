@@ -82,6 +82,8 @@ async fn an_archive_with_the_pinned_checksum_is_unpacked_once() {
     let binaries = binaries.unwrap().unwrap();
     let text = fs::read_to_string(binaries.kube_apiserver).unwrap();
     assert_eq!(text, "kube-apiserver");
+    let (version, _) = newest_below(dir.path(), "1.36", "linux-amd64").unwrap();
+    assert_eq!(version, "1.36.9", "setup-envtest would find it");
     // No server is left to ask.
     let again = download(
         &pinned(&checksum),
