@@ -80,6 +80,8 @@ pub struct Machine {
 pub struct NewMachine {
     /// Its name: 1 to 63 lower case letters, digits, dashes and dots.
     pub name: String,
+    /// Its ID, `i-` and eight hexadecimal digits, which no machine of the cloud ever had; `None`: a random one.
+    pub id: Option<String>,
     /// A label value, or empty.
     pub zone: String,
     /// A label value, or empty.
@@ -140,7 +142,7 @@ impl Cloud {
     ///
     /// # Errors
     ///
-    /// The cloud exists already, or the process may not make it. What was made before the error is removed.
+    /// The cloud exists already, or the process may not make it. The parts that were made before the error are removed.
     pub async fn up(&self, networks: &[IpNet], host: Option<&HostLink>) -> Result<(), CloudError> {
         if networks.is_empty() {
             return Err(CloudError::Refused("a cloud needs a network".to_owned()));
@@ -318,6 +320,13 @@ impl Cloud {
             )));
         }
         let _lock = self.lock().await?;
+        let random = || format!("i-{:08x}", fastrand::u32(..));
+        let id = new.id.clone().unwrap_or_else(random);
+        if !is_id(&id) {
+            return Err(CloudError::Refused(format!(
+                "the ID of a machine is i- and eight hexadecimal digits in lower case, which {id:?} is not"
+            )));
+        }
         let (plan, links) = self.read().await?;
         let mut machines = links.iter().filter_map(|link| self.machine(&plan, link));
         if machines.any(|machine| machine.name == *name) {
@@ -335,7 +344,7 @@ impl Cloud {
             .unwrap_or(1);
         let subnets = subnets(&plan.networks, number)?;
         let tag = alias(&Tag {
-            id: format!("i-{:08x}", fastrand::u32(..)),
+            id: id.clone(),
             name: name.clone(),
             zone: new.zone.clone(),
             kind: new.kind.clone(),
@@ -402,7 +411,7 @@ impl Cloud {
         Ok(run("ip", &args, "").await.map(drop)?)
     }
 
-    /// Deletes a machine. One that does not exist is an error.
+    /// Deletes a machine. A machine that does not exist is an error.
     pub async fn delete(&self, name: &str) -> Result<(), CloudError> {
         let machine = self.find(name).await?;
         run(
@@ -415,6 +424,12 @@ impl Cloud {
             .await
             .map(drop)?)
     }
+}
+
+/// Returns whether this can be the ID of a machine: `i-` and eight hexadecimal digits in lower case.
+pub(crate) fn is_id(text: &str) -> bool {
+    let digits = text.strip_prefix("i-").unwrap_or_default();
+    digits.len() == 8 && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
 }
 
 /// The number of a machine, from the name of its link.

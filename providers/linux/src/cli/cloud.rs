@@ -71,6 +71,10 @@ pub(crate) struct Add {
     #[arg(long, default_value = "", value_name = "NAME")]
     zone: String,
 
+    /// Its ID, `i-` and eight hexadecimal digits, which no machine of the cloud ever had [default: a random one]
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+
     /// Its type, a label value
     #[arg(long = "type", default_value = "", value_name = "NAME")]
     kind: String,
@@ -115,9 +119,19 @@ impl CloudCommand {
 impl MachineCommand {
     async fn run(self) -> Result<(), BoxError> {
         match self {
-            Self::Add(Add { which, zone, kind }) => {
+            Self::Add(Add {
+                which,
+                zone,
+                id,
+                kind,
+            }) => {
                 let name = which.name;
-                let new = NewMachine { name, zone, kind };
+                let new = NewMachine {
+                    name,
+                    id,
+                    zone,
+                    kind,
+                };
                 let machine = Cloud::named(&which.cloud.cloud)?.add(&new).await?;
                 print(&[machine], false)
             }

@@ -5,18 +5,13 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use outrigger_provider_linux::cloud::{Cloud, NewMachine};
-use outrigger_provider_linux::kernel;
 
-use crate::rig::{Rig, inside};
+use crate::rig::{Rig, in_namespace, inside};
 
 /// The kind of error with which a connection from a namespace ends. A refusal comes from the other machine.
 fn knock(namespace: &str, address: IpAddr) -> ErrorKind {
-    let namespace = namespace.to_owned();
-    let thread = std::thread::spawn(move || {
-        kernel::enter(&namespace).unwrap();
-        TcpStream::connect_timeout(&SocketAddr::new(address, 9), Duration::from_secs(2))
-    });
-    thread.join().unwrap().unwrap_err().kind()
+    let knock = || TcpStream::connect_timeout(&SocketAddr::new(address, 9), Duration::from_secs(2));
+    in_namespace(namespace, knock).unwrap_err().kind()
 }
 
 #[test]
@@ -62,6 +57,7 @@ fn a_machine_that_is_made_again_has_another_id_and_the_same_name() {
     let first = rig.machine("worker-1");
     let new = NewMachine {
         name: "worker-1".to_owned(),
+        id: None,
         zone: String::new(),
         kind: String::new(),
     };

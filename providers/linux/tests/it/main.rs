@@ -8,4 +8,6 @@
 )]
 
 mod cloud;
+mod packets;
 mod rig;
+mod round_trip;

@@ -1,0 +1,361 @@
+//! Load balancers in the kernel: read, changed in one transaction, and kept in sync with the health of their targets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use outrigger_provider_sdk::{Context, Error, Service, Targets};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::health;
+use crate::hops;
+use crate::kernel::{Failure, Lock, run};
+use crate::load_balancer::{self, Family, Key, LoadBalancer, Protocol};
+use crate::nft::{TABLE, Table, script};
+use crate::pool::Pool;
+
+/// The network namespace of this thread, and so of all threads of the process.
+const HERE: &str = "/proc/thread-self/ns/net";
+
+/// How load balancers are made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The addresses that they get.
+    pub pool: Pool,
+    /// Clients have an address of this host at the nodes, so that replies come back through it.
+    pub masquerade: bool,
+    /// Port of `/healthz` of the targets of Services with `externalTrafficPolicy: Cluster`; `None`: all are healthy.
+    pub cluster_health_port: Option<u16>,
+    /// Time between two looks at the health of all targets.
+    pub health_interval: Duration,
+}
+
+/// The load balancers of this network namespace.
+#[derive(Debug)]
+pub struct Balancer {
+    options: Options,
+}
+
+impl Balancer {
+    /// Load balancers with these options.
+    pub const fn new(options: Options) -> Self {
+        Self { options }
+    }
+
+    /// Its options.
+    pub const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Reads the table of the kernel.
+    pub async fn read(&self) -> Result<Table, Failure> {
+        let args = ["-j", "list", "table", "inet", TABLE];
+        match run("nft", &args, "").await {
+            Err(failure) if failure.says("No such file or directory") => Ok(Table::default()),
+            Err(failure) => Err(failure),
+            Ok(json) => Table::parse(&json).map_err(|error| Failure::Failed {
+                command: format!("nft {}", args.join(" ")),
+                text: error.to_string(),
+            }),
+        }
+    }
+
+    /// The lock under which the table may be changed, and the table.
+    async fn locked(&self) -> Result<(Lock, Table), Failure> {
+        let lock = Lock::of(HERE).await?;
+        Ok((lock, self.read().await?))
+    }
+
+    /// The load balancer that the Service asks for, with these targets, or with those that it has. It keeps its addresses,
+    /// or else, after a start of the host, those of its status.
+    ///
+    /// # Errors
+    ///
+    /// The Service asks for something that is not served, or there is no address for it.
+    pub fn desired(
+        &self,
+        ctx: &Context,
+        table: &Table,
+        service: &Service,
+        targets: Option<&Targets>,
+    ) -> Result<LoadBalancer, Error> {
+        let key = &Key::of(ctx, service)?;
+        let mut desired = LoadBalancer::asked_by(service, self.options.cluster_health_port)?;
+        let none = LoadBalancer::default();
+        let before = table.balancers.get(key).unwrap_or(&none);
+        let families = load_balancer::families(service);
+        let named = load_balancer::named_addresses(service)?;
+        let pool = &self.options.pool;
+        let mut taken = table.taken(key);
+        taken.extend(ctx.held_addresses().unwrap_or_default());
+        let mut held: BTreeMap<_, _> = load_balancer::status_addresses(service)
+            .filter(|address| pool.contains(*address) && !taken.contains(address))
+            .map(|address| (Family::of(address), address))
+            .collect();
+        held.extend(&before.addresses);
+        desired.addresses = pool.addresses(&families, &named, &held, &taken)?;
+        desired.targets = match targets {
+            Some(targets) => load_balancer::targets(targets, &families, &before.targets),
+            None => before.targets.clone(),
+        };
+        if before.health_port != desired.health_port {
+            for target in desired.targets.values_mut() {
+                target.healthy = false;
+            }
+        }
+        Ok(desired)
+    }
+
+    /// Makes the load balancer what `change` makes of the table, and returns it; `None`: it is removed. Targets that no
+    /// connection goes to yet are asked for their health before, so that `change` may be called more than once.
+    ///
+    /// # Cancellation
+    ///
+    /// The transaction is done or not. A connection of UDP whose target is gone may then stay until it ends by itself.
+    pub async fn change(
+        &self,
+        key: &Key,
+        change: impl Fn(&Table) -> Result<Option<LoadBalancer>, Error>,
+    ) -> Result<Option<LoadBalancer>, Error> {
+        let (mut probed, mut answers) = (BTreeSet::new(), BTreeSet::new());
+        loop {
+            let (lock, table) = self.locked().await?;
+            let mut after = change(&table)?;
+            let unknown: BTreeSet<_> = after
+                .iter()
+                .flat_map(|after| {
+                    endpoints(after).filter(|(address, _)| !after.is_healthy(*address))
+                })
+                .filter(|endpoint| !probed.contains(endpoint))
+                .collect();
+            if unknown.is_empty() {
+                if let Some(after) = &mut after {
+                    let port = after.health_port;
+                    for (address, target) in &mut after.targets {
+                        target.healthy |=
+                            port.is_none_or(|port| answers.contains(&(*address, port)));
+                    }
+                }
+                self.write(&table, key, after.as_ref()).await?;
+                return Ok(after);
+            }
+            // A target that does not answer keeps no other load balancer waiting.
+            drop(lock);
+            answers.extend(health::healthy(unknown.iter().copied()).await);
+            probed.extend(unknown);
+        }
+    }
+
+    /// To be called under the lock.
+    async fn write(
+        &self,
+        table: &Table,
+        key: &Key,
+        after: Option<&LoadBalancer>,
+    ) -> Result<(), Failure> {
+        let before = table.balancers.get(key);
+        if before == after && table.has_rules_of(key) {
+            return Ok(());
+        }
+        let addresses = after.iter().flat_map(|after| after.targets.keys().copied());
+        let hops = table.hops_for(addresses);
+        // The way of a packet is there before it gets the mark.
+        hops::sync(&hops).await?;
+        let Options {
+            pool, masquerade, ..
+        } = &self.options;
+        run(
+            "nft",
+            &["-f", "-"],
+            &script(table, key, after, &hops, pool, *masquerade),
+        )
+        .await?;
+        if let Some(before) = before {
+            forget(before, after, &hops).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the health of all targets again and again, and at the ways to them. Never returns; a failure is logged.
+    pub async fn watch(&self, mut report: impl FnMut(Result<(), String>)) {
+        let mut ticks = interval(self.options.health_interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let ended = self.round().await;
+            if let Err(error) = &ended {
+                tracing::warn!(%error, "health of targets not looked at");
+            }
+            report(ended.map_err(|failure| failure.to_string()));
+        }
+    }
+
+    /// One round of [`watch`](Self::watch). A target is out when it has not answered twice.
+    pub async fn round(&self) -> Result<(), Failure> {
+        let (lock, table) = self.locked().await?;
+        if table.hops.is_empty() {
+            return Ok(());
+        }
+        hops::sync(&table.hops).await?;
+        drop(lock);
+        let all: BTreeSet<_> = table.balancers.values().flat_map(endpoints).collect();
+        let mut answers = health::healthy(all.iter().copied()).await;
+        let silent: Vec<_> = all.difference(&answers).copied().collect();
+        answers.extend(health::healthy(silent).await);
+        for key in table.balancers.keys() {
+            let (_lock, table) = self.locked().await?;
+            let Some(before) = table.balancers.get(key) else {
+                continue;
+            };
+            let mut after = before.clone();
+            for (address, target) in &mut after.targets {
+                // A target that came meanwhile was asked when it came.
+                let endpoint = after.health_port.map(|port| (*address, port));
+                if let Some(endpoint) = endpoint.filter(|one| all.contains(one)) {
+                    target.healthy = answers.contains(&endpoint);
+                }
+            }
+            if after != *before {
+                let targets = after.targets.values().filter(|target| target.healthy);
+                let targets: Vec<_> = targets.map(|target| &*target.node).collect();
+                tracing::info!(
+                    service = after.name,
+                    targets = targets.join(" "),
+                    "healthy targets changed"
+                );
+                self.write(&table, key, Some(&after)).await?;
+            }
+        }
+        self.drop_idle_hops().await
+    }
+
+    /// Removes next hops that no load balancer has as a target any more, and no connection either.
+    async fn drop_idle_hops(&self) -> Result<(), Failure> {
+        let (_lock, table) = self.locked().await?;
+        let targets: BTreeSet<_> = table
+            .balancers
+            .values()
+            .flat_map(|one| one.targets.keys())
+            .collect();
+        let mut hops = table.hops.clone();
+        for (address, mark) in &table.hops {
+            if targets.contains(address) {
+                continue;
+            }
+            let family = Family::of(*address);
+            let mark = mark.to_string();
+            delete_connections(&[
+                "-D",
+                "-f",
+                protocol_family(family),
+                "-p",
+                "udp",
+                "-m",
+                &mark,
+            ])
+            .await?;
+            if !has_connections(&mark, family).await? {
+                hops.remove(address);
+            }
+        }
+        if hops == table.hops {
+            return Ok(());
+        }
+        let gone = table
+            .hops
+            .iter()
+            .filter(|(address, _)| !hops.contains_key(address));
+        let lines: Vec<_> = gone
+            .map(|(address, mark)| {
+                let set = if address.is_ipv4() { "hops4" } else { "hops6" };
+                format!("delete element inet {TABLE} {set} {{ {mark:#x} }}\n")
+            })
+            .collect();
+        run("nft", &["-f", "-"], &lines.concat()).await?;
+        hops::sync(&hops).await
+    }
+
+    /// Removes all load balancers of a cluster, and of the table what no other cluster needs.
+    pub async fn clean_up(&self, cluster: &str) -> Result<usize, Error> {
+        let keys: Vec<_> = self.read().await?.balancers.into_keys().collect();
+        let keys: Vec<_> = keys
+            .into_iter()
+            .filter(|key| key.cluster == cluster)
+            .collect();
+        for key in &keys {
+            self.change(key, |_| Ok(None)).await?;
+        }
+        let (_lock, table) = self.locked().await?;
+        if table.balancers.is_empty() {
+            hops::sync(&BTreeMap::new()).await?;
+            let lines = format!("add table inet {TABLE}\ndelete table inet {TABLE}\n");
+            run("nft", &["-f", "-"], &lines).await?;
+        }
+        Ok(keys.len())
+    }
+}
+
+/// The targets, with the port for health checks.
+fn endpoints(balancer: &LoadBalancer) -> impl Iterator<Item = (IpAddr, u16)> {
+    let port = balancer.health_port;
+    balancer
+        .targets
+        .keys()
+        .filter_map(move |address| Some((*address, port?)))
+}
+
+/// Makes the kernel forget connections that can have no answer: all of an address that is free again, and of UDP those to a
+/// target that has gone, since a client that goes on sending would never get another. A connection of TCP ends by itself.
+async fn forget(
+    before: &LoadBalancer,
+    after: Option<&LoadBalancer>,
+    hops: &BTreeMap<IpAddr, u32>,
+) -> Result<(), Failure> {
+    for (family, address) in &before.addresses {
+        let address = address.to_string();
+        let of_address = ["-D", "-f", protocol_family(*family), "-d", &address];
+        if after.is_none_or(|after| after.addresses.get(family) != before.addresses.get(family)) {
+            delete_connections(&of_address).await?;
+            continue;
+        }
+        let has_udp = before
+            .ports
+            .iter()
+            .any(|(protocol, _)| *protocol == Protocol::Udp);
+        let gone = before.targets.keys().filter(|target| {
+            Family::of(**target) == *family
+                && before.is_healthy(**target)
+                && after.is_some_and(|after| !after.is_healthy(**target))
+        });
+        for target in gone.filter(|_| has_udp) {
+            let mark = hops.get(target).copied().unwrap_or_default().to_string();
+            delete_connections(&[&of_address[..], &["-p", "udp", "-m", &mark]].concat()).await?;
+        }
+    }
+    Ok(())
+}
+
+fn protocol_family(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
+    }
+}
+
+/// Deletes connections; that there is none is no failure.
+async fn delete_connections(args: &[&str]) -> Result<(), Failure> {
+    match run("conntrack", args, "").await {
+        Err(failure) if !failure.says("0 flow entries") => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+async fn has_connections(mark: &str, family: Family) -> Result<bool, Failure> {
+    let listed = run(
+        "conntrack",
+        &["-L", "-f", protocol_family(family), "-m", mark],
+        "",
+    )
+    .await?;
+    Ok(!listed.trim().is_empty())
+}
