@@ -9,7 +9,7 @@ mod node_sets;
 mod resilience;
 mod routes;
 mod transport;
-mod volumes;
+pub(crate) mod volumes;
 
 pub use crate::case::Case;
 

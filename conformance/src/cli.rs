@@ -1,6 +1,7 @@
-//! The command line: `list`, `explain`, `run`, `table`, `badge`, `stress`, `sweep`.
+//! The command line: `list`, `explain`, `run`, `explore`, `table`, `badge`, `stress`, `sweep`.
 
 mod badge;
+mod explore;
 mod table;
 
 use std::{
@@ -16,7 +17,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use outrigger_provider_sdk::Endpoint;
 
-use self::{badge::Badge, table::Table};
+use self::{badge::Badge, explore::Explore, table::Table};
 use crate::{
     capability::Capability,
     case::Case,
@@ -53,6 +54,8 @@ enum Command {
     },
     /// Run the cases against a provider
     Run(Box<Run>),
+    /// Change Services, targets and routes at random, with faults, until a rule does not hold
+    Explore(Explore),
     /// Make the table of cases and providers from JSON reports
     Table(Table),
     /// Make the badge of a provider from its JSON report
@@ -214,6 +217,7 @@ impl Cli {
             Command::List(list) => list.run(),
             Command::Explain { case } => explain(&case),
             Command::Run(command) => Box::pin(command.run()).await,
+            Command::Explore(command) => Box::pin(command.run()).await,
             Command::Table(command) => command.run(),
             Command::Badge(command) => command.run(),
             Command::Stress(command) => Box::pin(command.run()).await,

@@ -31,6 +31,8 @@ pub struct Inputs {
     pub limits: Limits,
     /// Commands that act on the cloud behind the provider's back.
     pub commands: Commands,
+    /// Choices of `explore`.
+    pub explore: Explore,
 }
 
 /// The provider as a process of the suite.
@@ -227,6 +229,18 @@ pub struct Commands {
     pub cloud_changes: Vec<String>,
     /// Prints how many calls the cloud has had so far, changes or not: one number.
     pub cloud_calls: Vec<String>,
+    /// Prints the resources of the cloud, as text or JSON: without times, and IDs by chance.
+    pub cloud_state: Vec<String>,
+}
+
+/// The choices of `explore` beyond those of the other keys.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Explore {
+    /// Sets of annotations that a Service may have besides `services.annotations`.
+    pub annotations: Vec<BTreeMap<String, String>>,
+    /// Words of steps that no trace has, such as `kill`.
+    pub without: Vec<String>,
 }
 
 impl Inputs {

@@ -35,5 +35,6 @@ mod leftovers;
 mod log;
 mod needs;
 
+pub mod explore;
 pub mod stress;
 pub mod sweep;

@@ -24,7 +24,9 @@ use outrigger_api::{
 use outrigger_provider_sdk::Endpoint;
 use tokio::sync::Mutex;
 
-pub(crate) use load_balancers::{NAMESPACE, answered_or_lost, expect_one_of, is_passing, uid_of};
+pub(crate) use load_balancers::{
+    NAMESPACE, Unended, answered_or_lost, expect_one_of, is_passing, repeated, uid_of,
+};
 pub use load_balancers::{describe, name_of, port};
 pub(crate) use nodes::commit;
 pub(crate) use routes::{Change, Changed, destination, leads_to, routes_to};

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use outrigger_conformance::{
-    case::Level,
+    case::{Clause, Level},
     cases, describe,
+    explore::Rule,
     inputs::{Inputs, Machine, Volume},
     report::{self, Outcome, Report, Skip},
     run::{Settings, run},
@@ -308,17 +309,25 @@ fn each_case_has_an_id_of_its_own_and_a_clause_of_the_contract() {
             .iter()
             .any(|(area, _)| describe::area(case) == *area);
         assert!(has_area, "{id} is of no area");
-        let clause = &case.clause;
-        let text = comments(clause.file);
-        assert!(
-            text.contains(clause.text),
-            "{id}: not in the contract: {clause}"
-        );
-        let at = clause.at.rsplit('.').next().unwrap();
-        assert!(text.contains(at), "{id}: {at:?} is not in {}", clause.file);
+        is_in_the_contract(id, &case.clause);
     }
     let of = |level: Level| all.iter().filter(|case| case.level == level).count();
     assert!(of(Level::Must) >= 65, "{} MUST", of(Level::Must));
+}
+
+#[test]
+fn each_rule_of_explore_has_a_clause_of_the_contract() {
+    for rule in Rule::ALL {
+        is_in_the_contract(rule.title().0, &rule.clause());
+    }
+}
+
+fn is_in_the_contract(id: &str, clause: &Clause) {
+    let text = comments(clause.file);
+    let is_there = text.contains(clause.text);
+    assert!(is_there, "{id}: not in the contract: {clause}");
+    let at = clause.at.rsplit('.').next().unwrap();
+    assert!(text.contains(at), "{id}: {at:?} is not in {}", clause.file);
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn volume(key: &str, input: &inputs::Volume) -> Volume {
 }
 
 /// The outcome of a volume, or its error.
-type Answer = Answered<BatchGetVolumesRequest>;
+pub(crate) type Answer = Answered<BatchGetVolumesRequest>;
 
 /// The outcomes in the order of the volumes, or the error of the call.
 async fn ask(client: &Client, volumes: Vec<Volume>) -> Verdict<Result<Vec<Answer>, CallError>> {
@@ -58,7 +58,7 @@ async fn ask(client: &Client, volumes: Vec<Volume>) -> Verdict<Result<Vec<Answer
 }
 
 /// Batches of volumes of the inputs, each under a key of its own.
-async fn look_up(subject: &Subject, inputs: &[inputs::Volume]) -> Verdict<Vec<Answer>> {
+pub(crate) async fn look_up(subject: &Subject, inputs: &[inputs::Volume]) -> Verdict<Vec<Answer>> {
     let declared = subject.capabilities().volumes.unwrap_or_default();
     let mut answers = Vec::with_capacity(inputs.len());
     for batch in inputs.chunks(batch_size(declared.max_batch_size)) {

@@ -1,6 +1,6 @@
 //! A Service and its load balancer, called as the controller calls.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use outrigger_api::{
     MethodRequest as _,
@@ -17,7 +17,7 @@ use super::Subject;
 use crate::{
     call_error::CallError,
     inputs::limit,
-    verdict::{Verdict, expect, failed},
+    verdict::{Required as _, Verdict, expect, failed},
 };
 
 /// The namespace of all Services of the suite.
@@ -181,31 +181,58 @@ impl Subject {
     }
 }
 
-/// Repeats a call until its disposition is one of `ended`; waits as the provider says.
+/// Why a repeated call has not ended.
+pub(crate) enum Unended {
+    /// With this error, after which it is not repeated.
+    Error(CallError),
+    /// With another disposition, or not in time.
+    Other(String),
+}
+
+impl fmt::Display for Unended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => error.fmt(f),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Repeats a call until its disposition is one of `ended`; fails if it does not end so.
 async fn until(
     rpc: &str,
     within: Duration,
     ended: &[Disposition],
-    mut call: impl AsyncFnMut() -> Result<LoadBalancerAnswer, CallError>,
+    call: impl AsyncFnMut() -> Result<LoadBalancerAnswer, CallError>,
 ) -> Verdict<LoadBalancerAnswer> {
-    let started = Instant::now();
     let names: Vec<_> = ended.iter().map(|one| name_of(*one)).collect();
     let expected = format!("{rpc} is answered {} within {within:?}", names.join(" or "));
+    repeated(within, ended, call).await.required(expected)
+}
+
+/// Repeats a call until its disposition is one of `ended`; waits as the provider says.
+pub(crate) async fn repeated(
+    within: Duration,
+    ended: &[Disposition],
+    mut call: impl AsyncFnMut() -> Result<LoadBalancerAnswer, CallError>,
+) -> Result<LoadBalancerAnswer, Unended> {
+    let started = Instant::now();
     loop {
         let (wait, actual) = match call().await {
             Ok(answer) if ended.contains(&answer.disposition()) => return Ok(answer),
             Ok(answer) if answer.disposition() == Disposition::InProgress => {
                 let wait = answer.retry_after.and_then(|wait| wait.try_into().ok());
-                (wait.unwrap_or(LONGEST), describe(&answer))
+                (wait.unwrap_or(LONGEST), Unended::Other(describe(&answer)))
             }
-            Ok(answer) => return Err(failed(expected, describe(&answer))),
+            Ok(answer) => return Err(Unended::Other(describe(&answer))),
             Err(error) if is_passing(&error) => {
-                (error.retry_after.unwrap_or(SHORTEST), error.to_string())
+                let wait = error.retry_after.unwrap_or(SHORTEST);
+                (wait, Unended::Error(error))
             }
-            Err(error) => return Err(failed(expected, error)),
+            Err(error) => return Err(Unended::Error(error)),
         };
         if started.elapsed() > within {
-            return Err(failed(expected, actual));
+            return Err(actual);
         }
         sleep(wait.clamp(SHORTEST, LONGEST)).await;
     }

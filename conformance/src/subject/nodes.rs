@@ -1,8 +1,9 @@
 //! Nodes of the inputs, and the targets of load balancers.
 
 use outrigger_api::v1::{
-    InlineNodes, Node, NodeAddress, NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef,
-    NodeTargets, SyncNodeSetRequest, node_targets::Targets, sync_node_set_request::Part,
+    ErrorReason, InlineNodes, Node, NodeAddress, NodeSetBegin, NodeSetChunk, NodeSetCommit,
+    NodeSetRef, NodeTargets, SyncNodeSetRequest, node_targets::Targets,
+    sync_node_set_request::Part,
 };
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
@@ -70,6 +71,36 @@ impl Subject {
         Ok(Some(NodeTargets {
             targets: Some(targets),
         }))
+    }
+
+    /// The same by a sync that changes the set of before, or by a snapshot where that is not held.
+    pub(crate) async fn targets_after(
+        &self,
+        before: &[Node],
+        nodes: &[Node],
+    ) -> Verdict<Option<NodeTargets>> {
+        let offered = self.capabilities().node_sets;
+        if !offered.is_some_and(|offered| offered.deltas) {
+            return self.targets(nodes).await;
+        }
+        let new = nodes.iter().filter(|node| !before.contains(node));
+        let upserts: Vec<_> = new.cloned().collect();
+        let is_gone = |node: &&Node| !nodes.iter().any(|other| other.name == node.name);
+        let removals = before.iter().filter(is_gone);
+        let removals: Vec<_> = removals.map(|node| &*node.name).collect();
+        let (base, revision) = (revision(before), revision(nodes));
+        let upload = self.upload(SET, &base, &revision, nodes.len(), &[&upserts], &removals);
+        let synced = self.client.sync_node_set(futures::stream::iter(upload));
+        match synced.await {
+            Ok(_) => Ok(Some(NodeTargets {
+                targets: Some(Targets::Ref(NodeSetRef {
+                    set_id: SET.to_owned(),
+                    revision,
+                })),
+            })),
+            Err(error) if error.is(ErrorReason::NodeSetBaseMismatch) => self.targets(nodes).await,
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// All parts of a snapshot, in one chunk.
