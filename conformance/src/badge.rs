@@ -43,7 +43,7 @@ fn message(counts: Counts, leftovers: usize) -> (String, &'static str) {
         (counts.failed, "failed"),
         (counts.waived, "waived"),
         (not_run, "not run"),
-        (leftovers, "left behind"),
+        (leftovers, "left in the cloud"),
     ] {
         if count > 0 {
             let _ = write!(message, ", {count} {words}");
@@ -83,7 +83,7 @@ mod tests {
         let failed = of(|counts| (counts.failed, counts.waived) = (1, 1));
         assert_eq!(failed, ("150 passed, 1 failed, 1 waived".to_owned(), RED));
         let left = message(Counts::default(), 1);
-        assert_eq!(left, ("0 passed, 1 left behind".to_owned(), RED));
+        assert_eq!(left, ("0 passed, 1 left in the cloud".to_owned(), RED));
     }
 
     #[test]

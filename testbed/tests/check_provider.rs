@@ -7,7 +7,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-/// What it says where `folder` has the program alone, with these variables and arguments.
+/// The text of its error where `folder` has the program alone, with these variables and arguments.
 fn refused(folder: &Path, variables: &[(&str, &Path)], arguments: &[&str]) -> String {
     let output = Command::new(folder.join("check-provider"))
         .env_clear()

@@ -89,7 +89,7 @@ pub fn summary(report: &Report) -> String {
     lines.join("\n")
 }
 
-/// What is wrong with the run beyond its single cases: what many failures come from, and what is left in the cloud.
+/// The faults of a run beyond its single cases: the causes of many failures, and the objects that are left in the cloud.
 pub fn faults(report: &Report) -> Vec<String> {
     let causes = causes(&report.judged);
     causes.iter().map(cause).chain(leftovers(report)).collect()

@@ -18,7 +18,7 @@ fn judged(failures: &[(&str, &str)]) -> Vec<Judged> {
 }
 
 /// The first failure of each cause, and how many cases it has.
-fn found(failures: &[(&str, &str)]) -> Vec<(String, usize)> {
+fn first_failures(failures: &[(&str, &str)]) -> Vec<(String, usize)> {
     let judged = judged(failures);
     let causes = causes(&judged);
     let causes = causes.iter();
@@ -39,7 +39,7 @@ fn one_error_of_a_call_is_one_cause_whatever_the_case_expects() {
         ("GetStatus has a time", other),
     ];
     let first = "a connection that was idle is open".to_owned();
-    assert_eq!(found(&failures), [(first, 3)]);
+    assert_eq!(first_failures(&failures), [(first, 3)]);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn one_check_that_does_not_hold_is_one_cause_whatever_it_is_about() {
         ("the revision \"never\" is not known", "it is held"),
     ];
     assert_eq!(
-        found(&failures),
+        first_failures(&failures),
         [
             ("the revision \"never\" is not known".to_owned(), 4),
             (failures[0].0.to_owned(), 3)
@@ -73,9 +73,9 @@ fn one_check_that_does_not_hold_is_one_cause_whatever_it_is_about() {
 
 #[test]
 fn failures_that_are_alike_by_chance_are_no_cause() {
-    assert!(found(&[("a is answered", "0"), ("a is answered", "1")]).is_empty());
+    assert!(first_failures(&[("a is answered", "0"), ("a is answered", "1")]).is_empty());
     let equal_and_no_call = [("a", "it is not"), ("b", "it is not"), ("c", "it is not")];
-    assert!(found(&equal_and_no_call).is_empty());
+    assert!(first_failures(&equal_and_no_call).is_empty());
     let mut passed = judged(&[("a", "b"), ("a", "b"), ("a", "b")]);
     passed[1].outcome = Outcome::Passed { needless: None };
     assert!(causes(&passed).is_empty());
