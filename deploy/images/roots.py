@@ -5,31 +5,50 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import typing
 import zipfile
 
 import bill
 
-TRIPLES = {"amd64": "x86_64-unknown-linux-gnu", "arm64": "aarch64-unknown-linux-gnu"}
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+class Program(typing.NamedTuple):
+    """A program in Rust: its package, and the C library of its target. With musl it is static."""
+
+    package: str
+    libc: str = "gnu"
+
+    def triple(self, arch):
+        return f"{MACHINES[arch]}-unknown-linux-{self.libc}"
+
+
+PROGRAMS = {
+    "check-provider": Program("outrigger-testbed"),
+    "cloud-controller-manager": Program("outrigger-controller"),
+    # It runs beside providers in images of any kind.
+    "provider-conformance": Program("outrigger-conformance", "musl"),
+    "provider-mock": Program("outrigger-provider-mock"),
+}
 
 
 class Unavailable(Exception):
     """An image cannot be built for this architecture here, with the reason."""
 
 
-def rust(package, program, destination):
-    """A program with its dynamic libraries, and CA certificates."""
+def rust(name, destination):
+    """A program with its dynamic libraries and CA certificates; one that is static alone."""
 
     def lay(root, packages, source, options):
-        triple = TRIPLES[options.arch]
-        if options.profile == "dev":
-            built = cargo_dev(program, source)
-        else:
-            built = cargo_release(package, program, triple, source)
-        packages.unpack(root, "libc6", "libgcc-s1")
-        packages.authorities(root)
+        program = PROGRAMS[name]
+        dev = options.profile == "dev"
+        built = cargo_dev(name, source) if dev else cargo_release(name, options.arch, source)
+        if dev or program.libc == "gnu":
+            packages.unpack(root, "libc6", "libgcc-s1")
+            packages.authorities(root)
         place(built, root / destination)
         starts(root, options, f"/{destination}", "--version")
-        return list(bill.rust(package, triple, source.repository))
+        return list(bill.rust(program.package, program.triple(options.arch), source.repository))
 
     return lay
 
@@ -48,7 +67,8 @@ def cargo_dev(program, source):
 AUDITABLE = "0.7.7"
 
 
-def cargo_release(package, program, triple, source):
+def cargo_release(name, arch, source):
+    package, triple = PROGRAMS[name].package, PROGRAMS[name].triple(arch)
     available = subprocess.run(["rustup", "target", "add", triple], cwd=source.repository, capture_output=True, text=True)
     if available.returncode != 0:
         raise Unavailable(f"rustup has no target {triple} here: {available.stderr.strip().splitlines()[-1]}")
@@ -63,21 +83,22 @@ def cargo_release(package, program, triple, source):
         "OUTRIGGER_GIT_TREE_STATE": "clean" if source.is_clean else "dirty",
         "OUTRIGGER_BUILD_DATE": timestamp(source.epoch),
     }
-    if triple.startswith("aarch64") and os.uname().machine != "aarch64":
+    if arch == "arm64" and os.uname().machine != "aarch64":
         compiler = "aarch64-linux-gnu-gcc"
         if not shutil.which(compiler):
             raise Unavailable(f"there is no {compiler}, which is in Debian's gcc-aarch64-linux-gnu")
-        environment |= {"CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER": compiler, "CC_aarch64_unknown_linux_gnu": compiler}
+        target = triple.replace("-", "_")
+        environment |= {f"CARGO_TARGET_{target.upper()}_LINKER": compiler, f"CC_{target}": compiler}
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or source.repository / "target")
     tools = target / "ci-tools"
     subprocess.run(["cargo", "install", "--quiet", "--locked", "--root", tools, "--version", AUDITABLE, "cargo-auditable"],
                    check=True, cwd=source.repository)
     environment["PATH"] = f"{tools / 'bin'}:{environment['PATH']}"
     subprocess.run(["cargo", "auditable", "build", "--quiet", "--locked", "--release", "--target", triple, "--package", package,
-                    "--bin", program], check=True, cwd=source.repository, env=environment)
-    built = target / triple / "release" / program
+                    "--bin", name], check=True, cwd=source.repository, env=environment)
+    built = target / triple / "release" / name
     if b".dep-v0" not in built.read_bytes():
-        raise Unavailable(f"{program} has no list of its crates: cargo-auditable has put none in")
+        raise Unavailable(f"{name} has no list of its crates: cargo-auditable has put none in")
     return built
 
 
@@ -102,7 +123,7 @@ def python(root, packages, source, options):
     starts(root, options, "/usr/bin/python3.13", "-B", "-c", "import asyncio, ctypes, ssl")
     packages.authorities(root)
     site = root / "provider"
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}[options.arch]
+    machine = MACHINES[options.arch]
     with tempfile.TemporaryDirectory() as wheels:
         pip = ["python3", "-m", "pip", "--disable-pip-version-check", "--quiet"]
         subprocess.run([*pip, "download", "--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", wheels,
@@ -160,8 +181,8 @@ def curl(root, packages, source, options):
 
 def starts(root, options, *command):
     """An error if a library is missing, which would else be seen in a cluster."""
-    emulator = shutil.which(f"qemu-{TRIPLES[options.arch].split('-')[0]}-static")
-    if options.arch == {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine):
+    emulator = shutil.which(f"qemu-{MACHINES[options.arch]}-static")
+    if MACHINES[options.arch] == os.uname().machine:
         subprocess.run(["unshare", "--map-root-user", "chroot", root, *command], check=True, stdout=subprocess.DEVNULL)
     elif emulator:
         subprocess.run([emulator, "-L", root, f"{root}{command[0]}", *command[1:]], check=True, stdout=subprocess.DEVNULL)
@@ -178,8 +199,9 @@ def timestamp(epoch):
 
 
 IMAGES = {
-    "cloud-controller-manager": rust("outrigger-controller", "cloud-controller-manager", "cloud-controller-manager"),
-    "provider-mock": rust("outrigger-provider-mock", "provider-mock", "provider"),
+    "cloud-controller-manager": rust("cloud-controller-manager", "cloud-controller-manager"),
+    "provider-conformance": rust("provider-conformance", "provider-conformance"),
+    "provider-mock": rust("provider-mock", "provider"),
     "provider-fake": go("adapters/go", "./examples/fake"),
     "provider-aws": go("providers/aws", "."),
     "provider-digitalocean": go("providers/digitalocean", "."),

@@ -30,11 +30,12 @@ class Release:
         self.parameters = parameters
         self.images = {}
 
-    def program(self, name, arch, content, components):
-        """A program and the licence."""
+    def programs(self, name, arch, contents, components):
+        """An archive of programs, by their names, and the licence."""
         stem = f"{name}-{self.source.version}-linux-{arch}"
         licence = (self.source.repository / "LICENSE").read_bytes()
-        files = [(f"{stem}/{name}", 0o755, content), (f"{stem}/LICENSE", 0o644, licence)]
+        files = [(f"{stem}/{program}", 0o755, content) for program, content in contents.items()]
+        files.append((f"{stem}/LICENSE", 0o644, licence))
         archive = f"{stem}.tar.gz"
         digest = self.artifact(archive, archives.compress(archives.pack(files, self.source.epoch)), components)
         self.write(f"{archive}.cdx.json", document(bill.document("application", name, digest, self.source, components)))

@@ -35,7 +35,7 @@ class Whole(unittest.TestCase):
         release = artifacts.Release(directory, self.source, {"version": self.version})
         parts = [{"name": "serde", "version": "1.0.0", "purl": "pkg:cargo/serde@1.0.0"}]
         for arch in ARCHITECTURES:
-            release.program("provider-mock", arch, f"program {arch}".encode(), parts)
+            release.programs("provider-mock", arch, {"provider-mock": f"program {arch}".encode()}, parts)
         for image in [artifacts.CONTROLLER, "provider-mock"]:
             release.image(image, {arch: self.built(image, arch, parts) for arch in ARCHITECTURES})
         release.chart()
