@@ -9,11 +9,12 @@
 //! - `live` registers nodes and watches them lose their taint and get their Pod CIDRs and routes,
 //! - `services` makes Services and watches them get addresses,
 //! - `volumes` makes a volume by hand and watches it get its labels,
-//! - `pod` is the other demo: controller and provider as a Pod on a real kubelet,
+//! - `pod` is another demo: controller and provider as a Pod on a real kubelet,
 //! - `report` prints the result, `narrator` the progress.
 
 mod cluster;
 mod error;
+mod images;
 mod live;
 mod narrator;
 mod pod;
@@ -188,7 +189,7 @@ impl Demo {
             client: live.client.clone(),
             volume: (is_own && self.provider.is_mock).then(|| stage.run.volume()),
             selector: live.selector.clone(),
-            mock: &stage.programs.mock.clone(),
+            mock: &stage.programs.provider.clone(),
             endpoint: stage.pair.endpoint(),
             timeout: self.timeout,
         };

@@ -60,7 +60,7 @@ pub enum Error {
     #[error("`cargo build` of {programs} failed ({status}):\n{output}")]
     Cargo {
         /// The programs to build.
-        programs: &'static str,
+        programs: String,
         /// How cargo ended.
         status: ExitStatus,
         /// The last lines it printed.

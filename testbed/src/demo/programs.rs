@@ -11,33 +11,37 @@ use crate::binaries::{Binaries, of_this_project};
 mod cargo;
 
 const CONTROLLER: &str = "cloud-controller-manager";
-const MOCK: &str = "provider-mock";
+pub(super) const MOCK: &str = "provider-mock";
 
 /// The programs of this project.
 #[derive(Debug)]
 pub(super) struct Programs {
     /// cloud-controller-manager.
     pub(super) controller: PathBuf,
-    /// provider-mock.
-    pub(super) mock: PathBuf,
+    /// The provider.
+    pub(super) provider: PathBuf,
 }
 
 impl Programs {
-    /// The folder in which all of them are.
+    /// The folder in which both are.
     pub(super) fn folder(&self) -> &Path {
-        self.mock.parent().unwrap_or(Path::new("."))
+        self.provider.parent().unwrap_or(Path::new("."))
     }
 }
 
-/// Finds the programs of this project, and those of a control plane if one is to be run.
-pub(super) async fn find(control_plane: bool, narrator: &Narrator) -> Result<Programs, Error> {
+/// Finds the controller and a provider of this project, and the programs of a control plane if one is to be run.
+pub(super) async fn find(
+    provider: &'static str,
+    control_plane: bool,
+    narrator: &Narrator,
+) -> Result<Programs, Error> {
     let demo = env::current_exe().map_err(crate::Error::io("find the running program"))?;
     // Set by `cargo run` and `cargo test`: the demo is run from its source tree.
     let programs = match cargo::Cargo::from_env(&demo) {
-        Some(cargo) => cargo.build(narrator).await?,
+        Some(cargo) => cargo.build(provider, narrator).await?,
         None => Programs {
             controller: of_this_project(CONTROLLER)?,
-            mock: of_this_project(MOCK)?,
+            provider: of_this_project(provider)?,
         },
     };
     if control_plane {

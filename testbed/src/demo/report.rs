@@ -65,7 +65,7 @@ impl Report {
             services: rows(services, ServiceRow::new),
             seconds_to_labels: milliseconds(volumes.ready),
             volumes: rows(volumes, VolumeRow::new),
-            mock: provider.is_mock.then(|| as_typed(&stage.programs.mock)),
+            mock: provider.is_mock.then(|| as_typed(&stage.programs.provider)),
             own_cluster,
             state: live::state(own_cluster && provider.routes),
         }

@@ -38,7 +38,7 @@ impl Stage {
             Some(path) => Some(Cluster::existing(path).await?),
             None => None,
         };
-        let programs = programs::find(existing.is_none(), narrator).await?;
+        let programs = programs::find(programs::MOCK, existing.is_none(), narrator).await?;
         let provider = demo.provider;
         provider.build(|action| narrator.begin(action)).await?;
         narrator.clear();

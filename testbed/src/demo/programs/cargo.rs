@@ -1,4 +1,4 @@
-//! `cargo build` of the controller and the mock, as the demo itself was built.
+//! `cargo build` of the controller and a provider, as the demo itself was built.
 
 use std::{
     env,
@@ -17,10 +17,8 @@ use tokio::{
     time::Instant,
 };
 
-use super::{CONTROLLER, Error, MOCK, Programs};
+use super::{CONTROLLER, Error, Programs};
 use crate::demo::narrator::Narrator;
-
-const BOTH: &str = "cloud-controller-manager and provider-mock";
 
 /// How to call cargo.
 #[derive(Debug)]
@@ -51,40 +49,46 @@ impl Cargo {
     }
 
     /// Builds what has changed and returns the paths of both programs. Cargo itself knows what is up to date.
-    pub(super) async fn build(&self, narrator: &Narrator) -> Result<Programs, Error> {
+    pub(super) async fn build(
+        &self,
+        provider: &'static str,
+        narrator: &Narrator,
+    ) -> Result<Programs, Error> {
         const SHOWN: usize = 40;
-        let failed = || crate::Error::io(format!("run `cargo build` of {BOTH}"));
-        let mut child = self.spawn().map_err(failed())?;
+        let both = format!("{CONTROLLER} and {provider}");
+        let failed = || crate::Error::io(format!("run `cargo build` of {both}"));
+        let mut child = self.spawn(provider).map_err(failed())?;
         let (mut messages, mut lines) = (String::new(), Vec::new());
         if let (Some(mut out), Some(err)) = (child.stdout.take(), child.stderr.take()) {
             let messages = out.read_to_string(&mut messages);
-            let followed = follow(BufReader::new(err).lines(), narrator, &mut lines);
+            let followed = follow(&both, BufReader::new(err).lines(), narrator, &mut lines);
             try_join!(messages, followed).map_err(failed())?;
         }
         let status = child.wait().await.map_err(failed())?;
         let messages = messages.lines().map(serde_json::from_str::<Message>);
         let executables: Vec<_> = messages.filter_map(|one| one.ok()?.executable).collect();
         let path_of = |program: &str| executables.iter().find(|path| path.ends_with(program));
-        if let (true, Some(controller), Some(mock)) =
-            (status.success(), path_of(CONTROLLER), path_of(MOCK))
+        if let (true, Some(controller), Some(provider)) =
+            (status.success(), path_of(CONTROLLER), path_of(provider))
         {
             return Ok(Programs {
                 controller: controller.clone(),
-                mock: mock.clone(),
+                provider: provider.clone(),
             });
         }
         Err(Error::Cargo {
-            programs: BOTH,
+            programs: both,
             status,
             output: lines[lines.len().saturating_sub(SHOWN)..].join("\n"),
         })
     }
 
-    fn spawn(&self) -> io::Result<Child> {
+    fn spawn(&self, provider: &str) -> io::Result<Child> {
         Command::new(&self.program)
             // The whole workspace: crates then have the features that a plain `cargo build`
             // gives them, and need not be compiled again.
-            .args(["build", "--workspace", "--bin", CONTROLLER, "--bin", MOCK])
+            .args(["build", "--workspace", "--bin", CONTROLLER])
+            .args(["--bin", provider])
             .arg("--profile")
             .arg(&self.profile)
             .arg("--manifest-path")
@@ -108,6 +112,7 @@ struct Message {
 
 /// Shows cargo's work, once it does more than to see that nothing is to be done, and keeps its lines.
 async fn follow(
+    both: &str,
     mut cargo: Lines<BufReader<ChildStderr>>,
     narrator: &Narrator,
     lines: &mut Vec<String>,
@@ -119,13 +124,13 @@ async fn follow(
         let word = line.split_whitespace().next().unwrap_or_default();
         if ["Blocking", "Compiling", "Downloading", "Updating"].contains(&word) {
             if !builds {
-                narrator.begin(&format!("building {BOTH}"));
+                narrator.begin(&format!("building {both}"));
                 builds = true;
             }
             // Without the path that follows a package of this workspace.
             let (doing, _) = line.split_once(" (").unwrap_or((&line, ""));
             let separate_line = last_line.elapsed() >= LINE_EVERY;
-            narrator.update(&format!("building {BOTH}: {}", doing.trim()), separate_line);
+            narrator.update(&format!("building {both}: {}", doing.trim()), separate_line);
             if separate_line {
                 last_line = Instant::now();
             }
@@ -135,7 +140,7 @@ async fn follow(
     if builds {
         narrator.clear();
         let seconds = started.elapsed().as_secs_f32();
-        narrator.note(&format!("built {BOTH} in {seconds:.1} s"));
+        narrator.note(&format!("built {both} in {seconds:.1} s"));
     }
     Ok(())
 }
