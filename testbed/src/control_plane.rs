@@ -5,7 +5,7 @@ mod components;
 use std::{
     fs,
     io::Write,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
@@ -34,6 +34,8 @@ pub struct Options {
     pub deadline: Duration,
     /// Leaves data, logs and kubeconfigs behind when the control plane ends.
     pub keep: bool,
+    /// The address of this machine that the API server listens at.
+    pub address: IpAddr,
     /// Runs kube-controller-manager and kube-scheduler too, with the admission that Pods meet in a cluster.
     pub workloads: bool,
     /// Further arguments of kube-apiserver. A later flag wins over an earlier one, so
@@ -46,13 +48,15 @@ impl Default for Options {
         Self {
             deadline: Duration::from_secs(90),
             keep: false,
+            address: Ipv4Addr::LOCALHOST.into(),
             workloads: false,
             apiserver_args: Vec::new(),
         }
     }
 }
 
-/// A running etcd and kube-apiserver with RBAC, and Node authorization and `NodeRestriction` for kubelets, on loopback.
+/// A running etcd and kube-apiserver with RBAC, and Node authorization and `NodeRestriction` for kubelets, on loopback unless
+/// [`Options::address`] is another.
 ///
 /// No process outlives it: dropping it kills both, and so does the end of the process
 /// that owns it, however that comes about (return, panic, Ctrl-C, `kill -9`). Its
@@ -92,7 +96,7 @@ impl ControlPlane {
     pub async fn start(options: Options) -> Result<Self> {
         let binaries = Binaries::find().await?;
         let scratch = Scratch::new(options.keep)?;
-        let (port, address) = reserve_port()?;
+        let (port, address) = reserve_port(options.address)?;
         let authority = Authority::new("outrigger-testbed")?;
         let admin = authority.client("testbed-admin", Some(MASTERS))?;
         let plane = Self {
@@ -108,7 +112,7 @@ impl ControlPlane {
             options,
             kubeconfigs: AtomicUsize::new(0),
         };
-        components::write_files(plane.dir(), &plane.authority)?;
+        components::write_files(plane.dir(), &plane.authority, address.ip())?;
         plane.start_etcd().await?;
         plane.start_apiserver().await?;
         if plane.options.workloads {
@@ -117,7 +121,7 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// The address of the API server, `https://127.0.0.1:port`. It never changes.
+    /// The address of the API server, such as `https://127.0.0.1:port`. It never changes.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
@@ -270,15 +274,18 @@ fn write_private(path: &Path, text: &str) -> Result<()> {
 
 /// A port that no other process can bind: it stays bound here, and the API server shares it with
 /// `--permit-port-sharing`. A socket that does not listen gets no connections.
-pub(crate) fn reserve_port() -> Result<(TcpSocket, SocketAddr)> {
+pub(crate) fn reserve_port(address: IpAddr) -> Result<(TcpSocket, SocketAddr)> {
     let reserve = || {
-        let socket = TcpSocket::new_v4()?;
+        let socket = match address {
+            IpAddr::V4(_) => TcpSocket::new_v4()?,
+            IpAddr::V6(_) => TcpSocket::new_v6()?,
+        };
         socket.set_reuseport(true)?;
-        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        socket.bind(SocketAddr::from((address, 0)))?;
         let address = socket.local_addr()?;
         Ok((socket, address))
     };
-    reserve().map_err(Error::io("reserve a loopback port"))
+    reserve().map_err(Error::io(format!("reserve a port of {address}")))
 }
 
 /// The API server's own check, and the namespaces that clients rely on, which it

@@ -18,7 +18,13 @@ mod record;
 mod rule;
 mod watches;
 
-use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -77,7 +83,7 @@ impl FaultProxy {
 
     /// Starts a proxy whose callers are this user, see [`ControlPlane::kubeconfig`].
     pub async fn start_as(plane: &ControlPlane, user: &str, group: Option<&str>) -> Result<Self> {
-        let (port, address) = reserve_port()?;
+        let (port, address) = reserve_port(Ipv4Addr::LOCALHOST.into())?;
         let listener = listen(address)?;
         let state = Arc::new(State {
             rules: Rules::default(),

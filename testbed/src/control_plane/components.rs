@@ -1,7 +1,7 @@
 //! The files and command lines of the control plane's components.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -11,11 +11,12 @@ use super::{Options, write_private};
 use crate::{Error, Result, identity::Authority};
 
 /// Certificates and keys that kube-apiserver reads from files.
-pub(super) fn write_files(dir: &Path, authority: &Authority) -> Result<()> {
+pub(super) fn write_files(dir: &Path, authority: &Authority, address: IpAddr) -> Result<()> {
     let server = authority.server(
         "kube-apiserver",
         &[
             "127.0.0.1",
+            &address.to_string(),
             "localhost",
             "10.96.0.1",
             "kubernetes",
@@ -78,8 +79,6 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, options: &Options)
         format!("--bind-address={}", address.ip()),
         format!("--secure-port={}", address.port()),
         "--permit-port-sharing=true".to_owned(),
-        // A loopback address cannot be advertised; nothing dials the Service anyway.
-        "--endpoint-reconciler-type=none".to_owned(),
         format!("--tls-cert-file={}", file("apiserver.crt")),
         format!("--tls-private-key-file={}", file("apiserver.key")),
         format!("--client-ca-file={}", file("ca.crt")),
@@ -105,6 +104,10 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, options: &Options)
         "--max-requests-inflight=4000".to_owned(),
         "--max-mutating-requests-inflight=4000".to_owned(),
     ];
+    if address.ip().is_loopback() {
+        // It cannot be advertised; nothing dials the Service anyway.
+        args.push("--endpoint-reconciler-type=none".to_owned());
+    }
     // A kubelet may do here what it may in a cluster, and no more.
     args.push("--authorization-mode=Node,RBAC".to_owned());
     args.push("--enable-admission-plugins=NodeRestriction".to_owned());
