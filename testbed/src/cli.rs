@@ -27,7 +27,7 @@ use self::{
     services::Services,
 };
 use crate::{
-    ControlPlane, Error, Options, Passed, RealNode, Result,
+    ControlPlane, Error, Network, Options, Passed, RealCluster, RealNode, Result,
     binaries::Binaries,
     floor::{self, Measured, Writes},
     nodes::{self, Load, Machine, Readiness},
@@ -67,7 +67,11 @@ struct Up {
     /// Run a kubelet too, with containerd, kube-scheduler and kube-controller-manager. Needs root.
     #[arg(long)]
     kubelet: bool,
-    /// Load the images of an archive on that kubelet's node; can be repeated.
+    /// So many machines, each a network namespace with a kubelet and kube-proxy of its own, with the controller and
+    /// provider-linux: Pods have addresses, and load balancers serve connections.
+    #[arg(long, value_name = "N", requires = "kubelet", value_parser = clap::value_parser!(u8).range(1..=20))]
+    nodes: Option<u8>,
+    /// Load the images of an archive on each node; can be repeated.
     #[arg(long = "image", value_name = "ARCHIVE", requires = "kubelet")]
     images: Vec<PathBuf>,
     /// Leave data and logs behind.
@@ -163,16 +167,19 @@ async fn build() -> Result<()> {
 
 impl Up {
     async fn run(self) -> Result<()> {
-        if self.kubelet {
-            RealNode::possible()?;
-        }
-        let mut signals = Signals::install()?;
+        let mut signals = Signals::install_with_hangup()?;
         let options = Options {
             keep: self.keep,
             workloads: self.kubelet,
             apiserver_args: self.apiserver_args.clone(),
             ..Options::default()
         };
+        if let Some(machines) = self.nodes {
+            return self.cluster(machines, options, &mut signals).await;
+        }
+        if self.kubelet {
+            RealNode::possible()?;
+        }
         let start = async {
             let plane = ControlPlane::start(options).await?;
             let node = if self.kubelet {
@@ -186,12 +193,7 @@ impl Up {
             started = start => started?,
             () = signals.next() => return Ok(()),
         };
-        print(&format!("{}\n", plane.admin_kubeconfig()?.display()))?;
-        note(&format!(
-            "the API server is {}; Ctrl-C ends it",
-            plane.url()
-        ));
-        signals.next().await;
+        stay(&plane, &mut signals).await?;
         drop(node);
         if self.keep {
             note(&format!("data and logs are in {}", plane.dir().display()));
@@ -199,8 +201,33 @@ impl Up {
         plane.stop().await
     }
 
+    async fn cluster(&self, machines: u8, options: Options, signals: &mut Signals) -> Result<()> {
+        let start = async {
+            let cluster = RealCluster::start(machines.into(), options).await?;
+            for archive in &self.images {
+                let image = cluster.import(archive).await?;
+                note(&format!("each node has the image {image}"));
+            }
+            Ok::<_, Error>(cluster)
+        };
+        let cluster = tokio::select! {
+            started = start => started?,
+            () = signals.next() => return Ok(()),
+        };
+        for node in cluster.nodes() {
+            let (name, logs) = (node.name(), node.dir().display());
+            note(&format!(
+                "Node {name}: its logs and those of Pods are in {logs}"
+            ));
+        }
+        for log in cluster.logs() {
+            note(&format!("a log is {}", log.display()));
+        }
+        stay(cluster.plane(), signals).await
+    }
+
     async fn node(&self, plane: &ControlPlane) -> Result<RealNode> {
-        let node = RealNode::start(plane, "machine-1").await?;
+        let node = RealNode::start(plane, "machine-1", &Network::Host).await?;
         for archive in &self.images {
             let image = node.import(archive).await?;
             note(&format!("the node has the image {image}"));
@@ -211,6 +238,15 @@ impl Up {
         ));
         Ok(node)
     }
+}
+
+/// Says how to reach the control plane, and waits for the user to end it.
+async fn stay(plane: &ControlPlane, signals: &mut Signals) -> Result<()> {
+    print(&format!("{}\n", plane.admin_kubeconfig()?.display()))?;
+    let url = plane.url();
+    note(&format!("the API server is {url}; Ctrl-C ends it"));
+    signals.next().await;
+    Ok(())
 }
 
 impl Nodes {

@@ -13,6 +13,7 @@
 //! - [`binaries`] finds or builds the programs,
 //! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process,
 //! - [`RealNode`] is a machine with containerd and a kubelet, [`pod_check`] runs controller and provider on it as a Pod,
+//! - [`RealCluster`] is several of them in a cloud of network namespaces,
 //! - [`nodes`] registers nodes as kubelets do, [`floor`] measures the writes alone,
 //! - [`services`] makes Services and measures how long they wait for their addresses,
 //! - [`provider_check`] runs a provider in any language behind the controller,
@@ -41,6 +42,7 @@ mod process;
 pub mod prometheus;
 pub mod provider_check;
 pub mod providers;
+mod real_cluster;
 mod real_node;
 pub mod services;
 mod shared;
@@ -50,7 +52,8 @@ mod wire;
 pub use check::Passed;
 pub use control_plane::{ControlPlane, Options};
 pub use error::Error;
-pub use real_node::RealNode;
+pub use real_cluster::RealCluster;
+pub use real_node::{Network, RealNode};
 pub use shared::shared;
 
 /// The results of this crate's functions.

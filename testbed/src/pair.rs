@@ -14,6 +14,7 @@ use crate::{
 };
 
 /// Both run, with the provider's cloud. Dropped in the order of the fields: the controller misses none of the others.
+#[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) controller: Process,
     /// Missing while it is killed and started again.

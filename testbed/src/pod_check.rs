@@ -27,7 +27,7 @@ use self::{
     pod::Workload,
 };
 use crate::{
-    ControlPlane, Options, Passed, RealNode, Result,
+    ControlPlane, Network, Options, Passed, RealNode, Result,
     check::{Checked, Steps, service_named},
     nodes::{UNINITIALIZED_TAINT, is_tainted},
 };
@@ -158,7 +158,7 @@ impl<'a> Stage<'a> {
             ..Options::default()
         };
         let plane = ControlPlane::start(options).await?;
-        let node = RealNode::start(&plane, NODE).await?;
+        let node = RealNode::start(&plane, NODE, &Network::Host).await?;
         let client = plane.client()?;
         let cloud = Cloud::make(node.dir())?;
         let workload = Workload::new(client.clone(), &manifest, node.dir())?;

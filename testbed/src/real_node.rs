@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!  RealNode ─► unshare ─► one PID and mount namespace: containerd ─► shims ─► containers
-//!                                                      kubelet, started again when it ends
+//!                                                      kubelet, kube-proxy, started again when they end
 //! ```
 //!
 //! The namespace's first process ends with this process, and the kernel ends all others of the namespace with it, as a
 //! power failure does. Their mounts go with the namespace, files lie in one directory, and processes of Pods in one
-//! cgroup, so that nothing is left on this machine. Pods need `hostNetwork`: others get a loopback device only.
+//! cgroup, so that nothing is left on this machine.
 
 mod cgroup;
 mod files;
 mod pause;
-mod requirements;
+pub(crate) mod requirements;
 
 use std::{
     fs,
@@ -33,8 +33,26 @@ use crate::{
 /// The namespace of containerd that a kubelet's containers and images are in.
 const NAMESPACE: &str = "k8s.io";
 
+/// The addresses of all Pods in network namespaces.
+pub(crate) const CLUSTER_CIDR: &str = "10.244.0.0/16";
+
 /// Time for containerd to answer.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
+
+/// The network of a machine.
+#[derive(Debug, Clone)]
+pub enum Network {
+    /// That of this machine. Pods need `hostNetwork`: others get a loopback device only.
+    Host,
+    /// A network namespace by its name in `/run/netns`, with an address. Pods have addresses of the Node's Pod CIDRs, on
+    /// a bridge, and kube-proxy serves Services.
+    Namespace {
+        /// Its name.
+        name: String,
+        /// The Node's address.
+        address: IpAddr,
+    },
+}
 
 /// A node of a control plane that was started with [`workloads`](crate::Options::workloads).
 ///
@@ -60,7 +78,8 @@ struct Ctr {
 impl RealNode {
     /// Checks that this machine can run a kubelet. The error says in one sentence why not.
     pub fn possible() -> Result<()> {
-        Requirements::check().map(drop)
+        Requirements::check()?;
+        requirements::address().map(drop)
     }
 
     /// Starts containerd and the kubelet. The kubelet registers the Node within seconds.
@@ -68,8 +87,18 @@ impl RealNode {
     /// # Errors
     /// [`Error::NoKubelet`], in one sentence, on a machine that cannot run one: it takes root, cgroups, and Debian's
     /// packages containerd and runc.
-    pub async fn start(plane: &ControlPlane, name: &str) -> Result<Self> {
+    pub async fn start(plane: &ControlPlane, name: &str, network: &Network) -> Result<Self> {
         let requirements = Requirements::check()?;
+        let (address, proxy, mut command) = match network {
+            Network::Host => (requirements::address()?, None, Vec::new()),
+            Network::Namespace { name, address } => {
+                let nsenter = requirements.namespaced()?.display().to_string();
+                let program = workloads::find(&workloads::KUBE_PROXY).await?;
+                let kubeconfig = plane.kubeconfig("system:kube-proxy", None)?;
+                let enter = vec![nsenter, format!("--net=/run/netns/{name}")];
+                (*address, Some((program, kubeconfig)), enter)
+            }
+        };
         let kubelet = workloads::find(&workloads::KUBELET).await?;
         let pause = workloads::find(&workloads::PAUSE).await?;
         let scratch = Scratch::new(false)?;
@@ -86,23 +115,30 @@ impl RealNode {
             authority: &plane.dir().join("ca.crt"),
             cgroup: cgroup.name(),
             requirements: &requirements,
+            address,
+            proxy: proxy.as_ref().map(|(program, kubeconfig)| files::Proxy {
+                program,
+                kubeconfig,
+            }),
         };
         node.write()?;
         pause::write(&pause, dir).await?;
+        command.push(requirements.unshare.display().to_string());
+        let separate = [
+            "--fork",
+            "--pid",
+            "--mount-proc",
+            "--mount",
+            "--propagation=private",
+            "--kill-child=KILL",
+            "/bin/sh",
+        ];
+        command.extend(separate.map(str::to_owned));
+        command.push(dir.join(files::SCRIPT).display().to_string());
         let mut machine = Process::start(
             "the kubelet's machine",
-            &requirements.unshare,
-            &[
-                "--fork",
-                "--pid",
-                "--mount-proc",
-                "--mount",
-                "--propagation=private",
-                "--kill-child=KILL",
-                "/bin/sh",
-                &dir.join(files::SCRIPT).display().to_string(),
-            ]
-            .map(str::to_owned),
+            Path::new("/usr/bin/env"),
+            &command,
             dir.join("machine.log"),
         )?;
         let ctr = Ctr {
@@ -118,7 +154,7 @@ impl RealNode {
             machine,
             _cgroup: cgroup,
             name: name.to_owned(),
-            address: requirements.address,
+            address,
             ctr,
             scratch,
         };
@@ -134,7 +170,7 @@ impl RealNode {
         &self.name
     }
 
-    /// The address of this machine, the kubelet's `--node-ip`.
+    /// The address of the machine, the kubelet's `--node-ip`.
     pub const fn address(&self) -> IpAddr {
         self.address
     }

@@ -32,6 +32,8 @@ pub(crate) static CONTROLLER_MANAGER: Program = kubernetes(
 pub(crate) static SCHEDULER: Program =
     kubernetes("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler");
 pub(crate) static KUBELET: Program = kubernetes("kubelet", "k8s.io/kubernetes/cmd/kubelet");
+pub(crate) static KUBE_PROXY: Program =
+    kubernetes("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy");
 
 /// The process that holds the namespaces of a Pod.
 pub(crate) static PAUSE: Program = Program {

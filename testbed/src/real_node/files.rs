@@ -1,10 +1,14 @@
 //! The configuration of containerd and the kubelet, and the script that runs them.
 
-use std::{fs, net::TcpListener, path::Path};
+use std::{
+    fs,
+    net::{IpAddr, TcpListener},
+    path::Path,
+};
 
 use serde_json::json;
 
-use super::{pause, requirements::Requirements};
+use super::{CLUSTER_CIDR, pause, requirements::Requirements};
 use crate::{Error, Result};
 
 pub(super) const SCRIPT: &str = "machine.sh";
@@ -14,6 +18,9 @@ pub(super) const CONTROL: &str = "control";
 /// The kubelet starts once this file exists.
 pub(super) const IMAGES_READY: &str = "images-ready";
 
+/// containerd makes the configuration of the network from it, once the kubelet has told the Node's Pod CIDRs.
+const CNI_TEMPLATE: &str = "cni-template.json";
+
 pub(super) struct Files<'a> {
     pub(super) dir: &'a Path,
     pub(super) name: &'a str,
@@ -22,6 +29,15 @@ pub(super) struct Files<'a> {
     pub(super) authority: &'a Path,
     pub(super) cgroup: &'a str,
     pub(super) requirements: &'a Requirements,
+    pub(super) address: IpAddr,
+    /// Missing on a machine without a network of its own.
+    pub(super) proxy: Option<Proxy<'a>>,
+}
+
+/// The program that serves Services on a machine.
+pub(super) struct Proxy<'a> {
+    pub(super) program: &'a Path,
+    pub(super) kubeconfig: &'a Path,
 }
 
 impl Files<'_> {
@@ -34,9 +50,13 @@ impl Files<'_> {
             let path = self.dir.join(dir);
             fs::create_dir(&path).map_err(Error::io(format!("make {}", path.display())))?;
         }
-        let loopback =
-            json!({"cniVersion": "0.4.0", "name": "loopback", "plugins": [{"type": "loopback"}]});
-        file("cni/10-loopback.conflist", loopback.to_string())?;
+        if let Some(proxy) = &self.proxy {
+            file(CNI_TEMPLATE, self.bridge())?;
+            file("kube-proxy.json", self.kube_proxy(proxy))?;
+        } else {
+            let loopback = json!({"cniVersion": "0.4.0", "name": "loopback", "plugins": [{"type": "loopback"}]});
+            file("cni/10-loopback.conflist", loopback.to_string())?;
+        }
         file("containerd.toml", self.containerd())?;
         file("kubelet.json", self.kubelet()?)?;
         file(SCRIPT, self.script())
@@ -63,20 +83,60 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
   disable_apparmor = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{cni}"
-    conf_dir = "{dir}/cni"
+    conf_dir = "{dir}/cni"{template}
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
 "#,
+            template = self.proxy.as_ref().map_or_else(String::new, |_| {
+                format!("\n    conf_template = \"{dir}/{CNI_TEMPLATE}\"")
+            }),
             image = pause::IMAGE,
             cni = self.requirements.cni.display(),
         )
     }
 
+    /// A bridge for the Pods of the machine. Packets to Pods of other machines leave it by its default route.
+    fn bridge(&self) -> String {
+        let dir = self.dir.display();
+        format!(
+            r#"{{"cniVersion": "0.4.0", "name": "pods", "plugins": [{{
+  "type": "bridge", "bridge": "pods", "isDefaultGateway": true, "hairpinMode": true,
+  "ipam": {{"type": "host-local", "dataDir": "{dir}/addresses", "ranges": [
+    {{{{range $i, $range := .PodCIDRRanges}}}}{{{{if $i}}}}, {{{{end}}}}[{{"subnet": "{{{{$range}}}}"}}]{{{{end}}}}
+  ]}}
+}}]}}
+"#
+        )
+    }
+
+    fn kube_proxy(&self, proxy: &Proxy<'_>) -> String {
+        // These limits are those of the whole machine: a namespace cannot set them.
+        let conntrack =
+            json!({"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"});
+        let config = json!({
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "mode": "nftables",
+            "clientConnection": {"kubeconfig": proxy.kubeconfig},
+            "hostnameOverride": self.name,
+            "clusterCIDR": CLUSTER_CIDR,
+            "conntrack": conntrack,
+        });
+        config.to_string()
+    }
+
+    /// The kubelet's usual one where no other process can have it.
+    fn kubelet_port(&self) -> Result<u16> {
+        if self.proxy.is_some() {
+            return Ok(10250);
+        }
+        let found = TcpListener::bind((self.address, 0)).and_then(|listener| listener.local_addr());
+        let address = found.map_err(Error::io("find a port for the kubelet"))?;
+        Ok(address.port())
+    }
+
     fn kubelet(&self) -> Result<String> {
-        let port = TcpListener::bind((self.requirements.address, 0))
-            .and_then(|listener| listener.local_addr())
-            .map_err(Error::io("find a port for the kubelet"))?
-            .port();
+        let port = self.kubelet_port()?;
         let below = |name: &str| self.dir.join(name).display().to_string();
         let never = json!({
             "imagefs.available": "0%",
@@ -93,7 +153,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
             "failCgroupV1": false,
             "failSwapOn": false,
             "makeIPTablesUtilChains": false,
-            "address": self.requirements.address,
+            "address": self.address,
             "port": port,
             "healthzPort": 0,
             "staticPodPath": below("manifests"),
@@ -121,14 +181,14 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
             r#"cd '{dir}' || exit
 export {path}
 # Directories with names that are compiled into the programs: in this mount namespace they are ours.
-for place in /run/containerd /run/netns /var/log/containers /var/lib/kubelet; do
+for place in /run/containerd /run/netns /var/lib/cni /var/log/containers /var/lib/kubelet; do
   own='{dir}'/places$place
   mkdir -p "$place" "$own" && mount --bind "$own" "$place" || exit
 done
 mkfifo {CONTROL} || exit
 '{containerd}' --config containerd.toml >>containerd.log 2>&1 </dev/null &
 until [ -e {IMAGES_READY} ]; do sleep 0.02; done
-# Open for writing too, so that the end of one writer does not end it.
+{proxy}# Open for writing too, so that the end of one writer does not end it.
 while read -r _; do kill -9 "$(cat kubelet.pid)"; done <>{CONTROL} &
 while :; do
   '{kubelet}' --config=kubelet.json --kubeconfig='{kubeconfig}' --hostname-override='{name}' --node-ip={address} \
@@ -143,7 +203,25 @@ done
             kubelet = self.kubelet.display(),
             kubeconfig = self.kubeconfig.display(),
             name = self.name,
-            address = self.requirements.address,
+            address = self.address,
+            proxy = self
+                .proxy
+                .as_ref()
+                .map_or_else(String::new, |proxy| proxy_script(proxy.program)),
         )
     }
+}
+
+/// The lines that run kube-proxy.
+fn proxy_script(program: &Path) -> String {
+    format!(
+        "# Packets between Pods of one bridge come back through the rules of Services, too.
+echo 1 >/proc/sys/net/bridge/bridge-nf-call-iptables
+while :; do
+  '{}' --config=kube-proxy.json >>kube-proxy.log 2>&1 </dev/null
+  sleep 0.1
+done &
+",
+        program.display()
+    )
 }

@@ -8,8 +8,8 @@ use tokio::process::Command;
 
 use crate::{Error, Result, binaries::architecture, process::output};
 
-/// The name that containerd's configuration has.
-pub(super) const IMAGE: &str = "outrigger.dev/pause:testbed";
+/// The name in the configuration of containerd, and in Pods of upstream's tests.
+pub(super) const IMAGE: &str = "registry.k8s.io/pause:3.10.2";
 
 /// The archive, in the directory of the node.
 pub(super) const ARCHIVE: &str = "pause.tar";

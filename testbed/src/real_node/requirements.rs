@@ -3,49 +3,38 @@
 use std::{
     env,
     net::{IpAddr, UdpSocket},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
 };
 
 use crate::{Error, Result};
 
+/// The package with the CNI plugins.
+const PLUGINS: &str = "containernetworking-plugins";
+
 /// Programs and facts of this machine that a kubelet needs.
 #[derive(Debug)]
-pub(super) struct Requirements {
+pub(crate) struct Requirements {
     pub(super) containerd: PathBuf,
     pub(super) ctr: PathBuf,
     pub(super) unshare: PathBuf,
     pub(super) cni: PathBuf,
-    pub(super) address: IpAddr,
 }
 
 impl Requirements {
     /// The error is a sentence that says what is missing and how to get it.
-    pub(super) fn check() -> Result<Self> {
+    pub(crate) fn check() -> Result<Self> {
         let refuse = |reason: String| Err(Error::NoKubelet(reason));
         if !rustix::process::geteuid().is_root() {
             return refuse("it needs root, for cgroups and mounts: run this with sudo".to_owned());
         }
-        let find = |program: &str, package: &str| {
-            program_in(program, &search_path()).ok_or_else(|| {
-                Error::NoKubelet(format!(
-                    "there is no {program}; install the package {package}"
-                ))
-            })
-        };
-        let containerd = find("containerd", "containerd")?;
-        let ctr = find("ctr", "containerd")?;
-        find("runc", "runc")?;
-        let unshare = find("unshare", "util-linux")?;
-        let cni = Path::new("/usr/lib/cni");
-        let cni = [cni, Path::new("/opt/cni/bin")]
-            .into_iter()
-            .find(|dir| dir.join("loopback").is_file());
-        let Some(cni) = cni.map(Path::to_owned) else {
-            let required =
-                "there is no CNI plugin loopback; install the package containernetworking-plugins";
-            return refuse(required.to_owned());
-        };
+        let path = search_path();
+        let containerd = find("containerd", &path, "containerd")?;
+        let ctr = find("ctr", &path, "containerd")?;
+        find("runc", &path, "runc")?;
+        let unshare = find("unshare", &path, "util-linux")?;
+        let folders = ["/usr/lib/cni", "/opt/cni/bin"].map(PathBuf::from);
+        let cni = find("loopback", &folders, PLUGINS)?.with_file_name("");
         let mut namespaces = Command::new(&unshare);
         namespaces
             .args(["--fork", "--pid", "--mount-proc", "--mount", "/bin/true"])
@@ -58,17 +47,38 @@ impl Requirements {
             }
             Err(error) => return refuse(format!("unshare cannot run ({error})")),
         }
-        let Some(address) = outgoing_address() else {
-            return refuse("this machine has no address but loopback".to_owned());
-        };
         Ok(Self {
             containerd,
             ctr,
             unshare,
             cni,
-            address,
         })
     }
+
+    /// Checks what a machine in a network namespace needs besides, and returns the path of nsenter.
+    pub(crate) fn namespaced(&self) -> Result<PathBuf> {
+        let (path, cni) = (search_path(), [self.cni.clone()]);
+        for plugin in ["bridge", "host-local"] {
+            find(plugin, &cni, PLUGINS)?;
+        }
+        find("nft", &path, "nftables")?;
+        find("nsenter", &path, "util-linux")
+    }
+}
+
+/// The address that a Node in this machine's own network has.
+pub(super) fn address() -> Result<IpAddr> {
+    let none = || Error::NoKubelet("this machine has no address but loopback".to_owned());
+    outgoing_address().ok_or_else(none)
+}
+
+/// The path of a program, or a sentence with the package of Debian that has it.
+fn find(program: &str, folders: &[PathBuf], package: &str) -> Result<PathBuf> {
+    program_in(program, folders).ok_or_else(|| {
+        Error::NoKubelet(format!(
+            "there is no {program}; install the package {package}"
+        ))
+    })
 }
 
 /// `PATH`, and where Debian has runc.

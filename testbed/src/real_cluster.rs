@@ -1,0 +1,155 @@
+//! A cluster with packets: several machines with a kubelet each, in a cloud made of network namespaces.
+//!
+//! ```text
+//!  ControlPlane ─── router namespace ─┬─ machine-1: containerd, kubelet, kube-proxy, Pods on a bridge
+//!       │            (provider-linux) ├─ machine-2
+//!  cloud-controller-manager ──────────┴─ machine-3
+//! ```
+//!
+//! Pod CIDRs are those of the controller, and packets to Pods of another machine go over its routes, nothing else.
+
+mod cloud;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use futures::future::try_join_all;
+
+use self::cloud::Cloud;
+use crate::{
+    ControlPlane, Error, Options, RealNode, Result,
+    binaries::of_this_project,
+    pair::Pair,
+    providers::Launch,
+    real_node::{CLUSTER_CIDR, requirements::Requirements},
+};
+
+/// Time for the provider to listen.
+const PROVIDER_STARTS_WITHIN: Duration = Duration::from_secs(30);
+
+/// A control plane, machines, the provider of their cloud, and the controller in front of it.
+///
+/// Dropping it, or the end of this process, ends all processes and removes the cloud's namespaces.
+#[derive(Debug)]
+pub struct RealCluster {
+    // Fields are dropped in this order: the controller must not see machines go.
+    pair: Pair,
+    nodes: Vec<RealNode>,
+    plane: ControlPlane,
+    cloud: Cloud,
+}
+
+impl RealCluster {
+    /// Checks that this machine can run one. The error says in one sentence why not.
+    pub fn possible() -> Result<()> {
+        Requirements::check()?.namespaced().map(drop)
+    }
+
+    /// Starts `machines` of them, `machine-1` and so on. Kubelets register their Nodes, and the controller initialises
+    /// them, within seconds.
+    ///
+    /// # Errors
+    /// [`Error::NoKubelet`], in one sentence, on a machine that cannot run kubelets in namespaces: it takes root, cgroups,
+    /// and Debian's packages containerd, runc, containernetworking-plugins and nftables.
+    pub async fn start(machines: usize, options: Options) -> Result<Self> {
+        Self::possible()?;
+        let (controller, provider) = (
+            of_this_project("cloud-controller-manager")?,
+            of_this_project("provider-linux")?,
+        );
+        let cloud = Cloud::up(provider).await?;
+        let plane = ControlPlane::start(Options {
+            address: Cloud::host(),
+            workloads: true,
+            ..options
+        })
+        .await?;
+        let args = [
+            "--allocate-node-cidrs".to_owned(),
+            format!("--cluster-cidr={CLUSTER_CIDR}"),
+        ];
+        let launch = Launch::of_command(cloud.provider());
+        let kubeconfig = plane.admin_kubeconfig()?;
+        let pair = Pair::start(
+            &launch,
+            &controller,
+            &kubeconfig,
+            args,
+            PROVIDER_STARTS_WITHIN,
+        )
+        .await?;
+        let mut cluster = Self {
+            pair,
+            nodes: Vec::new(),
+            plane,
+            cloud,
+        };
+        let mut networks = Vec::new();
+        for number in 1..=machines {
+            let name = format!("machine-{number}");
+            networks.push((cluster.cloud.add(&name).await?, name));
+        }
+        let plane = &cluster.plane;
+        let start = networks
+            .iter()
+            .map(|(network, name)| RealNode::start(plane, name, network));
+        cluster.nodes = try_join_all(start).await?;
+        Ok(cluster)
+    }
+
+    /// The control plane.
+    pub const fn plane(&self) -> &ControlPlane {
+        &self.plane
+    }
+
+    /// The machines that have not been deleted.
+    pub fn nodes(&self) -> &[RealNode] {
+        &self.nodes
+    }
+
+    /// Loads the image of an OCI or Docker archive on each machine and returns its name.
+    pub async fn import(&self, archive: &Path) -> Result<String> {
+        let mut name = String::new();
+        for node in &self.nodes {
+            name = node.import(archive).await?;
+        }
+        Ok(name)
+    }
+
+    /// Turns a machine off: its link is down, and the cloud says so. Its processes keep running.
+    pub async fn power_off(&self, name: &str) -> Result<()> {
+        self.cloud.stop(name).await
+    }
+
+    /// Deletes a machine from the cloud, with all that runs on it.
+    pub async fn delete(&mut self, name: &str) -> Result<()> {
+        let (gone, left) = std::mem::take(&mut self.nodes)
+            .into_iter()
+            .partition(|node| node.name() == name);
+        self.nodes = left;
+        let ended = tokio::task::spawn_blocking(move || drop::<Vec<RealNode>>(gone)).await;
+        ended.map_err(|error| Error::io(format!("end the machine {name}"))(error.into()))?;
+        self.cloud.delete(name).await
+    }
+
+    /// The network namespace of the cloud's router.
+    pub fn router(&self) -> String {
+        self.cloud.router()
+    }
+
+    /// The logs of controller and provider.
+    pub fn logs(&self) -> [PathBuf; 2] {
+        [
+            self.pair.controller.log().to_owned(),
+            self.pair.provider_log(),
+        ]
+    }
+
+    /// An error if a process has ended that is to run.
+    pub fn check(&mut self) -> Result<()> {
+        self.nodes.iter_mut().try_for_each(RealNode::check)?;
+        self.pair.check()
+    }
+}
