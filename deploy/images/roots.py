@@ -167,16 +167,36 @@ def node(root, packages, source, options):
     return list(bill.node(site))
 
 
+# curl and the libraries that it is linked with.
+CURL = ["curl", "libc6", "libgcc-s1", "libbrotli1", "libcom-err2", "libcurl4t64", "libffi8", "libgmp10", "libgnutls30t64",
+        "libgssapi-krb5-2", "libhogweed6t64", "libidn2-0", "libk5crypto3", "libkeyutils1", "libkrb5-3", "libkrb5support0",
+        "libldap2", "libnettle8t64", "libnghttp2-14", "libnghttp3-9", "libp11-kit0", "libpsl5t64", "librtmp1", "libsasl2-2",
+        "libssh2-1t64", "libssl3t64", "libtasn1-6", "libunistring5", "libzstd1", "zlib1g"]
+
+
 def curl(root, packages, source, options):
-    """Debian's, with the libraries that it is linked with."""
-    packages.unpack(root, "curl", "libc6", "libgcc-s1", "libbrotli1", "libcom-err2", "libcurl4t64", "libffi8", "libgmp10",
-                    "libgnutls30t64", "libgssapi-krb5-2", "libhogweed6t64", "libidn2-0", "libk5crypto3", "libkeyutils1",
-                    "libkrb5-3", "libkrb5support0", "libldap2", "libnettle8t64", "libnghttp2-14", "libnghttp3-9", "libp11-kit0",
-                    "libpsl5t64", "librtmp1", "libsasl2-2", "libssh2-1t64", "libssl3t64", "libtasn1-6", "libunistring5",
-                    "libzstd1", "zlib1g")
+    """Debian's."""
+    packages.unpack(root, *CURL)
     starts(root, options, "/usr/bin/curl", "--version")
     packages.authorities(root)
     return []
+
+
+# Of busybox, whose shell is none of them: it takes its own nc.
+TOOLS = ["cat", "cp", "date", "echo", "env", "false", "grep", "head", "hostname", "id", "ip", "ls", "mkdir", "nslookup", "ps", "rm",
+         "seq", "sleep", "stat", "tail", "test", "timeout", "touch", "true", "wget"]
+
+
+def agnhost(root, packages, source, options):
+    """The program of upstream's tests, and the commands that they run beside it: a shell and its tools, curl and nc."""
+    packages.unpack(root, "busybox-static", "dash", "netcat-openbsd", "libbsd0", "libmd0", *CURL)
+    (root / "usr/bin/nc").symlink_to("nc.openbsd")
+    for tool in TOOLS:
+        (root / "usr/bin" / tool).symlink_to("busybox")
+    starts(root, options, "/usr/bin/sh", "-c", "nc -h 2>&1 && curl --version")
+    components = go("testbed/control-plane/kubernetes", "k8s.io/kubernetes/test/images/agnhost")(root, packages, source, options)
+    (root / "provider").rename(root / "agnhost")
+    return components
 
 
 def starts(root, options, *command):
@@ -208,4 +228,5 @@ IMAGES = {
     "provider-example-python": python,
     "provider-example-node": node,
     "curl": curl,
+    "agnhost": agnhost,
 }
