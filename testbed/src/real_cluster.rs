@@ -9,6 +9,7 @@
 //! Pod CIDRs are those of the controller, and packets to Pods of another machine go over its routes, nothing else.
 
 mod cloud;
+mod names;
 
 use std::{
     path::{Path, PathBuf},
@@ -22,6 +23,7 @@ use crate::{
     ControlPlane, Error, Options, RealNode, Result,
     binaries::of_this_project,
     pair::Pair,
+    process::Process,
     providers::Launch,
     real_node::{CLUSTER_CIDR, requirements::Requirements},
 };
@@ -36,6 +38,7 @@ const PROVIDER_STARTS_WITHIN: Duration = Duration::from_secs(30);
 pub struct RealCluster {
     // Fields are dropped in this order: the controller must not see machines go.
     pair: Pair,
+    _names: Process,
     nodes: Vec<RealNode>,
     plane: ControlPlane,
     cloud: Cloud,
@@ -80,8 +83,10 @@ impl RealCluster {
             PROVIDER_STARTS_WITHIN,
         )
         .await?;
+        let names = names::serve(&plane, Cloud::host()).await?;
         let mut cluster = Self {
             pair,
+            _names: names,
             nodes: Vec::new(),
             plane,
             cloud,

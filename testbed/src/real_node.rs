@@ -11,6 +11,7 @@
 
 mod cgroup;
 mod files;
+mod network;
 mod pause;
 pub(crate) mod requirements;
 
@@ -23,7 +24,7 @@ use std::{
 
 use tokio::{process::Command, task};
 
-use self::{cgroup::Cgroup, requirements::Requirements};
+use self::{cgroup::Cgroup, network::PodNetwork, requirements::Requirements};
 use crate::{
     ControlPlane, Error, Result,
     binaries::workloads,
@@ -51,6 +52,8 @@ pub enum Network {
         name: String,
         /// The Node's address.
         address: IpAddr,
+        /// The address of the cluster's DNS server.
+        dns: IpAddr,
     },
 }
 
@@ -89,14 +92,14 @@ impl RealNode {
     /// packages containerd and runc.
     pub async fn start(plane: &ControlPlane, name: &str, network: &Network) -> Result<Self> {
         let requirements = Requirements::check()?;
-        let (address, proxy, mut command) = match network {
+        let (address, pods, mut command) = match network {
             Network::Host => (requirements::address()?, None, Vec::new()),
-            Network::Namespace { name, address } => {
+            Network::Namespace { name, address, dns } => {
                 let nsenter = requirements.namespaced()?.display().to_string();
                 let program = workloads::find(&workloads::KUBE_PROXY).await?;
                 let kubeconfig = plane.kubeconfig("system:kube-proxy", None)?;
                 let enter = vec![nsenter, format!("--net=/run/netns/{name}")];
-                (*address, Some((program, kubeconfig)), enter)
+                (*address, Some((program, kubeconfig, *dns)), enter)
             }
         };
         let kubelet = workloads::find(&workloads::KUBELET).await?;
@@ -116,10 +119,13 @@ impl RealNode {
             cgroup: cgroup.name(),
             requirements: &requirements,
             address,
-            proxy: proxy.as_ref().map(|(program, kubeconfig)| files::Proxy {
-                program,
-                kubeconfig,
-            }),
+            network: pods
+                .as_ref()
+                .map(|(kube_proxy, kubeconfig, dns)| PodNetwork {
+                    kube_proxy,
+                    kubeconfig,
+                    dns: *dns,
+                }),
         };
         node.write()?;
         pause::write(&pause, dir).await?;

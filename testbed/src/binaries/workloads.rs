@@ -1,4 +1,4 @@
-//! The programs that run Pods, from the module of kube-apiserver.
+//! The programs that run Pods, most of them from the module of kube-apiserver.
 
 use std::{
     env,
@@ -45,6 +45,18 @@ pub(crate) static PAUSE: Program = Program {
     go_sum: "",
     version_package: None,
     without_go: "",
+};
+
+/// The DNS server of a cluster.
+pub(crate) static COREDNS: Program = Program {
+    name: "coredns",
+    package: ".",
+    main_go: Some(include_str!("../../control-plane/coredns/main.go")),
+    module: "github.com/coredns/coredns",
+    go_mod: include_str!("../../control-plane/coredns/go.mod"),
+    go_sum: include_str!("../../control-plane/coredns/go.sum"),
+    version_package: None,
+    without_go: READY_MADE,
 };
 
 /// A program of `KUBEBUILDER_ASSETS`, if it is there: archives for envtest have none of these. Otherwise it is built.

@@ -96,6 +96,7 @@ impl Cloud {
             Some(Network::Namespace {
                 address: *machine.addresses.first()?,
                 name: machine.namespace,
+                dns: Self::host(),
             })
         });
         network.ok_or_else(|| failed()(io::Error::other(format!("it has no address of {name}"))))

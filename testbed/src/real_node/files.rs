@@ -8,7 +8,11 @@ use std::{
 
 use serde_json::json;
 
-use super::{CLUSTER_CIDR, pause, requirements::Requirements};
+use super::{
+    network::{self, PodNetwork},
+    pause,
+    requirements::Requirements,
+};
 use crate::{Error, Result};
 
 pub(super) const SCRIPT: &str = "machine.sh";
@@ -17,9 +21,6 @@ pub(super) const CONTAINERD_SOCKET: &str = "containerd.sock";
 pub(super) const CONTROL: &str = "control";
 /// The kubelet starts once this file exists.
 pub(super) const IMAGES_READY: &str = "images-ready";
-
-/// containerd makes the configuration of the network from it, once the kubelet has told the Node's Pod CIDRs.
-const CNI_TEMPLATE: &str = "cni-template.json";
 
 pub(super) struct Files<'a> {
     pub(super) dir: &'a Path,
@@ -31,13 +32,7 @@ pub(super) struct Files<'a> {
     pub(super) requirements: &'a Requirements,
     pub(super) address: IpAddr,
     /// Missing on a machine without a network of its own.
-    pub(super) proxy: Option<Proxy<'a>>,
-}
-
-/// The program that serves Services on a machine.
-pub(super) struct Proxy<'a> {
-    pub(super) program: &'a Path,
-    pub(super) kubeconfig: &'a Path,
+    pub(super) network: Option<PodNetwork<'a>>,
 }
 
 impl Files<'_> {
@@ -50,9 +45,9 @@ impl Files<'_> {
             let path = self.dir.join(dir);
             fs::create_dir(&path).map_err(Error::io(format!("make {}", path.display())))?;
         }
-        if let Some(proxy) = &self.proxy {
-            file(CNI_TEMPLATE, self.bridge())?;
-            file("kube-proxy.json", self.kube_proxy(proxy))?;
+        if let Some(network) = &self.network {
+            file(network::CNI_TEMPLATE, network::cni_template(self.dir))?;
+            file(network::KUBE_PROXY, network.kube_proxy(self.name))?;
         } else {
             let loopback = json!({"cniVersion": "0.4.0", "name": "loopback", "plugins": [{"type": "loopback"}]});
             file("cni/10-loopback.conflist", loopback.to_string())?;
@@ -87,47 +82,17 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
 "#,
-            template = self.proxy.as_ref().map_or_else(String::new, |_| {
-                format!("\n    conf_template = \"{dir}/{CNI_TEMPLATE}\"")
+            template = self.network.as_ref().map_or_else(String::new, |_| {
+                format!("\n    conf_template = \"{dir}/{}\"", network::CNI_TEMPLATE)
             }),
             image = pause::IMAGE,
             cni = self.requirements.cni.display(),
         )
     }
 
-    /// A bridge for the Pods of the machine. Packets to Pods of other machines leave it by its default route.
-    fn bridge(&self) -> String {
-        let dir = self.dir.display();
-        format!(
-            r#"{{"cniVersion": "0.4.0", "name": "pods", "plugins": [{{
-  "type": "bridge", "bridge": "pods", "isDefaultGateway": true, "hairpinMode": true,
-  "ipam": {{"type": "host-local", "dataDir": "{dir}/addresses", "ranges": [
-    {{{{range $i, $range := .PodCIDRRanges}}}}{{{{if $i}}}}, {{{{end}}}}[{{"subnet": "{{{{$range}}}}"}}]{{{{end}}}}
-  ]}}
-}}]}}
-"#
-        )
-    }
-
-    fn kube_proxy(&self, proxy: &Proxy<'_>) -> String {
-        // These limits are those of the whole machine: a namespace cannot set them.
-        let conntrack =
-            json!({"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"});
-        let config = json!({
-            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-            "kind": "KubeProxyConfiguration",
-            "mode": "nftables",
-            "clientConnection": {"kubeconfig": proxy.kubeconfig},
-            "hostnameOverride": self.name,
-            "clusterCIDR": CLUSTER_CIDR,
-            "conntrack": conntrack,
-        });
-        config.to_string()
-    }
-
     /// The kubelet's usual one where no other process can have it.
     fn kubelet_port(&self) -> Result<u16> {
-        if self.proxy.is_some() {
+        if self.network.is_some() {
             return Ok(10250);
         }
         let found = TcpListener::bind((self.address, 0)).and_then(|listener| listener.local_addr());
@@ -137,6 +102,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
 
     fn kubelet(&self) -> Result<String> {
         let port = self.kubelet_port()?;
+        let dns: Vec<_> = self.network.iter().map(|network| network.dns).collect();
         let below = |name: &str| self.dir.join(name).display().to_string();
         let never = json!({
             "imagefs.available": "0%",
@@ -157,6 +123,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
             "port": port,
             "healthzPort": 0,
             "staticPodPath": below("manifests"),
+            "clusterDomain": "cluster.local",
+            "clusterDNS": dns,
             "podLogsDir": below("pods"),
             "volumePluginDir": below("plugins"),
             "authentication": {
@@ -205,23 +173,9 @@ done
             name = self.name,
             address = self.address,
             proxy = self
-                .proxy
+                .network
                 .as_ref()
-                .map_or_else(String::new, |proxy| proxy_script(proxy.program)),
+                .map_or_else(String::new, PodNetwork::script),
         )
     }
-}
-
-/// The lines that run kube-proxy.
-fn proxy_script(program: &Path) -> String {
-    format!(
-        "# Packets between Pods of one bridge come back through the rules of Services, too.
-echo 1 >/proc/sys/net/bridge/bridge-nf-call-iptables
-while :; do
-  '{}' --config=kube-proxy.json >>kube-proxy.log 2>&1 </dev/null
-  sleep 0.1
-done &
-",
-        program.display()
-    )
 }
