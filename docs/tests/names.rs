@@ -117,6 +117,7 @@ fn metrics(text: &str) -> impl Iterator<Item = &str> {
         "outrigger_kubernetes",
         "outrigger_loops",
         "outrigger_provider",
+        "outrigger_conformance",
         "outrigger_provider_client",
         "outrigger_runtime",
         "outrigger_server",
