@@ -36,9 +36,12 @@ class Release:
         licence = (self.source.repository / "LICENSE").read_bytes()
         files = [(f"{stem}/{program}", 0o755, content) for program, content in contents.items()]
         files.append((f"{stem}/LICENSE", 0o644, licence))
-        archive = f"{stem}.tar.gz"
-        digest = self.artifact(archive, archives.compress(archives.pack(files, self.source.epoch)), components)
-        self.write(f"{archive}.cdx.json", document(bill.document("application", name, digest, self.source, components)))
+        self.package(f"{stem}.tar.gz", name, archives.compress(archives.pack(files, self.source.epoch)), components)
+
+    def package(self, file, name, content, components):
+        """Anything that has programs in it, with its bill of materials."""
+        digest = self.artifact(file, content, components)
+        self.write(f"{file}.cdx.json", document(bill.document("application", name, digest, self.source, components)))
 
     def image(self, name, built):
         """The images of one name by architecture, as `deploy/images/build` has left them, in one archive."""

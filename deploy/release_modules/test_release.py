@@ -17,6 +17,7 @@ import verify
 import versions
 from source import REPOSITORY, Source
 
+PACKAGES = ["conformance-1.jar", "outrigger-conformance-1.tgz", "outrigger_conformance-1-py3-none-any.whl"]
 ARCHITECTURES = ["amd64", "arm64"]
 LOG = "# Changelog\n\n## [Unreleased]\n\n### Added\n- One, at\n  [docs](docs/a.md).\n\n## [0.0.1] - 2026-01-01\n\n### Fixed\n- Old.\n"
 
@@ -36,6 +37,8 @@ class Whole(unittest.TestCase):
         parts = [{"name": "serde", "version": "1.0.0", "purl": "pkg:cargo/serde@1.0.0"}]
         for arch in ARCHITECTURES:
             release.programs("provider-mock", arch, {"provider-mock": f"program {arch}".encode()}, parts)
+        for file in PACKAGES:
+            release.package(file, "provider-conformance", b"package", parts)
         for image in [artifacts.CONTROLLER, "provider-mock"]:
             release.image(image, {arch: self.built(image, arch, parts) for arch in ARCHITECTURES})
         release.chart()
@@ -107,6 +110,12 @@ class Whole(unittest.TestCase):
         self.assertIn(f"{name} or a file beside it cannot be read", without)
         added = self.faults_after(lambda directory: (directory / "more").write_text(""), sums=False)
         self.assertEqual(added, f"more is not in {artifacts.SUMS}")
+
+    def test_each_package_has_its_provenance_and_its_bill(self):
+        for file in PACKAGES:
+            faults = self.faults_after(lambda directory, file=file: (directory / file).write_bytes(b"other"))
+            self.assertIn(f"{file}.intoto.json does not name the digest", faults)
+            self.assertIn(f"{file}.cdx.json does not name the digest", faults)
 
     def test_image_with_another_layer_or_of_another_release_is_found(self):
         name = f"provider-mock-{self.version}.oci.tar"

@@ -17,7 +17,7 @@ def faults(directory):
         yield f"{directory} has no {artifacts.SUMS}"
         return
     yield from checksums(directory, names)
-    made = sorted(name for name in names if name.endswith((".tar.gz", ".tgz", ".oci.tar")))
+    made = sorted(name for name in names if name.endswith((".tar.gz", ".tgz", ".oci.tar", ".whl", ".jar")))
     for name in made:
         try:
             yield from artifact(directory, name)
@@ -50,7 +50,7 @@ def artifact(directory, name):
         yield f"{provenance} does not name the digest of {name}"
     if name.endswith(".oci.tar"):
         yield from image(directory, name)
-    elif name.startswith("outrigger-"):
+    elif re.match(r"outrigger-(kustomize-)?\d", name):
         yield from manifests(directory, name)
     elif bill_digest(directory / f"{name}.cdx.json") != digest:
         yield f"{name}.cdx.json does not name the digest of {name}"
