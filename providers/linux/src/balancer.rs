@@ -11,7 +11,7 @@ use crate::health;
 use crate::hops;
 use crate::kernel::{Failure, Lock, run};
 use crate::load_balancer::{self, Family, Key, LoadBalancer, Protocol};
-use crate::nft::{TABLE, Table, script};
+use crate::nft::{TABLE, Table, base, script};
 use crate::pool::Pool;
 
 /// The network namespace of this thread, and so of all threads of the process.
@@ -176,17 +176,36 @@ impl Balancer {
         Ok(())
     }
 
-    /// Looks at the health of all targets again and again, and at the ways to them. Never returns; a failure is logged.
-    pub async fn watch(&self, mut report: impl FnMut(Result<(), String>)) {
+    /// Lays the parts that all load balancers share, as the options say. To be called before the first change.
+    ///
+    /// # Errors
+    ///
+    /// A program or a right is missing, or nftables is too old.
+    pub async fn prepare(&self) -> Result<(), Failure> {
+        let (_lock, table) = self.locked().await?;
+        hops::sync(&table.hops).await?;
+        let Options {
+            pool, masquerade, ..
+        } = &self.options;
+        run("nft", &["-f", "-"], &base(pool, *masquerade))
+            .await
+            .map(drop)
+    }
+
+    /// Looks at the health of all targets again and again, and at the ways to them. Never returns.
+    ///
+    /// `report` is called with each round that ends otherwise than the one before.
+    pub async fn watch(&self, mut report: impl FnMut(Result<(), &str>)) {
         let mut ticks = interval(self.options.health_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last = Ok(());
         loop {
             ticks.tick().await;
-            let ended = self.round().await;
-            if let Err(error) = &ended {
-                tracing::warn!(%error, "health of targets not looked at");
+            let ended = self.round().await.map_err(|failure| failure.to_string());
+            if ended != last {
+                report(ended.as_ref().copied().map_err(String::as_str));
+                last = ended;
             }
-            report(ended.map_err(|failure| failure.to_string()));
         }
     }
 
@@ -198,50 +217,48 @@ impl Balancer {
         }
         hops::sync(&table.hops).await?;
         drop(lock);
-        let all: BTreeSet<_> = table.balancers.values().flat_map(endpoints).collect();
-        let mut answers = health::healthy(all.iter().copied()).await;
-        let silent: Vec<_> = all.difference(&answers).copied().collect();
+        let endpoints: BTreeSet<_> = table.balancers.values().flat_map(endpoints).collect();
+        let mut answers = health::healthy(endpoints.iter().copied()).await;
+        let silent: Vec<_> = endpoints.difference(&answers).copied().collect();
         answers.extend(health::healthy(silent).await);
-        for key in table.balancers.keys() {
-            let (_lock, table) = self.locked().await?;
-            let Some(before) = table.balancers.get(key) else {
-                continue;
-            };
-            let mut after = before.clone();
-            for (address, target) in &mut after.targets {
+        let judge = |mut balancer: LoadBalancer| {
+            for (address, target) in &mut balancer.targets {
                 // A target that came meanwhile was asked when it came.
-                let endpoint = after.health_port.map(|port| (*address, port));
-                if let Some(endpoint) = endpoint.filter(|one| all.contains(one)) {
+                let endpoint = balancer.health_port.map(|port| (*address, port));
+                if let Some(endpoint) = endpoint.filter(|one| endpoints.contains(one)) {
                     target.healthy = answers.contains(&endpoint);
                 }
             }
-            if after != *before {
-                let targets = after.targets.values().filter(|target| target.healthy);
-                let targets: Vec<_> = targets.map(|target| &*target.node).collect();
-                tracing::info!(
-                    service = after.name,
-                    targets = targets.join(" "),
-                    "healthy targets changed"
-                );
-                self.write(&table, key, Some(&after)).await?;
+            balancer
+        };
+        for (key, before) in &table.balancers {
+            if judge(before.clone()) == *before && table.has_rules_of(key) {
+                continue;
             }
+            let (_lock, table) = self.locked().await?;
+            let Some(after) = table.balancers.get(key).cloned().map(judge) else {
+                continue;
+            };
+            let targets = after.targets.values().filter(|target| target.healthy);
+            let targets: Vec<_> = targets.map(|target| &*target.node).collect();
+            tracing::info!(
+                service = after.name,
+                targets = targets.join(" "),
+                "load balancer mended"
+            );
+            self.write(&table, key, Some(&after)).await?;
         }
-        self.drop_idle_hops().await
+        if idle_hops(&table).next().is_some() {
+            self.drop_idle_hops().await?;
+        }
+        Ok(())
     }
 
     /// Removes next hops that no load balancer has as a target any more, and no connection either.
     async fn drop_idle_hops(&self) -> Result<(), Failure> {
         let (_lock, table) = self.locked().await?;
-        let targets: BTreeSet<_> = table
-            .balancers
-            .values()
-            .flat_map(|one| one.targets.keys())
-            .collect();
         let mut hops = table.hops.clone();
-        for (address, mark) in &table.hops {
-            if targets.contains(address) {
-                continue;
-            }
+        for (address, mark) in idle_hops(&table) {
             let family = Family::of(*address);
             let mark = mark.to_string();
             delete_connections(&[
@@ -293,6 +310,20 @@ impl Balancer {
         }
         Ok(keys.len())
     }
+}
+
+/// Next hops that no load balancer has as a target.
+fn idle_hops(table: &Table) -> impl Iterator<Item = (&IpAddr, &u32)> {
+    let is_target = |address: &IpAddr| {
+        table
+            .balancers
+            .values()
+            .any(|one| one.targets.contains_key(address))
+    };
+    table
+        .hops
+        .iter()
+        .filter(move |(address, _)| !is_target(address))
 }
 
 /// The targets, with the port for health checks.

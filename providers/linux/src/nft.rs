@@ -5,7 +5,7 @@
 mod script;
 mod table;
 
-pub use script::script;
+pub use script::{base, script};
 pub use table::{Table, Unreadable};
 
 use crate::load_balancer::{Family, Key};

@@ -63,8 +63,13 @@ impl LinuxProvider {
     /// Keeps the kernel in sync with the health of targets; never returns.
     pub async fn watch(&self) {
         let inner = &self.inner;
-        let report = |ended: Result<(), String>| {
-            *inner.problem.lock().unwrap_or_else(PoisonError::into_inner) = ended.err();
+        let report = |ended: Result<(), &str>| {
+            match ended {
+                Ok(()) => tracing::info!("the kernel is in sync again"),
+                Err(error) => tracing::warn!(error, "the kernel cannot be kept in sync"),
+            }
+            let mut problem = inner.problem.lock().unwrap_or_else(PoisonError::into_inner);
+            *problem = ended.err().map(str::to_owned);
         };
         inner.balancer.watch(report).await;
     }

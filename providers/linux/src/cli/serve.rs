@@ -62,13 +62,12 @@ async fn serve(
     cloud: Option<Cloud>,
 ) -> Result<(), BoxError> {
     // A program or a right that is missing ends the process now.
-    kernel::run("ip", &["rule", "show"], "").await?;
-    kernel::run("nft", &["list", "tables"], "").await?;
     kernel::run("conntrack", &["--version"], "").await?;
     if let Some(cloud) = &cloud {
         cloud.machines().await?;
     }
     let provider = LinuxProvider::new(options, cloud);
+    provider.balancer().prepare().await?;
     tokio::select! {
         ended = provider.server().serve(&socket.endpoint) => Ok(ended?),
         () = provider.watch() => Ok(()),

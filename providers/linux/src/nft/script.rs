@@ -61,7 +61,7 @@ fn line(script: &mut String, text: &str) {
 }
 
 /// The parts that all load balancers share. Repeated in each transaction, so that whatever was lost is back.
-fn base(pool: &Pool, masquerade: bool) -> String {
+pub fn base(pool: &Pool, masquerade: bool) -> String {
     let mut script = format!("add table inet {TABLE}\n");
     let mut add = |text: &str| {
         line(

@@ -11,3 +11,4 @@ mod cloud;
 mod packets;
 mod rig;
 mod round_trip;
+mod routes;

@@ -354,3 +354,32 @@ fn after_a_start_of_the_host_a_service_gets_the_addresses_of_its_status() {
     };
     assert_eq!(ip.to_string(), "198.51.100.1");
 }
+
+#[test]
+fn a_part_that_was_deleted_by_hand_is_back_after_a_round() {
+    let Some(rig) = Rig::new("tmend") else {
+        return;
+    };
+    let (one, _, client) = machines(&rig);
+    let provider = rig.provider();
+    let web = service("web", &[("TCP", 80)], &["IPv4"]);
+    ensure(&rig, &provider, &web, &targets(&[&one]));
+    let router = rig.cloud.router();
+    for deletion in [
+        &[
+            "nft",
+            "flush",
+            "chain",
+            "inet",
+            "outrigger",
+            "lb/cluster-1/uid-of-web/4",
+        ][..],
+        &["nft", "flush", "chain", "inet", "outrigger", "prerouting"],
+        &["ip", "rule", "delete", "priority", "21320"],
+    ] {
+        inside(&router, deletion).unwrap();
+        assert!(tcp(&client, V4, 80).is_err(), "{deletion:?}");
+        round(&rig, &provider);
+        assert_eq!(tcp(&client, V4, 80).unwrap(), "worker-1", "{deletion:?}");
+    }
+}
