@@ -1,7 +1,8 @@
-//! The command line: `list`, `explain`, `run`, `explore`, `table`, `badge`, `stress`, `sweep`.
+//! The command line: `new`, `list`, `explain`, `run`, `explore`, `table`, `badge`, `stress`, `sweep`.
 
 mod badge;
 mod explore;
+mod new;
 mod table;
 
 use std::{
@@ -17,7 +18,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use outrigger_provider_sdk::Endpoint;
 
-use self::{badge::Badge, explore::Explore, table::Table};
+use self::{badge::Badge, explore::Explore, new::New, table::Table};
 use crate::{
     capability::Capability,
     case::Case,
@@ -45,6 +46,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write the project of a new provider: it builds, and passes the cases
+    New(New),
     /// Show all cases
     List(List),
     /// Show one case whole: its clause, what it takes and what it does
@@ -214,6 +217,7 @@ impl Cli {
     /// Does what the command line says. An error is one of the command line or of a file.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
+            Command::New(command) => command.run(),
             Command::List(list) => list.run(),
             Command::Explain { case } => explain(&case),
             Command::Run(command) => Box::pin(command.run()).await,

@@ -20,6 +20,7 @@ pub mod client;
 pub mod describe;
 pub mod document;
 pub mod inputs;
+pub mod project;
 pub mod report;
 pub mod results;
 pub mod run;

@@ -1,0 +1,153 @@
+//! `provider-conformance new`.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+
+use super::print;
+use crate::project::{Language, Name};
+
+#[derive(Debug, Args)]
+pub(super) struct New {
+    /// The language of the provider
+    #[arg(long, value_enum, value_name = "LANGUAGE")]
+    language: Language,
+
+    /// The name of the provider, and the scheme of its provider IDs: 1 to 63 of a-z, 0-9 and '-'
+    name: Name,
+
+    /// The folder that is made; one that is there must be empty [default: NAME]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Use this SDK instead of the released one: the folder of its sources, or the .whl or .tgz of its package
+    #[arg(long, value_name = "PATH")]
+    sdk: Option<PathBuf>,
+}
+
+impl New {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let folder = self.output.unwrap_or_else(|| self.name.as_str().into());
+        let sdk = self
+            .sdk
+            .map(|path| sdk_at(self.language, &path))
+            .transpose()?;
+        if let Ok(mut entries) = fs::read_dir(&folder)
+            && entries.next().is_some()
+        {
+            bail!(
+                "{} is not empty: name another folder with --output",
+                folder.display()
+            );
+        }
+        let mut text = format!("{} for {}:\n", folder.display(), self.language.title());
+        for file in self.language.project(&self.name, sdk.as_deref()) {
+            let path = folder.join(&file.path);
+            write(&path, &file.text).with_context(|| format!("cannot write {}", path.display()))?;
+            writeln!(text, "  {}", file.path)?;
+        }
+        writeln!(text, "Next, in it:\n  {}", self.language.build())?;
+        writeln!(text, "  provider-conformance run --inputs inputs.yaml")?;
+        print(&text)
+    }
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    fs::write(path, text)
+}
+
+/// The absolute path of an SDK, for a manifest.
+fn sdk_at(language: Language, path: &Path) -> anyhow::Result<String> {
+    let at = || format!("--sdk {}", path.display());
+    let whole = path.canonicalize().with_context(at)?;
+    let is_package = whole.is_file()
+        && whole
+            .extension()
+            .is_some_and(|end| language.package().is_some_and(|package| end == package));
+    let manifest = language.manifest();
+    if !is_package && !whole.join(manifest).is_file() {
+        bail!(
+            "{}: it has no {manifest}: name the folder of the SDK for {}",
+            at(),
+            language.title()
+        );
+    }
+    match whole.into_os_string().into_string() {
+        Ok(text) if !text.contains(char::is_control) => Ok(text),
+        _ => bail!(
+            "{}: a manifest cannot hold this path: move the SDK to one of plain letters",
+            at()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::New;
+    use crate::project::Language;
+
+    #[test]
+    fn folder_that_holds_something_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("README.md"), "mine").unwrap();
+        let error = new(folder.path()).run().unwrap_err().to_string();
+        assert!(
+            error.ends_with("is not empty: name another folder with --output"),
+            "{error}"
+        );
+        assert_eq!(
+            fs::read_to_string(folder.path().join("README.md")).unwrap(),
+            "mine"
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn folder_is_made_and_has_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("deep/acme");
+        new(&output).run().unwrap();
+        let main = fs::read_to_string(output.join("src/provider_acme/main.py")).unwrap();
+        assert!(main.contains("\"acme\""));
+        assert!(output.join(".github/workflows/conformance.yml").is_file());
+    }
+
+    #[test]
+    fn sdk_is_a_folder_of_its_language_or_a_package() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |language, path: &str| super::sdk_at(language, &folder.path().join(path));
+        let error = at(Language::Go, "").unwrap_err().to_string();
+        assert!(
+            error.ends_with("it has no go.mod: name the folder of the SDK for Go"),
+            "{error}"
+        );
+        assert!(at(Language::Go, "missing").is_err());
+        fs::write(folder.path().join("go.mod"), "").unwrap();
+        assert!(at(Language::Go, "").is_ok());
+        for package in ["sdk.whl", "sdk.tgz"] {
+            fs::write(folder.path().join(package), "").unwrap();
+        }
+        assert!(at(Language::Python, "sdk.whl").is_ok());
+        assert!(at(Language::Python, "sdk.tgz").is_err());
+        assert!(at(Language::Rust, "sdk.tgz").is_err());
+        assert!(at(Language::Typescript, "sdk.tgz").is_ok());
+    }
+
+    fn new(output: &std::path::Path) -> New {
+        New {
+            language: Language::Python,
+            name: "acme".parse().unwrap(),
+            output: Some(output.to_owned()),
+            sdk: None,
+        }
+    }
+}

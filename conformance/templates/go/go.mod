@@ -1,0 +1,5 @@
+module example.com/provider-my-cloud
+
+go 1.26
+
+@SDK@

@@ -1,0 +1,1 @@
+"""The cloud my-cloud for Outrigger."""
