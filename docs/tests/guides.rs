@@ -1,5 +1,5 @@
-//! `docs/guide/rust.md` has the code of the SDK's example `guide`, which is compiled, and which `.ci/run` holds
-//! against the contract. `.ci/guides` carries out the guides of the other languages.
+//! The guides show the code that `provider-conformance new` writes: each block ```` ```LANGUAGE from=PATH ```` is a part of that
+//! template. `.ci/guides` carries the guides out.
 
 #![allow(
     clippy::expect_used,
@@ -13,14 +13,18 @@ fn text(path: &str) -> String {
 }
 
 #[test]
-fn rust_guide_has_the_code_of_the_example() {
-    let guide = text("docs/guide/rust.md");
-    for file in ["instances.rs", "balancers.rs", "main.rs"] {
-        let code = text(&format!("provider-sdk/examples/guide/{file}"));
-        let block = format!("```rust file=src/{file}\n{code}```");
-        assert!(
-            guide.contains(&block),
-            "docs/guide/rust.md has another {file} than provider-sdk/examples/guide: copy it there"
-        );
+fn guides_show_the_code_of_the_templates() {
+    for language in ["go", "python", "rust", "typescript"] {
+        let guide = text(&format!("docs/guide/{language}.md"));
+        let mut blocks = guide.split(" from=").skip(1).peekable();
+        assert!(blocks.peek().is_some(), "{language}.md shows no template");
+        for block in blocks {
+            let (path, rest) = block.split_once('\n').expect("a block has lines");
+            let code = rest.split("```").next().unwrap_or_default();
+            assert!(
+                text(&format!("conformance/templates/{language}/{path}")).contains(code),
+                "docs/guide/{language}.md has another {path} than conformance/templates/{language}: copy it there"
+            );
+        }
     }
 }
