@@ -8,7 +8,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use self::templates::{GO, PYTHON, RUST, SHARED, TYPESCRIPT, Template};
 
-/// Of the SDKs too: they are released together.
+/// The version of this program, and of the SDKs, which are released with it.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const GO_MODULE: &str = "outrigger.dev/adapters/go";
@@ -16,7 +16,7 @@ const GO_MODULE: &str = "outrigger.dev/adapters/go";
 /// The name that the templates have.
 const TEMPLATE_NAME: &str = "my-cloud";
 
-/// What a path has in a URL as it is.
+/// All but the characters that a path has in a URL as they are.
 const IN_PATH: AsciiSet = NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
@@ -139,7 +139,7 @@ impl Language {
         .collect()
     }
 
-    /// What the manifest of a project says about the SDK.
+    /// The text of a manifest about the SDK.
     fn dependency(self, path: Option<&str>) -> String {
         // The strings of JSON are also those of TOML and go.mod.
         let quoted = |text: String| serde_json::Value::String(text).to_string();

@@ -1,4 +1,4 @@
-"""What the provider answers about Nodes, over a socket."""
+"""Answers about Nodes, over a socket."""
 
 import asyncio
 from pathlib import Path

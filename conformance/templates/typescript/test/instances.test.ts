@@ -1,4 +1,4 @@
-/** What the provider answers about Nodes. */
+/** Answers about Nodes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ProviderError, v1 } from "@outrigger/provider";
