@@ -31,7 +31,7 @@ pub enum Failure {
     },
     /// This process may not change the network.
     #[error(
-        "`{command}` is not permitted: the process needs CAP_NET_ADMIN in the namespace, and CAP_SYS_ADMIN to enter others"
+        "`{command}` is not permitted: the process needs root, with CAP_NET_ADMIN in the namespace, and CAP_SYS_ADMIN to enter others"
     )]
     Denied {
         /// The command.
@@ -96,8 +96,11 @@ pub async fn run(program: &'static str, args: &[&str], input: &str) -> Result<St
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    if text.contains("Operation not permitted") {
+    let mut text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if text.is_empty() {
+        text = output.status.to_string();
+    }
+    if text.contains("Operation not permitted") || text.contains("Permission denied") {
         return Err(Failure::Denied { command });
     }
     Err(failed(text))

@@ -7,6 +7,7 @@
     reason = "all of this file is test, which clippy only sees inside of test functions"
 )]
 
+mod cli;
 mod cloud;
 mod packets;
 mod rig;
