@@ -28,6 +28,7 @@ PROGRAMS = {
     "cloud-controller-manager": Program("outrigger-controller"),
     # It runs beside providers in images of any kind.
     "provider-conformance": Program("outrigger-conformance", "musl"),
+    "provider-linux": Program("outrigger-provider-linux"),
     "provider-mock": Program("outrigger-provider-mock"),
 }
 
@@ -174,6 +175,17 @@ CURL = ["curl", "libc6", "libgcc-s1", "libbrotli1", "libcom-err2", "libcurl4t64"
         "libssh2-1t64", "libssl3t64", "libtasn1-6", "libunistring5", "libzstd1", "zlib1g"]
 
 
+def linux(root, packages, source, options):
+    """The provider, and Debian's programs that it runs."""
+    components = rust("provider-linux", "provider")(root, packages, source, options)
+    packages.unpack(root, "conntrack", "iproute2", "nftables", "libbpf1", "libbsd0", "libcap2", "libedit2", "libelf1t64", "libgmp10",
+                    "libjansson4", "libmd0", "libmnl0", "libnetfilter-conntrack3", "libnfnetlink0", "libnftables1", "libnftnl11",
+                    "libpcre2-8-0", "libselinux1", "libtinfo6", "libtirpc3t64", "libxtables12", "libzstd1", "zlib1g")
+    for program in ["nft", "ip", "conntrack"]:
+        starts(root, options, program, "--version" if program == "conntrack" else "-V")
+    return components
+
+
 def curl(root, packages, source, options):
     """Debian's."""
     packages.unpack(root, *CURL)
@@ -221,6 +233,7 @@ def timestamp(epoch):
 IMAGES = {
     "cloud-controller-manager": rust("cloud-controller-manager", "cloud-controller-manager"),
     "provider-conformance": rust("provider-conformance", "provider-conformance"),
+    "provider-linux": linux,
     "provider-mock": rust("provider-mock", "provider"),
     "provider-fake": go("adapters/go", "./examples/fake"),
     "provider-aws": go("providers/aws", "."),
