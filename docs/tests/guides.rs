@@ -14,7 +14,11 @@ fn text(path: &str) -> String {
 
 #[test]
 fn guides_show_the_code_of_the_templates() {
-    for language in ["go", "python", "rust", "typescript"] {
+    let templates = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/templates");
+    let entries = fs::read_dir(templates).expect("the folder can be read");
+    let paths = entries.map(|entry| entry.expect("the folder can be read").path());
+    for folder in paths.filter(|path| path.is_dir()) {
+        let language = folder.file_name().unwrap_or_default().to_string_lossy();
         let guide = text(&format!("docs/guide/{language}.md"));
         let mut blocks = guide.split(" from=").skip(1).peekable();
         assert!(blocks.peek().is_some(), "{language}.md shows no template");
