@@ -134,7 +134,7 @@ impl Explorer {
         match plan {
             Plan::Given(traces) => {
                 for (name, trace) in traces {
-                    Box::pin(self.one(trace, Origin::Given(name), explored, begun)).await;
+                    self.one(trace, Origin::Given(name), explored, begun).await;
                     explored.took = started.elapsed();
                     if explored.found.is_some() {
                         return;
@@ -155,7 +155,7 @@ impl Explorer {
                 while !is_over(seed) && explored.found.is_none() {
                     let trace = generate::trace(seed, &self.world, steps);
                     let origin = Origin::Seed(seed, steps);
-                    Box::pin(self.one(trace, origin, explored, begun)).await;
+                    self.one(trace, origin, explored, begun).await;
                     explored.took = started.elapsed();
                     seed = seed.wrapping_add(1);
                 }
@@ -175,7 +175,7 @@ impl Explorer {
         explored.traces += 1;
         explored.turns += trace.0.len();
         if let Err(broken) = self.try_out(&trace).await {
-            explored.found = Some(Box::pin(self.shrunk(trace, broken, origin)).await);
+            explored.found = Some(self.shrunk(trace, broken, origin).await);
         }
     }
 
@@ -234,7 +234,7 @@ impl Explorer {
         self.tried += 1;
         let limits = &self.suite.inputs.limits;
         let longest = LONGEST + limit(limits.ready) + limit(limits.gone);
-        let mut verdict = match timeout(longest, self.play(trace)).await {
+        let mut verdict = match timeout(longest, Box::pin(self.play(trace))).await {
             Ok(verdict) => verdict,
             Err(_elapsed) => {
                 let expected = format!("the trace ends within {longest:?}");
@@ -348,7 +348,10 @@ impl Explorer {
 fn same_as_new(changed: &[String], new: &[String]) -> Result<(), Broken> {
     match state::differences(changed, new) {
         (changed, new) if changed.is_empty() && new.is_empty() => Ok(()),
-        (changed, new) => {
+        (mut changed, mut new) => {
+            if let ([changed], [new]) = (&mut *changed, &mut *new) {
+                (*changed, *new) = state::around_difference(changed, new);
+            }
             let lines = |lines: Vec<String>| {
                 if lines.is_empty() {
                     "nothing more".to_owned()

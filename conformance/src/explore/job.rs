@@ -39,7 +39,13 @@ pub(super) struct Nodes {
     pub(super) before: Option<Vec<Node>>,
     /// All targets.
     pub(super) now: Vec<Node>,
+    /// Calls about other objects may run at the same time.
+    pub(super) races: bool,
 }
+
+/// Tries of a call that fails while others run. The controller makes more of them, with back-off.
+const TRIES: usize = 4;
+const BETWEEN_TRIES: Duration = Duration::from_millis(300);
 
 /// The end of a step.
 #[derive(Clone, Debug)]
@@ -61,6 +67,22 @@ impl Nodes {
         };
         targets.map_err(|stop| Broken::stopped(Rule::Ended, &stop))
     }
+}
+
+/// Makes a call until it has ended, again after an error that other calls may have caused.
+async fn among_others(
+    races: bool,
+    mut call: impl AsyncFnMut() -> Result<LoadBalancerAnswer, Unended>,
+) -> Result<LoadBalancerAnswer, Unended> {
+    for _ in 1..TRIES {
+        match call().await {
+            Err(Unended::Error(error)) if races && !is_refusal(&error) => {
+                sleep(BETWEEN_TRIES).await;
+            }
+            ended => return ended,
+        }
+    }
+    call().await
 }
 
 /// Errors by which a provider refuses a Service as it is.
@@ -237,10 +259,12 @@ async fn ensure(
     service: &Service,
     held: Option<&HeldAddresses>,
     targets: Option<NodeTargets>,
+    races: bool,
 ) -> Result<LoadBalancerAnswer, Unended> {
     let within = limit(subject.inputs().limits.ready);
     let call = async || ensure_once(subject, service, held, targets.clone()).await;
-    repeated(within, &[Disposition::Ready], call).await
+    let until_ready = async || repeated(within, &[Disposition::Ready], &call).await;
+    among_others(races, until_ready).await
 }
 
 /// Makes the calls until they have ended.
@@ -248,7 +272,7 @@ pub(super) async fn complete(subject: &Subject, job: &Job, nodes: &Nodes) -> Res
     match job {
         Job::Ensure(name, service, held) => {
             let targets = nodes.targets(subject).await?;
-            match ensure(subject, service, held.as_ref(), targets).await {
+            match ensure(subject, service, held.as_ref(), targets, nodes.races).await {
                 Ok(answer) => Ok(Done::Ready(vec![(*name, answer)])),
                 Err(Unended::Error(error)) if is_refusal(&error) => Ok(Done::Refused(*name, error)),
                 Err(other) => {
@@ -258,7 +282,7 @@ pub(super) async fn complete(subject: &Subject, job: &Job, nodes: &Nodes) -> Res
             }
         }
         Job::Delete(name, service, for_good) => {
-            delete(subject, *name, service).await?;
+            delete(subject, *name, service, nodes.races).await?;
             Ok(Done::Gone(*name, *for_good))
         }
         Job::Update(services) => update(subject, services, nodes).await.map(Done::Ready),
@@ -276,11 +300,17 @@ pub(super) async fn complete(subject: &Subject, job: &Job, nodes: &Nodes) -> Res
 }
 
 /// Deletes until nothing is left.
-pub(super) async fn delete(subject: &Subject, name: Name, service: &Service) -> Result<(), Broken> {
+pub(super) async fn delete(
+    subject: &Subject,
+    name: Name,
+    service: &Service,
+    races: bool,
+) -> Result<(), Broken> {
     let within = limit(subject.inputs().limits.gone);
     let call = async || subject.delete_once(service).await;
     let expected = || format!("{name}: DeleteLoadBalancer ends with ABSENT");
-    let deleted = repeated(within, &[Disposition::Absent], call).await;
+    let until_absent = async || repeated(within, &[Disposition::Absent], &call).await;
+    let deleted = among_others(races, until_absent).await;
     deleted.map_err(|other| Broken::new(Rule::Absent, expected(), other))?;
     subject.leftovers().forget(service);
     Ok(())
@@ -317,7 +347,8 @@ async fn update(
                     answer
                 }
                 _ => {
-                    let ensured = ensure(subject, service, None, targets.clone()).await;
+                    let ensured =
+                        ensure(subject, service, None, targets.clone(), nodes.races).await;
                     let expected = || {
                         format!(
                             "{name}: EnsureLoadBalancer after the update of its targets ends with READY"

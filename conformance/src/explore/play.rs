@@ -227,6 +227,7 @@ impl<'a> Stage<'a> {
         let nodes = Nodes {
             before: self.synced.take(),
             now: now.clone(),
+            races: jobs.len() > 1 || self.unsettled().len() > 1,
         };
         let calls = jobs
             .iter()
@@ -251,8 +252,8 @@ impl<'a> Stage<'a> {
             return Ok(());
         }
         let nodes = Nodes {
-            before: None,
             now: nodes.to_vec(),
+            ..Nodes::default()
         };
         let lost: Vec<_> = self
             .lives
@@ -557,8 +558,8 @@ impl<'a> Stage<'a> {
             Job::Delete(name, self.service(name), true)
         };
         let nodes = Nodes {
-            before: None,
             now: self.nodes(),
+            ..Nodes::default()
         };
         match complete(&self.subject, &job, &nodes).await? {
             Done::Refused(name, error) => {
@@ -585,7 +586,7 @@ impl<'a> Stage<'a> {
         let is_of = |dying: &mut (Name, Service)| name.is_none_or(|name| dying.0 == name);
         let dying: Vec<_> = self.dying.extract_if(.., is_of).collect();
         for (name, service) in dying {
-            delete(&self.subject, name, &service).await?;
+            delete(&self.subject, name, &service, true).await?;
             self.gone.push((name, service));
         }
         Ok(())

@@ -26,7 +26,7 @@ impl Identities {
 
     /// A UID, in any spelling and cut to any length from eight digits on.
     pub(super) fn uid(&mut self, uid: &str, word: &str) {
-        self.uids.push((uid.replace('-', ""), format!("<{word}>")));
+        self.uids.push((uid.to_owned(), format!("<{word}>")));
     }
 
     /// The text without identities.
@@ -61,9 +61,10 @@ fn without_text(text: &str, identity: &str, word: &str) -> String {
     result + rest
 }
 
-/// Replaces the digits of a UID, with dashes or without, as many of them as follow each other.
+/// Replaces a UID, with dashes or without, as much of it as is there.
 fn without_uid(text: &str, uid: &str, word: &str) -> String {
-    let Some(first) = uid.get(..PART) else {
+    let plain = uid.replace('-', "");
+    let Some(first) = plain.get(..PART) else {
         return text.to_owned();
     };
     let mut result = String::new();
@@ -71,15 +72,13 @@ fn without_uid(text: &str, uid: &str, word: &str) -> String {
     while let Some(at) = rest.find(first) {
         result.push_str(&rest[..at]);
         result.push_str(word);
-        let mut digits = uid.chars().peekable();
-        let mut length = 0;
-        for c in rest[at..].chars() {
-            if digits.next_if_eq(&c).is_none() && (c != '-' || digits.peek().is_none()) {
-                break;
-            }
-            length += c.len_utf8();
-        }
-        rest = &rest[at + length..];
+        let same = |spelling: &str| {
+            let both = rest[at..].bytes().zip(spelling.bytes());
+            both.take_while(|(one, other)| one == other).count()
+        };
+        let length = same(uid).max(same(&plain));
+        let found = rest[at..at + length].trim_end_matches('-');
+        rest = &rest[at + found.len()..];
     }
     result + rest
 }
@@ -160,4 +159,26 @@ pub(super) fn differences(first: &[String], second: &[String]) -> (Vec<String>, 
         }
     }
     (only_first, rest)
+}
+
+/// Characters on each side of a difference that are shown.
+const AROUND: usize = 60;
+
+/// The parts of two long texts that differ, with what is around them.
+pub(super) fn around_difference(first: &str, second: &str) -> (String, String) {
+    let same = |(one, other): &(char, char)| one == other;
+    let start = first.chars().zip(second.chars()).take_while(same).count();
+    let backwards = first.chars().rev().zip(second.chars().rev());
+    let end = backwards.take_while(same).count();
+    let part = |text: &str| {
+        let length = text.chars().count();
+        let from = start.saturating_sub(AROUND);
+        // The equal ends of two texts may overlap in the shorter one.
+        let end = end.min(length - start);
+        let to = (length - end + AROUND).min(length);
+        let shown: String = text.chars().skip(from).take(to - from).collect();
+        let dots = |is_cut: bool| if is_cut { "…" } else { "" };
+        format!("{}{shown}{}", dots(from > 0), dots(to < length))
+    };
+    (part(first), part(second))
 }

@@ -10,7 +10,7 @@ use super::{
     Explored, Plan, Rule, TraceFile,
     desired::{Act, Desired},
     explore, generate, shrink,
-    state::{Identities, differences, resources},
+    state::{Identities, around_difference, differences, resources},
     trace::{Change, Name, Trace, WORDS},
     world::World,
 };
@@ -190,10 +190,10 @@ fn what_differs_each_time_is_left_out() {
     let mut identities = Identities::default();
     identities.uid("12345678-9abc-4def-8000-0123456789ab", "UID of a");
     identities.text("198.18.0.1", "address of a");
-    let text = "a123456789abc4def80 12345678-9abc-4def-8000-0123456789ab. 198.18.0.1, 198.18.0.12, 12345679";
+    let text = "a123456789abc4def80-1 12345678-9abc-4def-8000-0123456789ab. 12345678- 198.18.0.1, 198.18.0.12, 12345679";
     assert_eq!(
         identities.without(text),
-        "a<UID of a> <UID of a>. <address of a>, 198.18.0.12, 12345679"
+        "a<UID of a>-1 <UID of a>. <UID of a>- <address of a>, 198.18.0.12, 12345679"
     );
     let lines = resources("b  1 2026-11-26T22:54:26.1Z\n\na\n");
     assert_eq!(lines, ["a", "b 1 <time>"]);
@@ -206,6 +206,16 @@ fn what_differs_each_time_is_left_out() {
     let texts = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
     let (first, second) = differences(&texts(&["a", "b", "b"]), &texts(&["b", "c"]));
     assert_eq!((first, second), (texts(&["a", "b"]), texts(&["c"])));
+}
+
+#[test]
+fn a_difference_is_shown_with_its_surroundings() {
+    let long = "x".repeat(100);
+    let both = around_difference(&format!("{long}2{long}"), &format!("{long}{long}"));
+    let x = "x".repeat(60);
+    assert_eq!(both, (format!("…{x}2{x}…"), format!("…{x}{x}…")));
+    let short = around_difference("a", "ab");
+    assert_eq!(short, ("a".to_owned(), "ab".to_owned()));
 }
 
 /// Explores a provider with a defect.
