@@ -2,14 +2,21 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 
 	"outrigger.dev/adapters/go/provider"
 	"outrigger.dev/adapters/go/serve"
 )
 
+// inFlight is how many load balancers change at one time. Only a build for explorations has another number:
+// with more at a time, AWS's code leaves rules of shared security groups behind.
+var inFlight = "1"
+
 func main() {
+	loadBalancers, _ := strconv.Atoi(inFlight)
 	serve.Run(serve.Options{
+		LoadBalancersInFlight:     loadBalancers,
 		ServiceAnnotationPrefixes: []string{"service.beta.kubernetes.io/aws-load-balancer-"},
 		Classify:                  classify,
 	}, newCloud)

@@ -1,5 +1,6 @@
 /** A cloud in memory, with an API as clouds have it: calls take time and can fail, and load balancers carry tags. */
 import { createHash } from "node:crypto";
+import { writeFileSync } from "node:fs";
 import { appendFile, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ProviderError, type v1 } from "@outrigger/provider";
@@ -41,6 +42,14 @@ export class Cloud {
       const digest = createHash("sha256").update(name).digest();
       return { id: `i-${digest.toString("hex", 0, 6)}`, address: `10.${digest.subarray(6, 9).join(".")}`, name, running: state !== "off" };
     });
+    this.note();
+  }
+
+  /** Shows beside the file `switches` what there is, for those that look at the cloud from outside. */
+  private note(): void {
+    if (this.switches === undefined) return;
+    const shown = [...this.balancers.values()].map((one) => ({ ...one, activeAt: undefined }));
+    writeFileSync(`${this.switches}.state`, JSON.stringify(shown));
   }
 
   async listMachines(signal: AbortSignal): Promise<readonly Machine[]> {
@@ -69,12 +78,14 @@ export class Cloud {
     });
     const balancer = { id: `lb-${String(++this.made)}`, activeAt: Date.now() + ACTIVATION_MS, ...desired, addresses };
     this.balancers.set(balancer.id, balancer);
+    this.note();
     return balancer;
   }
 
   async delete(signal: AbortSignal, { id }: Balancer): Promise<void> {
     await this.request("change", signal);
     this.balancers.delete(id);
+    this.note();
   }
 
   /** One request to the API. */

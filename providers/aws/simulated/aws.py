@@ -4,6 +4,7 @@ It ends by itself some seconds after the last provider that uses it.
 """
 
 import argparse
+import json
 import logging
 import os
 import pathlib
@@ -22,7 +23,8 @@ import moto.elbv2.models
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult
 from moto.ec2.models import ec2_backends
-from moto.elbv2.models import ELBv2Backend
+from moto.elb.models import elb_backends
+from moto.elbv2.models import ELBv2Backend, elbv2_backends
 from moto.moto_api._internal import mock_random
 from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
@@ -190,6 +192,69 @@ class Simulation:
                 if route.destination_cidr_block == cidr:
                     route.leads_nowhere = True
 
+    def state(self):
+        """What load balancers are made of, without the IDs that AWS makes by chance."""
+        backends = [ec2_backends, elb_backends, elbv2_backends]
+        ec2, classic, network = (all_backends[DEFAULT_ACCOUNT_ID][REGION] for all_backends in backends)
+        groups = {group.id: group.name for vpc in ec2.groups.values() for group in vpc.values()}
+
+        def named(group_ids):
+            return [groups.get(group, "missing") for group in group_ids]
+
+        def rule(one):
+            source = named([one.source_group["GroupId"]]) if one.source_group else one.ip_range
+            return [one.ip_protocol, one.from_port, one.to_port, source]
+
+        def listener(one):
+            groups = [network.target_groups.get(action.data.get("TargetGroupArn")) for action in one.default_actions]
+            return [one.protocol, one.port, [[group.protocol, group.port] if group else "missing" for group in groups]]
+
+        return {
+            "security group rule": [
+                [group.name, *rule(one)]
+                for vpc in ec2.groups.values()
+                for group in vpc.values()
+                for one in group.ingress_rules
+            ],
+            "security group": list(groups.values()),
+            "classic load balancer": [
+                {
+                    "name": one.name,
+                    "scheme": one.scheme,
+                    "listeners": [[at.protocol, at.load_balancer_port, at.instance_port, at.policy_names] for at in one.listeners],
+                    "policies": [policy.policy_name for policy in one.policies],
+                    "health check": vars(one.health_check),
+                    "attributes": one.attributes,
+                    "security groups": named(one.security_groups),
+                    "instances": one.instance_sparse_ids,
+                    "tags": one.tags,
+                }
+                for one in classic.load_balancers.values()
+            ],
+            "network load balancer": [
+                {
+                    "name": one.name,
+                    "scheme": one.scheme,
+                    "listeners": [listener(at) for at in one.listeners.values()],
+                    "attributes": one.attrs,
+                    "security groups": named(one.security_groups),
+                    "tags": network.tagging_service.list_tags_for_resource(one.arn)["Tags"],
+                }
+                for one in network.load_balancers.values()
+            ],
+            "target group": [
+                {
+                    "port": [one.protocol, one.port, one.target_type],
+                    "health check": {key: value for key, value in vars(one).items() if "health" in key or key == "matcher"},
+                    "attributes": one.attributes,
+                    "targets": list(one.targets.values()),
+                    "load balancers": len(one.load_balancer_arns),
+                    "tags": network.tagging_service.list_tags_for_resource(one.arn)["Tags"],
+                }
+                for one in network.target_groups.values()
+            ],
+        }
+
     def control(self, environ, start_response):
         query = urllib.parse.parse_qs(environ["QUERY_STRING"])
         answer, status = "", "200 OK"
@@ -209,6 +274,9 @@ class Simulation:
                 answer = f"{self.calls}\n"
             case "changes":
                 answer = f"{self.changes}\n"
+            case "state":
+                with self.lock:
+                    answer = json.dumps(self.state(), default=str)
             case _:
                 status = "404 Not Found"
         start_response(status, [("Content-Type", "text/plain")])

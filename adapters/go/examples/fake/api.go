@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 //	refuses     off, limited or locked: every call fails; hangs: it waits until the file says something else
 //	blackholes  a CIDR a line: the route to it leads nowhere from now on; taken away once it is read
 //	journal     written here: a line for each call, "read ..." or "change ..."
+//	state       written here: what there is after the last call, as JSON
 type api struct{ folder string }
 
 // apiError has the shape of an error of a client of a cloud, which the adapter knows.
@@ -63,6 +65,14 @@ func (a api) call(kind, call string) error {
 	}
 	_, err = fmt.Fprintln(journal, kind, call)
 	return errors.Join(err, journal.Close())
+}
+
+func (a api) noteState(state map[string][]string) {
+	if a.folder == "" {
+		return
+	}
+	text, _ := json.Marshal(state)
+	_ = os.WriteFile(filepath.Join(a.folder, "state"), text, 0o644)
 }
 
 // takeBlackholes are the CIDRs that were named since it was called last.

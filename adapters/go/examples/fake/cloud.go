@@ -84,6 +84,7 @@ func (c *cloud) EnsureLoadBalancer(ctx context.Context, cluster string, service 
 	if err := c.api.change("ensure-load-balancer"); err != nil {
 		return nil, err
 	}
+	defer c.noteState()
 	_, exists := c.Balancers[c.GetLoadBalancerName(ctx, cluster, service)]
 	if err := c.room(len(c.Balancers)); err != nil && !exists {
 		return nil, err
@@ -109,9 +110,14 @@ func (c *cloud) UpdateLoadBalancer(ctx context.Context, cluster string, service 
 	if err := c.api.change("update-load-balancer"); err != nil {
 		return err
 	}
-	if c.statusOf(c.GetLoadBalancerName(ctx, cluster, service)) == nil {
+	name := c.GetLoadBalancerName(ctx, cluster, service)
+	balancer, exists := c.Balancers[name]
+	if !exists {
 		return errors.New("there is no load balancer to update")
 	}
+	defer c.noteState()
+	balancer.Hosts = nodes // upstream's fake only counts the call
+	c.Balancers[name] = balancer
 	return c.Cloud.UpdateLoadBalancer(ctx, cluster, service, nodes)
 }
 
@@ -119,6 +125,7 @@ func (c *cloud) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, s
 	if err := c.api.change("delete-load-balancer"); err != nil {
 		return err
 	}
+	defer c.noteState()
 	delete(c.Balancers, c.GetLoadBalancerName(ctx, cluster, service))
 	return c.Cloud.EnsureLoadBalancerDeleted(ctx, cluster, service)
 }
@@ -179,6 +186,7 @@ func (c *cloud) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovide
 		entry.Route.Blackhole = entry.Route.Blackhole || slices.Contains(blackholes, entry.Route.DestinationCIDR)
 	}
 	c.Lock.Unlock()
+	c.noteState()
 	return c.Cloud.ListRoutes(ctx, cluster)
 }
 
@@ -192,6 +200,7 @@ func (c *cloud) CreateRoute(ctx context.Context, cluster, hint string, route *cl
 	if err != nil {
 		return err
 	}
+	defer c.noteState()
 	return c.Cloud.CreateRoute(ctx, cluster, hint, route)
 }
 
@@ -199,7 +208,26 @@ func (c *cloud) DeleteRoute(ctx context.Context, cluster string, route *cloudpro
 	if err := c.api.change("delete-route"); err != nil {
 		return err
 	}
+	defer c.noteState()
 	return c.Cloud.DeleteRoute(ctx, cluster, route)
+}
+
+// noteState writes what there is into the file of the API.
+func (c *cloud) noteState() {
+	c.Lock.Lock()
+	defer c.Lock.Unlock()
+	state := map[string][]string{}
+	for name, balancer := range c.Balancers {
+		var hosts []string
+		for _, node := range balancer.Hosts {
+			hosts = append(hosts, node.Name)
+		}
+		state["load balancer"] = append(state["load balancer"], fmt.Sprint(name, balancer.Ports, hosts))
+	}
+	for name, entry := range c.RouteMap {
+		state["route"] = append(state["route"], fmt.Sprint(name, entry.Route.TargetNode, entry.Route.Blackhole))
+	}
+	c.api.noteState(state)
 }
 
 func (c *cloud) room(used int) error {

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from itertools import chain
@@ -69,6 +70,15 @@ class Cloud:
     changes: int = 0
     health: Dependencies = field(default_factory=lambda: Dependencies("cloud-api", "credentials"))
 
+    def __post_init__(self) -> None:
+        self.note()
+
+    def note(self) -> None:
+        """Shows beside the switch what there is, for those that look at the cloud from outside."""
+        if self.switch:
+            shown = [vars(lb) | {"spec": vars(lb.spec)} for lb in self.load_balancers.values()]
+            self.switch.with_suffix(".state").write_text(json.dumps(shown, default=sorted))
+
     def state(self) -> str:
         return self.switch.read_text().strip() if self.switch and self.switch.exists() else ""
 
@@ -108,11 +118,14 @@ class Cloud:
             own = [ip for ip in preferred if ip_address(ip) in pool]
             lb.addresses.append(next(ip for ip in chain(own, map(str, pool.hosts())) if ip not in taken))
         self.load_balancers[lb.tags] = lb
+        self.note()
 
     async def change_load_balancer(self, lb: LoadBalancer, spec: Spec) -> None:
         await self.call(changes=True)
         lb.spec = spec
+        self.note()
 
     async def delete_load_balancer(self, lb: LoadBalancer) -> None:
         await self.call(changes=True)
         self.load_balancers.pop(lb.tags, None)
+        self.note()
