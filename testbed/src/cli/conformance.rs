@@ -19,7 +19,10 @@ pub(super) struct Conformance {
     /// target/conformance/NAME.json.
     #[arg(value_name = "NAME", value_parser = providers::by_name)]
     provider: &'static Provider,
-    /// Further arguments of `provider-conformance run`.
+    /// Explore transitions instead of running the cases
+    #[arg(long)]
+    explore: bool,
+    /// Further arguments of `provider-conformance run`, or of `explore`.
     #[arg(last = true, value_name = "ARGUMENT")]
     args: Vec<String>,
 }
@@ -34,9 +37,10 @@ impl Conformance {
             command,
             report,
             launch,
-        } = provider.conformance(programs)?;
-        let folder = report.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;
+        } = provider.conformance(programs, self.explore)?;
+        if let Some(folder) = report.as_deref().and_then(Path::parent) {
+            fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;
+        }
         let scratch = Scratch::new(false)?;
         let _cloud = launch.start_cloud(scratch.path().join("cloud.log")).await?;
         let mut suite = Command::new("/usr/bin/env");

@@ -29,8 +29,8 @@ pub struct Launch {
 pub(crate) struct Run {
     /// Arguments of env(1).
     pub(crate) command: Vec<String>,
-    /// The report in JSON that it writes.
-    pub(crate) report: PathBuf,
+    /// The report in JSON that it writes; `explore` has none.
+    pub(crate) report: Option<PathBuf>,
     /// Its cloud is started before the run.
     pub(crate) launch: Launch,
 }
@@ -116,7 +116,7 @@ impl Provider {
     }
 
     /// Its run against the contract, in the source tree. The suite itself starts the provider.
-    pub(crate) fn conformance(&self, programs: &Path) -> Result<Run> {
+    pub(crate) fn conformance(&self, programs: &Path, explores: bool) -> Result<Run> {
         let root = source_tree()?;
         let Some(files) = &self.conformance else {
             return Err(Error::NoConformanceRun {
@@ -124,12 +124,16 @@ impl Provider {
             });
         };
         let report = root.join(format!("target/conformance/{}.json", self.name));
+        let report = Some(report).filter(|_| !explores);
+        let what = if explores { "explore" } else { "run" };
         let mut command = vec![chdir(&root), path_with(programs)];
-        let run = ["provider-conformance", "run", "--allow-mutations"];
+        let run = ["provider-conformance", what, "--allow-mutations"];
         command.extend(run.map(str::to_owned));
         command.push(format!("--inputs={}", files.inputs));
-        command.extend(files.waivers.map(|path| format!("--waivers={path}")));
-        command.push(format!("--report=json={}", report.display()));
+        if let Some(report) = &report {
+            command.extend(files.waivers.map(|path| format!("--waivers={path}")));
+            command.push(format!("--report=json={}", report.display()));
+        }
         let machines = files.machines.iter().map(|name| (*name).to_owned());
         Ok(Run {
             command,
