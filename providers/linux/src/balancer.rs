@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use outrigger_provider_sdk::{Context, Error, Service, Targets};
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::health;
@@ -34,12 +35,18 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Balancer {
     options: Options,
+    turns: Mutex<()>,
 }
+
+type Locks<'a> = (MutexGuard<'a, ()>, Lock);
 
 impl Balancer {
     /// Load balancers with these options.
     pub const fn new(options: Options) -> Self {
-        Self { options }
+        Self {
+            options,
+            turns: Mutex::const_new(()),
+        }
     }
 
     /// Its options.
@@ -60,10 +67,12 @@ impl Balancer {
         }
     }
 
-    /// The lock under which the table may be changed, and the table.
-    async fn locked(&self) -> Result<(Lock, Table), Failure> {
-        let lock = Lock::of(HERE).await?;
-        Ok((lock, self.read().await?))
+    /// The locks under which the table may be changed, and the table.
+    async fn locked(&self) -> Result<(Locks<'_>, Table), Failure> {
+        // Calls of this process take turns; the lock of the namespace is for other processes.
+        let turn = self.turns.lock().await;
+        let locks = (turn, Lock::of(HERE).await?);
+        Ok((locks, self.read().await?))
     }
 
     /// The load balancer that the Service asks for, with these targets, or with those that it has. It keeps its addresses,
@@ -159,8 +168,10 @@ impl Balancer {
         }
         let addresses = after.iter().flat_map(|after| after.targets.keys().copied());
         let hops = table.hops_for(addresses);
-        // The way of a packet is there before it gets the mark.
-        hops::sync(&hops).await?;
+        if hops != table.hops {
+            // The way of a packet is there before it gets the mark.
+            hops::sync(&hops).await?;
+        }
         let Options {
             pool, masquerade, ..
         } = &self.options;

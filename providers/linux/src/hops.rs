@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
-use crate::kernel::{Failure, ip_list, run};
+use crate::kernel::{Failure, ip_batch, ip_list};
 use crate::load_balancer::Family;
 use crate::nft::MARK;
 
@@ -42,13 +42,18 @@ struct Route {
 /// A next hop that cannot be reached, since the link to it is down, has no route: packets for it are refused. It gets its
 /// route with the next call.
 pub(crate) async fn sync(hops: &BTreeMap<IpAddr, u32>) -> Result<(), Failure> {
-    for line in changes(hops, &observe().await?) {
-        let args: Vec<_> = line.split(' ').collect();
-        match run("ip", &args, "").await {
+    let changes = changes(hops, &observe().await?);
+    for family in Family::ALL {
+        let lines: Vec<_> = changes
+            .iter()
+            .filter_map(|line| line.strip_prefix(flag(family)))
+            .map(|line| line.trim_start().to_owned())
+            .collect();
+        match ip_batch(&["-force", flag(family)], &lines).await {
             Err(error @ Failure::Failed { .. }) => {
                 tracing::debug!(%error, "next hop not reachable");
             }
-            ended => drop(ended?),
+            ended => ended?,
         }
     }
     Ok(())
@@ -98,7 +103,7 @@ pub(crate) fn flag(family: Family) -> &'static str {
     }
 }
 
-/// Arguments of `ip`, one call a line. A packet whose next hop has no route is refused by the second route of its table.
+/// Commands of `ip`, each after the option of its family. A packet whose next hop has no route is refused by the second route of its table.
 fn changes(hops: &BTreeMap<IpAddr, u32>, observed: &Observed) -> Vec<String> {
     let desired: BTreeMap<_, _> = hops
         .iter()

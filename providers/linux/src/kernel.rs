@@ -106,7 +106,8 @@ pub async fn run(program: &'static str, args: &[&str], input: &str) -> Result<St
     Err(failed(text))
 }
 
-/// Runs these commands of `ip`, one a line, and ends at the first that fails.
+/// Runs these commands of `ip`, one a line, and ends at the first that fails; with `-force` among the arguments it runs all
+/// of them.
 pub async fn ip_batch(args: &[&str], lines: &[String]) -> Result<(), Failure> {
     if lines.is_empty() {
         return Ok(());
