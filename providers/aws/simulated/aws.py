@@ -107,6 +107,16 @@ def a_target_group_is_of_one_load_balancer(first, backend, **settings):
     return first(backend, **settings)
 
 
+@corrected(ELBv2Backend, "modify_listener")
+def a_target_group_is_of_the_load_balancer_of_a_changed_listener(first, backend, *args, **settings):
+    listener = first(backend, *args, **settings)
+    for action in listener.default_actions:
+        group = backend.target_groups.get(action.data.get("TargetGroupArn"))
+        if group and listener.load_balancer_arn not in group.load_balancer_arns:
+            group.load_balancer_arns.append(listener.load_balancer_arn)
+    return listener
+
+
 @corrected(moto.ec2.models.instances.InstanceBackend, "get_reservations_by_instance_ids")
 def an_instance_may_be_named_twice(first, backend, ids, filters=None):
     return first(backend, list(dict.fromkeys(ids)), filters)
