@@ -194,7 +194,7 @@ def curl(root, packages, source, options):
     return []
 
 
-# Of busybox, whose shell is none of them: it takes its own nc.
+# From busybox. Its shell is left out: it takes its own nc.
 TOOLS = ["cat", "cp", "date", "echo", "env", "false", "grep", "head", "hostname", "id", "ip", "ls", "mkdir", "nslookup", "ps", "rm",
          "seq", "sleep", "stat", "tail", "test", "timeout", "touch", "true", "wget"]
 

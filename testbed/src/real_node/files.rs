@@ -95,8 +95,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
         if self.network.is_some() {
             return Ok(10250);
         }
-        let found = TcpListener::bind((self.address, 0)).and_then(|listener| listener.local_addr());
-        let address = found.map_err(Error::io("find a port for the kubelet"))?;
+        let free = TcpListener::bind((self.address, 0)).and_then(|listener| listener.local_addr());
+        let address = free.map_err(Error::io("find a port for the kubelet"))?;
         Ok(address.port())
     }
 
