@@ -9,7 +9,7 @@ use crate::load_balancer::{Family, Key, LoadBalancer};
 use crate::pool::Pool;
 
 /// A connection that has a next hop keeps it.
-const KEPT: &str = "ct mark & 0xffff0000 == 0x4f520000 meta mark set ct mark accept";
+const KEPT: &str = "ct mark & 0xffff0000 == 0x4f520000 meta mark set ct mark";
 
 /// Most clients whose target is remembered, for each Service and family.
 const CLIENTS: u32 = 65_536;
@@ -104,7 +104,7 @@ pub fn base(pool: &Pool, masquerade: bool) -> String {
         ));
         // Errors about a connection, such as a packet that is too big, go where it goes.
         add(&format!(
-            "add rule TABLE balance {ip} daddr @addresses{n} ct state related {KEPT}"
+            "add rule TABLE balance {ip} daddr @addresses{n} ct state related {KEPT} accept"
         ));
         add(&format!(
             "add rule TABLE balance {ip} daddr @pool{n} meta l4proto tcp reject with tcp reset"
@@ -273,12 +273,17 @@ fn rules(names: &Names, family: Family, is: &LoadBalancer, healthy: &[String]) -
     let health = is
         .health_port
         .map(|port| format!(" comment \"health {port}\""));
-    rules.push(format!("{KEPT}{}", health.unwrap_or_default()));
+    rules.push(format!(
+        "ct state != new {KEPT} accept{}",
+        health.unwrap_or_default()
+    ));
     if healthy.is_empty() {
         rules.push("meta l4proto tcp reject with tcp reset".to_owned());
         rules.push("reject".to_owned());
         return rules;
     }
+    // A connection that has no answer yet stays at its target only while that is healthy.
+    rules.push(KEPT.to_owned());
     if is.affinity.is_some() {
         rules.push(format!("meta mark set {ip} saddr map @{}", names.clients));
         // An update of an element would keep the target that has gone.

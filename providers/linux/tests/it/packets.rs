@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::thread;
 use std::time::Duration;
 
 use outrigger_provider_linux::LinuxProvider;
@@ -214,6 +215,34 @@ fn a_target_that_leaves_keeps_its_connections_and_gets_no_new_ones() {
     inside(&rig.cloud.router(), &["conntrack", "-D", "-p", "tcp"]).unwrap();
     round(&rig, &provider);
     assert!(!rig.traces().contains(&one.machine.addresses[0].to_string()));
+}
+
+#[test]
+fn a_connection_that_has_no_answer_yet_goes_to_a_target_that_is_left() {
+    let Some(rig) = Rig::new("tunanswered") else {
+        return;
+    };
+    let (one, two, client) = machines(&rig);
+    let provider = rig.provider();
+    let web = service("web", &[("TCP", 80)], &["IPv4"]);
+    ensure(&rig, &provider, &web, &targets(&[&one]));
+    // A machine that hangs: its link is up.
+    let silent = "table ip silent { chain c { type filter hook input priority 0; policy drop; }; }";
+    inside(&one.machine.namespace, &["nft", silent]).unwrap();
+    let answer = thread::scope(|scope| {
+        let asking = scope.spawn(|| tcp(&client, V4, 80));
+        let unanswered = ["conntrack", "-L", "-p", "tcp", "--state", "SYN_SENT"];
+        while !inside(&rig.cloud.router(), &unanswered)
+            .unwrap()
+            .contains(V4)
+        {
+            assert!(!asking.is_finished(), "the router has not seen its SYN");
+            thread::yield_now();
+        }
+        update(&rig, &provider, &web, &targets(&[&two]));
+        asking.join().unwrap()
+    });
+    assert_eq!(answer.unwrap(), "worker-2");
 }
 
 #[test]
