@@ -1,6 +1,6 @@
 //! The Pod CIDRs of all Nodes, as far as they are known in one lease term.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     PodCidrProblem,
@@ -24,7 +24,7 @@ pub struct Allocator {
     source: Source,
     holders: Holders,
     /// UIDs of Nodes of the list that the store has not shown yet.
-    awaited: HashMap<Arc<str>, Box<str>>,
+    awaited: BTreeMap<Arc<str>, Box<str>>,
 }
 
 /// `--cidr-allocator-type`.
@@ -63,7 +63,7 @@ impl Allocator {
         Self {
             source: Source::Pools(pools),
             holders: Holders::default(),
-            awaited: HashMap::new(),
+            awaited: BTreeMap::new(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Allocator {
         Self {
             source: Source::Provider,
             holders: Holders::default(),
-            awaited: HashMap::new(),
+            awaited: BTreeMap::new(),
         }
     }
 

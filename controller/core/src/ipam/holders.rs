@@ -1,13 +1,13 @@
 //! Which Node has which Pod CIDRs.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::cidr::{Cidr, CidrMap};
 
 /// Nodes by name, and by each CIDR.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holders {
-    nodes: HashMap<Arc<str>, Holding>,
+    nodes: BTreeMap<Arc<str>, Holding>,
     cidrs: CidrMap<Arc<str>>,
 }
 

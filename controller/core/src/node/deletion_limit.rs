@@ -21,7 +21,7 @@
 //! Its state is in memory only: after a restart all counts begin at zero.
 
 use std::{
-    collections::{HashMap, VecDeque, hash_map::Entry},
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -99,7 +99,7 @@ impl Counts {
 #[derive(Clone, Debug)]
 pub struct DeletionLimiter {
     limits: DeletionLimits,
-    absent: HashMap<Arc<str>, Absence>,
+    absent: BTreeMap<Arc<str>, Absence>,
     deleted: VecDeque<Timestamp>,
     found_at: Option<Timestamp>,
 }
@@ -141,7 +141,7 @@ impl DeletionLimiter {
     pub fn new(limits: DeletionLimits) -> Self {
         Self {
             limits,
-            absent: HashMap::new(),
+            absent: BTreeMap::new(),
             deleted: VecDeque::new(),
             found_at: None,
         }

@@ -26,7 +26,7 @@
 //! absent by its own, so it is deleted if it is not ready, and gets an event if it is; two nodes with
 //! one provider ID both stay as long as that instance exists.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -74,7 +74,7 @@ pub struct LifecycleFacts<'a> {
 #[derive(Clone, Debug)]
 pub struct Lifecycle {
     period: Duration,
-    watched: HashMap<Arc<str>, Watched>,
+    watched: BTreeMap<Arc<str>, Watched>,
     limiter: DeletionLimiter,
 }
 
@@ -96,7 +96,7 @@ impl Lifecycle {
     pub fn new(limits: DeletionLimits) -> Self {
         Self {
             period: limits.period,
-            watched: HashMap::new(),
+            watched: BTreeMap::new(),
             limiter: DeletionLimiter::new(limits),
         }
     }

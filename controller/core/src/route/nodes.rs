@@ -1,7 +1,7 @@
 //! The Nodes of the store, by name and by Pod CIDR.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -17,7 +17,7 @@ use crate::{
 /// where a plan asks for that.
 #[derive(Clone, Debug, Default)]
 pub struct RouteNodes {
-    nodes: HashMap<Arc<str>, Arc<NodeView>>,
+    nodes: BTreeMap<Arc<str>, Arc<NodeView>>,
     claims: CidrMap<Claim>,
 }
 

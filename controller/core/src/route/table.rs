@@ -1,6 +1,6 @@
 //! The routes in the cloud, as far as they are known in one lease term.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ObservedRoute, RouteNodes, WantedRoute, fit::Fit, observed::MadeFor};
 use crate::cidr::Cidr;
@@ -18,9 +18,9 @@ pub struct RouteTable {
     /// Lists that began with fewer calls are outdated.
     outdated: u64,
     /// By destination: a call in flight, or one that a list may not show yet.
-    writes: HashMap<Cidr, RouteWrite>,
+    writes: BTreeMap<Cidr, RouteWrite>,
     /// Routes that were made, perhaps, and that the provider has not shown yet.
-    unseen: HashMap<Cidr, Box<MadeFor>>,
+    unseen: BTreeMap<Cidr, Box<MadeFor>>,
     /// Destinations that a list was asked for, since a route of others is in the way.
     contested: BTreeSet<Cidr>,
 }
@@ -56,7 +56,7 @@ impl RouteTable {
         self.is_listed = start.0 >= self.outdated;
         let unknown = self.writes.iter();
         let unknown = unknown.filter(|(_, write)| matches!(write, RouteWrite::Unknown(_)));
-        let unknown: HashSet<_> = unknown.map(|(destination, _)| *destination).collect();
+        let unknown: BTreeSet<_> = unknown.map(|(destination, _)| *destination).collect();
         self.writes.retain(|_, write| match write {
             RouteWrite::InFlight => true,
             RouteWrite::Answered(call) | RouteWrite::Unknown(call) => *call > start.0,
@@ -78,7 +78,7 @@ impl RouteTable {
         let writes = &self.writes;
         let listed = self
             .unseen
-            .extract_if(|destination, _| !writes.contains_key(destination));
+            .extract_if(.., |destination, _| !writes.contains_key(destination));
         for (destination, made_for) in listed {
             if let Some([route]) = self.routes.get_mut(&destination).map(Vec::as_mut_slice)
                 && !route.raw().is_blackhole
