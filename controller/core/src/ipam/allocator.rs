@@ -152,22 +152,30 @@ impl Allocator {
 
     /// Allocates one CIDR of each pool, or none. They are the Node's until it is observed with
     /// Pod CIDRs or forgotten: another call returns the same, unless another Node was observed with
-    /// one of them. Returns `None` if the provider allocates.
+    /// one of them. Those of earlier calls stay reserved too, for a write of them may have been carried out. Returns
+    /// `None` if the provider allocates.
     pub(super) fn allocate(&mut self, node: &NodeView) -> Option<Result<Box<[Cidr]>, Exhausted>> {
-        let reserved = self.reserved(node);
+        let holding = self.holders.get(&node.name);
+        let mut cidrs: Vec<_> = holding.into_iter().flat_map(Holding::cidrs).collect();
+        let last = cidrs.len().saturating_sub(self.pools().len());
+        let last = cidrs.get(last..).unwrap_or_default();
+        let is_free = |cidr: &Cidr| self.other(*cidr, node).is_none();
+        let reserved = (!last.is_empty() && last.iter().all(is_free)).then(|| last.into());
         let Source::Pools(pools) = &mut self.source else {
             return None;
         };
-        if let Some(cidrs) = reserved {
-            return Some(Ok(cidrs));
+        if let Some(reserved) = reserved {
+            return Some(Ok(reserved));
         }
         if let Some((pool, empty)) = pools.iter().enumerate().find(|(_, p)| p.is_exhausted()) {
             let range = empty.range();
             return Some(Err(Exhausted { pool, range }));
         }
-        let cidrs: Box<[_]> = pools.iter_mut().filter_map(Pool::take).collect();
+        let taken: Box<[_]> = pools.iter_mut().filter_map(Pool::take).collect();
+        cidrs.extend(&taken);
+        self.remove(&node.name);
         self.reserve(node, &cidrs);
-        Some(Ok(cidrs))
+        Some(Ok(taken))
     }
 
     /// Reserves the CIDRs that the provider names for `node`, if they are legal and no other Node has
@@ -226,16 +234,6 @@ impl Allocator {
         let mut pools = self.pools().iter();
         let pool = pools.find(|pool| pool.range() == range);
         pool.map(Pool::node_prefix)
-    }
-
-    /// The CIDRs that were allocated to `node`, if no other Node was seen with one of them since.
-    fn reserved(&mut self, node: &NodeView) -> Option<Box<[Cidr]>> {
-        let cidrs: Box<[_]> = self.holders.get(&node.name)?.cidrs().collect();
-        if cidrs.iter().any(|cidr| self.other(*cidr, node).is_some()) {
-            self.remove(&node.name);
-            return None;
-        }
-        Some(cidrs)
     }
 
     fn reserve(&mut self, node: &NodeView, cidrs: &[Cidr]) {

@@ -296,6 +296,21 @@ fn a_listed_node_is_awaited_until_the_store_shows_it_or_it_is_gone() {
     assert_eq!(free(&allocator), [2]);
 }
 
+/// Another Node was observed with it. A write of it may have been carried out all the same, with its answer lost.
+#[test]
+fn a_cidr_that_was_exchanged_stays_reserved_too() {
+    let mut allocator = allocator(false);
+    let a = node("a", 1, "");
+    assert_eq!(allocate(&mut allocator, &a).unwrap(), "10.244.0.0/24");
+    assert!(observe(&mut allocator, &node("b", 1, "10.244.0.0/24")).is_empty());
+    assert_eq!(allocate(&mut allocator, &a).unwrap(), "10.244.1.0/24");
+    assert_eq!(allocate(&mut allocator, &a).unwrap(), "10.244.1.0/24");
+    allocator.forget("b", "b-1");
+    assert_eq!(free(&allocator), [2]);
+    assert!(observe(&mut allocator, &node("a", 1, "10.244.0.0/24")).is_empty());
+    assert_eq!(free(&allocator), [3]);
+}
+
 #[test]
 fn the_provider_may_give_a_cidr_to_one_node_alone() {
     let mut allocator = Allocator::from_provider();
