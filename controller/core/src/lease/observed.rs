@@ -129,8 +129,13 @@ impl ObservedLease {
                 }
             }
         }
+        let is_deletion = record.is_none();
         self.store(now, record.map(|record| (record, version)));
         if let Some(observation) = &mut self.observation {
+            if is_deletion {
+                // Also where it is the first that is observed: another replica may hold it.
+                observation.presence = Presence::Gone;
+            }
             version.clone_into(&mut observation.version);
             observation.watched_at = Some(now);
         }

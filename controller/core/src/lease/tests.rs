@@ -292,6 +292,16 @@ fn answers_that_a_watch_has_overtaken_do_not_count() {
     }
 }
 
+/// Right after its start: the holder may not know yet.
+#[test]
+fn a_deletion_that_is_observed_first_frees_nothing_at_once() {
+    let mut replica = Replica::new();
+    assert!(replica.watches(None, "12"));
+    assert_eq!(replica.decides(), replica.until(15));
+    replica.at(1).reads(None);
+    assert_eq!(replica.decides(), replica.until(15));
+}
+
 #[test]
 fn an_own_record_is_used_or_given_back() {
     let mut replica = Replica::new();
