@@ -310,6 +310,7 @@ impl Progress {
         self.done = None;
         self.waits = None;
         self.pending = Some(EnsureCause::NotWritten);
+        self.targets.not_written();
     }
 
     fn provide(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {

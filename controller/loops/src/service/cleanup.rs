@@ -273,6 +273,7 @@ impl Cleanup {
             state.orphaned = None;
             state.reset();
         });
+        self.term.targets.applied.progressed();
         let next = self.term.services.get(&key.name);
         let is_other = |next: &ServiceView| {
             *next.uid != *key.uid || Ownership::of(next, None) == Ownership::WaitOver

@@ -291,6 +291,10 @@ impl Rollout {
         if self.term.targets.applied.is(revision) {
             return;
         }
+        // Its Service may be there, though a list did not show it: then it is among those that need the targets.
+        if !self.term.states.orphaned().is_empty() {
+            return;
+        }
         let Some(inputs) = self.term.inputs() else {
             return;
         };

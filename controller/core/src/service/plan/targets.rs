@@ -38,6 +38,9 @@ pub(super) fn unsettled_record(
 pub struct SentTargets {
     last: Last,
     fail_since: Option<Timestamp>,
+    /// True if a write that settles the Service failed: it may have been carried out, so that at a start the load
+    /// balancer counts as one with the targets of the Lease.
+    is_unwritten: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,8 +76,8 @@ impl SentTargets {
             // Background work at a start. Before it is claimed, no call is made for it.
             None => is_claimed(service, capability),
         };
-        relies_on_lease
-            && !service.ingress.is_empty()
+        let counts = relies_on_lease && !service.ingress.is_empty();
+        (counts || self.is_unwritten)
             && matches!(
                 facts.ownership(service),
                 Ownership::Provide | Ownership::Hold
@@ -121,6 +124,11 @@ impl SentTargets {
     pub(super) fn in_sync(&mut self, revision: Revision) {
         self.last = Last::Revision(revision);
         self.fail_since = None;
+        self.is_unwritten = false;
+    }
+
+    pub(super) const fn not_written(&mut self) {
+        self.is_unwritten = true;
     }
 
     /// The call may have worked. A load balancer that was never ready has no targets to doubt.

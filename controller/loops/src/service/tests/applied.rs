@@ -61,6 +61,19 @@ async fn no_call_goes_out_before_the_lease_has_forgotten() {
     rig.until("the end", |rig| annotation(rig).is_some()).await;
 }
 
+/// It may be there, with the targets of before.
+#[tokio::test(start_paused = true)]
+async fn one_that_a_list_did_not_show_holds_up_the_lease() {
+    let rig = with_services(1, Setup::default()).await;
+    rig.until("the first set", |rig| annotation(rig).is_some())
+        .await;
+    let first = annotation(&rig);
+    rig.services.finish_list(|_| false);
+    rig.leave("n1");
+    secs(60).await;
+    assert_eq!(annotation(&rig), first);
+}
+
 fn unavailable() -> InjectedError {
     InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE")
 }

@@ -273,6 +273,26 @@ fn a_restart_updates_only_if_nodes_changed_meanwhile() {
     assert_eq!(stage.next(), Step::Update);
 }
 
+/// The API server may have taken it: a start would believe the Lease.
+#[test]
+fn a_write_that_failed_holds_up_the_lease_until_the_next_answer() {
+    let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
+    let mut stage = Stage::new(load_balancer("web"));
+    let mut question = stage.question();
+    let before = stage.service.clone();
+    stage.answer(&question, Ok(&ready));
+    stage.service = before;
+    stage.progress.not_written();
+    stage.targets = nodes("n3");
+    assert!(holds_up(&stage));
+    question = stage.question();
+    stage.answer(&question, Err(&failure(ErrorClass::Unavailable)));
+    assert!(holds_up(&stage));
+    question = stage.question();
+    stage.answer(&question, Ok(&ready));
+    assert!(!holds_up(&stage));
+}
+
 /// A Service as upstream's controller leaves it.
 fn adopted() -> Stage {
     let mut stage = Stage::new(load_balancer("web"));
