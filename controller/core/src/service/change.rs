@@ -1,6 +1,11 @@
 //! Says whether a change of a Service needs its load balancer to be looked at.
 
-use super::{ServiceView, capability::Capability, last_applied::Hash, ownership::Ownership};
+use super::{
+    ServiceView,
+    capability::Capability,
+    last_applied::{Hash, LastApplied},
+    ownership::Ownership,
+};
 
 /// Returns true if the step from `old` to `new` changes which load balancer there should be: it wants one
 /// now and did not before, or the reverse (S-20), or a field of S-21 differs. Two differences from
@@ -29,6 +34,13 @@ pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability)
         || (old.has_finalizer() && !new.has_finalizer())
         || (!old.ingress.is_empty() && new.ingress.is_empty())
         || needs_update(old, new, capability)
+}
+
+/// Returns true if another process has changed the record of the load balancer in the step from `old` to `new`, which a
+/// watch or a list has shown: a leader before this one, whose last writes had not arrived when this term began. What it
+/// left undone is done now. Not to be asked about our own writes.
+pub fn is_recorded_otherwise(old: &ServiceView, new: &ServiceView) -> bool {
+    LastApplied::of(old) != LastApplied::of(new)
 }
 
 #[cfg(test)]

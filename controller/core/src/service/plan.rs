@@ -300,6 +300,13 @@ impl Progress {
         self.pending.get_or_insert(EnsureCause::StateLost);
     }
 
+    /// Another process has changed the record of `service` during this term
+    /// ([`super::change::is_recorded_otherwise`]), or the store did not have it until now: the targets of its load
+    /// balancer may be others than those that the Lease speaks of since.
+    pub fn recorded_otherwise(&mut self, service: &ServiceView) {
+        self.targets.mark_unknown(service);
+    }
+
     /// Returns true if the provider is at work and will be asked again.
     pub const fn is_waiting(&self) -> bool {
         self.waits.is_some()

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{needs_sync, needs_update};
+use super::{is_recorded_otherwise, needs_sync, needs_update};
 use crate::{
     fixture::{any_service, capability, load_balancer},
     service::{FINALIZER, ServiceView, last_applied::Hash, ownership::Ownership},
@@ -223,5 +223,26 @@ proptest! {
         prop_assume!(both);
         let differ = Hash::of(&a, &capability) != Hash::of(&b, &capability);
         prop_assert_eq!(needs_update(&a, &b, &capability), differ);
+    }
+}
+
+/// A leader before this one wrote it: no reason of the user's, but one to look.
+#[test]
+fn another_record_is_seen() {
+    let recorded = |record: &str| {
+        let mut service = load_balancer("web");
+        annotate(&mut service, "outrigger.dev/last-applied", record);
+        service
+    };
+    let settled = recorded("mock/uid-web//0/0");
+    for (record, is_other) in [
+        ("mock/uid-web//0/0", false),
+        ("mock/uid-web///", true),
+        ("mock/uid-web//0/0~1", true),
+        ("mock/uid-copied//0/0", true),
+    ] {
+        let now = recorded(record);
+        assert_eq!(is_recorded_otherwise(&settled, &now), is_other, "{record}");
+        assert!(!needs_sync(&settled, &now, &capability()), "{record}");
     }
 }
