@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use self::templates::{GO, PYTHON, RUST, SHARED, TYPESCRIPT, Template};
+use self::templates::{GO, JAVA, PYTHON, RUST, SHARED, TYPESCRIPT, Template};
 
 /// The version of this program, and of the SDKs, which are released with it.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -36,6 +36,8 @@ pub enum Language {
     Python,
     /// The package `@outrigger/provider`.
     Typescript,
+    /// The artifact `dev.outrigger:provider`.
+    Java,
 }
 
 /// The name of a provider, and the scheme of its provider IDs: `[a-z0-9-]{1,63}`. A letter or digit is at both ends,
@@ -88,6 +90,7 @@ impl Language {
             Self::Go => &GO,
             Self::Python => &PYTHON,
             Self::Typescript => &TYPESCRIPT,
+            Self::Java => &JAVA,
         }
     }
 
@@ -109,7 +112,7 @@ impl Language {
     /// How the file of a package ends that a project can depend on; none where it can on a folder only.
     pub const fn package(self) -> Option<&'static str> {
         match self {
-            Self::Rust | Self::Go => None,
+            Self::Rust | Self::Go | Self::Java => None,
             Self::Python => Some("whl"),
             Self::Typescript => Some("tgz"),
         }
@@ -159,6 +162,8 @@ impl Language {
                 quoted(format!("outrigger-provider @ file://{path}"))
             }
             (Self::Typescript, Some(path)) => quoted(format!("file:{path}")),
+            // Maven finds it in its repositories only, the local one first.
+            (Self::Java, _) => VERSION.to_owned(),
         }
     }
 }

@@ -66,6 +66,12 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 /// The absolute path of an SDK, for a manifest.
 fn sdk_at(language: Language, path: &Path) -> anyhow::Result<String> {
     let at = || format!("--sdk {}", path.display());
+    if language == Language::Java {
+        bail!(
+            "{}: Maven finds the SDK in its repositories only: run `mvn install` there, and leave --sdk out",
+            at()
+        );
+    }
     let whole = path.canonicalize().with_context(at)?;
     let is_package = whole.is_file()
         && whole
@@ -140,6 +146,8 @@ mod tests {
         assert!(at(Language::Python, "sdk.tgz").is_err());
         assert!(at(Language::Rust, "sdk.tgz").is_err());
         assert!(at(Language::Typescript, "sdk.tgz").is_ok());
+        let error = at(Language::Java, "").unwrap_err().to_string();
+        assert!(error.contains("run `mvn install` there"), "{error}");
     }
 
     fn new(output: &std::path::Path) -> New {

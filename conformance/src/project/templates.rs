@@ -111,3 +111,20 @@ pub(super) const TYPESCRIPT: Template = Template {
         ".gitignore" from "ignore",
         ".dockerignore" from "ignore"),
 };
+
+pub(super) const JAVA: Template = Template {
+    title: "Java",
+    setup: "{uses: actions/setup-java@v5, with: {distribution: temurin, java-version: 21, cache: maven}}",
+    build: "mvn --quiet -DskipTests package",
+    check: "mvn --quiet verify",
+    command: "java, -jar, target/provider-my-cloud.jar",
+    log_level: "LOG_LEVEL",
+    files: files!("java/":
+        "pom.xml",
+        "src/main/java/provider/Main.java",
+        "src/main/java/provider/Machines.java",
+        "src/test/java/provider/MachinesTest.java",
+        "Containerfile",
+        ".gitignore" from "ignore",
+        ".dockerignore" from "ignore"),
+};
