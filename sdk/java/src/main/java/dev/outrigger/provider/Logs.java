@@ -24,8 +24,6 @@ public final class Logs {
   private static final Logger LOGGER = Logger.getLogger("dev.outrigger.provider");
   // Held, since a logger that is not is forgotten with its level.
   private static final Logger GRPC = Logger.getLogger("io.grpc");
-  // It warns of each connection: a Unix socket has no SO_KEEPALIVE.
-  private static final Logger CONNECTIONS = Logger.getLogger("io.grpc.netty.shaded.io.netty.bootstrap");
 
   /** Fields of each line that is logged in the thread of a call. */
   static final ThreadLocal<Map<String, Object>> CALL = new ThreadLocal<>();
@@ -53,7 +51,6 @@ public final class Logs {
     }
     root.addHandler(handler);
     root.setLevel(level == null ? Level.INFO : level);
-    CONNECTIONS.setLevel(Level.SEVERE);
     // gRPC logs each stream on its finer levels.
     GRPC.setLevel(Level.INFO);
     if (level == null) {

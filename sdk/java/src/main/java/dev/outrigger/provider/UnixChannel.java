@@ -11,12 +11,22 @@ import io.grpc.netty.shaded.io.netty.channel.epoll.EpollServerDomainSocketChanne
 import io.grpc.netty.shaded.io.netty.channel.unix.DomainSocketAddress;
 import io.grpc.netty.shaded.io.netty.util.concurrent.DefaultThreadFactory;
 import java.nio.file.Path;
+import java.util.logging.Level;
+import java.util.logging.Logger;
 
 /** gRPC over Unix sockets; each provider and each probe has a connection of its own. */
 public final class UnixChannel {
   // One thread moves the bytes; handlers have threads of their own. It keeps no process.
   private static final EventLoopGroup LOOP = 
       new MultiThreadIoEventLoopGroup(1, new DefaultThreadFactory("socket", true), EpollIoHandler.newFactory());
+
+  // Held, since a logger that is not is forgotten with its level.
+  private static final Logger NETTY = Logger.getLogger("io.grpc.netty.shaded");
+
+  static {
+    // It warns of each connection, since a Unix socket has no SO_KEEPALIVE, and of each caller that has gone.
+    NETTY.setLevel(Level.SEVERE);
+  }
 
   private UnixChannel() {}
 
