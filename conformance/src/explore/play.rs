@@ -216,6 +216,8 @@ impl<'a> Stage<'a> {
 
     async fn carry_out(&mut self, acts: Vec<(Act, Option<Fault>, bool)>) -> Result<(), Broken> {
         let mut jobs = Vec::new();
+        // A call that was not waited for may run still, and its end be the answer to the next one.
+        let others_run = !self.unsettled().is_empty();
         let mut restarted = false;
         for (act, fault, keeps) in acts {
             restarted |= matches!(fault, Some(Fault::Kill(_))) || act == Act::Restart;
@@ -227,7 +229,7 @@ impl<'a> Stage<'a> {
         let nodes = Nodes {
             before: self.synced.take(),
             now: now.clone(),
-            races: jobs.len() > 1 || self.unsettled().len() > 1,
+            races: jobs.len() > 1 || others_run,
         };
         let calls = jobs
             .iter()
