@@ -11,6 +11,7 @@ const EDIT: Scope = Scope {
     ..Scope::of_each(0)
 };
 
+#[expect(clippy::unwrap_used, reason = "a part of each test")]
 fn keeps_its_promises(model: &str) {
     let scopes = [
         Scope { crashes: 1, ..EDIT },
