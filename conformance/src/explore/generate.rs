@@ -25,7 +25,9 @@ pub(super) fn trace(seed: u64, world: &World, most: usize) -> Trace {
         desired: Desired::new(world),
     };
     let count = generator.rng.usize(1..=most.max(1));
-    Trace((0..count).map(|_| generator.turn()).collect())
+    let mut turns: Vec<_> = (1..count).map(|_| generator.turn()).collect();
+    turns.push(generator.last_turn());
+    Trace(turns)
 }
 
 struct Generator<'a> {
@@ -58,6 +60,22 @@ impl Generator<'_> {
             self.desired.apply(&step.change, self.world);
         }
         Turn(steps)
+    }
+
+    /// All Services are deleted together, as with their namespace, or any turn.
+    fn last_turn(&mut self) -> Turn {
+        let names: Vec<_> = self.desired.balanced().map(|(name, _)| name).collect();
+        let may = ["together", "delete"]
+            .iter()
+            .all(|word| self.world.has(word));
+        if names.len() < 2 || !may || !self.world.balancers_together || !self.chance(30) {
+            return self.turn();
+        }
+        let delete = |name| Step {
+            change: Change::Delete(name),
+            fault: None,
+        };
+        Turn(names.into_iter().map(delete).collect())
     }
 
     fn may_join(&self, steps: &[Step], step: &Step) -> bool {
