@@ -66,7 +66,7 @@ const REPEATS: usize = 4;
 /// The longest that one trace may take beyond the limits of the inputs.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// Carries traces out until one of them breaks a rule; `begun` is told of each. `command` is the command line of the
+/// Carries traces out until one of them breaks a rule; `begun` gets each. `command` is the command line of the
 /// report, to which it adds a seed or a trace.
 ///
 /// # Errors
@@ -136,7 +136,7 @@ impl Explorer {
                 for (name, trace) in traces {
                     self.one(trace, Origin::Given(name), explored, begun).await;
                     explored.took = started.elapsed();
-                    if explored.found.is_some() {
+                    if explored.failure.is_some() {
                         return;
                     }
                 }
@@ -152,7 +152,7 @@ impl Explorer {
                     count.is_some_and(|count| seed.wrapping_sub(first) >= count)
                         || duration.is_some_and(|duration| started.elapsed() >= duration)
                 };
-                while !is_over(seed) && explored.found.is_none() {
+                while !is_over(seed) && explored.failure.is_none() {
                     let trace = generate::trace(seed, &self.world, steps);
                     let origin = Origin::Seed(seed, steps);
                     self.one(trace, origin, explored, begun).await;
@@ -175,7 +175,7 @@ impl Explorer {
         explored.traces += 1;
         explored.turns += trace.0.len();
         if let Err(broken) = self.try_out(&trace).await {
-            explored.found = Some(self.shrunk(trace, broken, origin).await);
+            explored.failure = Some(self.shrunk(trace, broken, origin).await);
         }
     }
 
@@ -187,7 +187,7 @@ impl Explorer {
         }
         let made = REPEATS + 1;
         let turns = trace.0.len();
-        let mut found = Found {
+        let mut failure = Found {
             trace: trace.clone(),
             broken: broken.clone(),
             origin,
@@ -195,9 +195,9 @@ impl Explorer {
             shrunk: None,
         };
         if failed == 1 {
-            return found;
+            return failure;
         }
-        // One that seldom fails is tried more often.
+        // A trace that seldom fails is tried more often.
         let tries = if failed == made {
             1
         } else {
@@ -217,10 +217,10 @@ impl Explorer {
             false
         };
         let (trace, tried) = shrink::shrink(trace, MOST_TRIES, fails).await;
-        found.trace = trace;
-        found.broken = last;
-        found.shrunk = Some((turns, tried, started.elapsed()));
-        found
+        failure.trace = trace;
+        failure.broken = last;
+        failure.shrunk = Some((turns, tried, started.elapsed()));
+        failure
     }
 
     /// The failure of a trace, if it is of this rule.
@@ -339,7 +339,7 @@ impl Explorer {
             subject.clean_up().await
         };
         if let Err(stop) = cleaned.await {
-            eprintln!("provider-conformance: something is left behind: {stop}");
+            eprintln!("provider-conformance: something is left in the cloud: {stop}");
         }
     }
 }

@@ -90,7 +90,7 @@ impl Explore {
             eprint!("\r\u{1b}[K");
         }
         print(&format!("{explored}\n"))?;
-        let failed = explored.found.is_some() || !explored.leftovers.is_empty();
+        let failed = explored.failure.is_some() || !explored.leftovers.is_empty();
         Ok(ExitCode::from(u8::from(failed)))
     }
 

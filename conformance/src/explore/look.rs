@@ -283,7 +283,7 @@ pub(super) async fn cloud_state(
         .collect())
 }
 
-/// What the provider says of machines and volumes of the inputs.
+/// The answers of the provider about machines and volumes of the inputs.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Lookups {
     machines: Vec<Answered<BatchGetInstancesRequest>>,

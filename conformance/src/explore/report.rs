@@ -18,7 +18,7 @@ pub struct Explored {
     /// How long they took.
     pub took: Duration,
     /// The failure at which the exploration ended.
-    pub found: Option<Found>,
+    pub failure: Option<Found>,
     /// Objects that are left in the cloud.
     pub leftovers: Vec<String>,
 }
@@ -32,7 +32,7 @@ pub struct Found {
     pub broken: Broken,
     /// Where it came from.
     pub origin: Origin,
-    /// Of so many times that the first trace was made, it failed in so many.
+    /// Times that the first trace was made, and times that it failed.
     pub failed: (usize, usize),
     /// Turns of the first trace, traces that were tried since, and the time that they took.
     pub shrunk: Option<(usize, usize, Duration)>,
@@ -51,7 +51,7 @@ pub enum Origin {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceFile {
-    /// What must hold, for people.
+    /// The rule that must hold, for people.
     #[serde(default)]
     pub title: String,
     /// The steps.
@@ -60,11 +60,11 @@ pub struct TraceFile {
 
 impl fmt::Display for Explored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(found) = &self.found {
-            found.write(f, &self.command)?;
+        if let Some(failure) = &self.failure {
+            failure.write(f, &self.command)?;
         }
         let (traces, turns) = (self.traces, self.turns);
-        let outcome = if self.found.is_some() {
+        let outcome = if self.failure.is_some() {
             "1 failed"
         } else {
             "none failed"

@@ -1,4 +1,4 @@
-//! What can be seen of the cloud, as lines that can be compared: without the identities and times that differ each time.
+//! The visible state of the cloud, as lines that can be compared: without the identities and times that differ each time.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -77,8 +77,8 @@ fn without_uid(text: &str, uid: &str, word: &str) -> String {
             both.take_while(|(one, other)| one == other).count()
         };
         let length = same(uid).max(same(&plain));
-        let found = rest[at..at + length].trim_end_matches('-');
-        rest = &rest[at + found.len()..];
+        let candidate = rest[at..at + length].trim_end_matches('-');
+        rest = &rest[at + candidate.len()..];
     }
     result + rest
 }

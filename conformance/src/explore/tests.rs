@@ -240,7 +240,7 @@ async fn a_provider_without_a_defect_keeps_all_rules() {
         steps: 6,
     };
     let explored = explored(None, plan).await;
-    assert!(explored.found.is_none(), "{explored}");
+    assert!(explored.failure.is_none(), "{explored}");
     assert_eq!(explored.traces, 8);
     assert_eq!(explored.leftovers, [""; 0]);
 }
@@ -255,9 +255,9 @@ async fn a_defect_is_found_from_a_seed_and_shrunk() {
     };
     let explored = explored(Some(Defect::LeavesRulesOfRemovedPorts), plan).await;
     let text = explored.to_string();
-    let found = explored.found.unwrap();
-    assert_eq!(found.broken.rule, Rule::Left, "{text}");
-    assert!(found.trace.0.len() <= 2, "{text}");
+    let failure = explored.failure.unwrap();
+    assert_eq!(failure.broken.rule, Rule::Left, "{text}");
+    assert!(failure.trace.0.len() <= 2, "{text}");
     for part in [
         "left: cloud: rule",
         "explore --trace '",
@@ -301,10 +301,10 @@ async fn each_rule_sees_its_defect() {
         let plan = Plan::Given(vec![(String::new(), trace(text))]);
         let explored = explored(Some(defect), plan).await;
         let text = explored.to_string();
-        let found = explored
-            .found
+        let failure = explored
+            .failure
             .unwrap_or_else(|| panic!("{defect:?} is not found"));
-        assert_eq!(found.broken.rule, rule, "{defect:?}\n{text}");
-        assert_eq!(found.trace.to_string(), shrunk, "{defect:?}\n{text}");
+        assert_eq!(failure.broken.rule, rule, "{defect:?}\n{text}");
+        assert_eq!(failure.trace.to_string(), shrunk, "{defect:?}\n{text}");
     }
 }

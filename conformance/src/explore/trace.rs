@@ -88,7 +88,7 @@ pub struct Port {
 pub struct Target {
     /// The Node of a machine of the inputs.
     pub node: String,
-    /// What is other about it than about its machine.
+    /// Its difference from its machine.
     pub mark: Option<Mark>,
 }
 

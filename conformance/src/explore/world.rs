@@ -36,7 +36,7 @@ pub(super) struct World {
 const SERVICES: usize = 3;
 
 impl World {
-    /// What a provider declares and its inputs describe.
+    /// The declarations of a provider, and the description of its inputs.
     ///
     /// # Errors
     ///

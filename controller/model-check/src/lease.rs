@@ -50,7 +50,7 @@ pub(crate) struct State {
     lease: Option<Hashed<LeaseRecord>>,
     version: u64,
     replicas: [Hashed<Replica>; 2],
-    /// Requests that nobody waits for any more.
+    /// Requests that no replica waits for any more.
     late: Vec<Hashed<Request>>,
     is_calm: bool,
 }

@@ -221,7 +221,7 @@ impl Nodes {
         state.term = Some(Hashed::new(Term { lifecycle, keys }));
     }
 
-    /// What the cloud says about a machine now.
+    /// The present answer of the cloud about a machine.
     fn lookup(&self, state: &State, name: usize) -> Lookup {
         let power_state = match state.machines[name] {
             Machine::Running => PowerState::Running,
@@ -343,7 +343,7 @@ impl Nodes {
                 _ => key.is_due = true,
             }
         });
-        // The store takes in what was written.
+        // The store observes the write.
         if let (Request::Taint { .. }, Some(true)) = (request, is_done)
             && let (Some(held), Some(live)) = (state.leader.held[name], live)
             && live.version > held.version

@@ -90,7 +90,7 @@ struct Term {
 #[derive(Clone, Debug, Default)]
 struct Key {
     is_due: bool,
-    /// Of the run that goes on.
+    /// The state of the run that goes on.
     confirmed: Vec<Confirmation>,
     is_made: bool,
     stage: Stage,
@@ -315,7 +315,7 @@ impl Routes {
     fn confirmed(&self, term: &mut Term, at: usize, question: &Confirmation, shown: Nodes) {
         for (name, node) in shown.into_iter().enumerate() {
             let is_asked = match question {
-                Confirmation::Node(asked) => **asked == *NAMES[name],
+                Confirmation::Node(name_in_question) => **name_in_question == *NAMES[name],
                 Confirmation::AllNodes => node.is_some(),
             };
             let due = match node.map(|node| self.view(name, node)) {

@@ -1,6 +1,6 @@
 //! How many faults of each kind a search combines.
 
-/// What may still go wrong, or be changed by a user.
+/// The faults and the edits of users that may still come.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub struct Scope {
     /// A process dies; another begins in its place, with nothing in memory.
@@ -30,6 +30,6 @@ impl Scope {
         }
     }
 
-    /// No fault, and nobody changes anything.
+    /// No fault, and no user changes anything.
     pub(crate) const NONE: Self = Self::of_each(0);
 }

@@ -27,7 +27,7 @@ pub(crate) trait Model {
     /// `state` with no fault left to come.
     fn calm(&self, state: &Self::State) -> Self::State;
 
-    /// What is missing in `state`, where nothing happens any more.
+    /// The fact that is missing in `state`, where nothing happens any more.
     fn missing(&self, state: &Self::State) -> Option<&'static str>;
 }
 
@@ -66,7 +66,7 @@ pub struct Counterexample {
 
 struct Search<'a, M: Model> {
     model: &'a M,
-    seen: HashSet<u64>,
+    fingerprints: HashSet<u64>,
     /// How each state was reached: from which one, and by which of its steps.
     ways: Vec<(u32, u32)>,
     /// States without further faults that come to rest as they should.
@@ -82,7 +82,7 @@ pub(crate) fn search<M: Model>(name: &'static str, model: &M, limit: usize) -> R
     let began = Instant::now();
     let mut search = Search {
         model,
-        seen: HashSet::new(),
+        fingerprints: HashSet::new(),
         ways: Vec::new(),
         resting: HashSet::new(),
     };
@@ -106,7 +106,7 @@ impl<M: Model> Search<'_, M> {
         };
         let mut layer = Vec::new();
         for (nth, state) in self.model.begin().into_iter().enumerate() {
-            self.seen.insert(fingerprint(&state));
+            self.fingerprints.insert(fingerprint(&state));
             self.ways.push((u32::MAX, nth as u32));
             layer.push((nth as u32, state));
         }
@@ -119,14 +119,14 @@ impl<M: Model> Search<'_, M> {
                 }
                 let mut nth = 0;
                 self.model.steps(&state, &mut |_, after| {
-                    if self.seen.insert(fingerprint(&after)) {
+                    if self.fingerprints.insert(fingerprint(&after)) {
                         next.push((self.ways.len() as u32, after));
                         self.ways.push((at, nth));
                     }
                     nth += 1;
                 });
                 report.steps += nth as usize;
-                if self.seen.len() >= limit {
+                if self.fingerprints.len() >= limit {
                     report.is_complete = false;
                     break 'search;
                 }
@@ -134,7 +134,7 @@ impl<M: Model> Search<'_, M> {
             report.depth += 1;
             layer = next;
         }
-        report.states = self.seen.len();
+        report.states = self.fingerprints.len();
         report.resting = self.resting.len();
         report
     }
@@ -155,7 +155,7 @@ impl<M: Model> Search<'_, M> {
     /// Without a further fault, what is wanted is reached from `state`, and then nothing happens any more.
     ///
     /// # Errors
-    /// What is wrong, after how many steps.
+    /// The broken rule, and after how many steps.
     fn rest(&mut self, state: &M::State) -> Result<(), (&'static str, usize)> {
         let mut state = self.model.calm(state);
         let mut way = Vec::new();
@@ -226,10 +226,10 @@ impl<M: Model> Search<'_, M> {
         words
     }
 
-    fn step(&self, state: &M::State, wanted: u32) -> (String, M::State) {
+    fn step(&self, state: &M::State, number: u32) -> (String, M::State) {
         let (mut step, mut nth) = (None, 0);
         self.model.steps(state, &mut |words, after| {
-            if nth == wanted {
+            if nth == number {
                 step = Some((words.to_string(), after));
             }
             nth += 1;

@@ -60,7 +60,7 @@ pub(super) struct LoadBalancer {
     targets: usize,
 }
 
-/// What an operator or a user has decided outside of the Service.
+/// Decisions of an operator or a user outside of the Service.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(super) struct World {
     /// Place of the cluster's Nodes in [`Services::targets`].
@@ -158,7 +158,7 @@ impl Services {
         }
     }
 
-    /// What users, operators and the cloud may change.
+    /// The changes that users, operators and the cloud may make.
     fn edits(&self, state: &State, add: &mut Add<'_, State>) {
         let mut base = state.clone();
         base.left.edits -= 1;
@@ -409,12 +409,12 @@ impl Model for Services {
             match (service, ownership) {
                 (Some(live), Some(Ownership::Provide)) => {
                     let inputs = Hash::of(&live.service, capability);
-                    let wanted = LoadBalancer {
+                    let desired = LoadBalancer {
                         inputs,
                         targets: state.world.nodes,
                     };
                     let record = LastApplied::own(&live.service, capability);
-                    if in_cloud != Some(wanted) {
+                    if in_cloud != Some(desired) {
                         return Some("the load balancer is not what its Service wants");
                     }
                     if live.service.ingress.is_empty() || !live.service.has_finalizer() {
@@ -442,7 +442,7 @@ impl Model for Services {
 }
 
 impl State {
-    /// Forgets what no replica can see any more, and numbers the versions anew, so that equal states are one.
+    /// Forgets what no replica can see any more, and numbers the versions again, so that equal states are one.
     fn tidy(&mut self) {
         let read = self
             .leader

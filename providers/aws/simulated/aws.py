@@ -203,7 +203,7 @@ class Simulation:
                     route.leads_nowhere = True
 
     def state(self):
-        """What load balancers are made of, without the IDs that AWS makes by chance."""
+        """The parts of load balancers, without the IDs that AWS makes by chance."""
         backends = [ec2_backends, elb_backends, elbv2_backends]
         ec2, classic, network = (all_backends[DEFAULT_ACCOUNT_ID][REGION] for all_backends in backends)
         groups = {group.id: group.name for vpc in ec2.groups.values() for group in vpc.values()}

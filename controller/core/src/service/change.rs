@@ -37,8 +37,8 @@ pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability)
 }
 
 /// Returns true if another process has changed the record of the load balancer in the step from `old` to `new`, which a
-/// watch or a list has shown: a leader before this one, whose last writes had not arrived when this term began. What it
-/// left undone is done now. Not to be asked about our own writes.
+/// watch or a list has shown: a leader before this one, whose last writes had not arrived when this term began. Its
+/// unfinished work is done now. Not to be asked about our own writes.
 pub fn is_recorded_otherwise(old: &ServiceView, new: &ServiceView) -> bool {
     LastApplied::of(old) != LastApplied::of(new)
 }

@@ -120,7 +120,7 @@ impl Server {
     }
 }
 
-/// What the event handlers of a store are told.
+/// The events that the handlers of a store get.
 pub(super) enum Change {
     Added(Hashed<ServiceView>),
     Updated(Hashed<ServiceView>, Hashed<ServiceView>),

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{hashed::Hashed, search::Add};
 
-/// What the leader has in memory.
+/// The memory of the leader.
 #[derive(Clone, Debug)]
 pub(super) struct Term {
     now: Timestamp,
