@@ -25,6 +25,7 @@ import dev.outrigger.cloudprovider.v1.InstancesCapability;
 import dev.outrigger.cloudprovider.v1.InstancesServiceGrpc;
 import dev.outrigger.cloudprovider.v1.LoadBalancerAnswer;
 import dev.outrigger.cloudprovider.v1.LoadBalancersCapability;
+import dev.outrigger.cloudprovider.v1.LoadBalancersServiceGrpc;
 import dev.outrigger.cloudprovider.v1.ListInstancesRequest;
 import dev.outrigger.cloudprovider.v1.ListInstancesResponse;
 import dev.outrigger.cloudprovider.v1.Node;
@@ -160,7 +161,9 @@ class CallsTest {
     CountDownLatch released = new CountDownLatch(1);
     AtomicBoolean wasGone = new AtomicBoolean();
     AtomicInteger changes = new AtomicInteger();
+    CountDownLatch looking = new CountDownLatch(1);
     Fixtures.LookUp lookUp = (call, node) -> {
+      looking.countDown();
       try {
         Thread.sleep(60_000);
       } catch (InterruptedException error) {
@@ -172,16 +175,20 @@ class CallsTest {
       if (changes.incrementAndGet() == 1) {
         begun.countDown();
         released.await();
-        wasGone.set(call.isGone());
+        await(call::isGone);
         assertThrows(CallerGoneException.class, call::check);
+        wasGone.set(true);
       }
       return Answers.ready("192.0.2.1");
     };
     try (Served served = Served.of(provider().instances(lookUp).loadBalancers(change))) {
-      refusal(() -> served.instances().withDeadlineAfter(500, TimeUnit.MILLISECONDS).batchGetInstances(lookup("a")));
+      var lookup = InstancesServiceGrpc.newFutureStub(served.channel()).batchGetInstances(lookup("a"));
+      assertTrue(looking.await(10, TimeUnit.SECONDS));
+      lookup.cancel(true);
       assertTrue(interrupted.await(10, TimeUnit.SECONDS));
-      refusal(() -> served.loadBalancers().withDeadlineAfter(500, TimeUnit.MILLISECONDS).ensureLoadBalancer(ensure("s")));
+      var first = LoadBalancersServiceGrpc.newFutureStub(served.channel()).ensureLoadBalancer(ensure("s"));
       assertTrue(begun.await(10, TimeUnit.SECONDS));
+      first.cancel(true);
       // The key is held until the first change has ended.
       CompletableFuture<Void> second =
           CompletableFuture.runAsync(() -> served.loadBalancers().ensureLoadBalancer(ensure("s")));
