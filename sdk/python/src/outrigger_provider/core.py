@@ -107,7 +107,8 @@ class Core:
                 return await asyncio.shield(task)
         except TimeoutError:
             if task.done():
-                raise
+                # It ended in the moment of the deadline, or the exception is its own.
+                return task.result()
             self.leave(call)
             raise NotAnsweredError("the deadline of the call passed before its answer") from None
         except asyncio.CancelledError:

@@ -61,6 +61,10 @@ async def prepared(path: Path) -> AsyncIterator[Path]:
             temporary.chmod(SOCKET_MODE)
             temporary.rename(path)
         except (OSError, RuntimeError) as error:
+            # gRPC's error does not say why.
+            if not os.access(path.parent, os.W_OK | os.X_OK):
+                text = f"user {os.geteuid()} may not write in {path.parent}"
+                raise SocketError(f"cannot make the socket {path}: {text}") from error
             temporary.unlink(missing_ok=True)
             raise SocketError(f"cannot make the socket {path}: {error}") from error
     finally:
