@@ -14,6 +14,7 @@ mod routes;
 mod scope;
 mod search;
 mod services;
+mod store;
 
 pub use scope::Scope;
 pub use search::{Counterexample, Report};

@@ -28,6 +28,7 @@ use crate::{
     hashed::Hashed,
     scope::Scope,
     search::{Add, Model},
+    store::Store,
 };
 
 const NAMES: [&str; 2] = ["n0", "n1"];
@@ -61,8 +62,6 @@ struct Node {
     is_confirmed: bool,
 }
 
-type Event = (usize, Option<Node>);
-
 #[derive(Clone, Hash)]
 pub(crate) struct State {
     left: Scope,
@@ -70,19 +69,13 @@ pub(crate) struct State {
     machines: [Machine; 2],
     nodes: [Option<Node>; 2],
     versions: u16,
-    leader: Store,
-    standby: Store,
+    leader: Store<Node>,
+    standby: Store<Node>,
     term: Option<Hashed<Term>>,
     late: Vec<Request>,
     violation: Option<&'static str>,
     /// Without a further fault no time passes but that of the waits.
     is_calm: bool,
-}
-
-#[derive(Clone, Hash)]
-struct Store {
-    held: [Option<Node>; 2],
-    coming: Vec<Event>,
 }
 
 #[derive(Clone, Debug)]
@@ -399,8 +392,8 @@ impl State {
             ..node
         });
         self.nodes[name] = node;
-        self.leader.coming.push((name, node));
-        self.standby.coming.push((name, node));
+        self.leader.send(name, node);
+        self.standby.send(name, node);
     }
 
     /// The API server carries out a request, if its preconditions hold.
@@ -467,10 +460,7 @@ impl Model for Nodes {
                     is_confirmed: false,
                 })
             });
-            let store = Store {
-                held: nodes,
-                coming: Vec::new(),
-            };
+            let store = Store::listed(nodes);
             State {
                 left: self.scope,
                 now: 0,
@@ -495,15 +485,11 @@ impl Model for Nodes {
     }
 
     fn steps(&self, state: &State, add: &mut Add<'_, State>) {
-        if let Some((name, node)) = state.leader.coming.first().copied() {
+        if state.leader.has_next() {
             let mut after = state.clone();
-            after.leader.coming.remove(0);
-            let old = state.leader.held[name];
-            if node.is_none_or(|node| old.is_none_or(|old| node.version >= old.version)) {
-                after.leader.held[name] = node;
-                if old != node {
-                    Self::changed(&mut after, name, old, false);
-                }
+            let event = after.leader.next(|new, held| new.version < held.version);
+            if event.old != after.leader.held[event.name] {
+                Self::changed(&mut after, event.name, event.old, false);
             }
             add(format_args!("the leader's store has the next event"), after);
         }
@@ -641,10 +627,9 @@ impl Model for Nodes {
                 }
             }
         }
-        if !state.standby.coming.is_empty() {
+        if state.standby.has_next() {
             let mut after = state.clone();
-            let (name, node) = after.standby.coming.remove(0);
-            after.standby.held[name] = node;
+            after.standby.next(|_, _| false);
             add(
                 format_args!("the standby's store has the next event"),
                 after,
@@ -676,10 +661,7 @@ impl Model for Nodes {
             let mut after = state.clone();
             after.left.crashes -= 1;
             after.end_term();
-            after.leader = Store {
-                held: state.nodes,
-                coming: Vec::new(),
-            };
+            after.leader = Store::listed(state.nodes);
             add(
                 format_args!("the leader dies, and its successor lists"),
                 after,

@@ -24,6 +24,7 @@ use crate::{
     hashed::Hashed,
     scope::Scope,
     search::{Add, Model},
+    store::Store,
 };
 
 const NAMES: [&str; 2] = ["n0", "n1"];
@@ -46,23 +47,15 @@ struct Node {
 type Nodes = [Option<Node>; 2];
 
 /// The watch delivers that a Node is so now.
-type Event = (usize, Option<Node>);
-
 #[derive(Clone, Hash)]
 pub(crate) struct State {
     left: Scope,
     nodes: Nodes,
     /// By name: how many Nodes of it there were.
     generations: [usize; 2],
-    leader: Store,
-    standby: Store,
+    leader: Store<Node>,
+    standby: Store<Node>,
     term: Option<Hashed<Term>>,
-}
-
-#[derive(Clone, Hash)]
-struct Store {
-    held: Nodes,
-    coming: Vec<Event>,
 }
 
 #[derive(Clone, Debug)]
@@ -271,29 +264,14 @@ impl Term {
 impl State {
     fn set(&mut self, name: usize, node: Option<Node>) {
         self.nodes[name] = node;
-        self.leader.coming.push((name, node));
-        self.standby.coming.push((name, node));
+        self.leader.send(name, node);
+        self.standby.send(name, node);
     }
 }
 
-impl Store {
-    /// The next event of the watch: the name, what was held, and false if it is older than that.
-    fn watched(&mut self) -> (usize, Option<Node>, bool) {
-        let (name, node) = self.coming.remove(0);
-        let old = self.held[name];
-        let is_news = node.is_none_or(|node| old.is_none_or(|old| node > old));
-        if is_news {
-            self.held[name] = node;
-        }
-        (name, old, is_news)
-    }
-
-    fn listed(nodes: Nodes) -> Self {
-        Self {
-            held: nodes,
-            coming: Vec::new(),
-        }
-    }
+/// A Node is never what it was before.
+fn is_old(new: Node, held: Node) -> bool {
+    new <= held
 }
 
 impl Model for PodCidrs {
@@ -317,11 +295,11 @@ impl Model for PodCidrs {
     }
 
     fn steps(&self, state: &State, add: &mut Add<'_, State>) {
-        if !state.leader.coming.is_empty() {
+        if state.leader.has_next() {
             let mut after = state.clone();
-            let (name, old, is_news) = after.leader.watched();
-            if is_news {
-                self.changed(&mut after, name, old);
+            let event = after.leader.next(is_old);
+            if event.is_news {
+                self.changed(&mut after, event.name, event.old);
             }
             add(format_args!("the leader's store has the next event"), after);
         }
@@ -383,9 +361,9 @@ impl Model for PodCidrs {
                 add(format_args!("the answer about {word} is lost"), after);
             }
         }
-        if !state.standby.coming.is_empty() {
+        if state.standby.has_next() {
             let mut after = state.clone();
-            after.standby.watched();
+            after.standby.next(is_old);
             add(
                 format_args!("the standby's store has the next event"),
                 after,

@@ -29,6 +29,7 @@ use crate::{
     hashed::Hashed,
     scope::Scope,
     search::{Add, Model},
+    store::Store,
 };
 
 const NAMES: [&str; 2] = ["n0", "n1"];
@@ -63,17 +64,11 @@ pub(crate) struct State {
     cloud: Cloud,
     /// Before its last change.
     cloud_before: Cloud,
-    leader: Store,
-    standby: Store,
+    leader: Store<Node>,
+    standby: Store<Node>,
     term: Option<Hashed<Term>>,
     violation: Option<&'static str>,
     is_calm: bool,
-}
-
-#[derive(Clone, Hash)]
-struct Store {
-    held: Nodes,
-    coming: Vec<(usize, Option<Node>)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -407,8 +402,8 @@ impl Key {
 impl State {
     fn set(&mut self, name: usize, node: Option<Node>) {
         self.nodes[name] = node;
-        self.leader.coming.push((name, node));
-        self.standby.coming.push((name, node));
+        self.leader.send(name, node);
+        self.standby.send(name, node);
     }
 
     fn begin_term(&mut self) {
@@ -429,10 +424,7 @@ impl Model for Routes {
                 cidr,
             })
         });
-        let store = Store {
-            held: nodes,
-            coming: Vec::new(),
-        };
+        let store = Store::listed(nodes);
         let state = |cloud| State {
             left: self.scope,
             nodes,
@@ -449,12 +441,11 @@ impl Model for Routes {
     }
 
     fn steps(&self, state: &State, add: &mut Add<'_, State>) {
-        if let Some((name, node)) = state.leader.coming.first().copied() {
+        if state.leader.has_next() {
             let mut after = state.clone();
-            after.leader.coming.remove(0);
-            let old = after.leader.held[name];
-            after.leader.held[name] = node;
-            self.changed(&mut after, name, old);
+            // This loop writes no Node, so that each event is news.
+            let event = after.leader.next(|_, _| false);
+            self.changed(&mut after, event.name, event.old);
             add(format_args!("the leader's store has the next event"), after);
         }
         let Some(term) = &state.term else {
@@ -589,10 +580,9 @@ impl Model for Routes {
                 term.list = Some((term.table.list_begins(), None));
             });
         }
-        if !state.standby.coming.is_empty() {
+        if state.standby.has_next() {
             let mut after = state.clone();
-            let (name, node) = after.standby.coming.remove(0);
-            after.standby.held[name] = node;
+            after.standby.next(|_, _| false);
             add(
                 format_args!("the standby's store has the next event"),
                 after,
@@ -622,10 +612,7 @@ impl Model for Routes {
             let mut after = state.clone();
             after.left.crashes -= 1;
             after.term = None;
-            after.leader = Store {
-                held: state.nodes,
-                coming: Vec::new(),
-            };
+            after.leader = Store::listed(state.nodes);
             add(
                 format_args!("the leader dies, and its successor lists"),
                 after,
