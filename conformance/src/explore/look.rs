@@ -2,8 +2,8 @@
 
 use outrigger_api::v1::{
     BatchGetInstancesRequest, ChangeAction, InstanceView, ListLoadBalancersRequest,
-    LoadBalancerAnswer, LoadBalancerDisposition as Disposition, NodeTargets, OwnedLoadBalancer,
-    PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service,
+    LoadBalancerAnswer, LoadBalancerDisposition as Disposition, OwnedLoadBalancer, PlanOperation,
+    PlannedChange, Service,
 };
 
 use super::{
@@ -13,7 +13,6 @@ use super::{
     trace::{Name, Port},
 };
 use crate::{
-    call_error::CallError,
     capability::Capability,
     cases::volumes,
     client::Answered,
@@ -50,7 +49,9 @@ pub(super) async fn after_turn(stage: &Stage<'_>) -> Result<(), Broken> {
             return Err(Broken::new(Rule::Get, expected, actual));
         }
         if subject.declares(Capability::LoadBalancersPlan) {
-            let planned = plan(subject, service, PlanOperation::Ensure, targets.as_ref()).await;
+            let planned = subject
+                .plan(service, PlanOperation::Ensure, targets.clone())
+                .await;
             let planned = planned.map(|changes| changes.iter().map(change).collect::<Vec<_>>());
             if !matches!(&planned, Ok(changes) if changes.is_empty()) {
                 let expected = format!("{name}: PlanLoadBalancer of the same Ensure is empty");
@@ -165,25 +166,6 @@ pub(super) async fn blackhole(stage: &Stage<'_>, number: usize) -> Result<(), Br
     Err(Broken::new(Rule::Routes, expected, format!("{listed:?}")))
 }
 
-async fn plan(
-    subject: &Subject,
-    service: &Service,
-    operation: PlanOperation,
-    targets: Option<&NodeTargets>,
-) -> Result<Vec<PlannedChange>, CallError> {
-    let targets = match operation {
-        PlanOperation::Ensure => targets.cloned(),
-        _ => None,
-    };
-    let request = PlanLoadBalancerRequest {
-        operation: operation.into(),
-        service: Some(service.clone()),
-        targets,
-        ..PlanLoadBalancerRequest::default()
-    };
-    Ok(subject.client.call(request).await?.changes)
-}
-
 fn change(change: &PlannedChange) -> String {
     let action = ChangeAction::as_str_name(&change.action());
     let action = action.trim_start_matches("CHANGE_ACTION_");
@@ -252,7 +234,7 @@ async fn of_life(stage: &Stage<'_>, name: Name, life: &Life) -> Result<Vec<Strin
             "Plan of an Ensure with port 9 alone",
         ),
     ] {
-        match plan(subject, service, operation, targets.as_ref()).await {
+        match subject.plan(service, operation, targets.clone()).await {
             Ok(changes) => {
                 lines.extend(
                     changes

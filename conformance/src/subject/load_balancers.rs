@@ -7,8 +7,8 @@ use outrigger_api::{
     v1::{
         CallContext, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason,
         GetLoadBalancerRequest, ListLoadBalancersRequest, LoadBalancerAnswer,
-        LoadBalancerDisposition as Disposition, Node, NodeTargets, Service, ServicePort,
-        ServiceRef,
+        LoadBalancerDisposition as Disposition, Node, NodeTargets, PlanLoadBalancerRequest,
+        PlanOperation, PlannedChange, Service, ServicePort, ServiceRef,
     },
 };
 use tokio::time::{Instant, sleep, timeout};
@@ -146,6 +146,22 @@ impl Subject {
         };
         let answered = self.client.call(request).await?;
         Ok(answered.answer.unwrap_or_default())
+    }
+
+    /// One `PlanLoadBalancer`, of an Ensure with these targets.
+    pub(crate) async fn plan(
+        &self,
+        service: &Service,
+        operation: PlanOperation,
+        targets: Option<NodeTargets>,
+    ) -> Result<Vec<PlannedChange>, CallError> {
+        let request = PlanLoadBalancerRequest {
+            operation: operation.into(),
+            service: Some(service.clone()),
+            targets: targets.filter(|_| operation == PlanOperation::Ensure),
+            ..PlanLoadBalancerRequest::default()
+        };
+        Ok(self.client.call(request).await?.changes)
     }
 
     /// The Services of all load balancers that a list has for this cluster, or for that of a context.

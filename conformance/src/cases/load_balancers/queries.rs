@@ -1,8 +1,8 @@
 //! Calls that change nothing: Get, Plan, List.
 
 use outrigger_api::v1::{
-    ErrorReason, ListLoadBalancersRequest, LoadBalancerDisposition as Disposition,
-    PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service,
+    ErrorReason, ListLoadBalancersRequest, LoadBalancerDisposition as Disposition, PlanOperation,
+    PlannedChange, Service,
 };
 
 use crate::{
@@ -78,13 +78,7 @@ async fn plan(
             .flatten(),
         _ => None,
     };
-    let request = PlanLoadBalancerRequest {
-        operation: operation.into(),
-        service: Some(service.clone()),
-        targets,
-        ..PlanLoadBalancerRequest::default()
-    };
-    Ok(subject.client.call(request).await?.changes)
+    subject.plan(service, operation, targets).await
 }
 
 async fn plan_of_new(subject: &Subject) -> Verdict {
