@@ -16,6 +16,9 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /** Serves RoutesService: works on the routes that no other call changes. */
 final class RoutesRpc {
@@ -23,10 +26,14 @@ final class RoutesRpc {
   private static final Duration BUSY_RETRY = Duration.ofSeconds(1);
 
   private final Routes author;
+  /** The methods of many routes that the author has written. */
+  private final Set<String> plurals;
   private final Keys keys;
 
   RoutesRpc(Routes author) {
     this.author = author;
+    this.plurals = Stream.of("createRoutes", "deleteRoutes")
+        .filter(method -> Provider.implementsMethod(author, Routes.class, method)).collect(Collectors.toSet());
     this.keys = new Keys(Duration.ZERO, BUSY_RETRY, author.capability().getMaxInFlight());
   }
 
@@ -66,7 +73,7 @@ final class RoutesRpc {
       }
       Map<String, Outcome<Route>> changed = Map.of();
       if (!free.isEmpty()) {
-        changed = Provider.implementsMethod(author, Routes.class, plural)
+        changed = plurals.contains(plural)
             ? many.on(free) : Each.of(call, free, method::key, author.concurrency(), one);
       }
       if (changed == null) {

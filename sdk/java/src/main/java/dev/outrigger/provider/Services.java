@@ -30,7 +30,9 @@ final class Services {
     rpcs.serve("GetStatus", Rpc.<GetStatusRequest>unary((call, request) -> identity.status()));
     if (provider.instances != null) {
       Instances instances = provider.instances;
-      rpcs.serve("BatchGetInstances", Rpc.<BatchGetInstancesRequest>unary((call, request) -> lookUp(instances, call, request)));
+      boolean answersMany = Provider.implementsMethod(instances, Instances.class, "getInstances");
+      rpcs.serve("BatchGetInstances", Rpc.<BatchGetInstancesRequest>unary(
+          (call, request) -> lookUp(instances, answersMany, call, request)));
       if (offered.getInstances().getList()) {
         rpcs.<ListInstancesRequest>serve("ListInstances", (call, request, sink) -> {
           Query query = Query.of(request.getView(), request.getMaxStaleness());
@@ -48,29 +50,33 @@ final class Services {
     }
     if (provider.volumes != null) {
       Volumes volumes = provider.volumes;
-      rpcs.serve("BatchGetVolumes", Rpc.<BatchGetVolumesRequest>unary((call, request) -> lookUp(volumes, call, request)));
+      boolean answersMany = Provider.implementsMethod(volumes, Volumes.class, "getVolumes");
+      rpcs.serve("BatchGetVolumes", Rpc.<BatchGetVolumesRequest>unary(
+          (call, request) -> lookUp(volumes, answersMany, call, request)));
     }
     return rpcs;
   }
 
-  private static Message lookUp(Instances instances, Call call, BatchGetInstancesRequest request) throws Exception {
+  private static Message lookUp(
+      Instances instances, boolean answersMany, Call call, BatchGetInstancesRequest request) throws Exception {
     Method method = Method.ALL.get(call.rpc());
     Results results = new Results(call, method.response(), instances);
     Query query = Query.of(request.getView(), request.getMaxStaleness());
     List<Node> nodes = request.getItemsList();
     Map<String, Outcome<Instance>> outcomes =
-        Provider.implementsMethod(instances, Instances.class, "getInstances")
+        answersMany
             ? instances.getInstances(call, nodes, query)
             : Each.of(call, nodes, method::key, instances.concurrency(), node -> instances.getInstance(call, node, query));
     return results.respond(nodes, method::key, outcomes);
   }
 
-  private static Message lookUp(Volumes volumes, Call call, BatchGetVolumesRequest request) throws Exception {
+  private static Message lookUp(
+      Volumes volumes, boolean answersMany, Call call, BatchGetVolumesRequest request) throws Exception {
     Method method = Method.ALL.get(call.rpc());
     Results results = new Results(call, method.response(), volumes);
     List<Volume> items = request.getItemsList();
     Map<String, Outcome<VolumeTopology>> outcomes =
-        Provider.implementsMethod(volumes, Volumes.class, "getVolumes")
+        answersMany
             ? volumes.getVolumes(call, items)
             : Each.of(call, items, method::key, volumes.concurrency(), volume -> volumes.getVolume(call, volume));
     return results.respond(items, method::key, outcomes);
