@@ -152,13 +152,15 @@ impl Store {
                 version: *version,
                 service: service.clone(),
             }),
-            None => self
-                .held
-                .take()
-                .map(|gone| Change::Deleted(gone.service))
-                .into_iter()
-                .collect(),
+            None => self.removed(),
         }
+    }
+
+    fn removed(&mut self) -> Vec<Change> {
+        let gone = self.held.take();
+        gone.map(|gone| Change::Deleted(gone.service))
+            .into_iter()
+            .collect()
     }
 
     fn applied(&mut self, new: Versioned) -> Vec<Change> {
@@ -185,12 +187,7 @@ impl Store {
         self.next = server.events.len();
         match server.live().filter(|_| shows) {
             Some(live) => self.applied(live),
-            None => self
-                .held
-                .take()
-                .map(|gone| Change::Deleted(gone.service))
-                .into_iter()
-                .collect(),
+            None => self.removed(),
         }
     }
 
