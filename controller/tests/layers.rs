@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// Each crate, and those that it may depend on.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("core", &[]),
     ("model-check", &["core"]),
     ("runtime", &["core"]),
@@ -28,6 +28,19 @@ const LAYERS: [(&str, &[&str]); 9] = [
     (
         "controller",
         &[
+            "core",
+            "runtime",
+            "kubernetes",
+            "provider-client",
+            "loops",
+            "server",
+            "volumes",
+        ],
+    ),
+    (
+        "simulation",
+        &[
+            "controller",
             "core",
             "runtime",
             "kubernetes",

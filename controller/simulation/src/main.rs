@@ -1,0 +1,3 @@
+//! `outrigger-simulation`; see `--help`, and docs/evidence.md for what it does.
+
+fn main() {}
