@@ -36,9 +36,8 @@ pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability)
         || needs_update(old, new, capability)
 }
 
-/// Returns true if another process has changed the record of the load balancer in the step from `old` to `new`, which a
-/// watch or a list has shown: a leader before this one, whose last writes had not arrived when this term began. Its
-/// unfinished work is done now. Not to be asked about our own writes.
+/// Returns true if the record of the load balancer changes in the step from `old` to `new`
+/// ([`super::plan::Progress::record_changed`]).
 pub fn is_recorded_otherwise(old: &ServiceView, new: &ServiceView) -> bool {
     LastApplied::of(old) != LastApplied::of(new)
 }

@@ -212,6 +212,20 @@ impl LastApplied {
     }
 }
 
+/// The record of a Service in few bytes, or that it has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecordDigest(Option<Digest>);
+
+impl RecordDigest {
+    pub(super) fn of(service: &ServiceView) -> Self {
+        Self(LastApplied::of(service).map(|record| {
+            let mut encoder = Encoder::new("outrigger record 1");
+            encoder.text(&record.to_string());
+            encoder.finish()
+        }))
+    }
+}
+
 /// `spec.loadBalancerClass`, empty without.
 fn class_of(service: &ServiceView) -> &str {
     service.spec.load_balancer_class.as_deref().unwrap_or("")

@@ -69,6 +69,12 @@ impl StatusPatch {
         (dropped.count() > 0).then_some((rest, dropped))
     }
 
+    /// Returns true if the record of the load balancer is written.
+    pub fn is_of_record(&self) -> bool {
+        let mut keys = self.annotations.iter().map(|(key, _)| &**key);
+        keys.any(|key| key == ANNOTATION_LAST_APPLIED)
+    }
+
     /// The view once this is written, so that a store need not wait for its watch.
     #[must_use]
     pub fn applied_to(&self, service: &ServiceView, resource_version: &str) -> ServiceView {

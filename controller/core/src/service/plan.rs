@@ -25,7 +25,7 @@ use super::{
     ServiceView,
     capability::Capability,
     condition::{ACCEPTED, PROVISIONED, WAITING},
-    last_applied::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied},
+    last_applied::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied, RecordDigest},
     ownership::{Ownership, is_claimed, is_not_managed},
     patch_plan::{PatchDraft, StatusPatch},
 };
@@ -188,6 +188,8 @@ pub struct Progress {
     done: Option<Hash>,
     /// To be ensured for a reason that is not on the Service.
     pending: Option<EnsureCause>,
+    /// The record on the Service as this term knows it, once it has changed.
+    record: Option<RecordDigest>,
     /// Which targets its load balancer has.
     pub targets: SentTargets,
 }
@@ -300,11 +302,38 @@ impl Progress {
         self.pending.get_or_insert(EnsureCause::StateLost);
     }
 
-    /// Another process has changed the record of `service` during this term
-    /// ([`super::change::is_recorded_otherwise`]), or the store did not have it until now: the targets of its load
-    /// balancer may be others than those that the Lease speaks of since.
-    pub fn recorded_otherwise(&mut self, service: &ServiceView) {
+    /// The store did not have `service` until now: the targets of its load balancer may be others than those that the
+    /// Lease speaks of since.
+    pub fn appeared(&mut self, service: &ServiceView) {
         self.targets.mark_unknown(service);
+    }
+
+    /// The store has another record than that of `old` ([`super::change::is_recorded_otherwise`]): our own, since the
+    /// watch may show a write before it is answered, or that of an earlier leader, whose last writes had not arrived
+    /// when this term began. [`Self::check_record`] tells them apart.
+    pub fn record_changed(&mut self, old: &ServiceView) {
+        self.record.get_or_insert_with(|| RecordDigest::of(old));
+    }
+
+    /// A write of our own gave `written` its record.
+    pub fn record_written(&mut self, written: &ServiceView) {
+        self.record = Some(RecordDigest::of(written));
+    }
+
+    /// To be called before a step of `service` is decided, while none of our writes to it is in flight: if an earlier
+    /// leader has written its record during this term, that leader's call may have come after ours, or before.
+    pub fn check_record(&mut self, service: &ServiceView) {
+        let Some(expected) = &mut self.record else {
+            return;
+        };
+        let now = RecordDigest::of(service);
+        if *expected != now {
+            *expected = now;
+            if self.targets.were_sent() {
+                self.doubt();
+            }
+            self.targets.mark_unknown(service);
+        }
     }
 
     /// Returns true if the provider is at work and will be asked again.

@@ -6,7 +6,7 @@ use outrigger_core::{
     node::NodeView,
     service::{
         ServiceView,
-        change::needs_sync,
+        change::{is_recorded_otherwise, needs_sync},
         ownership::{Ownership, lost_finalizer},
     },
     targets::Pace,
@@ -55,7 +55,13 @@ pub fn subscribe(
         let states = state.current();
         let states = states.as_deref();
         let service = match change {
-            Change::Added(service) => service,
+            Change::Added(service) => {
+                if let Some(states) = states.filter(|_| may_concern(service)) {
+                    let key = ServiceKey::of(service);
+                    states.with(&key, |state| state.progress.appeared(service));
+                }
+                service
+            }
             Change::Updated(..) if origin == Origin::Write => return,
             Change::Updated(old, service) => {
                 let key = ServiceKey::of(service);
@@ -66,15 +72,21 @@ pub fn subscribe(
                     return;
                 }
                 let is_resync = Arc::ptr_eq(old, service);
-                let is_reason = is_resync
-                    || capability
+                let is_edited = !is_resync
+                    && capability
                         .as_ref()
                         .is_none_or(|capability| needs_sync(old, service, capability));
-                if !is_reason {
+                let is_recorded = is_recorded_otherwise(old, service);
+                if !is_resync && !is_edited && !is_recorded {
                     return;
                 }
                 if let Some(states) = states.filter(|_| !is_resync && may_concern(service)) {
-                    states.with(&key, |s| s.is_edited = true);
+                    states.with(&key, |state| {
+                        state.is_edited |= is_edited;
+                        if is_recorded {
+                            state.progress.record_changed(old);
+                        }
+                    });
                 }
                 service
             }

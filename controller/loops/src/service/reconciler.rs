@@ -95,6 +95,7 @@ impl Reconciler {
             let step = self
                 .term
                 .decide(key, &service, &inputs, |progress, now, facts| {
+                    progress.check_record(&service);
                     progress.next(now, &service, facts)
                 });
             let lane = match step.mode() {

@@ -60,6 +60,7 @@ impl Writes {
             let decided = self
                 .term
                 .decide(key, &service, &inputs, |progress, now, facts| {
+                    progress.check_record(&service);
                     decide(progress, now, &service, facts)
                 });
             if let Some(patch) = &decided.patch {
@@ -97,7 +98,7 @@ impl Writes {
         doing: &str,
         attempt: &mut u32,
     ) -> Result<Arc<ServiceView>, Option<Outcome>> {
-        match self.writer.write(service, patch).await {
+        match self.write(service, patch).await {
             Ok(Some(written)) => Ok(written),
             // The store's deletion event ends the queue entry.
             Ok(None) => Err(Some(Outcome::Done)),
@@ -110,6 +111,23 @@ impl Writes {
         }
     }
 
+    async fn write(
+        &self,
+        service: &Arc<ServiceView>,
+        patch: &StatusPatch,
+    ) -> Result<Option<Arc<ServiceView>>, ApiError> {
+        let written = self.writer.write(service, patch).await;
+        if let Ok(Some(_)) = written
+            && patch.is_of_record()
+        {
+            self.term.states.with(&ServiceKey::of(service), |state| {
+                let progress = &mut state.progress;
+                progress.record_written(&patch.applied_to(service, ""));
+            });
+        }
+        written
+    }
+
     /// Writes `patch`, and if the API server does not take it for its content, the rest without the provider's effects:
     /// they must not keep the addresses from a Service, nor lead to the same call for ever.
     async fn write_with_effects(
@@ -117,13 +135,13 @@ impl Writes {
         service: &Arc<ServiceView>,
         patch: &StatusPatch,
     ) -> Result<Option<Arc<ServiceView>>, ApiError> {
-        let written = self.writer.write(service, patch).await;
+        let written = self.write(service, patch).await;
         let (Err(ApiError::Refused(_)), Some((rest, dropped))) =
             (&written, patch.without_effects())
         else {
             return written;
         };
-        let rest = self.writer.write(service, &rest).await;
+        let rest = self.write(service, &rest).await;
         if let Ok(Some(_)) = rest {
             self.term.metrics.effects_dropped(dropped.count());
             let provider = &self.term.provider;

@@ -154,7 +154,7 @@ impl Term {
                 Change::Added(service) => {
                     if may_concern(&service) {
                         let key = &mut self.keys[place(&service.uid)];
-                        key.progress.recorded_otherwise(&service);
+                        key.progress.appeared(&service);
                         key.is_due = true;
                     }
                 }
@@ -169,7 +169,7 @@ impl Term {
                         key.is_edited |= is_edited && concerns;
                         key.is_due |= (is_edited || is_other) && concerns;
                         if is_other && concerns {
-                            key.progress.recorded_otherwise(&new);
+                            key.progress.record_changed(&old);
                         }
                     }
                 }
@@ -515,6 +515,7 @@ impl Term {
         if std::mem::take(&mut key.is_edited) {
             key.progress.edited(&live.service, facts.capability);
         }
+        key.progress.check_record(&live.service);
         let step = key.progress.next(self.now, &live.service, &facts);
         let is_batch = step.mode() == Mode::Batch;
         let mut write = |patch, then| {
@@ -690,6 +691,7 @@ impl Term {
             key.progress.edited(&live.service, facts.capability);
         }
         let (progress, service) = (&mut key.progress, &live.service);
+        progress.check_record(service);
         let Consequence { patch, requeue, .. } = match &call.kind {
             Kind::Ensure(ensure) => progress.ensured(self.now, service, ensure, answered, &facts),
             Kind::Update { .. } => progress.updated(
@@ -826,6 +828,11 @@ impl Term {
         let (is_there, answer) = match answer {
             Some(Answer::Written(version)) => {
                 state.leader.written(write, version);
+                if write.patch.is_of_record() {
+                    let planned = write.planned_on.service.arc();
+                    let progress = &mut self.keys[at].progress;
+                    progress.record_written(&write.patch.applied_to(planned, ""));
+                }
                 (true, answer)
             }
             Some(Answer::Conflict | Answer::Refused) => match self.read(model, state, at) {

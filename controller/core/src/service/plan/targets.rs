@@ -127,6 +127,11 @@ impl SentTargets {
         self.is_unwritten = false;
     }
 
+    /// Returns true if this term has called the provider for the load balancer.
+    pub(super) fn were_sent(&self) -> bool {
+        self.last != Last::Inherited
+    }
+
     pub(super) const fn not_written(&mut self) {
         self.is_unwritten = true;
     }

@@ -33,6 +33,7 @@ mod failures;
 mod holds;
 mod later;
 mod properties;
+mod records;
 mod targets;
 
 fn at(secs: i64) -> Timestamp {

@@ -87,6 +87,7 @@ impl Reconciler {
         let service = self.term.live(key)?;
         self.term
             .decide(key, &service, inputs, |progress, now, facts| {
+                progress.check_record(&service);
                 let step = progress.next(now, &service, facts);
                 let then = match step {
                     Step::Update => Outcome::Done,

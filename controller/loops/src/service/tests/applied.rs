@@ -74,6 +74,20 @@ async fn one_that_a_list_did_not_show_holds_up_the_lease() {
     assert_eq!(annotation(&rig), first);
 }
 
+/// The last write of the leader before reaches the store when the term has begun.
+#[tokio::test(start_paused = true)]
+async fn what_the_last_leader_left_undone_is_done() {
+    let rig = with_services(1, Setup::default()).await;
+    let before = rig.calls("EnsureLoadBalancer");
+    rig.cluster.change_service("shop/web-0", |web| {
+        let record = &mut web["metadata"]["annotations"]["outrigger.dev/last-applied"];
+        let owner: Vec<_> = record.as_str().unwrap().split('/').take(2).collect();
+        *record = format!("{}///", owner.join("/")).into();
+    });
+    secs(60).await;
+    assert_eq!(rig.calls("EnsureLoadBalancer"), before + 1);
+}
+
 fn unavailable() -> InjectedError {
     InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE")
 }
