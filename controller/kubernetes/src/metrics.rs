@@ -132,6 +132,9 @@ metric_families! {
             "outrigger_watch_restarts", "Watches that ended and were started again, by resource and reason";
         pub(super) events: Family<Labels<1>, Counter>,
             "outrigger_watch_events", "Watch events received, by resource";
+        pub(super) shown: Family<Labels<1>, Gauge>,
+            "outrigger_store_last_shown_timestamp_seconds",
+            "When the API server last showed the state of the store, by a list, an event or a bookmark, by resource; Unix time";
         pub(super) undecodable: Family<Labels<1>, Gauge>,
             "outrigger_store_undecodable_objects",
             "Objects that the API server shows and that cannot be decoded, by resource; the last view of each is kept";
@@ -149,6 +152,7 @@ impl WatchMetrics {
         self.objects.get_or_create(&resource).set(1);
         self.lists.get_or_create(&resource).inc();
         self.events.get_or_create(&resource).inc();
+        self.shown.get_or_create(&resource).set(1);
         self.undecodable.get_or_create(&resource).set(1);
         self.not_decoded.get_or_create(&resource).inc();
         let restart = [("resource", "nodes"), ("reason", "ended")];

@@ -13,6 +13,7 @@ use std::{
 };
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -216,6 +217,7 @@ impl<V: View> Reflector<V> {
         self.undecodable.retain(|key| listed.contains(key));
         self.health.listed();
         self.count();
+        self.shown();
         info!(resource, objects = listed.len(), "listed");
         Ok(version)
     }
@@ -285,7 +287,15 @@ impl<V: View> Reflector<V> {
                 ObjectEvent::Bookmark(at) => *version = at,
             }
             self.count();
+            self.shown();
         }
+    }
+
+    /// The store is as the API server has it at this moment, or was a moment ago.
+    fn shown(&self) {
+        let labels = [("resource", V::RESOURCE.name)];
+        let shown = self.metrics.shown.get_or_create(&labels);
+        shown.set(Timestamp::now().as_second());
     }
 
     fn count(&self) {
