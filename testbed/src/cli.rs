@@ -84,6 +84,14 @@ struct Up {
         allow_hyphen_values = true
     )]
     apiserver_args: Vec<String>,
+    /// A further flag of the controller in front of the machines of --nodes; can be repeated.
+    #[arg(
+        long = "controller-arg",
+        value_name = "FLAG",
+        allow_hyphen_values = true,
+        requires = "nodes"
+    )]
+    controller_args: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -203,7 +211,8 @@ impl Up {
 
     async fn cluster(&self, machines: u8, options: Options, signals: &mut Signals) -> Result<()> {
         let start = async {
-            let cluster = RealCluster::start(machines.into(), options).await?;
+            let cluster =
+                RealCluster::start(machines.into(), options, &self.controller_args).await?;
             for archive in &self.images {
                 let image = cluster.import(archive).await?;
                 note(&format!("each node has the image {image}"));
@@ -223,6 +232,11 @@ impl Up {
         for log in cluster.logs() {
             note(&format!("a log is {}", log.display()));
         }
+        let (cloud, endpoint) = (cluster.cloud(), cluster.endpoint());
+        note(&format!(
+            "the machines are those of `provider-linux cloud machine list --cloud={cloud}`"
+        ));
+        note(&format!("the provider listens at {endpoint}"));
         stay(cluster.plane(), signals).await
     }
 

@@ -51,12 +51,16 @@ impl RealCluster {
     }
 
     /// Starts `machines` of them, `machine-1` and so on. Kubelets register their Nodes, and the controller initialises
-    /// them, within seconds.
+    /// them, within seconds. `controller_args` are further flags of the controller.
     ///
     /// # Errors
     /// [`Error::NoKubelet`], in one sentence, on a machine that cannot run kubelets in namespaces: it takes root, cgroups,
     /// and Debian's packages containerd, runc, containernetworking-plugins and nftables.
-    pub async fn start(machines: usize, options: Options) -> Result<Self> {
+    pub async fn start(
+        machines: usize,
+        options: Options,
+        controller_args: &[String],
+    ) -> Result<Self> {
         Self::possible()?;
         let (controller, provider) = (
             of_this_project("cloud-controller-manager")?,
@@ -69,10 +73,11 @@ impl RealCluster {
             ..options
         })
         .await?;
-        let args = [
+        let mut args = vec![
             "--allocate-node-cidrs".to_owned(),
             format!("--cluster-cidr={CLUSTER_CIDR}"),
         ];
+        args.extend_from_slice(controller_args);
         let launch = Launch::of_command(cloud.provider());
         let kubeconfig = plane.admin_kubeconfig()?;
         let pair = Pair::start(
@@ -137,6 +142,16 @@ impl RealCluster {
         let ended = tokio::task::spawn_blocking(move || drop::<Vec<RealNode>>(gone)).await;
         ended.map_err(|error| Error::io(format!("end the machine {name}"))(error.into()))?;
         self.cloud.delete(name).await
+    }
+
+    /// The name of the cloud, as provider-linux has it.
+    pub fn cloud(&self) -> &str {
+        self.cloud.name()
+    }
+
+    /// Where the cloud's provider listens.
+    pub fn endpoint(&self) -> String {
+        self.pair.endpoint()
     }
 
     /// The network namespace of the cloud's router.

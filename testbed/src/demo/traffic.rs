@@ -55,7 +55,7 @@ pub(super) async fn run(
         let mut steps = Steps::new(|Passed { step, took, .. }: Passed| {
             say(&format!("{:>5.1} s  {step}", took.as_secs_f64()));
         });
-        let cluster = RealCluster::start(MACHINES, Options::default()).await?;
+        let cluster = RealCluster::start(MACHINES, Options::default(), &[]).await?;
         cluster.import(&image).await?;
         let mut stage = Stage {
             client: cluster.plane().client()?,

@@ -102,9 +102,14 @@ impl Cloud {
         network.ok_or_else(|| failed()(io::Error::other(format!("it has no address of {name}"))))
     }
 
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        self.flag.trim_start_matches("--cloud=")
+    }
+
     /// The network namespace of its router.
     pub(super) fn router(&self) -> String {
-        format!("or-{}-router", self.flag.trim_start_matches("--cloud="))
+        format!("or-{}-router", self.name())
     }
 
     /// Turns a machine off.
