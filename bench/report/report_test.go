@@ -1,4 +1,4 @@
-// This test replaces a section.
+// These tests replace a section, and hold the spread.
 
 package report
 
@@ -26,5 +26,11 @@ func TestOnlyTheTextBetweenTheMarksIsReplaced(t *testing.T) {
 		if _, err := replace(broken, sections); err == nil {
 			t.Errorf("%q was accepted", broken)
 		}
+	}
+}
+
+func TestMedianOfAnEvenNumberIsBetweenTheTwoInTheMiddle(t *testing.T) {
+	if spread := spreadOf([]float64{4, 1, 3, 2}); spread != (Spread{1, 2.5, 4}) {
+		t.Errorf("%+v", spread)
 	}
 }

@@ -1,10 +1,9 @@
-// This file has the figures of all rounds, and their spread.
+// This file has the figures of all rounds.
 
 package sidebyside
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"outrigger.dev/bench/report"
@@ -19,57 +18,20 @@ var (
 // Report is a whole run.
 type Report struct {
 	report.Conditions
-	Processors  int           `json:"processors"`
-	Nodes       int           `json:"nodes"`
-	Services    int           `json:"services"`
-	Rounds      int           `json:"rounds"`
-	Latency     string        `json:"latency"`
-	Contestants []*Contestant `json:"contestants"`
-}
-
-// Contestant is one way to run the controllers, with the figures of its rounds by the name of the measure.
-type Contestant struct {
-	ID       string               `json:"id"`
-	Title    string               `json:"title"`
-	Measured map[string][]float64 `json:"measured"`
-}
-
-// Add adds the figures of a round.
-func (c *Contestant) Add(round map[string]float64) {
-	if c.Measured == nil {
-		c.Measured = map[string][]float64{}
-	}
-	for name, value := range round {
-		c.Measured[name] = append(c.Measured[name], value)
-	}
-}
-
-// Spread of a figure over the rounds.
-type Spread struct {
-	Min    float64 `json:"min"`
-	Median float64 `json:"median"`
-	Max    float64 `json:"max"`
-}
-
-func spreadOf(values []float64) Spread {
-	sorted := slices.Sorted(slices.Values(values))
-	last := len(sorted) - 1
-	return Spread{Min: sorted[0], Median: (sorted[last/2] + sorted[(last+1)/2]) / 2, Max: sorted[last]}
+	Processors  int                  `json:"processors"`
+	Nodes       int                  `json:"nodes"`
+	Services    int                  `json:"services"`
+	Rounds      int                  `json:"rounds"`
+	Latency     string               `json:"latency"`
+	Contestants []*report.Contestant `json:"contestants"`
 }
 
 // Figures are those of each round, and their spread beside them.
 func (r *Report) Figures() any {
-	spread := map[string]map[string]Spread{}
-	for _, contestant := range r.Contestants {
-		spread[contestant.ID] = map[string]Spread{}
-		for name, values := range contestant.Measured {
-			spread[contestant.ID][name] = spreadOf(values)
-		}
-	}
 	return struct {
 		*Report
-		Spread map[string]map[string]Spread `json:"spread"`
-	}{r, spread}
+		Spread map[string]map[string]report.Spread `json:"spread"`
+	}{r, report.Spreads(r.Contestants)}
 }
 
 // Table has all measures.

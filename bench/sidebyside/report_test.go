@@ -5,14 +5,16 @@ package sidebyside
 import (
 	"slices"
 	"testing"
+
+	"outrigger.dev/bench/report"
 )
 
 func measured(rounds ...map[string]float64) *Report {
-	contestant := &Contestant{ID: "one", Title: "One"}
+	contestant := &report.Contestant{ID: "one", Title: "One"}
 	for _, round := range rounds {
 		contestant.Add(round)
 	}
-	return &Report{Nodes: 10, Services: 5, Rounds: len(rounds), Latency: "20ms", Contestants: []*Contestant{contestant}}
+	return &Report{Nodes: 10, Services: 5, Rounds: len(rounds), Latency: "20ms", Contestants: []*report.Contestant{contestant}}
 }
 
 func rowOf(t *testing.T, table [][]string, title string) []string {
@@ -25,7 +27,7 @@ func rowOf(t *testing.T, table [][]string, title string) []string {
 }
 
 func TestTableHasMedianAndSpread(t *testing.T) {
-	report := measured(
+	result := measured(
 		map[string]float64{"cold.seconds": 12.34, "restart.writes": 0},
 		map[string]float64{"cold.seconds": 3.456, "restart.writes": 0},
 		map[string]float64{"cold.seconds": 250.4, "restart.writes": 0},
@@ -39,16 +41,10 @@ func TestTableHasMedianAndSpread(t *testing.T) {
 		{full, []string{writes, "0"}}, {summary, []string{writes, "0"}},
 		{full, []string{"CPU: provider", "–"}},
 	} {
-		row := rowOf(t, report.table(expected.shown), expected.row[0])
+		row := rowOf(t, result.table(expected.shown), expected.row[0])
 		if !slices.Equal(row, expected.row) {
 			t.Errorf("%q, expected %q", row, expected.row)
 		}
-	}
-}
-
-func TestMedianOfAnEvenNumberIsBetweenTheTwoInTheMiddle(t *testing.T) {
-	if spread := spreadOf([]float64{4, 1, 3, 2}); spread != (Spread{1, 2.5, 4}) {
-		t.Errorf("%+v", spread)
 	}
 }
 

@@ -150,7 +150,7 @@ func (b *bench) rounds(ctx context.Context) (*Report, error) {
 		Latency: b.Latency.String(),
 	}
 	for _, contestant := range b.contestants {
-		result.Contestants = append(result.Contestants, &Contestant{ID: contestant.id, Title: contestant.title})
+		result.Contestants = append(result.Contestants, &report.Contestant{ID: contestant.id, Title: contestant.title})
 	}
 	for round := range b.options.rounds {
 		if err := b.round(ctx, round, result); err != nil {

@@ -3,10 +3,10 @@
 package sidebyside
 
 import (
-	"fmt"
-	"math"
 	"strconv"
 	"strings"
+
+	"outrigger.dev/bench/report"
 )
 
 // measure is a row of the table.
@@ -65,34 +65,9 @@ func (r *Report) table(shown detail) [][]string {
 		}
 		row := []string{sizes.Replace(measure.title)}
 		for _, contestant := range r.Contestants {
-			row = append(row, cell(contestant.Measured[measure.name], shown))
+			row = append(row, report.Cell(contestant.Measured[measure.name], shown == full))
 		}
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// cell is a median, with the least and the most where they differ and are asked for; a dash without values.
-func cell(values []float64, shown detail) string {
-	if len(values) == 0 {
-		return "–"
-	}
-	spread := spreadOf(values)
-	least, median, most := number(spread.Min), number(spread.Median), number(spread.Max)
-	if shown == summary || least == most {
-		return median
-	}
-	return fmt.Sprintf("%s (%s–%s)", median, least, most)
-}
-
-// number has as many digits as can be believed.
-func number(value float64) string {
-	switch {
-	case value == math.Trunc(value) || value >= 100:
-		return strconv.FormatFloat(value, 'f', 0, 64)
-	case value >= 10:
-		return strconv.FormatFloat(value, 'f', 1, 64)
-	default:
-		return strconv.FormatFloat(value, 'f', 2, 64)
-	}
 }
