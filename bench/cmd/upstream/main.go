@@ -1,4 +1,5 @@
-// A cloud-controller-manager as vendors build it: upstream's library with the bench's cloud in process.
+// A cloud-controller-manager as vendors build it: upstream's library with the bench's cloud in process, or with a provider of
+// Outrigger's contract as its cloud.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"outrigger.dev/bench/cloud"
+	"outrigger.dev/bench/contract"
 )
 
 func main() {
@@ -29,7 +31,13 @@ func main() {
 }
 
 func initialize(*config.CompletedConfig) cloudprovider.Interface {
-	instance, err := cloud.FromEnvironment()
+	var instance cloudprovider.Interface
+	var err error
+	if endpoint := os.Getenv(contract.Endpoint); endpoint != "" {
+		instance, err = contract.Connect(endpoint)
+	} else {
+		instance, err = cloud.FromEnvironment()
+	}
 	if err != nil {
 		klog.Fatalf("cannot make the cloud: %v", err)
 	}
