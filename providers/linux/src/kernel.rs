@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::de::DeserializeOwned;
 use tokio::io::AsyncWriteExt as _;
@@ -155,10 +155,11 @@ pub async fn ip_list<T: DeserializeOwned>(args: &[&str]) -> Result<Vec<T>, Failu
 
 /// A lock among all processes of this host that change one network namespace.
 ///
-/// The kernel holds it on the namespace itself, so that it goes with the process and leaves no file.
+/// The kernel holds it on the namespace itself, so that it goes with the process and leaves no file. Commands that run
+/// inherit it: those of a process that is killed go on, and the next process waits until they have ended.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -169,6 +170,7 @@ impl Lock {
             text,
         };
         let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+        fcntl_setfd(&file, FdFlags::empty()).map_err(|error| failed(error.to_string()))?;
         let wait = async {
             loop {
                 match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -178,10 +180,17 @@ impl Lock {
             }
         };
         match timeout(LIMIT, wait).await {
-            Ok(Ok(())) => Ok(Self { _file: file }),
+            Ok(Ok(())) => Ok(Self { file }),
             Ok(Err(error)) => Err(failed(error.to_string())),
             Err(_) => Err(failed("another process holds the lock".to_owned())),
         }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // For those too that have inherited it. It cannot fail: the lock is held.
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
