@@ -1,7 +1,7 @@
 //! A provider that can be started, with the fake of its cloud.
 
 use std::{
-    env,
+    env, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -86,13 +86,17 @@ impl Launch {
         let Some((command, port)) = &self.cloud else {
             return Ok(None);
         };
+        let connect = async || TcpStream::connect(("127.0.0.1", *port)).await.map(drop);
+        if connect().await.is_ok() {
+            let taken = format!(
+                "port {port} of this machine is taken, by another run with this cloud perhaps: wait for its end"
+            );
+            return Err(Error::io("start the fake cloud")(io::Error::other(taken)));
+        }
         let args = [self.environment.as_slice(), command].concat();
         let mut cloud = Process::start(CLOUD, Path::new("/usr/bin/env"), &args, log)?;
-        let connect = || async {
-            let connected = TcpStream::connect(("127.0.0.1", *port)).await;
-            connected.map(drop).map_err(|error| error.to_string())
-        };
-        cloud.ready(DEADLINE, connect).await?;
+        let listens = || async { connect().await.map_err(|error| error.to_string()) };
+        cloud.ready(DEADLINE, listens).await?;
         Ok(Some(cloud))
     }
 }

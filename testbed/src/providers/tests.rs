@@ -124,3 +124,23 @@ fn machines_are_one_argument_or_many() {
     let words = launch::with_machines(&["x", "NAMES={nodes}", "{nodes...}", "y"], &machines);
     assert_eq!(words, ["x", "NAMES=a,b", "a", "b", "y"]);
 }
+
+#[tokio::test]
+async fn a_cloud_of_another_run_is_not_taken_for_this_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let begun = dir.path().join("begun");
+    let begun = begun.to_str().unwrap();
+    let provider = Provider {
+        cloud: Some(Cloud {
+            command: vec!["touch", "{nodes}"],
+            port: other.local_addr().unwrap().port(),
+        }),
+        ..Provider::default()
+    };
+    let launch = provider.launch(dir.path(), &[begun.to_owned()]).unwrap();
+    let started = launch.start_cloud(dir.path().join("log")).await;
+    let error = started.unwrap_err().to_string();
+    assert!(error.contains("is taken, by another run"), "{error}");
+    assert!(!Path::new(begun).exists(), "it was started all the same");
+}
