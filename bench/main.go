@@ -1,5 +1,5 @@
 // Command bench measures upstream's library and Outrigger on one API server: side by side, or with `migrate` as first argument
-// a change from one to the other, and with `attack` both under attack.
+// a change from one to the other, with `attack` both under attack, and with `traffic` what clients of a load balancer see.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/bench/attack"
 	"outrigger.dev/bench/migration"
 	"outrigger.dev/bench/sidebyside"
+	"outrigger.dev/bench/traffic"
 )
 
 func main() {
@@ -26,6 +27,8 @@ func main() {
 			run, arguments = migration.Run, arguments[1:]
 		case "attack":
 			run, arguments = attack.Run, arguments[1:]
+		case "traffic":
+			run, arguments = traffic.Run, arguments[1:]
 		}
 	}
 	if err := run(ctx, arguments); err != nil && !errors.Is(err, flag.ErrHelp) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 )
 
 // Programs of the bench itself, which a run builds where it needs them.
@@ -17,7 +18,7 @@ const (
 )
 
 // programs are the paths of all that the bench starts.
-type programs struct{ upstream, provider, controller, mock, testbed string }
+type programs struct{ upstream, provider, controller, mock, linux, testbed string }
 
 // build makes the programs of a run in dir, the Rust ones optimised. With a folder of Rust programs, it takes those.
 func build(ctx context.Context, binaries, dir string, commands []string) (programs, error) {
@@ -40,9 +41,9 @@ func build(ctx context.Context, binaries, dir string, commands []string) (progra
 	paths := programs{
 		upstream: filepath.Join(dir, "upstream"), provider: filepath.Join(dir, "provider"),
 		controller: filepath.Join(binaries, "cloud-controller-manager"), mock: filepath.Join(binaries, "provider-mock"),
-		testbed: filepath.Join(binaries, "outrigger-testbed"),
+		linux: filepath.Join(binaries, "provider-linux"), testbed: filepath.Join(binaries, "outrigger-testbed"),
 	}
-	for _, path := range []string{paths.controller, paths.mock, paths.testbed} {
+	for _, path := range []string{paths.controller, paths.mock, paths.linux, paths.testbed} {
 		if _, err := os.Stat(path); err != nil {
 			return programs{}, fmt.Errorf("%w; leave --binaries out to build it", err)
 		}
@@ -52,14 +53,33 @@ func build(ctx context.Context, binaries, dir string, commands []string) (progra
 
 // cargo builds the Rust programs and returns their folder.
 func cargo(ctx context.Context, root string) (string, error) {
-	Note("building the controller, the mock and the testbed; a first build takes some minutes")
+	Note("building the controller, the providers and the testbed; a first build takes some minutes")
 	target := os.Getenv("CARGO_TARGET_DIR")
 	if target == "" {
 		target = filepath.Join(root, "target")
 	}
 	err := run(ctx, root, "cargo", "build", "--release", "--locked", "--target-dir", target,
-		"--bin", "cloud-controller-manager", "--bin", "provider-mock", "--bin", "outrigger-testbed")
+		"--bin", "cloud-controller-manager", "--bin", "provider-mock", "--bin", "provider-linux", "--bin", "outrigger-testbed")
 	return filepath.Join(target, "release"), err
+}
+
+// Image is a server of Kubernetes' end-to-end tests: serve-hostname answers HTTP with the name of its Pod.
+const (
+	Image        = imagePrefix + "agnhost:" + imageVersion
+	imagePrefix  = "registry.k8s.io/e2e-test-images/"
+	imageVersion = "2.63.0"
+)
+
+// BuildImage builds the archive of Image.
+func BuildImage(ctx context.Context) (archive string, err error) {
+	root, err := repository()
+	if err != nil {
+		return "", err
+	}
+	Note("building the image of the Pods")
+	output := filepath.Join(root, "target", "images")
+	err = run(ctx, root, "deploy/images/build", "--version", imageVersion, "--prefix", imagePrefix, "--output", output, "agnhost")
+	return filepath.Join(output, "agnhost-"+imageVersion+"-"+runtime.GOARCH+".oci.tar"), err
 }
 
 // run runs a tool with its output on standard error.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"outrigger.dev/bench/cloud"
+	"outrigger.dev/bench/contract"
 )
 
 // User agents of the two controllers, up to the slash.
@@ -116,9 +117,35 @@ func (p Probe) OK(ctx context.Context) bool {
 func InProcess(flags ...string) Starter {
 	return func(r *Rig, dir string) (*Replica, error) {
 		environment, journal := r.cloud(dir)
-		flags := append([]string{"--cloud-provider=" + cloud.Name, "--cert-dir=" + dir}, flags...)
+		flags := append([]string{"--cloud-provider=" + cloud.Name, "--cert-dir=" + dir, noRoutes}, flags...)
 		controller, port, err := r.controller(dir, r.programs.upstream, environment, flags)
 		return &Replica{Controller: controller, Port: port, Calls: lineCounts(journal)}, err
+	}
+}
+
+// OverContract starts upstream's controller with the provider of the control plane's cloud.
+func OverContract(flags ...string) Starter {
+	return func(r *Rig, dir string) (*Replica, error) {
+		endpoint, err := r.noted(endpointNote)
+		if err != nil {
+			return nil, err
+		}
+		flags := append([]string{"--cloud-provider=linux", "--cert-dir=" + dir}, flags...)
+		controller, port, err := r.controller(dir, r.programs.upstream, []string{contract.Endpoint + "=" + endpoint}, flags)
+		return &Replica{Controller: controller, Port: port}, err
+	}
+}
+
+// BesideProvider starts Outrigger's controller with the provider of the control plane's cloud.
+func BesideProvider(flags ...string) Starter {
+	return func(r *Rig, dir string) (*Replica, error) {
+		endpoint, err := r.noted(endpointNote)
+		if err != nil {
+			return nil, err
+		}
+		flags := append([]string{"--provider-endpoint=" + endpoint}, flags...)
+		controller, port, err := r.controller(dir, r.programs.controller, nil, flags)
+		return &Replica{Controller: controller, Port: port}, err
 	}
 }
 
@@ -150,20 +177,22 @@ func WithMock(mockFlags, flags []string) Starter {
 
 // beside starts Outrigger's controller for a provider.
 func (r *Rig) beside(dir string, provider *Process, endpoint string, calls func() (map[string]int, error), flags []string) (*Replica, error) {
-	flags = append([]string{"--provider-endpoint=" + endpoint}, flags...)
+	flags = append([]string{"--provider-endpoint=" + endpoint, noRoutes}, flags...)
 	controller, port, err := r.controller(dir, r.programs.controller, nil, flags)
 	return &Replica{Controller: controller, Provider: provider, Port: port, Calls: calls}, err
 }
 
-// controller starts either controller with the flags that they share. There are no routes: few clouds have them, and upstream's
-// fake lists them in no time.
+// noRoutes: few clouds have them, and upstream's fake lists them in no time.
+const noRoutes = "--configure-cloud-routes=false"
+
+// controller starts either controller with the flags that they share.
 func (r *Rig) controller(dir, path string, environment, flags []string) (*Process, int, error) {
 	port, err := FreePort()
 	if err != nil {
 		return nil, 0, err
 	}
 	flags = append([]string{
-		"--kubeconfig=" + r.Kubeconfig, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--configure-cloud-routes=false",
+		"--kubeconfig=" + r.Kubeconfig, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port),
 	}, flags...)
 	controller, err := start(dir, "controller", path, environment, flags...)
 	return controller, port, err

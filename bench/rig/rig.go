@@ -44,14 +44,17 @@ type Rig struct {
 	unwatch func()
 }
 
-// newRig starts etcd and kube-apiserver, with an audit log.
-func newRig(ctx context.Context, session *Session, paths programs, dir string) (*Rig, error) {
+// newRig starts etcd and kube-apiserver, with an audit log. flags are further ones of the testbed.
+func newRig(ctx context.Context, session *Session, paths programs, dir string, flags []string) (*Rig, error) {
 	policy, log := filepath.Join(dir, "audit-policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(policy, []byte(audit.Policy), 0o644); err != nil {
 		return nil, err
 	}
-	plane, err := start(dir, "testbed", paths.testbed, nil, "up", "--apiserver-arg=--audit-policy-file="+policy,
-		"--apiserver-arg=--audit-log-path="+log, "--apiserver-arg=--audit-log-maxsize=100000")
+	flags = append([]string{
+		"up", "--apiserver-arg=--audit-policy-file=" + policy, "--apiserver-arg=--audit-log-path=" + log,
+		"--apiserver-arg=--audit-log-maxsize=100000",
+	}, flags...)
+	plane, err := start(dir, "testbed", paths.testbed, nil, flags...)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +63,7 @@ func newRig(ctx context.Context, session *Session, paths programs, dir string) (
 		unwatch: func() {},
 	}
 	if err := r.connect(ctx, log); err != nil {
-		r.close()
+		r.Close()
 		return nil, err
 	}
 	return r, nil
@@ -110,8 +113,8 @@ func pathIn(log string) (string, bool) {
 	return "", false
 }
 
-// close ends the control plane; what it was started with has ended before or ends with the bench.
-func (r *Rig) close() {
+// Close ends the control plane; what it was started with has ended before or ends with the bench.
+func (r *Rig) Close() {
 	limit, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	r.unwatch()
@@ -123,13 +126,45 @@ func (r *Rig) close() {
 
 // Testbed runs a command of outrigger-testbed on the control plane and returns its output.
 func (r *Rig) Testbed(ctx context.Context, arguments ...string) ([]byte, error) {
-	arguments = append(arguments, "--kubeconfig", r.Kubeconfig)
-	command := exec.CommandContext(ctx, r.programs.testbed, arguments...)
+	return output(ctx, r.programs.testbed, append(arguments, "--kubeconfig", r.Kubeconfig)...)
+}
+
+// Machine stops, starts or deletes a machine of the control plane's cloud of namespaces.
+func (r *Rig) Machine(ctx context.Context, verb, name string) error {
+	cloud, err := r.noted(cloudNote)
+	if err == nil {
+		_, err = output(ctx, r.programs.linux, "cloud", "machine", verb, "--cloud="+cloud, name)
+	}
+	return err
+}
+
+// The texts of the testbed before the name of its cloud, and before the socket of the cloud's provider.
+const (
+	cloudNote    = "machine list --cloud="
+	endpointNote = "the provider listens at "
+)
+
+// noted is the word that follows a text of the testbed's output.
+func (r *Rig) noted(text string) (string, error) {
+	log, err := os.ReadFile(r.plane.Log)
+	if err != nil {
+		return "", err
+	}
+	_, rest, isThere := strings.Cut(string(log), text)
+	if !isThere {
+		return "", fmt.Errorf("the testbed has not said %q: it runs no machines", text)
+	}
+	return strings.Trim(strings.Fields(rest)[0], "`"), nil
+}
+
+// output runs a program to its end and returns what it printed.
+func output(ctx context.Context, path string, arguments ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, path, arguments...)
 	var errs strings.Builder
 	command.Stderr = &errs
-	output, err := command.Output()
+	printed, err := command.Output()
 	if err != nil {
-		return nil, fmt.Errorf("outrigger-testbed %s: %w: %s", arguments[0], err, errs.String())
+		return nil, fmt.Errorf("%s %s: %w: %s", filepath.Base(path), arguments[0], err, errs.String())
 	}
-	return output, nil
+	return printed, nil
 }

@@ -7,7 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"outrigger.dev/bench/report"
@@ -45,9 +47,24 @@ func (s *Session) Parse(flags *flag.FlagSet, arguments []string) error {
 	return nil
 }
 
-// Run measures on a new control plane, shows the result and writes it between the marks of the files of --markdown. A result
-// with an error is shown, but not written. Logs stay after an error.
+// Run measures on a new control plane; see RunEach.
 func (s *Session) Run(ctx context.Context, marks []string, measure func(*Rig) (report.Result, error)) error {
+	return s.RunEach(ctx, marks, func(start Start) (report.Result, error) {
+		r, err := start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return measure(r)
+	})
+}
+
+// Start starts a control plane; flags are further ones of `outrigger-testbed up`.
+type Start func(ctx context.Context, flags ...string) (*Rig, error)
+
+// RunEach measures on control planes that measure starts, shows the result and writes it between the marks of the files of
+// --markdown. A result with an error is shown, but not written. Logs stay after an error.
+func (s *Session) RunEach(ctx context.Context, marks []string, measure func(Start) (report.Result, error)) error {
 	for _, file := range s.markdown {
 		if err := report.CheckMarks(file, marks...); err != nil {
 			return err
@@ -77,18 +94,21 @@ func (s *Session) Run(ctx context.Context, marks []string, measure func(*Rig) (r
 	return err
 }
 
-func (s *Session) measured(ctx context.Context, dir string, measure func(*Rig) (report.Result, error)) (report.Result, error) {
+func (s *Session) measured(ctx context.Context, dir string, measure func(Start) (report.Result, error)) (report.Result, error) {
 	paths, err := build(ctx, s.binaries, dir, s.Programs)
 	if err != nil {
 		return nil, err
 	}
-	Note("starting etcd and kube-apiserver")
-	r, err := newRig(ctx, s, paths, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer r.close()
-	return measure(r)
+	planes := 0
+	return measure(func(ctx context.Context, flags ...string) (*Rig, error) {
+		planes++
+		own := filepath.Join(dir, strconv.Itoa(planes))
+		if err := os.Mkdir(own, 0o755); err != nil {
+			return nil, err
+		}
+		Note("starting a control plane")
+		return newRig(ctx, s, paths, own, flags)
+	})
 }
 
 // Conditions of a measurement that starts now.
