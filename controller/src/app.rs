@@ -29,15 +29,11 @@ use std::{borrow::Cow, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::{
-    lease_task::CANCEL_TIMEOUT,
-    process::Process,
-    supervise::{Signals, Supervisor},
-    wiring::Wiring,
-};
+pub use self::supervise::Signals;
+use self::{lease_task::CANCEL_TIMEOUT, process::Process, supervise::Supervisor, wiring::Wiring};
 use crate::options::Config;
-use outrigger_kubernetes::watch::Sight;
-use outrigger_provider_client::{DownCause, Provider};
+use outrigger_kubernetes::{client::ApiServer, watch::Sight};
+use outrigger_provider_client::{Connect, DownCause, Provider, ProviderSocket};
 use outrigger_runtime::telemetry::Telemetry;
 
 /// Name of this program in events and towards providers (E-6).
@@ -89,16 +85,55 @@ impl Fatal {
     }
 }
 
-/// Runs the controller manager until SIGTERM or SIGINT; a second signal ends the process at once.
-pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
-    let mut signals = Signals::install().map_err(|error| Fatal::setup(&error))?;
+/// The ways from the process to everything else.
+pub struct Surroundings {
+    /// The API server.
+    pub api_server: ApiServer,
+    /// Makes the connections to the provider.
+    pub provider: Box<dyn Connect>,
+    /// The first ends the process in good order, the second immediately.
+    pub signals: Signals,
+    /// Takes a new `-v`.
+    pub set_verbosity: Box<dyn Fn(u32) + Send + Sync>,
+}
+
+impl Surroundings {
+    /// Those that the flags name, SIGTERM and SIGINT.
+    ///
+    /// # Errors
+    /// A kubeconfig that cannot be used; signals that cannot be caught.
+    pub async fn of(config: &Config, telemetry: Telemetry) -> Result<Self, Fatal> {
+        let signals = Signals::install().map_err(|error| Fatal::setup(&error))?;
+        let api_server = config.kube.load().await;
+        let provider = &config.provider;
+        let socket = ProviderSocket::new(provider.endpoint.clone(), &*provider.users);
+        Ok(Self {
+            api_server: api_server.map_err(|error| Fatal::setup(&error))?,
+            provider: Box::new(socket),
+            signals,
+            set_verbosity: Box::new(move |verbosity| telemetry.set_verbosity(verbosity)),
+        })
+    }
+}
+
+/// Runs the controller manager until a signal; a second signal ends the process at once.
+///
+/// # Cancellation
+/// Dropping the future leaves tasks of connections behind, which end with the runtime.
+pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal> {
+    let Surroundings {
+        api_server,
+        provider,
+        mut signals,
+        set_verbosity,
+    } = surroundings;
     let mut tasks = Supervisor::default();
-    let process = Process::start(&config, telemetry, &mut tasks).await?;
+    let process = Process::start(&config, api_server, set_verbosity, &mut tasks).await?;
     let facts = tokio::select! {
         facts = process.reach_api_server() => facts?,
         () = signals.next() => return Ok(()),
     };
-    let provider = process.connect_provider(&facts, &mut tasks);
+    let provider = process.connect_provider(&facts, provider, &mut tasks);
     let sight = Sight::default();
     let context = process.context(&provider, &sight);
     if let Some(output) = config.plan {

@@ -2,7 +2,10 @@
 
 use std::{io, process::ExitCode};
 
-use outrigger_controller::{app, open_files, options};
+use outrigger_controller::{
+    app::{self, Surroundings},
+    open_files, options,
+};
 use outrigger_runtime::{VERSION, telemetry::Telemetry};
 use tokio::runtime::Runtime;
 use tracing::{error, info, warn};
@@ -24,7 +27,11 @@ fn main() -> ExitCode {
     if let Err(error) = open_files::raise_limit() {
         warn!(%error, "the limit of open files stays as it is");
     }
-    match run_to_end(app::run(config, telemetry)) {
+    let run = async {
+        let surroundings = Surroundings::of(&config, telemetry).await?;
+        app::run(config, surroundings).await
+    };
+    match run_to_end(run) {
         Err(error) => {
             error!(%error, "cannot start");
             ExitCode::FAILURE

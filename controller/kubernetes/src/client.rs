@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use http::{HeaderValue, Request, Response, header::USER_AGENT};
@@ -23,7 +24,8 @@ use tokio::{sync::Semaphore, time::Instant};
 use tower::{BoxError, Service, ServiceBuilder};
 
 use self::size::Counted;
-pub use self::source::{ApiServer, Source, SourceError};
+use self::source::Way;
+pub use self::source::{ApiServer, InProcess, Source, SourceError};
 use super::{
     authenticator::{Authenticator, Authenticators},
     error::{AnswerTimeout, Fenced, chain},
@@ -152,27 +154,47 @@ impl Clients {
             .authority()
             .map_or("", |authority| authority.as_str())
             .into();
-        let proxy = self.server.proxy.as_ref();
-        let transport = Transport::new(config, proxy, authenticator.clone(), Arc::clone(&host));
         let govern = Govern {
             agent,
             limiter: budget.limiter(),
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
             metrics: self.metrics.clone(),
             traffic: self.traffic.clone(),
-            host,
+            host: Arc::clone(&host),
         };
-        let mut config = config.clone();
-        config.headers.retain(|(name, _)| name != USER_AGENT);
-        let headers = config
-            .extra_headers_layer()
-            .map_err(|error| refuse(chain(&error)))?;
-        let service = ServiceBuilder::new()
-            .layer(config.base_uri_layer())
-            .layer(headers)
-            .service(govern.around(transport.map_err(refuse)?));
-        Ok(ClientBuilder::new(service, config.default_namespace).build())
+        match &self.server.way {
+            Way::Network(proxy) => {
+                let transport = Transport::new(config, proxy.as_ref(), authenticator.clone(), host);
+                layered(config, govern.around(transport.map_err(&refuse)?))
+            }
+            Way::InProcess(service) => layered(config, govern.around(service.clone())),
+        }
+        .map_err(refuse)
     }
+}
+
+/// The client over `service`, with the URL and the headers of `config`.
+///
+/// # Errors
+/// Headers that cannot be sent, as a sentence.
+fn layered<S, B>(config: &Config, service: Governed<S>) -> Result<Client, String>
+where
+    Governed<S>: Service<Request<Body>, Response = Response<B>, Error = BoxError, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let mut config = config.clone();
+    config.headers.retain(|(name, _)| name != USER_AGENT);
+    let headers = config
+        .extra_headers_layer()
+        .map_err(|error| chain(&error))?;
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .layer(headers)
+        .service(service);
+    Ok(ClientBuilder::new(service, config.default_namespace).build())
 }
 
 /// `outrigger/<version> (<os>/<arch>) <client>`.

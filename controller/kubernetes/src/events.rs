@@ -33,6 +33,7 @@ use std::{
 use jiff::Timestamp;
 use outrigger_core::correlator::{Correlator, Event, MAX_MESSAGE, cut};
 pub use outrigger_core::correlator::{EventContent, EventType, ObjectRef};
+use outrigger_runtime::clock::time_of_day;
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
     watch,
@@ -75,7 +76,7 @@ impl Events {
     /// The two ends of the queue. The caller [`run`](EventWriter::run)s the writer, whose requests
     /// go through `api` and yield to the writes of `traffic`.
     pub fn new(api: Api, traffic: Traffic, metrics: &EventMetrics) -> (Self, EventWriter) {
-        let now = Arc::new(Timestamp::now);
+        let now = Arc::new(time_of_day);
         Self::with(api, traffic, metrics, now, fastrand::f64)
     }
 

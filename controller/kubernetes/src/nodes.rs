@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use outrigger_core::{
     effects::Effects,
     node::{
@@ -16,6 +15,7 @@ use outrigger_core::{
     },
     route::NetworkConditionWrite,
 };
+use outrigger_runtime::clock::time_of_day;
 
 use super::{
     api::DeletePreconditions,
@@ -92,7 +92,7 @@ impl ObjectWriter<NodeView> {
     ) -> Result<(), ApiError> {
         let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
         let decide = |node: &NodeView| -> Result<_, ApiError> {
-            Ok(effects::plan(Timestamp::now(), node, effects).map(Write::Effects))
+            Ok(effects::plan(time_of_day(), node, effects).map(Write::Effects))
         };
         if self.settle(node, decide).await?.is_some() {
             for event in &effects.events {

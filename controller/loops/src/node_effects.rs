@@ -9,7 +9,6 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use jiff::Timestamp;
 use outrigger_core::{
     effects::{DropCause, Dropped, Effects, RawEffects},
     node::{NodeView, effects},
@@ -18,6 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use outrigger_kubernetes::{error::ApiError, nodes::NodeWriter};
+use outrigger_runtime::clock::time_of_day;
 
 use crate::context::LoopParts;
 
@@ -83,7 +83,7 @@ impl NodeEffects {
         // Those of an earlier answer may be in flight, and show in the Node only then.
         let is_due = !effects.events.is_empty()
             || all.contains_key(&node.name)
-            || effects::plan(Timestamp::now(), node, &effects).is_some();
+            || effects::plan(time_of_day(), node, &effects).is_some();
         if is_due {
             let uid = node.uid.clone();
             let pending = Arc::new(PendingEffects { uid, effects });

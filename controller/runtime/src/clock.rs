@@ -1,9 +1,21 @@
 //! The time that decisions are given.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
+
+static SOURCE: OnceLock<fn() -> Timestamp> = OnceLock::new();
+
+/// The time of day.
+pub fn time_of_day() -> Timestamp {
+    SOURCE.get().map_or_else(Timestamp::now, |source| source())
+}
+
+/// Takes the time of day from `source` instead of the machine until the process ends. The first call decides.
+pub fn set_source(source: fn() -> Timestamp) {
+    let _ = SOURCE.set(source);
+}
 
 /// The time of day when the clock was made, and what has passed since: steps of the machine's clock
 /// must neither hurry nor delay a decision.
@@ -17,7 +29,7 @@ impl Default for Clock {
     /// Begins now.
     fn default() -> Self {
         Self {
-            began: Timestamp::now(),
+            began: time_of_day(),
             since: Instant::now(),
         }
     }

@@ -23,14 +23,13 @@ use crate::options::{Config, config::Election};
 use outrigger_kubernetes::{
     api::Api,
     authenticator::Authenticators,
-    client::Clients,
+    client::{ApiServer, Clients},
     cluster::{self, Facts},
     events::Events,
     leader,
     watch::Sight,
 };
-use outrigger_provider_client::{self as provider, Provider, ProviderSocket};
-use outrigger_runtime::telemetry::Telemetry;
+use outrigger_provider_client::{self as provider, Connect, Provider};
 use outrigger_server::{Access, Checks, Pages, Scope, Server, ServerParts};
 use outrigger_volumes::webhook::{VolumeReviewer, Webhook, WebhookServer};
 
@@ -57,7 +56,8 @@ impl<'a> Process<'a> {
     /// API server gives one.
     pub(super) async fn start(
         config: &'a Config,
-        telemetry: Telemetry,
+        api_server: ApiServer,
+        set_verbosity: impl Fn(u32) + Send + Sync + 'static,
         tasks: &mut Supervisor,
     ) -> Result<Self, Fatal> {
         // Before anything is asked for, so that a flag that cannot be followed ends the process immediately.
@@ -68,15 +68,11 @@ impl<'a> Process<'a> {
         let https = https.map_err(|error| Fatal::setup(&error))?;
         let webhooks = config.webhook.as_ref().filter(|_| serves);
         let webhooks = webhooks.map(webhooks::bind).transpose()?;
-        let pages = Pages::new(config.pages.clone(), move |verbosity| {
-            telemetry.set_verbosity(verbosity);
-        });
+        let pages = Pages::new(config.pages.clone(), set_verbosity);
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        let kube = config.kube.load().await;
-        let kube = kube.map_err(|error| Fatal::setup(&error))?;
         let authenticators = Authenticators::new(&metrics.client);
-        let clients = Clients::new(kube, &authenticators, metrics.client.clone());
+        let clients = Clients::new(api_server, &authenticators, metrics.client.clone());
         let clients = clients.map_err(|error| Fatal::setup(&error))?;
         let api_server = clients.server();
         let access = ApiAccess::new(config, clients, metrics.events.clone());
@@ -161,12 +157,15 @@ impl<'a> Process<'a> {
     }
 
     /// Starts the connection to the provider.
-    pub(super) fn connect_provider(&self, facts: &Facts, tasks: &mut Supervisor) -> Provider {
-        let settings = &self.config.provider;
+    pub(super) fn connect_provider(
+        &self,
+        facts: &Facts,
+        connector: Box<dyn Connect>,
+        tasks: &mut Supervisor,
+    ) -> Provider {
         let options = provider_options(self.config, facts);
-        let socket = ProviderSocket::new(settings.endpoint.clone(), &*settings.users);
         let metrics = self.metrics.provider.clone();
-        let (provider, connection) = Provider::new(options, socket, metrics, self.end.clone());
+        let (provider, connection) = Provider::new(options, connector, metrics, self.end.clone());
         tasks.spawn("provider connection", connection);
         if let Some(webhooks) = &self.webhooks {
             let reviewer = VolumeReviewer::new(provider.clone(), self.metrics.webhook.clone());

@@ -2,8 +2,9 @@
 
 use std::{borrow::Cow, io};
 
+use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
 use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
+    signal::unix::{SignalKind, signal},
     task::{Id, JoinSet},
 };
 use tracing::error;
@@ -56,26 +57,32 @@ impl Supervisor {
     }
 }
 
-/// SIGTERM and SIGINT.
-#[derive(Debug)]
-pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
+/// Requests to end.
+pub struct Signals(BoxStream<'static, ()>);
 
 impl Signals {
+    /// SIGTERM and SIGINT.
     pub(super) fn install() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self::new(stream::poll_fn(move |cx| {
+            let terminated = terminate.poll_recv(cx);
+            if terminated.is_ready() {
+                return terminated;
+            }
+            interrupt.poll_recv(cx)
+        })))
     }
 
-    /// Waits for the next signal.
+    /// Each item of `requests` is one.
+    pub fn new(requests: impl Stream<Item = ()> + Send + 'static) -> Self {
+        Self(requests.boxed())
+    }
+
+    /// Waits for the next one.
     pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        if self.0.next().await.is_none() {
+            std::future::pending().await
         }
     }
 }

@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use http::Uri;
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
 use kube::{
     Config,
+    client::Body,
     config::{Cluster, KubeConfigOptions, Kubeconfig},
 };
 use outrigger_core::text::without_login;
+use tower::{BoxError, util::BoxCloneSyncService};
 use tracing::{info, warn};
 
 use crate::{
@@ -96,7 +100,10 @@ impl Source {
         if let Some(proxy) = &proxy {
             info!(server = %config.cluster_url, ?proxy, "API server is reached through a proxy");
         }
-        Ok(ApiServer { config, proxy })
+        Ok(ApiServer {
+            config,
+            way: Way::Network(proxy),
+        })
     }
 }
 
@@ -164,5 +171,26 @@ fn cluster(file: &mut Kubeconfig) -> Option<&mut Cluster> {
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     pub(super) config: Config,
-    pub(super) proxy: Option<Proxy>,
+    pub(super) way: Way,
+}
+
+/// Answers requests in place of an API server behind the network.
+pub type InProcess =
+    BoxCloneSyncService<Request<Body>, Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
+
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    /// Through this proxy, if there is one.
+    Network(Option<Proxy>),
+    InProcess(InProcess),
+}
+
+impl ApiServer {
+    /// One in this process, for simulations. Its requests have no credentials.
+    pub fn in_process(service: InProcess) -> Self {
+        Self {
+            config: Config::new(Uri::from_static("http://in-process")),
+            way: Way::InProcess(service),
+        }
+    }
 }

@@ -6,11 +6,11 @@ mod inputs;
 use std::{future::pending, sync::Arc};
 
 use futures::{StreamExt, future::OptionFuture};
-use jiff::Timestamp;
 use outrigger_core::lease::{
     Candidacy, Decision, LeaseRecord, LeaseTerm, Lost, ObservedLease, ReplicaState, Unbroken,
     decide,
 };
+use outrigger_runtime::clock::time_of_day;
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
@@ -188,7 +188,7 @@ impl Elector {
             not_before: self.not_before.into_std(),
             renew_early: self.shared.annotations.has_pending(),
         };
-        decide(now.into_std(), Timestamp::now(), &self.observed, &replica)
+        decide(now.into_std(), time_of_day(), &self.observed, &replica)
     }
 
     async fn wait(&mut self, until: Option<Instant>) -> Wake {

@@ -14,7 +14,10 @@ use tracing::debug;
 use super::{NodeLifecycle, act::Failed, questions};
 use crate::not_managed::ASKED_AGAIN;
 use outrigger_provider_client::{Error, InstancesCapability, LookupAnswer, LookupPurpose};
-use outrigger_runtime::{clock::until, queue::Outcome};
+use outrigger_runtime::{
+    clock::{time_of_day, until},
+    queue::Outcome,
+};
 
 /// Declarations of a provider, of its handshake `generation`.
 #[derive(Debug)]
@@ -160,7 +163,7 @@ impl NodeLifecycle {
             nodes: census.owned,
             visibility_delay: instances.visibility_delay,
             // Not the clock of the term: it may have begun with a wrong one.
-            time_of_day: Timestamp::now(),
+            time_of_day: time_of_day(),
             not_managed: self.not_managed.knows(node, &declared.boot_id),
         }
     }

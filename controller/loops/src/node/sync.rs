@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use outrigger_core::{
     correlator::EventContent,
     error_class::ErrorClass,
@@ -21,6 +20,7 @@ use crate::not_managed::ASKED_AGAIN;
 use outrigger_kubernetes::{error::ApiError, nodes::Write};
 use outrigger_provider_client::{InstancesCapability, LookupAnswer, LookupPurpose, Session};
 use outrigger_runtime::{
+    clock::time_of_day,
     log_repeated,
     queue::{Outcome, Priority},
 };
@@ -450,7 +450,7 @@ pub(super) fn policy(instances: &InstancesCapability) -> Policy {
 
 /// Seconds since the node was created, by this machine's clock (N-23).
 fn age(node: &NodeView) -> f64 {
-    Timestamp::now()
+    time_of_day()
         .duration_since(node.created)
         .as_secs_f64()
         .max(0.0)

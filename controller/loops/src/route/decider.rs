@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use jiff::Timestamp;
 use outrigger_core::{
     cidr::Cidr,
     node::{
@@ -14,6 +13,7 @@ use outrigger_core::{
         dispute, plan,
     },
 };
+use outrigger_runtime::clock::time_of_day;
 
 use super::{RouteSettings, RouteState};
 use crate::context::LoopParts;
@@ -41,7 +41,7 @@ impl RouteDecider {
     /// The condition `NetworkUnavailable` to write for `node`, if it is to change.
     pub(super) fn condition(&self, node: &NodeView) -> Option<NetworkConditionWrite> {
         self.decide(&[], |facts, failed| {
-            condition(Timestamp::now(), node, failed, facts)
+            condition(time_of_day(), node, failed, facts)
         })?
     }
 

@@ -2,11 +2,10 @@
 
 use std::sync::atomic::AtomicU64;
 
-use jiff::Timestamp;
 use outrigger_core::error_class::ErrorClass;
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 
-use outrigger_runtime::metric_families;
+use outrigger_runtime::{clock::time_of_day, metric_families};
 
 type OfSync = [(&'static str, &'static str); 2];
 type OfReason = [(&'static str, &'static str); 1];
@@ -86,7 +85,7 @@ impl RouteMetrics {
     /// A list was complete now.
     pub(super) fn listed(&self) {
         #[expect(clippy::cast_precision_loss, reason = "seconds of this era")]
-        self.last_list.set(Timestamp::now().as_second() as f64);
+        self.last_list.set(time_of_day().as_second() as f64);
     }
 
     /// So many routes are in the cloud.

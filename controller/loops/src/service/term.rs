@@ -21,7 +21,11 @@ use super::{
 };
 use outrigger_kubernetes::store::Store;
 use outrigger_provider_client::Provider;
-use outrigger_runtime::{clock::Clock, fence::Fence, queue::Queue};
+use outrigger_runtime::{
+    clock::{Clock, time_of_day},
+    fence::Fence,
+    queue::Queue,
+};
 
 /// The values that all parts of the loop share in one lease term.
 pub(super) struct ServiceTerm {
@@ -51,7 +55,7 @@ impl DecisionInputs {
             capability: &self.capability,
             targets: &self.targets,
             applied: self.applied.as_ref(),
-            time_of_day: Timestamp::now(),
+            time_of_day: time_of_day(),
         }
     }
 }

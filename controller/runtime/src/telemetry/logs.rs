@@ -90,7 +90,18 @@ impl Telemetry {
         } else {
             BoxMakeWriter::new(std::io::stderr)
         };
-        let (subscriber, telemetry) = subscriber(logging, writer);
+        Self::install_to(logging, writer, std::process::id())
+    }
+
+    /// Sends the log lines of the whole process to `writer`, as those of the process with this id.
+    ///
+    /// # Errors
+    /// If that was done before.
+    pub fn install_to<W>(logging: &Logging, writer: W, process: u32) -> Result<Self, InstallError>
+    where
+        W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+    {
+        let (subscriber, telemetry) = subscriber(logging, writer, process);
         tracing::subscriber::set_global_default(subscriber)?;
         Ok(telemetry)
     }
@@ -109,7 +120,11 @@ impl Telemetry {
     }
 }
 
-fn subscriber<W>(logging: &Logging, writer: W) -> (impl Subscriber + Send + Sync, Telemetry)
+fn subscriber<W>(
+    logging: &Logging,
+    writer: W,
+    process: u32,
+) -> (impl Subscriber + Send + Sync, Telemetry)
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
@@ -120,7 +135,7 @@ where
     let (filter, handle) = reload::Layer::new(verbosity);
     // Without internal errors: reporting a closed stream on that stream would panic.
     let lines = fmt::layer()
-        .event_format(Klog::new(logging.format))
+        .event_format(Klog::new(logging.format, process))
         .with_writer(writer)
         .log_internal_errors(false);
     let subscriber = Registry::default().with(filter).with(lines);

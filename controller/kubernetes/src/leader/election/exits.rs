@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use outrigger_core::{
     correlator::{EventContent, ObjectRef},
     lease::Lost,
 };
+use outrigger_runtime::clock::time_of_day;
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout},
@@ -79,7 +79,7 @@ impl Elector {
                 return;
             }
             let Some(object) = &self.object else { return };
-            let record = object.record().released(Timestamp::now());
+            let record = object.record().released(time_of_day());
             let answer = self.replace(Purpose::Release, &record).await;
             match self.learn(answer) {
                 Ok(_) => {

@@ -19,6 +19,7 @@ use tracing_subscriber::{
 };
 
 use super::Format;
+use crate::clock::time_of_day;
 
 /// Writes lines in one of klog's formats.
 pub(super) struct Klog {
@@ -28,11 +29,11 @@ pub(super) struct Klog {
 }
 
 impl Klog {
-    pub(super) fn new(format: Format) -> Self {
+    pub(super) fn new(format: Format, process: u32) -> Self {
         Self {
             format,
-            now: Timestamp::now,
-            process: std::process::id(),
+            now: time_of_day,
+            process,
         }
     }
 }

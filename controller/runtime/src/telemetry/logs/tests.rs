@@ -61,7 +61,7 @@ fn with<T>(logging: &Logging, then: impl FnOnce(&Lines, &Telemetry) -> T) -> T {
         let lines = lines.clone();
         move || lines.clone()
     };
-    let (subscriber, telemetry) = subscriber(logging, writer);
+    let (subscriber, telemetry) = subscriber(logging, writer, 1);
     tracing::subscriber::with_default(subscriber, || then(&lines, &telemetry))
 }
 
