@@ -98,7 +98,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those that the flags name, SIGTERM and SIGINT.
+    /// The ways that the flags name, SIGTERM and SIGINT.
     ///
     /// # Errors
     /// A kubeconfig that cannot be used; signals that cannot be caught.

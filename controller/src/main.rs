@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     }
     let run = async {
         let surroundings = Surroundings::of(&config, telemetry).await?;
-        app::run(config, surroundings).await
+        Box::pin(app::run(config, surroundings)).await
     };
     match run_to_end(run) {
         Err(error) => {

@@ -274,7 +274,7 @@ fn a_public_name_of_the_controller_means_one_type() {
         let is_test = path_text
             .split(['/', '.'])
             .any(|part| text_of_tests.contains(&part));
-        let is_model = ["model-check/", "simulation/src/apiserver"]
+        let is_model = ["model-check/", "simulation/"]
             .iter()
             .any(|model| path_text.contains(model));
         for line in text

@@ -1,3 +1,190 @@
 //! `outrigger-simulation`; see `--help`, and docs/evidence.md for what it does.
+//!
+//! Each seed has a process of its own, so that nothing is left from another one.
 
-fn main() {}
+mod shrink;
+
+use std::{
+    io::{Write, stdout},
+    ops::Range,
+    process::{Command, ExitCode, Stdio},
+    sync::Mutex,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow};
+use clap::Parser;
+use outrigger_runtime::{
+    clock,
+    telemetry::{Logging, Telemetry},
+};
+use outrigger_simulation::{fault, host, log::Log, world::World};
+use rand::{SeedableRng as _, rngs::StdRng};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Debug builds have large futures.
+const STACK: usize = 256 << 20;
+
+/// Runs two whole controllers with their providers, one API server and one cloud on simulated time.
+#[derive(Clone, Parser)]
+struct Options {
+    /// Run this seed alone
+    #[arg(long, conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Run these seeds, FIRST..END without the last
+    #[arg(long, value_parser = range, default_value = "1..11")]
+    seeds: Range<u64>,
+    /// Processes at a time
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Simulated hours in which users act and faults happen
+    #[arg(long, default_value_t = 1.0)]
+    hours: f64,
+    /// With --seed: only these of its faults, by number
+    #[arg(long, value_delimiter = ',')]
+    faults: Option<Vec<usize>>,
+    /// With --seed: print the log
+    #[arg(long)]
+    log: bool,
+    /// With --seed: find few faults with which it fails
+    #[arg(long)]
+    shrink: bool,
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number"));
+    let (first, end) = text.split_once("..").ok_or("write FIRST..END")?;
+    Ok(number(first)?..number(end)?)
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let options = Options::parse();
+    let well = match options.seed {
+        Some(seed) if options.shrink => shrink::shrink(&options, seed)?,
+        Some(seed) => one(&options, seed)?,
+        None => many(&options)?,
+    };
+    Ok(if well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs a seed in this process.
+fn one(options: &Options, seed: u64) -> anyhow::Result<bool> {
+    mad_turmoil::rand::set_rng(StdRng::seed_from_u64(seed));
+    clock::set_source(host::time_of_day);
+    let to: Option<Box<dyn Write + Send>> = options.log.then(|| Box::new(stdout()) as _);
+    let log = Log::new(to);
+    let logging = Logging {
+        verbosity: 2,
+        ..Logging::default()
+    };
+    Telemetry::install_to(&logging, log.clone(), 1)?;
+    let all = fault::faults(seed, options.hours);
+    let chosen = all.into_iter().enumerate();
+    let chosen = chosen.filter(|(number, _)| {
+        options
+            .faults
+            .as_ref()
+            .is_none_or(|some| some.contains(number))
+    });
+    let (faults, hours) = (chosen.map(|(_, fault)| fault).collect(), options.hours);
+    // Another thread, whose hash maps have not been seeded yet.
+    let run = thread::Builder::new().stack_size(STACK).spawn(move || {
+        fastrand::seed(seed);
+        World::new(seed, hours, faults)?.run()
+    })?;
+    let outcome = run.join().map_err(|_| anyhow!("a panic; see above"))??;
+    let (lines, digest) = log.digest();
+    let minutes = outcome.time.as_secs_f64() / 60.0;
+    let summary = format!(
+        "{minutes:.0} simulated minutes, {} turns, {lines} lines, digest {digest:016x}",
+        outcome.turns
+    );
+    match &outcome.broken {
+        None => println!("seed {seed}: well; {summary}"),
+        Some(broken) => println!(
+            "seed {seed}: FAILED: {broken}; {summary}\n  cargo run --release -p outrigger-simulation -- --hours {hours} --seed {seed} --log\n  \
+             --shrink in place of --log finds the faults that it takes",
+            hours = options.hours,
+        ),
+    }
+    Ok(outcome.broken.is_none())
+}
+
+/// The time of the machine: the program replaces `clock_gettime` of libc.
+fn stopwatch() -> Duration {
+    let time = clock_gettime(ClockId::Monotonic);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Runs all seeds, each in a process.
+fn many(options: &Options) -> anyhow::Result<bool> {
+    let began = stopwatch();
+    let seeds = Mutex::new(options.seeds.clone());
+    let next = || seeds.lock().ok().and_then(|mut seeds| seeds.next());
+    let totals = Mutex::new((0.0, Vec::new()));
+    thread::scope(|scope| {
+        let work = || -> anyhow::Result<()> {
+            while let Some(seed) = next() {
+                let (well, text) = child(options, seed, None)?;
+                print!("{text}");
+                let minutes = text
+                    .split(" simulated minutes")
+                    .next()
+                    .and_then(|text| text.rsplit(' ').next());
+                let minutes: f64 = minutes
+                    .and_then(|minutes| minutes.parse().ok())
+                    .unwrap_or(0.0);
+                if let Ok(mut totals) = totals.lock() {
+                    totals.0 += minutes / 60.0;
+                    if !well {
+                        totals.1.push(seed);
+                    }
+                }
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..options.jobs.max(1))
+            .map(|_| scope.spawn(work))
+            .collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().map_err(|_| anyhow!("a panic"))?)
+    })?;
+    let took = stopwatch().saturating_sub(began);
+    let (hours, failed) = totals.into_inner()?;
+    println!(
+        "{hours:.1} simulated hours in {:.1} s, {:.0} a minute; seeds that failed: {failed:?}",
+        took.as_secs_f64(),
+        hours / took.as_secs_f64() * 60.0
+    );
+    Ok(failed.is_empty())
+}
+
+/// Runs a seed in another process; its output.
+fn child(options: &Options, seed: u64, faults: Option<&[usize]>) -> anyhow::Result<(bool, String)> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args([
+        "--seed",
+        &seed.to_string(),
+        "--hours",
+        &options.hours.to_string(),
+    ]);
+    if let Some(faults) = faults {
+        let faults: Vec<_> = faults.iter().map(usize::to_string).collect();
+        command.args(["--faults", &faults.join(",")]);
+    }
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run myself")?;
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if text.is_empty() {
+        text = format!("seed {seed}: FAILED: a panic\n");
+    }
+    Ok((output.status.success(), text))
+}

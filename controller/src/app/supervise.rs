@@ -82,7 +82,7 @@ impl Signals {
     /// Waits for the next one.
     pub(super) async fn next(&mut self) {
         if self.0.next().await.is_none() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -186,7 +186,7 @@ pub(super) enum Way {
 }
 
 impl ApiServer {
-    /// One in this process, for simulations. Its requests have no credentials.
+    /// A server in this process, for simulations. Requests to it have no credentials.
     pub fn in_process(service: InProcess) -> Self {
         Self {
             config: Config::new(Uri::from_static("http://in-process")),

@@ -1,0 +1,299 @@
+//! Users, kubelets and the machines of the cloud: what they do, whatever the controllers do.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use fastrand::Rng;
+use outrigger_provider_mock::{
+    Cloud,
+    instances::{InstanceSpec, Power},
+};
+use serde_json::{Value, json};
+
+use crate::{apiserver::ApiServer, fault, host};
+
+/// Services and machines of a run.
+const SERVICES: u32 = 5;
+const MACHINES: u32 = 6;
+
+/// How long the control plane waits for a silent kubelet.
+const SILENCE: Duration = Duration::from_secs(40);
+
+/// The collection of Nodes.
+pub const NODES: &str = "/api/v1/nodes";
+
+/// The collection of the Services of a run.
+pub const SERVICES_OF_RUN: &str = "/api/v1/namespaces/default/services";
+
+/// All of them.
+pub struct People {
+    api: ApiServer,
+    cloud: Cloud,
+    /// Things to do, by their time.
+    due: BTreeMap<(Duration, u64), Deed>,
+    number: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    /// Something that this random number decides.
+    Act(u64),
+    Register(u32),
+    Silent(u32),
+    CreateService(u32, u64),
+}
+
+impl People {
+    /// Those of `seed`, who act for `hours`.
+    pub fn new(seed: u64, hours: f64, api: &ApiServer, cloud: &Cloud) -> Self {
+        let mut people = Self {
+            api: api.clone(),
+            cloud: cloud.clone(),
+            due: BTreeMap::new(),
+            number: 0,
+        };
+        let mut random = Rng::with_seed(seed ^ 0x9e09);
+        let crowds = fault::crowds(seed, hours);
+        for _ in 0..crowds.len() * 8 {
+            let at = fault::within(&crowds, &mut random);
+            people.plan(at, Deed::Act(random.u64(..)));
+        }
+        people
+    }
+
+    /// The time of what is to be done next.
+    pub fn next(&self) -> Option<Duration> {
+        self.due.keys().next().map(|(at, _)| *at)
+    }
+
+    fn plan(&mut self, at: Duration, deed: Deed) {
+        self.number += 1;
+        self.due.insert((at, self.number), deed);
+    }
+
+    /// Does what is due at `now`.
+    pub fn act(&mut self, now: Duration) {
+        while let Some(entry) = self.due.first_entry()
+            && entry.key().0 <= now
+        {
+            match entry.remove() {
+                Deed::Act(chance) => self.decide(now, &mut Rng::with_seed(chance)),
+                Deed::Register(number) => self.register(number),
+                Deed::Silent(number) if self.runs(number) => {}
+                Deed::Silent(number) => self.report(number, "Unknown"),
+                Deed::CreateService(number, chance) => {
+                    self.create_service(number, &mut Rng::with_seed(chance));
+                }
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Duration, random: &mut Rng) {
+        if random.bool() {
+            self.change_service(now, random);
+        } else {
+            self.change_machine(now, random);
+        }
+    }
+
+    // ---- Services ---------------------------------------------------------------------------
+
+    fn change_service(&mut self, now: Duration, random: &mut Rng) {
+        let number = random.u32(0..SERVICES);
+        let path = format!("{SERVICES_OF_RUN}/s{number}");
+        let Ok(service) = self.api.get(&path) else {
+            self.create_service(number, random);
+            return;
+        };
+        let is_load_balancer = service["spec"]["type"] == "LoadBalancer";
+        let change = match random.u32(0..12) {
+            0..3 => {
+                tracing::info!(service = number, "a user deletes a Service");
+                note(self.api.delete(&path));
+                if random.bool() {
+                    // Made again as soon as it is gone, or a little later.
+                    let wait = Duration::from_secs(random.u64(1..90));
+                    self.plan(now + wait, Deed::CreateService(number, random.u64(..)));
+                }
+                return;
+            }
+            3 | 4 => json!({"spec": {"ports": ports(random)}}),
+            5 => {
+                json!({"spec": {"loadBalancerSourceRanges": (&["192.0.2.0/24", "198.51.100.0/24"][..random.usize(0..3)])}})
+            }
+            6 if is_load_balancer => json!({"spec": {
+                "type": "ClusterIP", "externalTrafficPolicy": null, "loadBalancerSourceRanges": null,
+                "allocateLoadBalancerNodePorts": null, "healthCheckNodePort": null,
+            }}),
+            6 | 7 if !is_load_balancer => json!({"spec": {"type": "LoadBalancer"}}),
+            8 => {
+                json!({"metadata": {"annotations": {"mock.example/address-mode": (["ip", "proxy", "hostname"][random.usize(0..3)])}}})
+            }
+            9 => json!({"metadata": {"labels": {"edited": random.u32(..).to_string()}}}),
+            10 => {
+                json!({"metadata": {"annotations": {"outrigger.dev/resync": random.u32(..).to_string()}}})
+            }
+            _ if is_load_balancer => json!({"spec": {
+                "externalTrafficPolicy": (["Local", "Cluster"][random.usize(0..2)]), "healthCheckNodePort": null,
+            }}),
+            _ => json!({"metadata": {"labels": {"edited": null}}}),
+        };
+        tracing::info!(service = number, %change, "a user edits a Service");
+        note(self.api.patch(&path, &change));
+    }
+
+    fn create_service(&mut self, number: u32, random: &mut Rng) {
+        let kind = if random.u32(0..5) == 0 {
+            "ClusterIP"
+        } else {
+            "LoadBalancer"
+        };
+        tracing::info!(service = number, kind, "a user makes a Service");
+        let service = json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": format!("s{number}"), "namespace": "default"},
+            "spec": {"type": kind, "ports": ports(random), "selector": {"app": "web"}},
+        });
+        note(self.api.create(SERVICES_OF_RUN, &service));
+    }
+
+    /// Users give all Services up.
+    pub fn leave(&mut self) {
+        tracing::info!("users give up all Services");
+        for number in 0..SERVICES {
+            let path = format!("{SERVICES_OF_RUN}/s{number}");
+            if self.api.get(&path).is_ok() {
+                note(self.api.delete(&path));
+            }
+        }
+    }
+
+    // ---- Nodes ------------------------------------------------------------------------------
+
+    fn change_machine(&mut self, now: Duration, random: &mut Rng) {
+        let number = random.u32(0..MACHINES);
+        let name = format!("m{number}");
+        let path = format!("{NODES}/{name}");
+        let machine = self.cloud.find(&name);
+        let node = self.api.get(&path).ok();
+        match (machine, random.u32(0..8)) {
+            (None, _) if node.is_none() => {
+                tracing::info!(machine = %name, "a machine comes");
+                if let Ok(spec) = name.parse() {
+                    let _ = self.cloud.create(InstanceSpec::named(spec));
+                }
+                let boots = Duration::from_millis(random.u64(0..20_000));
+                self.plan(now + boots, Deed::Register(number));
+            }
+            (Some(_), 0) => {
+                tracing::info!(machine = %name, "a machine goes");
+                let _ = self.cloud.delete(&name);
+                self.plan(now + SILENCE, Deed::Silent(number));
+            }
+            (Some(machine), 1 | 2) if machine.power == Power::Running => {
+                tracing::info!(machine = %name, "a machine stops");
+                let _ = self.cloud.set_power(&name, Power::Shutdown);
+                self.plan(now + SILENCE, Deed::Silent(number));
+            }
+            (Some(machine), _) if machine.power != Power::Running => {
+                tracing::info!(machine = %name, "a machine starts");
+                let _ = self.cloud.set_power(&name, Power::Running);
+                self.plan(now + Duration::from_secs(5), Deed::Register(number));
+            }
+            (Some(_), 3) if node.is_some() => {
+                tracing::info!(machine = %name, "a user deletes a Node");
+                note(self.api.delete(&path));
+                let wait = Duration::from_secs(random.u64(1..30));
+                self.plan(now + wait, Deed::Register(number));
+            }
+            (Some(_), 4 | 5) if node.is_some() => {
+                let value = random.bool().then_some("true");
+                tracing::info!(machine = %name, ?value, "a user labels a Node");
+                let label = "node.kubernetes.io/exclude-from-external-load-balancers";
+                let change = json!({"metadata": {"labels": {label: value}}});
+                note(self.api.patch(&path, &change));
+            }
+            (Some(_), 6) if node.is_some() => {
+                tracing::info!(machine = %name, "a kubelet is silent");
+                self.report(number, "Unknown");
+                let wait = Duration::from_secs(random.u64(1..120));
+                self.plan(now + wait, Deed::Register(number));
+            }
+            // A machine does not come before the Node of the one before has gone.
+            _ => {}
+        }
+    }
+
+    /// The kubelet of a machine that runs registers its Node, or reports that it is ready.
+    fn register(&mut self, number: u32) {
+        let name = format!("m{number}");
+        if !self.runs(number) {
+            return;
+        }
+        if self.api.get(&format!("{NODES}/{name}")).is_ok() {
+            self.report(number, "True");
+            return;
+        }
+        tracing::info!(machine = %name, "a kubelet registers");
+        let node = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "spec": {"taints": [{
+                "key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule",
+            }]},
+            "status": {
+                "addresses": [{"type": "Hostname", "address": name}],
+                "conditions": [ready("True")],
+            },
+        });
+        note(self.api.create(NODES, &node));
+    }
+
+    fn runs(&self, number: u32) -> bool {
+        let machine = self.cloud.find(&format!("m{number}"));
+        machine.is_some_and(|machine| machine.power == Power::Running)
+    }
+
+    fn report(&mut self, number: u32, status: &str) {
+        let name = format!("m{number}");
+        let path = format!("{NODES}/{name}");
+        let Ok(node) = self.api.get(&path) else {
+            return;
+        };
+        tracing::info!(machine = %name, status, "a Node's readiness changes");
+        let mut conditions = node["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        conditions.retain(|condition| condition["type"] != "Ready");
+        conditions.push(ready(status));
+        let change = json!({"status": {"conditions": conditions}});
+        note(self.api.patch(&format!("{path}/status"), &change));
+    }
+}
+
+/// A request that is refused changes nothing.
+fn note(answer: Result<Value, Value>) {
+    if let Err(status) = answer {
+        tracing::info!(error = %status["message"], "the API server refuses");
+    }
+}
+
+fn ports(random: &mut Rng) -> Value {
+    let first = random.u32(1..100);
+    let protocol = ["TCP", "UDP"][random.usize(0..2)];
+    let ports = [
+        json!({"name": "a", "port": first, "protocol": "TCP"}),
+        json!({"name": "b", "port": first + 1, "protocol": protocol}),
+    ];
+    json!(ports[..random.usize(1..3)])
+}
+
+fn ready(status: &str) -> Value {
+    json!({"type": "Ready", "status": status, "lastTransitionTime": time(), "reason": "Simulated", "message": ""})
+}
+
+fn time() -> String {
+    host::true_time().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,76 @@
+//! The processes of a Pod: a whole controller, and its provider.
+
+use std::{collections::BTreeMap, future::pending, time::Duration};
+
+use crate::{apiserver, host::Host, socket::Socket};
+use anyhow::{Context as _, anyhow};
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use outrigger_controller::{
+    app::{self, Signals, Surroundings},
+    options::{self, Exit},
+};
+use outrigger_kubernetes::client::{ApiServer, InProcess};
+use outrigger_provider_mock::{Cloud, MockProvider, ProviderOptions};
+
+/// The flags of each controller. Budgets of requests would be kept by the machine's clock.
+const FLAGS: &[&str] = &[
+    "--kube-api-qps=-1",
+    "--secure-port=0",
+    "--allocate-node-cidrs",
+    "--cluster-cidr=10.244.0.0/16",
+    "--node-deletion-burst=10",
+];
+
+/// A controller that begins now, and its SIGTERM.
+///
+/// # Errors
+/// Flags that are refused.
+pub fn controller(
+    name: &'static str,
+    now: Duration,
+    api_server: &apiserver::ApiServer,
+    socket: &Socket,
+) -> anyhow::Result<(Host, UnboundedSender<()>)> {
+    let flags: Vec<_> = FLAGS.iter().map(|&flag| flag.to_owned()).collect();
+    let config = match options::parse_from(&flags, &BTreeMap::new()) {
+        Ok(config) => config,
+        Err(Exit::Content(text) | Exit::Refusal(text)) => return Err(anyhow!(text)),
+    };
+    let (terminate, signals) = unbounded();
+    let surroundings = Surroundings {
+        api_server: ApiServer::in_process(InProcess::new(api_server.connect(name))),
+        provider: Box::new(socket.clone()),
+        signals: Signals::new(signals),
+        set_verbosity: Box::new(drop),
+    };
+    let main = async move {
+        match Box::pin(app::run(config, surroundings)).await {
+            Ok(()) => "ended".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    };
+    let host = Host::start(name, now, main).context("no runtime for a controller")?;
+    Ok((host, terminate))
+}
+
+/// A provider of `cloud` that begins now.
+///
+/// # Errors
+/// If there is no runtime to be had.
+pub fn provider(
+    name: &'static str,
+    now: Duration,
+    cloud: &Cloud,
+    options: ProviderOptions,
+    socket: &Socket,
+) -> anyhow::Result<Host> {
+    let incoming = socket.listen();
+    let server = MockProvider::with_options(cloud.clone(), options).into_server();
+    let main = async move {
+        match server.serve_with_incoming(incoming, pending()).await {
+            Ok(()) => "ended".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    };
+    Host::start(name, now, main).context("no runtime for a provider")
+}

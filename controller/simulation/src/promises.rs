@@ -1,0 +1,381 @@
+//! The promises: facts that hold at each moment, and a state that is reached in the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrigger_provider_mock::{Cloud, instances::Power, load_balancers::LoadBalancer};
+use serde_json::Value;
+
+use crate::{
+    apiserver::{ApiServer, Request, Write},
+    people::{NODES, SERVICES_OF_RUN},
+};
+
+const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+const STOPPED: &str = "node.cloudprovider.kubernetes.io/shutdown";
+const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+/// Watches a run.
+#[derive(Default)]
+pub struct Promises {
+    /// UIDs of Services that users have given up: deleted, or given another type.
+    released: BTreeSet<String>,
+    /// UID of the Service, and whether it is being deleted, of each load balancer.
+    load_balancers: BTreeMap<String, (String, bool)>,
+    /// The Pod CIDRs of each Node.
+    pod_cidrs: BTreeMap<String, Value>,
+    /// The client that holds the Lease.
+    leader: Option<String>,
+    /// Writes of controllers, those of Leases and events left out.
+    pub writes: u64,
+}
+
+impl Promises {
+    /// Looks at what was written since the last time, and at the cloud. Some writes of a leader may be `late`: they come
+    /// after its term.
+    ///
+    /// # Errors
+    /// The promise that is broken.
+    pub fn look(&mut self, writes: &[Write], late: bool, cloud: &Cloud) -> Result<(), String> {
+        for write in writes {
+            self.written(write, late, cloud)?;
+        }
+        self.load_balancers(cloud)
+    }
+
+    fn written(&mut self, write: &Write, late: bool, cloud: &Cloud) -> Result<(), String> {
+        let Some(change) = &write.change else {
+            return Ok(());
+        };
+        let Request {
+            client,
+            resource,
+            path,
+            ..
+        } = &write.request;
+        let by_controller = client != "user";
+        let (before, after) = (change.before.as_deref(), change.after.as_deref());
+        match *resource {
+            "leases" => {
+                let holder = after.and_then(|lease| lease["spec"]["holderIdentity"].as_str());
+                self.leader = holder
+                    .filter(|holder| !holder.is_empty())
+                    .map(|_| client.clone());
+            }
+            "events" => {}
+            _ if by_controller => {
+                self.writes += 1;
+                if self.leader.as_ref() != Some(client) && !late {
+                    return Err(format!(
+                        "{client} changes {path} while the Lease is held by {:?}",
+                        self.leader
+                    ));
+                }
+            }
+            _ => {}
+        }
+        if *resource == "services" {
+            let service = before.or(after);
+            let is_wanted = after.is_some_and(|after| {
+                after["spec"]["type"] == "LoadBalancer"
+                    && after["metadata"]["deletionTimestamp"].is_null()
+            });
+            if let Some(uid) = service.and_then(|service| service["metadata"]["uid"].as_str())
+                && !is_wanted
+            {
+                self.released.insert(uid.to_owned());
+            }
+        }
+        if *resource == "nodes" {
+            let name = before
+                .or(after)
+                .and_then(|node| node["metadata"]["name"].as_str());
+            let name = name.unwrap_or_default().to_owned();
+            if let (Some(before), None) = (before, after)
+                && by_controller
+            {
+                let id = before["spec"]["providerID"].as_str();
+                if let Some(machine) = cloud.find(id.unwrap_or(&name)) {
+                    return Err(format!(
+                        "{client} deletes the Node {name}, whose machine exists: {machine:?}"
+                    ));
+                }
+            }
+            self.pod_cidrs(name, after)?;
+        }
+        Ok(())
+    }
+
+    fn pod_cidrs(&mut self, name: String, node: Option<&Value>) -> Result<(), String> {
+        let cidrs = node.map(|node| node["spec"]["podCIDRs"].clone());
+        let Some(cidrs) = cidrs.filter(|cidrs| !cidrs.is_null()) else {
+            self.pod_cidrs.remove(&name);
+            return Ok(());
+        };
+        if let Some((other, _)) = self
+            .pod_cidrs
+            .iter()
+            .find(|(other, its)| **other != name && **its == cidrs)
+        {
+            return Err(format!(
+                "the Nodes {name} and {other} both have the Pod CIDRs {cidrs}"
+            ));
+        }
+        self.pod_cidrs.insert(name, cidrs);
+        Ok(())
+    }
+
+    fn load_balancers(&mut self, cloud: &Cloud) -> Result<(), String> {
+        let mut now = BTreeMap::new();
+        for one in cloud.load_balancers() {
+            let Some(tag) = &one.service else { continue };
+            let goes = one.gone_at.is_some();
+            now.insert(one.id.clone(), (tag.uid.clone(), goes));
+        }
+        for (id, (uid, went)) in &self.load_balancers {
+            let goes = now.get(id).is_none_or(|(_, goes)| *goes);
+            if goes && !went && !self.released.contains(uid) {
+                return Err(format!(
+                    "the load balancer {id} is deleted, whose Service {uid} no user has given up"
+                ));
+            }
+        }
+        let mut services = BTreeSet::new();
+        for (id, (uid, goes)) in &now {
+            if !goes && !services.insert(uid) {
+                return Err(format!(
+                    "the Service {uid} has two load balancers, one of them is {id}"
+                ));
+            }
+        }
+        self.load_balancers = now;
+        Ok(())
+    }
+}
+
+/// Differences from what users want; empty: there is none.
+pub fn complaints(api: &ApiServer, cloud: &Cloud) -> Vec<String> {
+    let items = |path: &str| api.list(path).unwrap_or_default();
+    let (nodes, services) = (items(NODES), items(SERVICES_OF_RUN));
+    let mut wrong = Vec::new();
+    for node in &nodes {
+        wrong.extend(node_complaints(node, cloud));
+    }
+    let mut targets: Vec<_> = nodes.iter().filter_map(target).collect();
+    targets.sort();
+    let mut load_balancers = cloud.load_balancers();
+    for service in &services {
+        let uid = text(&service["metadata"]["uid"]);
+        let its: Vec<_> = load_balancers
+            .extract_if(.., |one| {
+                one.service.as_ref().is_some_and(|tag| tag.uid == uid)
+            })
+            .collect();
+        wrong.extend(service_complaints(service, &its, &targets));
+    }
+    wrong.extend(load_balancers.iter().map(|one| {
+        format!(
+            "the load balancer {} belongs to no Service: {:?}",
+            one.id, one.service
+        )
+    }));
+    wrong.extend(route_complaints(&nodes, cloud));
+    wrong
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn name(object: &Value) -> String {
+    text(&object["metadata"]["name"])
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn node_complaints(node: &Value, cloud: &Cloud) -> Vec<String> {
+    let name = name(node);
+    let id = text(&node["spec"]["providerID"]);
+    let has_taint = |key: &str| {
+        array(&node["spec"]["taints"])
+            .iter()
+            .any(|taint| taint["key"] == key)
+    };
+    let is_ready = array(&node["status"]["conditions"])
+        .iter()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    let mut wrong = Vec::new();
+    let Some(machine) = cloud.find(if id.is_empty() { &name } else { &id }) else {
+        if !is_ready {
+            wrong.push(format!(
+                "the Node {name} is there, whose machine {id} is gone"
+            ));
+        }
+        return wrong;
+    };
+    let runs = machine.power == Power::Running;
+    if has_taint(UNINITIALIZED) {
+        wrong.push(format!("the Node {name} is not initialised"));
+    }
+    if id != cloud.provider_id(&machine.id) {
+        wrong.push(format!("the Node {name} has the provider ID {id:?}"));
+    }
+    if runs && is_ready && has_taint(STOPPED) {
+        wrong.push(format!(
+            "the Node {name} has the taint of a stopped machine"
+        ));
+    }
+    if !runs && !is_ready && !has_taint(STOPPED) {
+        wrong.push(format!(
+            "the Node {name} lacks the taint of a stopped machine"
+        ));
+    }
+    if array(&node["spec"]["podCIDRs"]).len() != 1 {
+        wrong.push(format!(
+            "the Node {name} has the Pod CIDRs {}",
+            node["spec"]["podCIDRs"]
+        ));
+    }
+    wrong
+}
+
+/// Name and address of a Node that load balancers send to.
+fn target(node: &Value) -> Option<(String, Option<String>)> {
+    let is_excluded = node["metadata"]["labels"][EXCLUDED] == "true";
+    let address = array(&node["status"]["addresses"])
+        .iter()
+        .find(|one| one["type"] == "InternalIP");
+    (!is_excluded).then(|| (name(node), address.map(|one| text(&one["address"]))))
+}
+
+fn service_complaints(
+    service: &Value,
+    load_balancers: &[std::sync::Arc<LoadBalancer>],
+    targets: &[(String, Option<String>)],
+) -> Vec<String> {
+    let name = name(service);
+    let spec = &service["spec"];
+    let has_finalizer = array(&service["metadata"]["finalizers"])
+        .iter()
+        .any(|one| one == FINALIZER);
+    if !service["metadata"]["deletionTimestamp"].is_null() {
+        return vec![format!("the Service {name} is being deleted")];
+    }
+    if spec["type"] != "LoadBalancer" {
+        let mut wrong = Vec::new();
+        if !load_balancers.is_empty() {
+            wrong.push(format!("the Service {name} has a load balancer"));
+        }
+        if has_finalizer || !array(&service["status"]["loadBalancer"]["ingress"]).is_empty() {
+            wrong.push(format!("the Service {name} has marks of a load balancer"));
+        }
+        return wrong;
+    }
+    let [one] = load_balancers else {
+        return vec![format!(
+            "the Service {name} has {} load balancers",
+            load_balancers.len()
+        )];
+    };
+    let mut wrong = Vec::new();
+    let mut differ = |what: &str, desired: String, actual: String| {
+        if desired != actual {
+            wrong.push(format!(
+                "the Service {name}: {what} {actual} instead of {desired}"
+            ));
+        }
+    };
+    let ports: BTreeSet<_> = array(&spec["ports"])
+        .iter()
+        .map(|port| {
+            format!(
+                "{}/{}:{}",
+                text(&port["protocol"]),
+                port["port"],
+                port["nodePort"].as_i64().unwrap_or(0)
+            )
+        })
+        .collect();
+    let actual: BTreeSet<_> = one.ports.iter().map(ToString::to_string).collect();
+    differ("ports", format!("{ports:?}"), format!("{actual:?}"));
+    let ranges: Vec<_> = array(&spec["loadBalancerSourceRanges"])
+        .iter()
+        .map(text)
+        .collect();
+    differ(
+        "source ranges",
+        format!("{ranges:?}"),
+        format!("{:?}", one.source_ranges),
+    );
+    let check = spec["healthCheckNodePort"].as_i64().unwrap_or(0);
+    differ(
+        "health check",
+        check.to_string(),
+        one.health_check_node_port.to_string(),
+    );
+    let mut actual: Vec<_> = one
+        .targets
+        .iter()
+        .map(|target| {
+            (
+                target.node.to_string(),
+                target.address.map(|ip| ip.to_string()),
+            )
+        })
+        .collect();
+    actual.sort();
+    differ("targets", format!("{targets:?}"), format!("{actual:?}"));
+    let mode = text(&service["metadata"]["annotations"]["mock.example/address-mode"]);
+    let shown: BTreeSet<_> = array(&service["status"]["loadBalancer"]["ingress"])
+        .iter()
+        .map(|one| {
+            text(if one["ip"].is_null() {
+                &one["hostname"]
+            } else {
+                &one["ip"]
+            })
+        })
+        .collect();
+    let actual: BTreeSet<_> = if mode == "hostname" {
+        [one.hostname()].into()
+    } else {
+        one.addresses.iter().map(ToString::to_string).collect()
+    };
+    differ("status", format!("{actual:?}"), format!("{shown:?}"));
+    if !has_finalizer {
+        wrong.push(format!("the Service {name} has no finalizer"));
+    }
+    wrong
+}
+
+fn route_complaints(nodes: &[Value], cloud: &Cloud) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut routes: BTreeMap<_, _> = cloud
+        .routes()
+        .iter()
+        .map(|route| {
+            (
+                route.destination.to_string(),
+                route.target.provider_id.clone(),
+            )
+        })
+        .collect();
+    for node in nodes {
+        let cidr = text(&node["spec"]["podCIDR"]);
+        let leads = routes.remove(&cidr);
+        if !cidr.is_empty() && leads.as_deref() != node["spec"]["providerID"].as_str() {
+            wrong.push(format!(
+                "the route of the Node {} to {cidr} leads to {leads:?}",
+                name(node)
+            ));
+        }
+    }
+    wrong.extend(
+        routes
+            .keys()
+            .map(|cidr| format!("a route to {cidr}, which no Node has")),
+    );
+    wrong
+}

@@ -1,0 +1,37 @@
+//! A few seeds keep all promises, and a seed decides everything.
+
+use std::process::{Command, Output};
+
+#[expect(clippy::unwrap_used, reason = "a part of each test")]
+fn simulate(options: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_outrigger-simulation"));
+    program.args(options).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+#[test]
+fn the_same_seed_twice_gives_the_same_log() {
+    let log = |seed| text(&simulate(&["--seed", seed, "--hours", "0.4", "--log"]));
+    let (one, again, other) = (log("7"), log("7"), log("8"));
+    let differs = one
+        .lines()
+        .zip(again.lines())
+        .find(|(one, again)| one != again);
+    assert_eq!(differs, None);
+    assert_eq!(one.len(), again.len());
+    assert!(one.contains(" \"fault\" begins=true"), "{one}");
+    assert_ne!(one, other);
+}
+
+#[test]
+fn fixed_seeds_keep_all_promises() {
+    let output = simulate(&["--seeds", "1..7", "--hours", "0.5"]);
+    assert!(output.status.success(), "{}", text(&output));
+}
