@@ -50,7 +50,7 @@ pub enum Plan {
         count: Option<u64>,
         /// The time after which no further one begins.
         duration: Option<Duration>,
-        /// The most turns of a trace.
+        /// The turns of a trace.
         steps: usize,
     },
     /// These, each with a name.
@@ -63,6 +63,9 @@ const MOST_TRIES: usize = 300;
 const SHRINKING: Duration = Duration::from_mins(5);
 /// How often a trace that failed is made again, to see whether it always fails.
 const REPEATS: usize = 4;
+/// Parts of a range of Pod CIDRs that routes lead to one after the other, and those of one stage.
+const PARTS: usize = 256;
+const OF_RANGE: usize = 2;
 /// The longest that one trace may take beyond the limits of the inputs.
 const LONGEST: Duration = Duration::from_mins(5);
 
@@ -194,9 +197,6 @@ impl Explorer {
             failed: (failed, made),
             shrunk: None,
         };
-        if failed == 1 {
-            return failure;
-        }
         // A trace that seldom fails is tried more often.
         let tries = if failed == made {
             1
@@ -255,11 +255,11 @@ impl Explorer {
         let stopped = |stop| Broken::stopped(Rule::Process, &stop);
         let plain = Identities::default();
         let subject = self.subject.connect().await.map_err(stopped)?;
-        let destinations = self.destinations(&subject).await.map_err(stopped)?;
+        let destinations = self.destinations(&subject, 0).await.map_err(stopped)?;
         let lookups = look::lookups(&subject).await.map_err(stopped)?;
         let cloud = look::cloud_state(&subject, &plain).await?;
 
-        let stage = Stage::new(&subject, &self.world, destinations.clone()).await;
+        let stage = Stage::new(&subject, &self.world, destinations).await;
         let mut stage = stage.map_err(stopped)?;
         for (turn, number) in trace.0.iter().zip(1..) {
             let played = stage.turn(turn).await;
@@ -275,6 +275,7 @@ impl Explorer {
         let subject = stage.subject.clone();
         self.is_as_before(&subject, &cloud).await?;
 
+        let destinations = self.destinations(&subject, 1).await.map_err(stopped)?;
         let stage = Stage::new(&subject, &self.world, destinations).await;
         let mut stage = stage.map_err(stopped)?;
         stage.make(desired).await?;
@@ -304,16 +305,18 @@ impl Explorer {
         }
     }
 
-    /// Free parts of the ranges of Pod CIDRs, others than those of the trace before; the last one is a half of the first.
-    async fn destinations(&self, subject: &Subject) -> Verdict<Vec<IpNet>> {
+    /// Free parts of the ranges of Pod CIDRs, as long as there are any others for each stage of each trace; the last one
+    /// is a half of the first.
+    async fn destinations(&self, subject: &Subject, stage: usize) -> Verdict<Vec<IpNet>> {
         let mut all = Vec::new();
         if self.world.routes == 0 {
             return Ok(all);
         }
-        let skipped = self.tried % 8 * 2;
         for range in &subject.inputs().cluster.pod_cidrs {
-            let free = subject.free_cidrs(*range, skipped + 2).await?;
-            all.extend_from_slice(&free[skipped..]);
+            let free = subject.free_parts(*range, PARTS).await?;
+            let stages = (free.len() / OF_RANGE).max(1);
+            let first = (2 * self.tried + stage) % stages * OF_RANGE;
+            all.extend(free.into_iter().skip(first).take(OF_RANGE));
         }
         let half = all.first().and_then(|net| {
             let mut halves = net.subnets(net.prefix_len() + 1).ok()?;
@@ -349,6 +352,12 @@ fn same_as_new(changed: &[String], new: &[String]) -> Result<(), Broken> {
     match state::differences(changed, new) {
         (changed, new) if changed.is_empty() && new.is_empty() => Ok(()),
         (mut changed, mut new) => {
+            let is_of_route = |line: &String| line.contains(look::OF_ROUTE);
+            let rule = if changed.iter().chain(&new).all(is_of_route) {
+                Rule::FreshRoutes
+            } else {
+                Rule::Fresh
+            };
             if let ([changed], [new]) = (&mut *changed, &mut *new) {
                 (*changed, *new) = state::around_difference(changed, new);
             }
@@ -360,7 +369,7 @@ fn same_as_new(changed: &[String], new: &[String]) -> Result<(), Broken> {
                 }
             };
             let expected = format!("as with new Services and routes: {}", lines(new));
-            Err(Broken::new(Rule::Fresh, expected, lines(changed)))
+            Err(Broken::new(rule, expected, lines(changed)))
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Explore {
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     duration: Option<Duration>,
 
-    /// The most turns of a trace
+    /// The turns of a trace
     #[arg(long, default_value_t = 8, value_name = "N")]
     steps: usize,
 

@@ -136,6 +136,18 @@ impl Spec {
         is_tcp(&self.ports) && is_tcp(&before.ports) && has_usual && has_former
     }
 
+    /// The changes that give these fields to a Service that has a load balancer, each with its word.
+    pub(super) fn fields(&self) -> [(&'static str, Field); 6] {
+        [
+            ("ports", Field::Ports(self.ports.clone())),
+            ("policy", Field::Local(self.local)),
+            ("affinity", Field::Affinity(self.affinity)),
+            ("families", Field::Families(self.families.clone())),
+            ("ranges", Field::Ranges(self.ranges.clone())),
+            ("annotations", Field::Annotations(self.annotations)),
+        ]
+    }
+
     fn set(&mut self, field: &Field, was_balanced: bool) {
         match field {
             Field::Balanced(balanced) => self.balanced = *balanced,

@@ -4,8 +4,8 @@ use fastrand::Rng;
 
 use super::{
     desired::{Desired, Spec, first_node_port},
-    trace::{Change, Fault, Field, Mark, Name, Port, Step, Target, Trace, Turn},
-    world::World,
+    trace::{Change, Fault, Field, Mark, Name, Port, Step, Target, Trace, Turn, WORDS},
+    world::{SERVICES, World},
 };
 
 /// Ports of load balancers.
@@ -15,19 +15,50 @@ const MOMENTS: [u64; 7] = [0, 1, 2, 5, 10, 20, 50];
 /// Node ports of health checks of one Service.
 const HEALTH_CHECKS: i32 = 3;
 const FIRST_HEALTH_CHECK: i32 = 1_100;
+/// Changes of ports that are tried: some change nothing, or make what Kubernetes refuses.
+const ATTEMPTS: usize = 8;
+/// Words of fields, some more often than others.
+const FIELDS: [&str; 8] = [
+    "ports",
+    "ports",
+    "ports",
+    "policy",
+    "affinity",
+    "families",
+    "ranges",
+    "annotations",
+];
+/// Percent of the words that a trace does not have.
+const LEFT_OUT: u32 = 40;
 const AFFINITIES: [Option<i64>; 3] = [None, Some(10_800), Some(600)];
 
 /// The trace of a seed.
-pub(super) fn trace(seed: u64, world: &World, most: usize) -> Trace {
+pub(super) fn trace(seed: u64, world: &World, turns: usize) -> Trace {
+    let mut rng = Rng::with_seed(seed);
+    let world = part(world, &mut rng);
     let mut generator = Generator {
-        rng: Rng::with_seed(seed),
-        world,
-        desired: Desired::new(world),
+        rng,
+        world: &world,
+        desired: Desired::new(&world),
     };
-    let count = generator.rng.usize(1..=most.max(1));
-    let mut turns: Vec<_> = (1..count).map(|_| generator.turn()).collect();
+    let mut turns: Vec<_> = (1..turns).map(|_| generator.turn()).collect();
     turns.push(generator.last_turn());
     Trace(turns)
+}
+
+/// A world of fewer Services and words: traces of few kinds of steps have more changes that undo one another than
+/// traces in which everything may come.
+fn part(world: &World, rng: &mut Rng) -> World {
+    let mut part = world.clone();
+    part.names.truncate(rng.usize(1..=SERVICES));
+    // A provider of routes alone has nothing else that changes.
+    let least = if world.names.is_empty() { "route" } else { "" };
+    for word in WORDS {
+        if word != least && rng.u32(0..100) < LEFT_OUT {
+            part.without.insert(word.to_owned());
+        }
+    }
+    part
 }
 
 struct Generator<'a> {
@@ -232,20 +263,14 @@ impl Generator<'_> {
 
     fn field(&mut self, name: Name, spec: &Spec) -> Option<Field> {
         let world = self.world;
-        let word = self.pick(&[
-            "ports",
-            "ports",
-            "ports",
-            "policy",
-            "affinity",
-            "families",
-            "ranges",
-            "annotations",
-        ])?;
-        if !world.has(word) {
-            return None;
+        if self.chance(40)
+            && let Some(field) = self.pick(&taken_back(name, spec, world))
+        {
+            return Some(field);
         }
-        match word {
+        let words = FIELDS.iter().filter(|word| world.has(word));
+        let word = self.pick(&words.collect::<Vec<_>>())?;
+        match *word {
             "ports" => Some(Field::Ports(self.ports(name, spec))),
             "policy" if spec.local.is_some() && self.chance(50) => Some(Field::Local(None)),
             "policy" => {
@@ -287,14 +312,18 @@ impl Generator<'_> {
         chosen.iter().map(|one| (*one).to_owned()).collect()
     }
 
-    /// One or two changes of the ports that a Service has.
+    /// One change or more of the ports that a Service has.
     fn ports(&mut self, name: Name, spec: &Spec) -> Vec<Port> {
         let mut ports = spec.ports.clone();
-        for _ in 0..self.rng.usize(1..=2) {
+        for _ in 0..ATTEMPTS {
             let mut changed = ports.clone();
             self.change_ports(name, &mut changed);
-            if is_legal(&changed) {
-                ports = changed;
+            if changed == ports || !is_legal(&changed) {
+                continue;
+            }
+            ports = changed;
+            if self.chance(60) {
+                break;
             }
         }
         ports
@@ -305,7 +334,7 @@ impl Generator<'_> {
         let node_port = first_node_port(name) + self.rng.i32(0..10);
         let number = self.pick(&PORTS).unwrap_or(80);
         let protocol = self.pick(&self.world.protocols).unwrap_or_default();
-        match self.rng.u32(0..11) {
+        match self.rng.u32(0..12) {
             0..=2 => ports.push(Port::new(&protocol, number, node_port)),
             3 | 4 if ports.len() > 1 => {
                 ports.remove(index);
@@ -323,13 +352,14 @@ impl Generator<'_> {
                 }
                 ports.push(both);
             }
-            9 => {
-                let other = self.rng.usize(0..ports.len());
+            9 | 10 => {
+                // Never itself, where there is another one.
+                let other = (index + 1) % ports.len();
                 let node_ports = (ports[index].node_port, ports[other].node_port);
                 ports[other].node_port = node_ports.0;
                 ports[index].node_port = node_ports.1;
             }
-            10 => match self.rng.u32(0..3) {
+            11 => match self.rng.u32(0..3) {
                 0 => {
                     let targets = [None, Some("9090".to_owned())];
                     ports[index].target_port = self.pick(&targets).flatten();
@@ -340,6 +370,14 @@ impl Generator<'_> {
             _ => {}
         }
     }
+}
+
+/// The changes that give one field the value of a new Service again.
+fn taken_back(name: Name, spec: &Spec, world: &World) -> Vec<Field> {
+    let new = Spec::new(name, world).fields().into_iter();
+    let both = new.zip(spec.fields());
+    let changed = both.filter(|((word, new), (_, now))| new != now && world.has(word));
+    changed.map(|((_, new), _)| new).collect()
 }
 
 /// Kubernetes takes these ports: no port, node port or name comes twice.

@@ -20,6 +20,9 @@ use crate::{
     verdict::{Verdict, expect},
 };
 
+/// Stands in each word for an identity of a route.
+pub(super) const OF_ROUTE: &str = " of route ";
+
 fn stopped<T>(rule: Rule, verdict: Verdict<T>) -> Result<T, Broken> {
     verdict.map_err(|stop| Broken::stopped(rule, &stop))
 }
@@ -175,8 +178,17 @@ fn change(change: &PlannedChange) -> String {
 
 /// All that the provider and its cloud show of a stage, without identities, sorted.
 pub(super) async fn shown(stage: &Stage<'_>) -> Result<Vec<String>, Broken> {
-    let identities = stage.identities();
+    let mut identities = stage.identities();
     let mut lines = Vec::new();
+    if !stage.routes.is_empty() {
+        let listed = stopped(Rule::Routes, stage.subject.list_routes().await)?;
+        for number in stage.routes.keys() {
+            let to = stage.destination(*number);
+            for route in listed.iter().filter(|route| destination(route) == to) {
+                identities.text(&route.name, &format!("name{OF_ROUTE}{number}"));
+            }
+        }
+    }
     let listed = if stage.subject.load_balancers().list {
         stopped(Rule::List, list(&stage.subject).await)?
     } else {

@@ -148,6 +148,12 @@ impl<'a> Stage<'a> {
         for (name, text) in &self.names {
             identities.text(text, &name.to_string());
         }
+        for (number, to) in self.destinations.iter().enumerate() {
+            identities.text(
+                &to.to_string(),
+                &format!("destination{}{number}", look::OF_ROUTE),
+            );
+        }
         for (name, life) in &self.lives {
             let identity = life.ready.identity.clone().unwrap_or_default();
             identities.text(&identity.id, &format!("ID of {name}"));
@@ -413,8 +419,9 @@ impl<'a> Stage<'a> {
     /// The calls that make a route as it is desired, from the list.
     async fn route(&mut self, number: usize) -> Result<Job, Broken> {
         let Some(to) = self.destinations.get(number).copied() else {
-            let expected = format!("route {number} has a destination");
-            return Err(Broken::new(Rule::Routes, expected, "none"));
+            let expected =
+                format!("cluster.podCIDRs has a part without a route, for route {number}");
+            return Err(Broken::new(Rule::Routes, expected, "it has none"));
         };
         let desired = self.desired.routes.get(&number);
         let node = desired.and_then(|name| self.machines.iter().find(|node| node.name == *name));

@@ -41,7 +41,7 @@ pub struct Found {
 /// The origin of a trace.
 #[derive(Clone, Debug)]
 pub enum Origin {
-    /// A seed, and the most steps.
+    /// A seed, and the turns.
     Seed(u64, usize),
     /// A text or a file.
     Given(String),

@@ -19,6 +19,8 @@ pub enum Rule {
     Again,
     /// A change leads to the state that a new Service has.
     Fresh,
+    /// The same of a route.
+    FreshRoutes,
     /// A deleted load balancer is ABSENT.
     Absent,
     /// The cloud is as it was before the trace.
@@ -33,7 +35,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Ended,
         Self::Get,
         Self::Plan,
@@ -41,6 +43,7 @@ impl Rule {
         Self::Addresses,
         Self::Again,
         Self::Fresh,
+        Self::FreshRoutes,
         Self::Absent,
         Self::Left,
         Self::Routes,
@@ -63,6 +66,10 @@ impl Rule {
             Self::Fresh => (
                 "fresh",
                 "a changed load balancer is as a new one with the same Service",
+            ),
+            Self::FreshRoutes => (
+                "fresh",
+                "a changed route is as a new one that leads to the same Node",
             ),
             Self::Absent => ("absent", "a deleted load balancer is ABSENT"),
             Self::Left => ("left", "after the last deletion the cloud is as before"),
@@ -115,7 +122,7 @@ impl Rule {
                 "DeleteLoadBalancer",
                 "Removes the load balancer and every part of it.",
             ),
-            Self::Routes => (
+            Self::FreshRoutes | Self::Routes => (
                 "routes.proto",
                 "BatchCreateRoutes",
                 "Makes routes; a route that exists as requested is a success.",

@@ -37,25 +37,6 @@ fn trace(text: &str) -> Trace {
     text.parse().unwrap()
 }
 
-/// The words of a trace: keys of fields and faults, and kinds of changes.
-fn words(trace: &Trace) -> BTreeSet<String> {
-    let mut words = BTreeSet::new();
-    for turn in &trace.0 {
-        if turn.0.len() > 1 {
-            words.insert("together".to_owned());
-        }
-        for step in &turn.0 {
-            let text = step.to_string();
-            let key = text.split([':', ' ']).next().unwrap_or_default();
-            words.insert(key.to_owned());
-            for word in text.split([' ', '!']) {
-                words.insert(word.split('=').next().unwrap_or_default().to_owned());
-            }
-        }
-    }
-    words
-}
-
 proptest! {
     #[test]
     fn a_trace_is_read_as_it_was_written(seed in any::<u64>(), steps in 1_usize..20) {
@@ -87,7 +68,7 @@ fn each_word_comes_and_can_be_left_out() {
     let all = |world: &World| {
         let traces = (0..400).map(|seed| generate::trace(seed, world, 8));
         traces
-            .flat_map(|trace| words(&trace))
+            .flat_map(|trace| trace.words())
             .collect::<BTreeSet<_>>()
     };
     let words = all(&world());

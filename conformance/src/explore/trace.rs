@@ -1,6 +1,6 @@
 //! A trace: transitions one after the other, in words that are written on a command line and read back.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -149,6 +149,19 @@ pub const WORDS: [&str; 22] = [
 ];
 
 const TARGET_PORT: &str = "8080";
+
+impl Trace {
+    /// The [`WORDS`] that it has.
+    pub fn words(&self) -> BTreeSet<&'static str> {
+        let text = self.to_string().replace('&', "together");
+        let texts = text.split([' ', '!', ';', ':']);
+        let texts: BTreeSet<_> = texts.filter_map(|one| one.split('=').next()).collect();
+        { WORDS }
+            .into_iter()
+            .filter(|word| texts.contains(word))
+            .collect()
+    }
+}
 
 impl Change {
     /// The object of its calls: steps about one object are never made together.

@@ -32,8 +32,8 @@ pub(super) struct World {
     pub(super) without: BTreeSet<String>,
 }
 
-/// Services of a trace.
-const SERVICES: usize = 3;
+/// The most Services of a trace.
+pub(super) const SERVICES: usize = 3;
 
 impl World {
     /// The declarations of a provider, and the description of its inputs.

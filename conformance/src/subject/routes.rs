@@ -102,8 +102,8 @@ impl Subject {
         Ok(nodes)
     }
 
-    /// Parts of a range of Pod CIDRs to which no listed route leads.
-    pub(crate) async fn free_cidrs(&self, range: IpNet, count: usize) -> Verdict<Vec<IpNet>> {
+    /// Parts of a range of Pod CIDRs to which no listed route leads; at most so many.
+    pub(crate) async fn free_parts(&self, range: IpNet, most: usize) -> Verdict<Vec<IpNet>> {
         let listed = self.list_routes().await?;
         let taken: Vec<_> = listed.iter().filter_map(destination).collect();
         let is_free = |block: &IpNet| {
@@ -111,7 +111,12 @@ impl Subject {
             !taken.iter().any(overlaps)
         };
         let blocks = range.subnets(block_length(range)).into_iter().flatten();
-        let free: Vec<_> = blocks.filter(is_free).take(count).collect();
+        Ok(blocks.filter(is_free).take(most).collect())
+    }
+
+    /// So many of these parts.
+    pub(crate) async fn free_cidrs(&self, range: IpNet, count: usize) -> Verdict<Vec<IpNet>> {
+        let free = self.free_parts(range, count).await?;
         if free.len() < count {
             return Err(skipped(format!(
                 "{range} of cluster.podCIDRs has no {count} parts without a route"
