@@ -16,9 +16,12 @@ mod load_balancers;
 mod node_sets;
 mod resilience;
 mod routes;
+mod transitions;
 mod transport;
+mod upload;
 mod volumes;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -44,6 +47,9 @@ use listening::Listening;
 /// Environment variable that names the defect of `serve`.
 pub const DEFECT_ENV: &str = "PROVIDER_MOCK_DEFECT";
 
+/// Begins, among the cases of a defect, its [`Exploration`]: `explore=SEED:WORD,WORD`.
+const EXPLORE: &str = "explore=";
+
 /// A row for each defect: `name | cases or further cases | sentence`.
 const MISTAKES: &str = include_str!("defects/mistakes.txt");
 
@@ -56,10 +62,31 @@ pub struct Defect {
     pub sentence: &'static str,
     /// The cases of the conformance suite that fail by it, and no other does.
     pub cases: Vec<&'static str>,
+    /// The find of `provider-conformance explore`, for a mistake in a transition.
+    pub explored: Option<Exploration>,
     /// Cases that may fail too: the moment at which they cut a call off decides.
     by_chance: Vec<&'static str>,
     hooks: Vec<(On, Around)>,
     listening: Listening,
+}
+
+/// The way to find a defect with `provider-conformance explore`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exploration {
+    /// A seed of which the trace finds it.
+    pub seed: u64,
+    /// The words of the smallest trace that finds it.
+    pub words: BTreeSet<&'static str>,
+}
+
+impl Exploration {
+    fn read(cell: &'static str) -> Option<Self> {
+        let (seed, words) = cell.split_once(':')?;
+        Some(Self {
+            seed: seed.parse().ok()?,
+            words: words.split(',').collect(),
+        })
+    }
 }
 
 /// All of them. Each has a state of its own, as of a process.
@@ -74,6 +101,7 @@ pub fn all() -> Vec<Defect> {
         routes::defects(),
         volumes::defects(),
         resilience::defects(),
+        transitions::defects(),
         cloud::defects(),
     ];
     areas.into_iter().flatten().map(Defect::described).collect()
@@ -114,9 +142,12 @@ impl Defect {
             return self;
         };
         let (cases, by_chance) = cases.split_once(" or ").unwrap_or((cases, ""));
+        let cases = cases.split_whitespace();
+        let explored = cases.clone().find_map(|case| case.strip_prefix(EXPLORE));
         Self {
             sentence,
-            cases: cases.split_whitespace().collect(),
+            explored: explored.and_then(Exploration::read),
+            cases: cases.filter(|case| !case.starts_with(EXPLORE)).collect(),
             by_chance: by_chance.split_whitespace().collect(),
             ..self
         }

@@ -1,4 +1,4 @@
-//! The conformance suite against each defect: its cases fail by it, and no other does.
+//! The conformance suite against each defect: its cases fail by it, and no other does; `explore` finds those of transitions.
 //!
 //! A run has the areas of cases that the defect concerns. The whole suite for each defect takes minutes:
 //! `cargo test --package outrigger-provider-mock --features defects --test defects -- --ignored`. `DEFECTS=NAME,NAME` chooses some.
@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outrigger_conformance::cases;
+use outrigger_conformance::explore::{Plan, Trace, explore};
 use outrigger_conformance::inputs::Inputs;
 use outrigger_conformance::report::{self, Report};
 use outrigger_conformance::run::{Settings, run};
@@ -28,6 +29,10 @@ const TIMED: [&str; 3] = ["NDS-09", "RES-23", "RES-27"];
 
 /// A case that the load of other runs may turn red.
 const LATENCY: &str = "NDS-09";
+
+/// The turns of a trace that explores, and the most of the smallest one that is left of it.
+const STEPS: usize = 8;
+const SMALLEST: usize = 4;
 
 /// Cases that no defect turns red, with the reason.
 const WITHOUT_DEFECT: &[(&str, &str)] = &[(
@@ -91,9 +96,12 @@ fn run_suite(defect: &Defect, only: Vec<String>) -> Report {
         allow_mutations: true,
         run_id: "defects".to_owned(),
     };
+    runtime().block_on(run(settings, |_| ())).unwrap()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
     let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().build().unwrap();
-    runtime.block_on(run(settings, |_| ())).unwrap()
+    { runtime }.enable_all().build().unwrap()
 }
 
 /// The difference between the cases that failed and those that had to.
@@ -118,8 +126,41 @@ fn difference(defect: &Defect, report: &Report) -> Option<String> {
     ))
 }
 
-/// Runs the suite once for each defect, some at a time; those with another result than theirs once more, each alone.
-fn each_defect(only: impl Fn(&Defect) -> Vec<String> + Sync) {
+/// Explores from the seed of a defect; the result, unless it is the smallest trace that shows the cause.
+fn explored_otherwise(defect: &Defect) -> Option<String> {
+    let expected = defect.explored.as_ref()?;
+    let folder = tempfile::tempdir().unwrap();
+    let mut inputs = inputs(folder.path(), defect.name);
+    // A defect lives as long as its process.
+    inputs.explore.without = ["kill", "restart"].map(str::to_owned).to_vec();
+    let endpoint = Endpoint::unix(folder.path().join("provider.sock")).unwrap();
+    let settings = Settings::plain(endpoint, inputs, "defects".to_owned());
+    let plan = Plan::Seeds {
+        first: expected.seed,
+        count: Some(1),
+        duration: None,
+        steps: STEPS,
+    };
+    let explored = explore(settings, plan, "explore".to_owned(), |_, _| ());
+    let explored = runtime().block_on(explored).unwrap();
+    let seconds = explored.took.as_secs_f64();
+    eprintln!("{seconds:>6.1} s  {} explored", defect.name);
+    let is_cause =
+        |trace: &Trace| trace.words() == expected.words && (2..=SMALLEST).contains(&trace.0.len());
+    let is_as_expected = explored
+        .failure
+        .as_ref()
+        .is_some_and(|one| is_cause(&one.trace));
+    (!is_as_expected).then(|| {
+        format!(
+            "{}: not found by {:?}\n{explored}",
+            defect.name, expected.words
+        )
+    })
+}
+
+/// Tries each defect once, some at a time; those with another result than theirs once more, each alone.
+fn each_defect(differs: impl Fn(&Defect) -> Option<String> + Sync) {
     let mut chosen = defects::all();
     if let Ok(names) = std::env::var("DEFECTS") {
         chosen.retain(|one| names.split(',').any(|name| name == one.name));
@@ -132,7 +173,7 @@ fn each_defect(only: impl Fn(&Defect) -> Vec<String> + Sync) {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(defect) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if differs(defect, only(defect)).is_some() {
+                    if differs(defect).is_some() {
                         different.lock().unwrap().push(defect);
                     }
                 }
@@ -141,9 +182,7 @@ fn each_defect(only: impl Fn(&Defect) -> Vec<String> + Sync) {
     });
     // Beside others a call may come too late to meet another one.
     let alone = different.into_inner().unwrap().into_iter();
-    let wrong: Vec<_> = alone
-        .filter_map(|defect| differs(defect, only(defect)))
-        .collect();
+    let wrong: Vec<_> = alone.filter_map(differs).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
@@ -160,13 +199,16 @@ fn differs(defect: &Defect, only: Vec<String>) -> Option<String> {
 
 #[test]
 fn each_defect_fails_its_cases_and_no_other() {
-    each_defect(concerned);
+    each_defect(|defect| {
+        let suite = (!defect.cases.is_empty()).then(|| differs(defect, concerned(defect)));
+        suite.flatten().or_else(|| explored_otherwise(defect))
+    });
 }
 
 #[test]
 #[ignore = "takes minutes; each_defect_fails_its_cases_and_no_other runs the areas concerned"]
 fn each_defect_fails_its_cases_of_the_whole_suite() {
-    each_defect(|_| Vec::new());
+    each_defect(|defect| differs(defect, Vec::new()));
 }
 
 #[test]
@@ -179,7 +221,8 @@ fn each_case_has_a_defect_or_a_reason() {
     let mut names = BTreeSet::new();
     for one in &defects {
         assert!(names.insert(one.name), "{} twice", one.name);
-        assert!(!one.cases.is_empty(), "{}: a case is missing", one.name);
+        let is_found = !one.cases.is_empty() || one.explored.is_some();
+        assert!(is_found, "{}: a case or a seed is missing", one.name);
     }
     for (id, reason) in WITHOUT_DEFECT {
         assert!(ids.contains(id) && !reason.is_empty(), "{id}");

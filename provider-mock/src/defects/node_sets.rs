@@ -1,7 +1,5 @@
 //! Mistakes about node sets.
 
-mod upload;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -15,9 +13,9 @@ use tonic::Status;
 
 use super::cancelled::to_the_end;
 use super::hook::Next;
+use super::upload::Upload;
 use super::{Defect, kept, reason, refusal};
 use crate::exchange::{Answer, Call};
-use upload::Upload;
 
 /// Serves another upload than the one that came.
 fn uploads(name: &'static str, change: fn(&mut Upload)) -> Defect {

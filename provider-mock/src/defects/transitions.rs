@@ -1,0 +1,239 @@
+//! Mistakes in transitions: each call about a new object is right, and a change leaves something of before behind.
+
+mod memory;
+mod routes;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use outrigger_api::v1::LoadBalancerDisposition as D;
+use outrigger_api::v1::{
+    DeleteLoadBalancerRequest, DeleteLoadBalancerResponse, EnsureLoadBalancerRequest,
+    ListLoadBalancersRequest, LoadBalancerAnswer, Service, ServicePort,
+};
+use parking_lot::Mutex;
+use tokio::time::sleep;
+
+use super::cancelled::Cancelled;
+use super::load_balancers::{key_of, service_of};
+use super::{Defect, kept};
+use crate::exchange::Answer;
+use crate::load_balancers::ANNOTATION_PREFIX;
+use memory::{Memory, Spec, remembering};
+
+/// How long a cloud may take, so that calls meet.
+const A_WHILE: Duration = Duration::from_millis(20);
+
+pub(super) fn defects() -> Vec<Defect> {
+    let mut defects = vec![
+        changes("removed-port-stays", |old, new| {
+            keep_ports(old, new, |old, ports| {
+                ports.iter().all(|one| one.port != old.port)
+            });
+        }),
+        changes("protocol-change-adds", |old, new| {
+            keep_ports(old, new, |old, ports| {
+                let has = |protocol: bool| {
+                    let mut same = ports.iter().filter(|one| one.port == old.port);
+                    same.any(|one| (one.protocol == old.protocol) == protocol)
+                };
+                has(false) && !has(true)
+            });
+        }),
+        changes("node-port-of-before", |old, new| {
+            for port in &mut new.service.ports {
+                let is_same =
+                    |one: &&ServicePort| one.port == port.port && one.protocol == port.protocol;
+                if let Some(old) = old.service.ports.iter().find(is_same) {
+                    port.node_port = old.node_port;
+                }
+            }
+        }),
+        changes("swapped-ports-are-equal", |old, new| {
+            let sets = |service: &Service| {
+                let ports = service.ports.iter();
+                let numbers = ports.clone().map(|one| (one.protocol.clone(), one.port));
+                let node_ports = ports.map(|one| one.node_port);
+                (
+                    numbers.collect::<BTreeSet<_>>(),
+                    node_ports.collect::<BTreeSet<_>>(),
+                )
+            };
+            if sets(&old.service) == sets(&new.service) {
+                new.service.ports.clone_from(&old.service.ports);
+            }
+        }),
+        changes("health-check-stays", |old, new| {
+            if is_local(&old.service) && !is_local(&new.service) {
+                keep_health_check(old, new);
+            }
+        }),
+        changes("health-check-port-of-before", |old, new| {
+            if is_local(&old.service) && is_local(&new.service) {
+                keep_health_check(old, new);
+            }
+        }),
+        changes("emptied-ranges-stay", |old, new| {
+            let ranges = &mut new.service.load_balancer_source_ranges;
+            if ranges.is_empty() {
+                ranges.clone_from(&old.service.load_balancer_source_ranges);
+            }
+        }),
+        changes("second-family-stays", |old, new| {
+            let (old, new) = (&old.service.ip_families, &mut new.service.ip_families);
+            if old.len() > new.len() && old.first() == new.first() {
+                new.clone_from(old);
+            }
+        }),
+        changes("removed-annotation-stays", |old, new| {
+            let old = old.service.annotations.iter();
+            for (key, value) in old.filter(|(key, _)| key.starts_with(ANNOTATION_PREFIX)) {
+                let annotations = &mut new.service.annotations;
+                let value = || value.clone();
+                annotations.entry(key.clone()).or_insert_with(value);
+            }
+        }),
+        changes("affinity-opens-all", |old, new| {
+            if old.service.session_affinity != new.service.session_affinity {
+                new.service.load_balancer_source_ranges.clear();
+            }
+        }),
+        changes("last-targets-stay", |old, new| {
+            if new.nodes.is_empty() {
+                new.nodes.clone_from(&old.nodes);
+            }
+        }),
+        changes("removed-target-stays", |old, new| {
+            if !new.nodes.is_empty() {
+                let stay = std::mem::take(&mut new.nodes);
+                new.nodes.clone_from(&old.nodes);
+                new.nodes.extend(stay);
+            }
+        }),
+        changes("moved-target-keeps-address", |old, new| {
+            for (name, node) in &mut new.nodes {
+                if let Some(old) = old.nodes.get(name) {
+                    node.addresses.clone_from(&old.addresses);
+                }
+            }
+        }),
+        remembering(
+            Defect::new("name-has-targets-of-before"),
+            kept(Memory::by_name(|old, new| {
+                if old.service.uid != new.service.uid {
+                    new.nodes.clone_from(&old.nodes);
+                }
+            })),
+        ),
+        cut_change_is_done(),
+        other_type_leaves_it(),
+        deletions_leak(),
+    ];
+    defects.extend(routes::defects());
+    defects
+}
+
+/// Makes something else of the desired state of a load balancer that exists.
+fn changes(name: &'static str, change: fn(&Spec, &mut Spec)) -> Defect {
+    remembering(Defect::new(name), kept(Memory::new(change)))
+}
+
+/// Keeps old ports, where the new ones are these.
+fn keep_ports(old: &Spec, new: &mut Spec, keep: fn(&ServicePort, &[ServicePort]) -> bool) {
+    let old = old.service.ports.iter();
+    let old: Vec<_> = old.filter(|one| keep(one, &new.service.ports)).collect();
+    new.service.ports.extend(old.into_iter().cloned());
+}
+
+fn is_local(service: &Service) -> bool {
+    service.external_traffic_policy == "Local"
+}
+
+fn keep_health_check(old: &Spec, new: &mut Spec) {
+    let (old, new) = (&old.service, &mut new.service);
+    let policy = &mut new.external_traffic_policy;
+    policy.clone_from(&old.external_traffic_policy);
+    new.health_check_node_port = old.health_check_node_port;
+}
+
+/// The provider writes the desired state down before the cloud has it.
+fn cut_change_is_done() -> Defect {
+    let memory = kept(Memory::new(|_, _| ()));
+    let defect = Defect::new("cut-change-is-done");
+    remembering(defect, memory)
+        .cancelled::<EnsureLoadBalancerRequest>(A_WHILE, move |call| memory.cut(&call.message()))
+}
+
+/// Load balancers that the provider does not find any more, by the UIDs of their Services.
+type Lost = &'static Mutex<BTreeSet<String>>;
+
+/// Shows no load balancer that is lost.
+fn hides(defect: Defect, lost: Lost) -> Defect {
+    defect
+        .ensured(move |service| {
+            lost.lock().remove(&service.uid);
+        })
+        .get_answer(move |service, answer| {
+            if lost.lock().contains(&service.uid) {
+                *answer = absent();
+            }
+        })
+        .listed::<ListLoadBalancersRequest>(move |entries| {
+            let lost = lost.lock();
+            entries.retain(|one| {
+                let tag = one.service.as_ref();
+                !tag.is_some_and(|tag| lost.contains(&tag.uid))
+            });
+        })
+}
+
+fn absent() -> LoadBalancerAnswer {
+    LoadBalancerAnswer {
+        disposition: D::Absent.into(),
+        ..LoadBalancerAnswer::default()
+    }
+}
+
+fn deleted() -> Answer {
+    Answer::ok(&DeleteLoadBalancerResponse {
+        answer: Some(absent()),
+    })
+}
+
+fn other_type_leaves_it() -> Defect {
+    let lost: Lost = kept(Mutex::default());
+    let defect = hides(Defect::new("other-type-leaves-it"), lost);
+    defect.call::<DeleteLoadBalancerRequest, _>(move |call, next| async move {
+        let service = service_of(&call);
+        if service.uid.is_empty() || matches!(service.r#type.as_str(), "" | "LoadBalancer") {
+            return next.serve(call).await;
+        }
+        lost.lock().insert(service.uid);
+        deleted()
+    })
+}
+
+/// Two deletions share a rule; the second one to come does not find its load balancer.
+fn deletions_leak() -> Defect {
+    let lost: Lost = kept(Mutex::default());
+    let running: Lost = kept(Mutex::default());
+    let defect = hides(Defect::new("deletions-together-leak"), lost);
+    defect.call::<DeleteLoadBalancerRequest, _>(move |call, next| async move {
+        let key = key_of(&call);
+        let is_alone = running.lock().iter().all(|one| *one == key);
+        running.lock().insert(key.clone());
+        let of_call = key.clone();
+        // Dropped at the end of the call, whichever it is.
+        let _ended = Cancelled::new(move || {
+            running.lock().remove(&of_call);
+        });
+        sleep(A_WHILE).await;
+        if !is_alone {
+            lost.lock().insert(key.clone());
+        }
+        if lost.lock().contains(&key) {
+            return deleted();
+        }
+        next.serve(call).await
+    })
+}
