@@ -33,7 +33,7 @@ use crate::{
     inputs::limit,
     run::{self, NoReport, Settings},
     subject::{Subject, Suite},
-    verdict::Verdict,
+    verdict::{Failure, Verdict},
 };
 use play::Stage;
 use state::Identities;
@@ -241,10 +241,9 @@ impl Explorer {
                 Err(Broken::new(Rule::Ended, expected, "it did not end"))
             }
         };
-        if let Some(ended) = self.suite.ended().await {
-            let expected = "the provider's process runs on";
+        if let Some(Failure { expected, actual }) = self.suite.end().await {
             let turn = verdict.err().and_then(|broken| broken.turn);
-            let broken = Broken::new(Rule::Process, expected, format!("it ended: {ended}"));
+            let broken = Broken::new(Rule::Process, expected, actual);
             verdict = Err(Broken { turn, ..broken });
         }
         self.clean_up().await;

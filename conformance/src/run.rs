@@ -150,12 +150,15 @@ impl Run {
         }
         let before = self.suite.leftovers.objects();
         let mut verdict = self.check(case).await;
-        if let Some(ended) = self.suite.ended().await {
-            let gone = Failure {
-                expected: "the provider's process runs on".to_owned(),
-                actual: format!("it ended: {ended}"),
-            };
-            verdict = verdict.and(Err(Stop::Failed(gone)));
+        if let Some(mut end) = self.suite.end().await {
+            // The case saw what follows from it.
+            if let Err(Stop::Failed(Failure { expected, actual })) = verdict {
+                end.actual = format!(
+                    "{}; the case expects: {expected}, and saw: {actual}",
+                    end.actual
+                );
+            }
+            verdict = Err(Stop::Failed(end));
             if let Err(error) = self.suite.start().await {
                 eprintln!("provider-conformance: the provider does not start again: {error}");
             }

@@ -29,6 +29,7 @@ pub(crate) use load_balancers::{
 };
 pub use load_balancers::{describe, name_of, port};
 pub(crate) use nodes::commit;
+pub(crate) use process::RUNS_ON;
 pub(crate) use routes::{Change, Changed, destination, leads_to, routes_to};
 
 use crate::{

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use outrigger_api::METHODS;
 
 use super::{Judged, Outcome};
-use crate::verdict::Failure;
+use crate::{subject::RUNS_ON, verdict::Failure};
 
 /// One fault, and the cases that fail by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,14 +28,18 @@ enum Sign {
     Check(String),
 }
 
-/// The faults that three cases or more fail by, the one with most cases first.
+/// The faults that three cases or more fail by, the one with most cases first. Before them is the end of the provider, by
+/// which all that follows may fail.
 ///
 /// Failures are of one fault if a call was answered alike, or if the same check does not hold. Names, numbers and
 /// addresses, which differ from case to case, are not compared.
 pub fn causes(judged: &[Judged]) -> Vec<Cause<'_>> {
     let mut failures: Vec<_> = judged.iter().filter_map(failure).collect();
     let mut causes = Vec::new();
-    while let Some(sign) = most_frequent(&failures) {
+    let end = Sign::Check(RUNS_ON.to_owned());
+    let has_ended = failures.iter().any(|(_, _, signs)| signs.contains(&end));
+    let mut next = has_ended.then_some(end);
+    while let Some(sign) = next.take().or_else(|| most_frequent(&failures)) {
         let by_it = failures.extract_if(.., |(_, _, signs)| signs.contains(&sign));
         let (cases, failures_by_it): (Vec<_>, Vec<_>) =
             by_it.map(|(case, failure, _)| (case, failure)).unzip();

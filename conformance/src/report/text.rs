@@ -98,9 +98,13 @@ pub fn faults(report: &Report) -> Vec<String> {
 fn cause(cause: &Cause<'_>) -> String {
     let Cause { failure, cases } = cause;
     let Failure { expected, actual } = failure;
-    let (count, ids) = (cases.len(), cases.join(" "));
+    let ids = cases.join(" ");
+    let count = match cases.len() {
+        1 => "1 case fails".to_owned(),
+        many => format!("{many} cases fail"),
+    };
     format!(
-        "{count} cases fail by this, mend it first: {ids}\n        expected  {expected}\n        actual    {actual}"
+        "{count} by this, mend it first: {ids}\n        expected  {expected}\n        actual    {actual}"
     )
 }
 

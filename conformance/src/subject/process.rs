@@ -2,12 +2,17 @@
 
 use std::{process::ExitStatus, time::Duration};
 
+use tokio::net::UnixStream;
+
 use super::{Subject, Suite};
 use crate::{
     commands::Provider,
     inputs::limit,
-    verdict::{Required as _, Verdict, failed},
+    verdict::{Failure, Required as _, Verdict, failed},
 };
+
+/// The check that does not hold once the provider has ended.
+pub(crate) const RUNS_ON: &str = "the provider runs on";
 
 impl Suite {
     /// Starts the provider; for one that the suite has not started, does nothing.
@@ -35,6 +40,18 @@ impl Suite {
             .await
             .as_mut()
             .and_then(Provider::ended)
+    }
+
+    /// The end of the provider: of a process of the suite its status, else that nothing listens any more.
+    pub(crate) async fn end(&self) -> Option<Failure> {
+        let actual = if self.inputs.provider.command.is_empty() {
+            let error = UnixStream::connect(self.endpoint.path()).await.err()?;
+            format!("nothing listens at {}: {error}", self.endpoint)
+        } else {
+            format!("its process ended: {}", self.ended().await?)
+        };
+        let expected = RUNS_ON.to_owned();
+        Some(Failure { expected, actual })
     }
 }
 

@@ -80,3 +80,17 @@ fn failures_that_are_alike_by_chance_are_no_cause() {
     passed[1].outcome = Outcome::Passed { needless: None };
     assert!(causes(&passed).is_empty());
 }
+
+#[test]
+fn the_end_of_the_provider_is_the_first_cause_also_of_one_case() {
+    let check = "GetStatus has a time";
+    let end = "its process ended: exit status: 1; the case expects: GetStatus is answered, and saw: a closed connection";
+    let failures = [
+        (check, "none"),
+        (check, "none"),
+        (RUNS_ON, end),
+        (check, "none"),
+    ];
+    let expected = [(RUNS_ON.to_owned(), 1), (check.to_owned(), 3)];
+    assert_eq!(first_failures(&failures), expected);
+}
