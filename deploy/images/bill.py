@@ -3,6 +3,7 @@
 import datetime
 import json
 import subprocess
+import tempfile
 import urllib.parse
 
 
@@ -63,6 +64,17 @@ def node(directory):
         package = json.loads(manifest.read_text())
         if manifest.parent.parent.name in ("node_modules",) or manifest.parent.parent.name.startswith("@"):
             yield component("npm", package["name"], package["version"], package.get("license"))
+
+
+def java(project):
+    """Libraries that Maven says a program runs with; not the SDK, which the image's revision names."""
+    with tempfile.NamedTemporaryFile("r") as listed:
+        output("mvn", "--batch-mode", "--quiet", "dependency:list", "-DincludeScope=runtime", f"-DoutputFile={listed.name}", cwd=project)
+        for line in listed:
+            # "group:name:jar:version:scope", and the module's name behind it.
+            words = (line.split() or [""])[0].split(":")
+            if "jar" in words and words[0] != "dev.outrigger":
+                yield component("maven", f"{words[0]}/{words[1]}", words[-2])
 
 
 def component(kind, name, version, licence=None):

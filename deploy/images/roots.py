@@ -1,8 +1,12 @@
 """The root directory of each image."""
 
+import hashlib
 import os
 import pathlib
+import re
 import shutil
+import ssl
+import struct
 import subprocess
 import tempfile
 import typing
@@ -168,6 +172,43 @@ def node(root, packages, source, options):
     return list(bill.node(site))
 
 
+def java(root, packages, source, options):
+    """Debian's runtime, the SDK with its libraries, and the example."""
+    packages.unpack(root, "libc6", "libgcc-s1", "libstdc++6", "openjdk-21-jre-headless", "zlib1g")
+    home = f"usr/lib/jvm/java-21-openjdk-{options.arch}"
+    (root / "usr/bin").mkdir(exist_ok=True)
+    (root / "usr/bin/java").symlink_to(f"/{home}/bin/java")
+    # In a container it finds itself by /proc.
+    starts(root, options, f"/{home}/bin/java", "-version", LD_LIBRARY_PATH=f"/{home}/lib")
+    packages.authorities(root)
+    trust(root, source.epoch)
+    example = source.repository / "examples/java"
+    for project, goal in [(source.repository / "sdk/java", "install"), (example, "package")]:
+        subprocess.run(["mvn", "--batch-mode", "--quiet", "-Dstyle.color=never", "-DskipTests", "clean", goal], check=True, cwd=project,
+                       stdout=subprocess.DEVNULL)
+    place(example / "target/example-provider.jar", root / "provider/example-provider.jar")
+    shutil.copytree(example / "target/lib", root / "provider/lib")
+    return list(bill.java(example))
+
+
+def trust(root, epoch):
+    """The CA certificates as Java reads them: a key store (JKS), which ca-certificates-java makes when it is installed."""
+    pem = (root / "etc/ssl/certs/ca-certificates.crt").read_text()
+    certificates = re.findall("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", pem, re.DOTALL)
+    text = lambda value: struct.pack(">H", len(value)) + value.encode()
+    store = struct.pack(">LLL", 0xFEEDFEED, 2, len(certificates))
+    for number, certificate in enumerate(certificates):
+        encoded = ssl.PEM_cert_to_DER_cert(certificate)
+        # A trusted certificate: its name, the milliseconds since 1970, its kind and its bytes.
+        store += struct.pack(">L", 2) + text(f"ca-{number}") + struct.pack(">Q", int(epoch) * 1000)
+        store += text("X.509") + struct.pack(">L", len(encoded)) + encoded
+    # The digest is over the usual password and the words that the format has.
+    store += hashlib.sha1("changeit".encode("utf-16-be") + b"Mighty Aphrodite" + store).digest()
+    path = root / "etc/ssl/certs/java/cacerts"
+    path.parent.mkdir()
+    path.write_bytes(store)
+
+
 # curl and the libraries that it is linked with.
 CURL = ["curl", "libc6", "libgcc-s1", "libbrotli1", "libcom-err2", "libcurl4t64", "libffi8", "libgmp10", "libgnutls30t64",
         "libgssapi-krb5-2", "libhogweed6t64", "libidn2-0", "libk5crypto3", "libkeyutils1", "libkrb5-3", "libkrb5support0",
@@ -211,13 +252,15 @@ def agnhost(root, packages, source, options):
     return components
 
 
-def starts(root, options, *command):
+def starts(root, options, *command, **environment):
     """An error if a library is missing, which would else be seen in a cluster."""
     emulator = shutil.which(f"qemu-{MACHINES[options.arch]}-static")
     if MACHINES[options.arch] == os.uname().machine:
-        subprocess.run(["unshare", "--map-root-user", "chroot", root, *command], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["unshare", "--map-root-user", "chroot", root, *command], check=True, stdout=subprocess.DEVNULL,
+                       env=os.environ | environment)
     elif emulator:
-        subprocess.run([emulator, "-L", root, f"{root}{command[0]}", *command[1:]], check=True, stdout=subprocess.DEVNULL)
+        variables = [word for name, value in environment.items() for word in ("-E", f"{name}={value}")]
+        subprocess.run([emulator, "-L", root, *variables, f"{root}{command[0]}", *command[1:]], check=True, stdout=subprocess.DEVNULL)
 
 
 def place(program, path):
@@ -240,6 +283,7 @@ IMAGES = {
     "provider-digitalocean": go("providers/digitalocean", "."),
     "provider-example-python": python,
     "provider-example-node": node,
+    "provider-example-java": java,
     "curl": curl,
     "agnhost": agnhost,
 }
