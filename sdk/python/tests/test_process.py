@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from conftest import Balancers, Machines, look_up, provider, until
 from errors import failure
+from grpc.aio import AioRpcError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from outrigger_provider import (
@@ -43,8 +44,12 @@ class Machines(Instances):
         self.seconds = seconds
 
     async def get_instance(self, call: Call, node: v1.Node, query: Query) -> Lookup:
-        if node.name == "blocks":
+        if node.name == "exits":
+            raise SystemExit(3)
+        if node.name.startswith("blocks"):
             time.sleep(self.seconds)
+        if node.name == "blocks-and-ends":
+            return not_visible_yet()
         await asyncio.sleep(self.seconds)
         return not_visible_yet()
 
@@ -355,6 +360,35 @@ async def test_a_handler_that_blocks_the_event_loop_is_named(tmp_path: Path) -> 
         assert (await process.says("the event loop goes on"))["seconds"] >= 0.9
         assert len((await call).results) == 1
         await client.channel.close(None)
+
+
+async def test_a_blocked_event_loop_is_no_cancelled_handler(tmp_path: Path) -> None:
+    async with started(tmp_path / "p.sock", "--seconds=1") as process:
+        await process.says("serving")
+        client = Client(process.path)
+        await client.shake_hands()
+        with pytest.raises(AioRpcError):
+            await client.call("BatchGetInstances", look_up("blocks-and-ends"), timeout=0.3)
+        await process.says("the event loop goes on")
+        assert (await client.call("GetStatus", v1.GetStatusRequest())).boot_id
+        await client.channel.close(None)
+        process.process.send_signal(signal.SIGTERM)
+        with pytest.raises(AssertionError, match="ended without saying"):
+            await process.says("a line that does not come")
+        assert not [line for line in process.lines if "cancelled" in json.dumps(line)]
+
+
+async def test_a_handler_that_exits_ends_the_process_and_is_named(tmp_path: Path) -> None:
+    async with started(tmp_path / "p.sock") as process:
+        await process.says("serving")
+        client = Client(process.path)
+        await client.shake_hands()
+        with pytest.raises(AioRpcError):
+            await client.call("BatchGetInstances", look_up("exits"))
+        await process.says("a handler has ended the process")
+        assert await process.ended() == 3
+        await client.channel.close(None)
+        assert not [line for line in process.lines if "stopped" in line.get("message", "")]
 
 
 async def test_a_handler_in_a_thread_blocks_nothing(tmp_path: Path) -> None:

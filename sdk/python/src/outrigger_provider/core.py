@@ -112,7 +112,7 @@ class Core:
             self.leave(call)
             raise NotAnsweredError("the deadline of the call passed before its answer") from None
         except asyncio.CancelledError:
-            if task.done():
+            if task.cancelled():
                 raise RuntimeError("the handler was cancelled, and not by its caller") from None
             self.leave(call)
             raise

@@ -87,6 +87,10 @@ async def _serve(build: Provider | Build, given: argparse.Namespace, path: Path)
     try:
         await serve(await building, path, stop)
     except asyncio.CancelledError:
+        if not building.cancelled():
+            # asyncio ends with these, and does not let a handler's call fail by them.
+            logger.error("a handler has ended the process: it raised SystemExit or KeyboardInterrupt")
+            raise
         logger.info("stopped before serving")
     except (ProviderError, SocketError) as error:
         logger.error("the provider cannot serve", extra={"error": str(error)})
