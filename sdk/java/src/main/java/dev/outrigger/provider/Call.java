@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Stream;
 
 /** The facts of a call, and whether its caller still waits. */
 public final class Call {
@@ -22,6 +23,7 @@ public final class Call {
   private volatile List<String> heldAddresses;
   private volatile boolean gone;
   private int tasks;
+  private boolean hasWarned;
 
   Call(Core core, Cluster cluster, String requestId, Method method, String traceparent, Duration remaining, int maxSendBytes) {
     this.core = core;
@@ -106,14 +108,22 @@ public final class Call {
     synchronized (this) {
       tasks++;
     }
-    core.threads().execute(() -> {
-      enter();
-      try {
-        work.run();
-      } finally {
-        exit();
+    try {
+      core.threads().execute(() -> {
+        enter();
+        try {
+          work.run();
+        } finally {
+          exit();
+        }
+      });
+    } catch (RuntimeException | Error notBegun) {
+      // There is no memory for a thread, or the process is ending.
+      synchronized (this) {
+        tasks--;
       }
-    });
+      throw notBegun;
+    }
   }
 
   private synchronized void enter() {
@@ -169,5 +179,18 @@ public final class Call {
 
   private synchronized void interrupt() {
     threads.forEach(Thread::interrupt);
+    core.later(Core.INTERRUPT_GRACE, this::warn);
+  }
+
+  /** Once, with the line of the author's code that an interrupt does not end. */
+  private synchronized void warn() {
+    if (hasWarned || threads.isEmpty()) {
+      return;
+    }
+    hasWarned = true;
+    Object line = Stream.of(threads.iterator().next().getStackTrace())
+        .filter(frame -> frame.getModuleName() == null).findFirst().map(Object::toString).orElse("");
+    Logs.warn("a handler runs on after its caller has gone, and does not end when it is interrupted",
+        "rpc", rpc, "request_id", requestId, "at", line);
   }
 }

@@ -20,6 +20,8 @@ final class Core {
   static final int DEFAULT_MESSAGE_BYTES = 4 << 20;
   /** How long a handler of a change may run on after its caller has gone. */
   static final Duration CANCEL_GRACE = Duration.ofSeconds(30);
+  /** How long an interrupt may take to end a handler. */
+  static final Duration INTERRUPT_GRACE = Duration.ofSeconds(1);
   /** An author who tags with the cluster's UID could not tell the resources of one without from another cluster's. */
   private static final Set<String> TAGGED =
       Set.of("cloudprovider.v1.LoadBalancersService", "cloudprovider.v1.RoutesService");

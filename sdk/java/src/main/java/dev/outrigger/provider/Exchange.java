@@ -81,7 +81,8 @@ final class Exchange extends ServerCall.Listener<byte[]> {
       }
       admit(request);
       call.fork(this::run);
-    } catch (RuntimeException error) {
+    } catch (RuntimeException | Error error) {
+      // Without memory for a thread, too, the caller must get an answer.
       fail(error);
     }
   }

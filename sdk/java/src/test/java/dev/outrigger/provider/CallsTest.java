@@ -17,6 +17,7 @@ import dev.outrigger.cloudprovider.v1.BatchCreateRoutesRequest;
 import dev.outrigger.cloudprovider.v1.BatchCreateRoutesResponse;
 import dev.outrigger.cloudprovider.v1.BatchDeleteRoutesRequest;
 import dev.outrigger.cloudprovider.v1.BatchGetInstancesResponse;
+import dev.outrigger.cloudprovider.v1.ClusterInfo;
 import dev.outrigger.cloudprovider.v1.EnsureLoadBalancerRequest;
 import dev.outrigger.cloudprovider.v1.GetStatusRequest;
 import dev.outrigger.cloudprovider.v1.Instance;
@@ -37,6 +38,7 @@ import dev.outrigger.cloudprovider.v1.Service;
 import dev.outrigger.cloudprovider.v1.UpdateLoadBalancerNodesRequest;
 import dev.outrigger.cloudprovider.v1.UpdateLoadBalancerNodesResponse;
 import dev.outrigger.provider.testing.Served;
+import io.grpc.StatusRuntimeException;
 import io.grpc.health.v1.HealthCheckRequest;
 import io.grpc.health.v1.HealthCheckResponse.ServingStatus;
 import io.grpc.health.v1.HealthGrpc;
@@ -50,10 +52,16 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.logging.Handler;
+import java.util.logging.Level;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -198,6 +206,53 @@ class CallsTest {
       second.get(10, TimeUnit.SECONDS);
       assertTrue(wasGone.get());
     }
+  }
+
+  @Test
+  void aHandlerThatIgnoresItsInterruptIsNamedOnce() throws Exception {
+    AtomicBoolean released = new AtomicBoolean();
+    Fixtures.LookUp lookUp = (call, node) -> {
+      while (!released.get()) {
+        Thread.onSpinWait();
+      }
+      return found("a");
+    };
+    List<LogRecord> lines = new CopyOnWriteArrayList<>();
+    Handler handler = new Handler() {
+      @Override
+      public void publish(LogRecord line) {
+        lines.add(line);
+      }
+
+      @Override
+      public void flush() {}
+
+      @Override
+      public void close() {}
+    };
+    Logger logger = Logger.getLogger("dev.outrigger.provider");
+    logger.addHandler(handler);
+    try (Served served = Served.of(provider().instances(lookUp))) {
+      assertThrows(StatusRuntimeException.class, () -> served.instances()
+          .withDeadlineAfter(200, TimeUnit.MILLISECONDS).batchGetInstances(lookup("a")));
+      await(() -> lines.stream().anyMatch(line -> line.getMessage().startsWith("a handler runs on")));
+      released.set(true);
+    } finally {
+      logger.removeHandler(handler);
+    }
+    assertEquals(1, lines.stream().filter(line -> line.getLevel() == Level.WARNING).count());
+  }
+
+  @Test
+  void aTaskWhoseThreadDoesNotBeginIsNoneOfTheCall() throws Exception {
+    Core core = new Core(provider());
+    core.shakeHands(ClusterInfo.newBuilder().setName(Served.CONTEXT.getClusterName()).build(), 0);
+    Method method = Method.ALL.get("BatchGetInstances");
+    Call call = core.admit(method, lookup("a"), Served.CONTEXT, Duration.ofHours(1), "");
+    core.threads().shutdownNow();
+    assertThrows(RejectedExecutionException.class, () -> call.fork(() -> {}));
+    call.finish();
+    assertEquals(0, core.awaitCalls(Duration.ZERO));
   }
 
   @Test
