@@ -1,34 +1,53 @@
 //! Conditions in the status of an object, and their changes.
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::{api_time, null::or_default};
+use crate::{
+    api_time,
+    null::{is_default, or_default},
+};
 
 /// One of `status.conditions`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// `type`.
     #[serde(default, rename = "type", deserialize_with = "or_default")]
     pub kind: Box<str>,
     /// `status`: `True`, `False`, `Unknown`.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "is_default"
+    )]
     pub status: Box<str>,
     /// `reason`.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "is_default"
+    )]
     pub reason: Box<str>,
     /// `message`.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "is_default"
+    )]
     pub message: Box<str>,
     /// `lastTransitionTime`; absent where it cannot be read. A time out of range is the nearest
     /// [`Timestamp`].
-    #[serde(default, deserialize_with = "api_time::if_readable")]
+    #[serde(
+        default,
+        deserialize_with = "api_time::if_readable",
+        skip_serializing_if = "is_default"
+    )]
     pub last_transition_time: Option<Timestamp>,
 }
 
 /// Status of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     /// `True`.
     True,
@@ -57,7 +76,7 @@ impl Status {
 }
 
 /// The change of a condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConditionChange {
     /// It is written over whatever is there of its type.
     Set(Condition),

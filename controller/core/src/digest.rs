@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use sha2::{Digest as _, Sha256};
 
 /// The first half of a SHA-256. Half of it is far beyond chance, and what is hashed is written by
@@ -19,6 +20,22 @@ impl fmt::Display for Digest {
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<str>::deserialize(deserializer)?;
+        let digits = u128::from_str_radix(&text, 16).ok();
+        let digits = digits.filter(|_| text.len() == 32);
+        let number = digits.ok_or_else(|| D::Error::custom(format!("{text:?} is no digest")))?;
+        Ok(Self(number.to_be_bytes()))
     }
 }
 

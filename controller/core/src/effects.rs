@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     condition::{Condition, Status},
     correlator::{EventContent, EventType},
@@ -35,7 +37,7 @@ pub const MAX_REMOVALS: usize = 64;
 const OURS: &str = "outrigger.dev/";
 
 /// Writes to the objects of one kind that a provider may ask for: under prefixes of both lists.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowedEffects {
     /// `EffectsCapability.service_annotation_prefixes` or `node_annotation_prefixes`.
     pub annotations: Box<[Box<str>]>,
@@ -68,7 +70,7 @@ pub struct RawEffects {
 }
 
 /// Effects that may be written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effects {
     /// To be sent.
     pub events: Vec<EventContent>,
@@ -81,7 +83,7 @@ pub struct Effects {
 }
 
 /// The wanted condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DesiredCondition {
     /// `status`.
     pub status: Status,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     condition::{Condition, Status},
@@ -63,8 +63,8 @@ pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
 
 /// A `v1.Node` as the loops see it, deserialised straight from the API's JSON with everything else
 /// skipped. Cheap to share, immutable: a change makes a new view.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(from = "wire::NodeJson")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "wire::NodeJson", into = "wire::NodeJson")]
 pub struct NodeView {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -158,7 +158,7 @@ pub struct MistakenSwitch {
 }
 
 /// One of `spec.taints`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taint {
     /// Taint key.
     #[serde(default, deserialize_with = "or_default")]
@@ -184,7 +184,7 @@ impl Taint {
 }
 
 /// One of `status.addresses`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NodeAddress {
     /// `Hostname`, `InternalIP`, `ExternalIP`, `InternalDNS`, `ExternalDNS`.
     #[serde(default, rename = "type", deserialize_with = "or_default")]
@@ -195,7 +195,7 @@ pub struct NodeAddress {
 }
 
 /// Status of the condition `Ready`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ready {
     /// `True`.
     True,

@@ -1,4 +1,5 @@
-//! A `null` in the API's JSON counts as absent everywhere: one odd object must not end a watch.
+//! A `null` in the API's JSON counts as absent everywhere: one odd object must not end a watch. Nothing
+//! is written for an absent field either.
 
 use serde::{Deserialize, Deserializer};
 
@@ -9,4 +10,9 @@ where
     T: Default + Deserialize<'de>,
 {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// For `#[serde(skip_serializing_if)]`.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }

@@ -10,9 +10,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::{condition::Condition, null::or_default, string_map::StringMap};
+use crate::{
+    condition::Condition,
+    null::{is_default, or_default},
+    string_map::StringMap,
+};
 
 pub mod answer;
 pub mod capability;
@@ -71,8 +75,8 @@ pub mod condition {
 ///
 /// A Service that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers,
 /// `spec.type` and the condition [`condition::WAITING`] only, so that it costs half a kilobyte.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(from = "wire::ServiceJson")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "wire::ServiceJson", into = "wire::ServiceJson")]
 pub struct ServiceView {
     /// `metadata.namespace`, `/`, `metadata.name`.
     pub key: Arc<str>,
@@ -141,100 +145,121 @@ impl ServiceView {
 }
 
 /// `spec`, as much of it as concerns a load balancer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Spec {
     /// `type`.
-    #[serde(rename = "type", deserialize_with = "or_default")]
+    #[serde(
+        rename = "type",
+        deserialize_with = "or_default",
+        skip_serializing_if = "is_default"
+    )]
     pub kind: Box<str>,
     /// `ports` in their order.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub ports: Box<[Port]>,
     /// `loadBalancerClass`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancer_class: Option<Box<str>>,
     /// `loadBalancerIP`, empty without.
-    #[serde(rename = "loadBalancerIP", deserialize_with = "or_default")]
+    #[serde(
+        rename = "loadBalancerIP",
+        deserialize_with = "or_default",
+        skip_serializing_if = "is_default"
+    )]
     pub load_balancer_ip: Box<str>,
     /// `loadBalancerSourceRanges`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub load_balancer_source_ranges: Box<[Box<str>]>,
     /// `externalTrafficPolicy`: `Cluster`, `Local`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub external_traffic_policy: Box<str>,
     /// `sessionAffinity`: `None`, `ClientIP`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub session_affinity: Box<str>,
     /// `sessionAffinityConfig.clientIP.timeoutSeconds`.
     #[serde(
         rename = "sessionAffinityConfig",
-        deserialize_with = "wire::affinity_timeout"
+        deserialize_with = "wire::affinity_timeout",
+        serialize_with = "wire::affinity_config",
+        skip_serializing_if = "Option::is_none"
     )]
     pub session_affinity_timeout: Option<i32>,
     /// `ipFamilies` in their order: `IPv4`, `IPv6`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub ip_families: Box<[Box<str>]>,
     /// `ipFamilyPolicy`, empty without.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub ip_family_policy: Box<str>,
     /// `externalIPs`.
-    #[serde(rename = "externalIPs", deserialize_with = "or_default")]
+    #[serde(
+        rename = "externalIPs",
+        deserialize_with = "or_default",
+        skip_serializing_if = "is_default"
+    )]
     pub external_ips: Box<[Box<str>]>,
     /// `healthCheckNodePort`, 0 without.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub health_check_node_port: i32,
 }
 
 /// An entry of `spec.ports`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Port {
     /// `name`, empty without.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub name: Box<str>,
     /// `protocol`: `TCP`, `UDP`, `SCTP`, or what a later Kubernetes adds.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub protocol: Box<str>,
     /// `port`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub port: i32,
     /// `nodePort`, 0 without.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub node_port: i32,
     /// `targetPort`, number or name, as text.
-    #[serde(deserialize_with = "wire::int_or_string")]
+    #[serde(
+        deserialize_with = "wire::int_or_string",
+        skip_serializing_if = "is_default"
+    )]
     pub target_port: Box<str>,
     /// `appProtocol`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<Box<str>>,
 }
 
 /// An entry of `status.loadBalancer.ingress`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Ingress {
     /// `ip`, empty without.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub ip: Box<str>,
     /// `hostname`, empty without.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub hostname: Box<str>,
     /// `ipMode`: `VIP`, `Proxy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_mode: Option<Box<str>>,
     /// `ports`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub ports: Box<[PortStatus]>,
 }
 
 /// An entry of the `ports` of an [`Ingress`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortStatus {
     /// `port`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub port: i32,
     /// `protocol`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub protocol: Box<str>,
     /// `error`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Box<str>>,
 }
 

@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     digest::{Digest, Encoder},
     node::NodeView,
@@ -121,7 +123,7 @@ fn same_content(a: &NodeView, b: &NodeView) -> bool {
 
 /// Names the content of a set of targets: equal sets have equal revisions, in every release, and
 /// after a restart too.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Revision(Box<str>);
 
 impl Revision {
@@ -152,7 +154,8 @@ impl Revision {
 }
 
 /// The targets at one moment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "RecordedTargets", into = "RecordedTargets")]
 pub struct Targets {
     nodes: Box<[Arc<NodeView>]>,
     revision: Revision,
@@ -198,9 +201,55 @@ impl Targets {
     }
 }
 
+/// [`Targets`] in a recording: decisions look at the revision, and at as many names as an event shows.
+#[derive(Serialize, Deserialize)]
+struct RecordedTargets {
+    revision: Revision,
+    count: usize,
+    names: Box<[Arc<str>]>,
+}
+
+impl From<Targets> for RecordedTargets {
+    fn from(targets: Targets) -> Self {
+        let names = targets.nodes.iter().take(SHOWN);
+        Self {
+            names: names.map(|node| Arc::clone(&node.name)).collect(),
+            count: targets.nodes.len(),
+            revision: targets.revision,
+        }
+    }
+}
+
+impl From<RecordedTargets> for Targets {
+    fn from(recorded: RecordedTargets) -> Self {
+        let RecordedTargets {
+            revision,
+            count,
+            names,
+        } = recorded;
+        let names = names.into_iter().chain(std::iter::repeat(Arc::default()));
+        let named = |name| NodeView {
+            name,
+            ..NodeView::default()
+        };
+        Self {
+            nodes: names
+                .take(count.min(MOST))
+                .map(|name| Arc::new(named(name)))
+                .collect(),
+            revision,
+        }
+    }
+}
+
+/// No cluster has more Nodes; a number in a file may be any.
+const MOST: usize = 1 << 20;
+
+/// Names of an event about targets.
+const SHOWN: usize = 20;
+
 /// The names of `targets` as upstream's events show them: at most 20 (S-55; sorted, not Q-34).
 pub fn names(targets: &Targets) -> String {
-    const SHOWN: usize = 20;
     let nodes = targets.nodes();
     let mut words: Vec<String> = nodes
         .iter()

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::{MAX_ANNOTATIONS, MAX_CONDITIONS, MAX_EVENTS, MAX_REMOVALS};
 use crate::{
     correlator::{EventContent, EventType},
@@ -9,7 +11,7 @@ use crate::{
 };
 
 /// Why a part of a provider's effects is not written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DropCause {
     /// Under none of the prefixes that the provider declares.
     Undeclared,
@@ -24,10 +26,10 @@ pub enum DropCause {
 }
 
 /// Effects that are not written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped(Vec<Group>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Group {
     cause: DropCause,
     count: usize,

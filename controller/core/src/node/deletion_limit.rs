@@ -27,6 +27,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::api_time::after;
 
@@ -34,8 +35,11 @@ mod decision;
 
 pub use decision::{DeletionRefusal, Doubt, Release};
 
+/// No cluster has more Nodes; a number in a recording may be any.
+const MOST: usize = 1 << 20;
+
 /// How many deletions are allowed. The defaults are those of the flags.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeletionLimits {
     /// `--node-deletion-enabled`: off, absences are counted all the same.
     pub enabled: bool,
@@ -104,7 +108,20 @@ pub struct DeletionLimiter {
     found_at: Option<Timestamp>,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// The part of a [`DeletionLimiter`] that a decision about one node looks at, for a recording.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct LimiterExcerpt {
+    limits: DeletionLimits,
+    absence: Option<Absence>,
+    /// How many other nodes are absent, how many of these are ready, and how many wait for an operator.
+    others: usize,
+    others_ready: usize,
+    others_awaiting: usize,
+    deleted: usize,
+    found_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Absence {
     /// The node is not ready, and its absence is confirmed.
     Confirmed(Confirmed),
@@ -115,7 +132,7 @@ enum Absence {
     },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Confirmed {
     /// The first answer in a row that nothing contradicts.
     since: Timestamp,
@@ -145,6 +162,62 @@ impl DeletionLimiter {
             deleted: VecDeque::new(),
             found_at: None,
         }
+    }
+
+    /// The part that a decision about the node `name` looks at.
+    pub(crate) fn excerpt(&self, now: Timestamp, name: &str) -> LimiterExcerpt {
+        let mut excerpt = LimiterExcerpt {
+            limits: self.limits.clone(),
+            absence: self.absent.get(name).copied(),
+            others: 0,
+            others_ready: 0,
+            others_awaiting: 0,
+            deleted: self
+                .deleted
+                .iter()
+                .filter(|at| !self.is_old(now, **at))
+                .count(),
+            found_at: self.found_at,
+        };
+        for (other, absence) in &self.absent {
+            if **other == *name || self.is_over(now, absence) {
+                continue;
+            }
+            excerpt.others += 1;
+            match absence {
+                Absence::Confirmed(absence) => {
+                    excerpt.others_awaiting += usize::from(absence.awaits_operator);
+                }
+                Absence::WhileReady { .. } => excerpt.others_ready += 1,
+            }
+        }
+        excerpt
+    }
+
+    /// A limiter that decides about the node `name` as that of the excerpt, taken at `now`, did.
+    pub(crate) fn restored(now: Timestamp, name: &Arc<str>, excerpt: LimiterExcerpt) -> Self {
+        let mut limiter = Self::new(excerpt.limits);
+        limiter.found_at = excerpt.found_at;
+        limiter.deleted = std::iter::repeat_n(now, excerpt.deleted.min(MOST)).collect();
+        for at in 0..excerpt.others.min(MOST) {
+            let absence = if at < excerpt.others_ready {
+                Absence::WhileReady { last: now }
+            } else {
+                Absence::Confirmed(Confirmed {
+                    since: now,
+                    last: now,
+                    confirmations: 1,
+                    contradicted: 0,
+                    awaits_operator: at < excerpt.others_ready + excerpt.others_awaiting,
+                })
+            };
+            // No Node has such a name.
+            limiter.absent.insert(format!("/{at}").into(), absence);
+        }
+        if let Some(absence) = excerpt.absence {
+            limiter.absent.insert(Arc::clone(name), absence);
+        }
+        limiter
     }
 
     /// Counts the confirmed absence of a node that is not ready, and decides about its deletion.
@@ -355,18 +428,27 @@ impl DeletionLimiter {
     }
 
     fn forget_old(&mut self, now: Timestamp) {
-        let window = self.limits.window;
-        while self
-            .deleted
-            .front()
-            .is_some_and(|at| after(*at, window) <= now)
-        {
+        while self.deleted.front().is_some_and(|at| self.is_old(now, *at)) {
             self.deleted.pop_front();
         }
-        self.absent.retain(|_, absence| match absence {
-            Absence::WhileReady { last } => now < after(*last, window.saturating_mul(2)),
-            Absence::Confirmed(_) => true,
-        });
+        let mut absent = std::mem::take(&mut self.absent);
+        absent.retain(|_, absence| !self.is_over(now, absence));
+        self.absent = absent;
+    }
+
+    /// Returns true if a deletion at that time counts no more.
+    fn is_old(&self, now: Timestamp, deleted: Timestamp) -> bool {
+        after(deleted, self.limits.window) <= now
+    }
+
+    /// Returns true if such an absence counts no more.
+    fn is_over(&self, now: Timestamp, absence: &Absence) -> bool {
+        match absence {
+            Absence::WhileReady { last } => {
+                after(*last, self.limits.window.saturating_mul(2)) <= now
+            }
+            Absence::Confirmed(_) => false,
+        }
     }
 }
 

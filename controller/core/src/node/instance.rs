@@ -1,12 +1,14 @@
 //! The machine behind a node, from a checked answer.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     node::{NodeAddress, NodeView},
     string_map::StringMap,
 };
 
 /// A machine in the cloud. Only checked answers become one (see [`crate::node::answer`]).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
     /// Becomes `spec.providerID`; empty only where the cloud has no such ids.
     pub provider_id: Box<str>,
@@ -65,7 +67,7 @@ fn last_part(id: &str) -> &str {
 }
 
 /// The power state of an instance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PowerState {
     /// Not known or not asked: changes nothing.
     #[default]
@@ -81,7 +83,7 @@ pub enum PowerState {
 }
 
 /// The provider's answer about one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lookup {
     /// The instance exists, running or not.
     Found(Box<Instance>),

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{node::NodeView, selector::Selector};
 
 /// Prefixes of one provider's IDs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prefixes(Box<[Box<str>]>);
 
 /// Ownership of a provider ID.

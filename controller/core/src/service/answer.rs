@@ -5,6 +5,8 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Ingress, PortStatus};
 use crate::{
     effects::Effects,
@@ -58,7 +60,7 @@ impl LoadBalancerCall {
 }
 
 /// State of a load balancer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Disposition {
     /// In the desired state.
     Ready,
@@ -97,6 +99,18 @@ impl Disposition {
         }
     }
 
+    /// Its name in snake case, stable across releases.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::InProgress => "in_progress",
+            Self::NotManaged => "not_managed",
+            Self::Absent => "absent",
+            Self::Retained => "retained",
+            Self::Differs => "differs",
+        }
+    }
+
     fn answers(self, call: LoadBalancerCall) -> bool {
         match self {
             Self::InProgress | Self::NotManaged => true,
@@ -124,7 +138,7 @@ pub struct RawAnswer {
 }
 
 /// An answer that was checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadBalancerAnswer {
     /// A disposition that the call can have.
     pub disposition: Disposition,

@@ -1,5 +1,7 @@
 //! The provider's declarations about load balancers in the handshake.
 
+use serde::{Deserialize, Serialize};
+
 use super::ANNOTATION_RESYNC;
 use crate::effects::{AllowedEffects, begins, is_of_controller};
 
@@ -7,7 +9,7 @@ use crate::effects::{AllowedEffects, begins, is_of_controller};
 pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
 /// Which Services a provider serves, and what of them it looks at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
     /// `provider_name`.
     pub provider: Box<str>,

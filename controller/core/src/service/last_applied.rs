@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::{ServiceView, capability::Capability, desired};
 use crate::{
     digest::{Digest, Encoder},
@@ -213,7 +215,7 @@ impl LastApplied {
 }
 
 /// The record of a Service in few bytes, or that it has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RecordDigest(Option<Digest>);
 
 impl RecordDigest {
@@ -279,7 +281,7 @@ pub enum Comparison {
 
 /// Hash of a load balancer's inputs, in 16 bytes: the fields of S-21 with `ipFamilies` in full,
 /// class and UID, and the annotations that the provider reads. Equal in every release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hash(Digest);
 
 impl Hash {

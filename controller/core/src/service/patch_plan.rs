@@ -6,6 +6,7 @@
 //! which is this loop's alone (S-38).
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::{
     FINALIZER, Ingress, ServiceView,
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// The change of our finalizer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FinalizerChange {
     /// It is added. Presumes that the Service is not being deleted, or the API server refuses it.
     Add,
@@ -26,7 +27,7 @@ pub enum FinalizerChange {
 }
 
 /// The write, with its preconditions. Nothing in it is there already.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusPatch {
     /// Presumed `metadata.uid`: a Service of the same name that was made again is another one.
     pub uid: Box<str>,

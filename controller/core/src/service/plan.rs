@@ -17,12 +17,14 @@
 //! A cleanup calls the deletion immediately and does not ask before whether there is something (S-40): an
 //! answer ABSENT is as good, and the question can be wrong.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::{
     ServiceView,
+    answer::LoadBalancerAnswer,
     capability::Capability,
     condition::{ACCEPTED, PROVISIONED, WAITING},
     last_applied::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied, RecordDigest},
@@ -67,13 +69,13 @@ pub struct ServiceFacts<'a> {
 }
 
 impl ServiceFacts<'_> {
-    pub(super) fn ownership(&self, service: &ServiceView) -> Ownership {
+    pub(crate) fn ownership(&self, service: &ServiceView) -> Ownership {
         Ownership::of(service, Some(self.capability))
     }
 }
 
 /// The next step for a Service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Step {
     /// Nothing until the Service, the targets or the provider change.
     Idle,
@@ -103,7 +105,7 @@ pub enum Step {
 }
 
 /// How a step is carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// By itself, without waiting for others.
     Alone,
@@ -126,7 +128,7 @@ impl Step {
 }
 
 /// A call of `EnsureLoadBalancer`, with all that is needed to make it and to read its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ensure {
     /// Why.
     pub cause: EnsureCause,
@@ -153,7 +155,7 @@ impl Ensure {
 }
 
 /// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Class of the failure.
     pub class: ErrorClass,
@@ -165,8 +167,20 @@ pub struct Failure {
     pub effects: Effects,
 }
 
+/// A call about a load balancer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BalancerCall<'a> {
+    /// `EnsureLoadBalancer`, by this step.
+    Ensure(Cow<'a, Ensure>),
+    /// `UpdateLoadBalancerNodes` with these targets.
+    Update(Cow<'a, Targets>),
+    /// `DeleteLoadBalancer`, of a Service that the API server still has.
+    Delete,
+}
+
 /// The consequence of an answer, or of none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Consequence {
     /// To be written. If that fails, [`Progress::not_written`].
     pub patch: Option<StatusPatch>,
@@ -181,7 +195,7 @@ pub struct Consequence {
 ///
 /// Calls about one Service come one after the other, as from a queue that hands out each key once
 /// at a time: targets too (not Q-8).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     waits: Option<Waits>,
     /// No further Ensure for these inputs: not managed, or invalid.
@@ -195,7 +209,7 @@ pub struct Progress {
 }
 
 /// The provider is at work.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Waits {
     on: Work,
     until: Timestamp,
@@ -203,7 +217,7 @@ struct Waits {
 }
 
 /// At what. Anything else does not wait.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Work {
     /// With these inputs and targets.
     Ensure(Hash, Revision),
@@ -254,6 +268,23 @@ impl Progress {
                 draft.finish().map_or(Step::Idle, Step::Write)
             }
             Ownership::Undecided | Ownership::Foreign | Ownership::Unrelated => Step::Idle,
+        }
+    }
+
+    /// The consequence of the answer to `call`, or of none, for `service` as it is now, under the same UID as then.
+    pub fn concluded(
+        &mut self,
+        now: Timestamp,
+        service: &ServiceView,
+        call: &BalancerCall<'_>,
+        result: &Result<LoadBalancerAnswer, Box<Failure>>,
+        facts: &ServiceFacts<'_>,
+    ) -> Consequence {
+        let result = result.as_ref().map_err(Box::as_ref);
+        match call {
+            BalancerCall::Ensure(ensure) => self.ensured(now, service, ensure, result, facts),
+            BalancerCall::Update(targets) => self.updated(now, service, targets, result, facts),
+            BalancerCall::Delete => self.deleted(now, Some(service), result, facts),
         }
     }
 
@@ -334,6 +365,11 @@ impl Progress {
             }
             self.targets.mark_unknown(service);
         }
+    }
+
+    /// Returns true if the last inputs were refused: no further Ensure for them.
+    pub const fn is_refused(&self) -> bool {
+        self.done.is_some()
     }
 
     /// Returns true if the provider is at work and will be asked again.

@@ -1,5 +1,7 @@
 //! The memory that one Service takes, and how one that takes too much becomes small.
 
+use serde::Serialize;
+
 use super::{ServiceView, Spec};
 use crate::{condition::Condition, effects::is_of_controller, string_map::StringMap};
 
@@ -13,7 +15,7 @@ const LONGEST_OWN: usize = 1_024;
 const MOST_OWN: usize = 4_096;
 
 /// A Service of which most was forgotten, since it and others are too large to be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shed {
     /// Memory of the whole.
     pub bytes: usize,

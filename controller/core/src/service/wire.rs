@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER, condition::WAITING};
 use crate::{
-    condition::Condition, metadata::ObjectMetadata, node::ANNOTATION_LAST_APPLIED,
-    null::or_default, string_map::StringMap,
+    condition::Condition,
+    metadata::ObjectMetadata,
+    node::ANNOTATION_LAST_APPLIED,
+    null::{is_default, or_default},
+    string_map::StringMap,
 };
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct ServiceJson {
     metadata: ObjectMetadata,
     #[serde(default, deserialize_with = "or_default")]
@@ -19,20 +22,33 @@ pub(super) struct ServiceJson {
     status: Status,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Status {
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     load_balancer: LoadBalancer,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     conditions: Box<[Condition]>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct LoadBalancer {
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     ingress: Box<[Ingress]>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct AffinityConfig {
+    #[serde(rename = "clientIP", deserialize_with = "or_default")]
+    client_ip: ClientIp,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ClientIp {
+    timeout_seconds: Option<i32>,
 }
 
 /// `sessionAffinityConfig` has this one leaf.
@@ -40,21 +56,24 @@ pub(super) fn affinity_timeout<'de, D>(deserializer: D) -> Result<Option<i32>, D
 where
     D: Deserializer<'de>,
 {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Config {
-        #[serde(rename = "clientIP", deserialize_with = "or_default")]
-        client_ip: ClientIp,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct ClientIp {
-        timeout_seconds: Option<i32>,
-    }
-
-    let config: Config = or_default(deserializer)?;
+    let config: AffinityConfig = or_default(deserializer)?;
     Ok(config.client_ip.timeout_seconds)
+}
+
+/// The inverse of [`affinity_timeout`].
+#[expect(
+    clippy::ref_option,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(super) fn affinity_config<S: Serializer>(
+    timeout: &Option<i32>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let client_ip = ClientIp {
+        timeout_seconds: *timeout,
+    };
+    AffinityConfig { client_ip }.serialize(serializer)
 }
 
 /// Kubernetes' `IntOrString`.
@@ -113,6 +132,32 @@ impl From<ServiceJson> for ServiceView {
             ingress: status.load_balancer.ingress,
             conditions: status.conditions,
             shed: None,
+        }
+    }
+}
+
+impl From<ServiceView> for ServiceJson {
+    /// Only what a view holds; one that was too large to be kept does not say so.
+    fn from(service: ServiceView) -> Self {
+        Self {
+            metadata: ObjectMetadata {
+                name: service.name().into(),
+                namespace: service.namespace().into(),
+                uid: service.uid,
+                resource_version: service.resource_version,
+                creation_timestamp: None,
+                deletion_timestamp: service.deleted,
+                labels: service.labels,
+                annotations: service.annotations,
+                finalizers: service.finalizers,
+            },
+            spec: service.spec,
+            status: Status {
+                load_balancer: LoadBalancer {
+                    ingress: service.ingress,
+                },
+                conditions: service.conditions,
+            },
         }
     }
 }

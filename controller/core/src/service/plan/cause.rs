@@ -1,7 +1,9 @@
 //! Why a load balancer is ensured, and how.
 
+use serde::{Deserialize, Serialize};
+
 /// How an Ensure is announced and paced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Manner {
     /// With events, at full pace: the Service, or its load balancer, is not what it was.
     Announced,
@@ -13,7 +15,7 @@ pub enum Manner {
 }
 
 /// Why a load balancer is ensured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EnsureCause {
     /// It has never been ready.
     New,

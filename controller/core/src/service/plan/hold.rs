@@ -1,6 +1,7 @@
 //! Services for which nothing is done though they want something, and their condition and events.
 
 use jiff::Timestamp;
+use serde::Serialize;
 
 use super::{Manner, Progress, ServiceFacts, Step, targets::unsettled_record};
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
 };
 
 /// Why nothing is done for a Service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum HoldReason {
     /// By [`ANNOTATION_PAUSED`].
     Paused,

@@ -2,6 +2,7 @@
 //! may name them as the targets of all.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Consequence, EnsureCause, Failure, Manner, Progress, ServiceFacts, TARGETS_GRACE, Work,
@@ -34,7 +35,7 @@ pub(super) fn unsettled_record(
 }
 
 /// Which targets the load balancer of one Service has, as far as this process knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentTargets {
     last: Last,
     fail_since: Option<Timestamp>,
@@ -43,7 +44,7 @@ pub struct SentTargets {
     is_unwritten: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum Last {
     /// The targets of [`ServiceFacts::applied`].
     #[default]

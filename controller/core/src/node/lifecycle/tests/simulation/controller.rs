@@ -2,6 +2,7 @@
 //! time for each node, and an observer that knows better than the loop what it may do.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
@@ -14,14 +15,17 @@ use super::{
     plan::{Fate, Kind, Plan, SMOOTH},
     world::World,
 };
-use crate::node::{
-    NodeView, Ready,
-    deletion_limit::{Counts, DeletionLimits, Release},
-    initialize::Policy,
-    instance::{Instance, Lookup},
-    lifecycle::{Check, Deletion, Lifecycle, LifecycleAction, LifecycleFacts},
-    ownership::{NodeScope, Prefixes},
-    refresh,
+use crate::{
+    decision::{DecisionOutcome, RecordedDecision, tests::assert_again},
+    node::{
+        NodeView, Ready,
+        deletion_limit::{Counts, DeletionLimits, Release},
+        initialize::Policy,
+        instance::{Instance, Lookup},
+        lifecycle::{Check, Deletion, Lifecycle, LifecycleAction, LifecycleFacts},
+        ownership::{NodeScope, Prefixes},
+        refresh,
+    },
 };
 
 const WINDOW: u64 = 300;
@@ -191,7 +195,16 @@ impl Controller {
         };
         let now = at(world.now as i64);
         let check = self.with(now, &node, |lifecycle, facts| {
-            lifecycle.check(now, &node, facts)
+            let state = lifecycle.excerpt(now, &node.name);
+            let check = lifecycle.check(now, &node, facts);
+            let decision = RecordedDecision::Check {
+                now,
+                node: Cow::Borrowed(&*node),
+                facts: facts.into(),
+                state,
+            };
+            assert_again(&decision, &DecisionOutcome::Check(Cow::Borrowed(&check)));
+            check
         });
         self.next(world, &node, check);
     }
@@ -294,7 +307,18 @@ impl Controller {
             *self.agreed.entry(node.uid.clone()).or_default() += 1;
         }
         let verdict = self.with(now, &node, |lifecycle, facts| {
-            lifecycle.answered(now, &node, &question.node, answer.as_ref(), facts)
+            let state = lifecycle.excerpt(now, &node.name);
+            let decided = lifecycle.answered(now, &node, &question.node, answer.as_ref(), facts);
+            let decision = RecordedDecision::Judge {
+                now,
+                node: Cow::Borrowed(&*node),
+                node_at_lookup: Some(Cow::Borrowed(&*question.node)),
+                lookup: answer.as_ref().map(Cow::Borrowed),
+                facts: facts.into(),
+                state,
+            };
+            assert_again(&decision, &DecisionOutcome::Judge(Cow::Borrowed(&decided)));
+            decided
         });
         match verdict.action {
             LifecycleAction::Delete(deletion) => {
