@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod fence;
+pub mod history;
 pub mod queue;
 pub mod telemetry;
 
