@@ -8,6 +8,7 @@
 
 mod access;
 mod dry_run;
+mod explain;
 mod identity;
 mod ipam;
 mod lease_events;
@@ -151,11 +152,13 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         added = add_loops(&mut wiring) => added?,
         () = signals.next() => return Ok(()),
     }
+    let stores = wiring.stores();
     let (loops, mut events) = wiring.finish();
     let stop = CancellationToken::new();
     let cloud = (&provider, &facts);
     let mut lease_tasks =
         process.contend(loops, cloud, &sight, &process_events, &mut tasks, &stop)?;
+    process.explain(stores, lease_tasks.main_lock());
     events.push(process_events);
 
     let ended = tokio::select! {

@@ -8,5 +8,6 @@
 //! This crate is the command line and the wiring; the crates below it do the work.
 
 pub mod app;
+pub mod command;
 pub mod open_files;
 pub mod options;

@@ -4,13 +4,16 @@ use std::{io, process::ExitCode};
 
 use outrigger_controller::{
     app::{self, Surroundings},
-    open_files, options,
+    command, open_files, options,
 };
 use outrigger_runtime::{VERSION, telemetry::Telemetry};
 use tokio::runtime::Runtime;
 use tracing::{error, info, warn};
 
 fn main() -> ExitCode {
+    if let Some(code) = command::run_from_env() {
+        return code;
+    }
     let config = match options::parse_from_env() {
         Ok(config) => config,
         Err(code) => return code,

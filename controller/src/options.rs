@@ -7,13 +7,13 @@
 //! ```
 
 mod check;
-mod command_line;
+pub(crate) mod command_line;
 pub mod config;
 mod configz;
 pub mod controllers;
 mod features;
 pub mod flag;
-mod flag_type;
+pub(crate) mod flag_type;
 mod help;
 pub mod migration;
 pub mod table;

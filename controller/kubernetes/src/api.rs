@@ -13,7 +13,7 @@ use serde::{
     Deserialize, Serialize,
     de::{DeserializeOwned, IgnoredAny},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use self::request::ApiRequest;
 use super::{
@@ -22,7 +22,10 @@ use super::{
     patch::Patch,
     refusals::Refusals,
 };
-use outrigger_runtime::fence::Fence;
+use outrigger_runtime::{
+    fence::Fence,
+    history::{History, Subject},
+};
 
 /// How long the rest of an answer may take after its head, watches aside. The client bounds the time until then.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,6 +45,7 @@ pub struct Api {
     client: Client,
     fence: Option<Fence>,
     refusals: Option<Refusals>,
+    history: History,
     /// The time limit of a request as a whole, its wait for the budget too, which the API server learns as well.
     limit: Option<Duration>,
 }
@@ -78,6 +82,7 @@ impl Api {
             client,
             fence: None,
             refusals: None,
+            history: History::default(),
             limit: None,
         }
     }
@@ -89,6 +94,12 @@ impl Api {
             refusals: Some(refusals),
             ..self
         }
+    }
+
+    /// The same requests; the results of writes to Nodes and Services are noted in `history`.
+    #[must_use]
+    pub fn noting(self, history: History) -> Self {
+        Self { history, ..self }
     }
 
     /// The same requests, but writes only as long as `fence` is open.
@@ -213,7 +224,10 @@ impl Api {
             .query("fieldValidation", "Ignore")
             .accept(ACCEPT_METADATA)
             .body(patch.content_type(), patch)?;
-        self.object(request).await
+        let began = Instant::now();
+        let result = self.object(request).await;
+        self.note("PATCH", path, began, result.as_ref().map(drop));
+        result
     }
 
     /// Deletes the object at `path` if it fits `preconditions`; else the answer is 409.
@@ -226,7 +240,27 @@ impl Api {
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
         });
         let request = ApiRequest::new(Method::DELETE, path).body(JSON, &options)?;
-        self.call(request).await.map(drop)
+        let began = Instant::now();
+        let result = self.call(request).await.map(drop);
+        self.note("DELETE", path, began, result.as_ref().map(drop));
+        result
+    }
+
+    /// Notes the result of a write.
+    fn note(&self, verb: &'static str, path: &str, began: Instant, result: Result<(), &ApiError>) {
+        let Some((subject, is_status)) = subject(path) else {
+            return;
+        };
+        let kind = if is_status { "PATCH status" } else { verb };
+        let rule = result.map_or_else(|error| error.class().as_str(), |()| "written");
+        self.history
+            .noted("kube-apiserver", subject, kind, rule, || {
+                let took = began.elapsed().as_millis();
+                match result {
+                    Ok(()) => format!("answered in {took} ms"),
+                    Err(error) => format!("{error} ({took} ms)"),
+                }
+            });
     }
 
     async fn object<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, ApiError> {
@@ -282,6 +316,22 @@ impl Api {
         }
         result
     }
+}
+
+/// The Node or Service at `path`, and whether the path is that of its status.
+fn subject(path: &str) -> Option<(Subject<'_>, bool)> {
+    let path = path.strip_prefix("/api/v1/")?;
+    let (object, is_status) = match path.strip_suffix("/status") {
+        Some(object) => (object, true),
+        None => (path, false),
+    };
+    if let Some(name) = object.strip_prefix("nodes/") {
+        return Some((Subject::node(name), is_status));
+    }
+    let (namespace, name) = object
+        .strip_prefix("namespaces/")?
+        .split_once("/services/")?;
+    Some((Subject::service(namespace, name), is_status))
 }
 
 async fn within<T>(

@@ -14,6 +14,7 @@ use outrigger_kubernetes::{
 use outrigger_provider_client::Provider;
 use outrigger_runtime::{
     fence::Fence,
+    history::History,
     queue::{self, Queue},
     telemetry::Repeats,
 };
@@ -29,6 +30,8 @@ pub struct LoopParts {
     pub nodes: Arc<Store<NodeView>>,
     /// Events of the loop's component.
     pub events: Recorder,
+    /// The last decisions about each object.
+    pub history: History,
 }
 
 impl LoopParts {

@@ -67,7 +67,7 @@ use outrigger_kubernetes::{
     traffic::Traffic,
 };
 use outrigger_provider_client::Provider;
-use outrigger_runtime::{fence::Fence, queue::QueueMetrics};
+use outrigger_runtime::{fence::Fence, history::History, queue::QueueMetrics};
 
 /// A cloud on the paused clock.
 pub fn cloud(configure: impl FnOnce(&mut CloudConfig)) -> Cloud {
@@ -108,6 +108,8 @@ pub struct Fixture {
     pub nodes: Arc<Store<NodeView>>,
     pub services: Arc<Store<ServiceView>>,
     pub queues: QueueMetrics,
+    /// Makes each decision again.
+    pub history: History,
     pub registry: Registry,
     events: Events,
     lease: Option<Handle>,
@@ -145,6 +147,7 @@ impl Fixture {
             nodes,
             services: Arc::default(),
             queues: QueueMetrics::default(),
+            history: History::checked(),
             registry,
             events,
             lease,
@@ -174,6 +177,7 @@ impl Fixture {
             provider: self.provider.clone(),
             nodes: Arc::clone(&self.nodes),
             events: self.recorder(component),
+            history: self.history.clone(),
         }
     }
 

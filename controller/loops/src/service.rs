@@ -125,6 +125,7 @@ impl ServiceLb {
                     provider,
                     nodes,
                     events,
+                    history,
                 },
             queue,
             term: Term { fence, lease },
@@ -140,6 +141,7 @@ impl ServiceLb {
             states: Arc::default(),
             targets: CurrentTargets::new(lease),
             clock: inputs.clock,
+            history,
         });
         let writes = Arc::new(Writes {
             term: Arc::clone(&term),

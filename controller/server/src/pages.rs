@@ -1,9 +1,14 @@
-//! Pages for people: `/configz`, `/flagz`, `/statusz` and what is under `/debug`.
+//! Pages for people: `/configz`, `/flagz`, `/statusz`, what is under `/debug`, and `/explain/` for `explain`.
 
 mod debug;
 
-use std::{collections::BTreeMap, fmt::Write, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    sync::{Arc, OnceLock},
+};
 
+use http::StatusCode;
 use jiff::{Timestamp, tz::TimeZone};
 use parking_lot::RwLock;
 use tokio::time::Instant;
@@ -18,9 +23,10 @@ const WARNING: &str = "Warning: This endpoint is not meant to be machine parseab
                        formatting compatibility guarantees and is for debugging purposes only.";
 
 /// The server's paths, for `/statusz`.
-const PATHS: [&str; 9] = [
+const PATHS: [&str; 10] = [
     "/configz",
     "/debug/",
+    "/explain/",
     "/flagz",
     "/healthz",
     "/livez",
@@ -36,12 +42,16 @@ type SetVerbosity = Arc<dyn Fn(u32) + Send + Sync>;
 /// Writes what a part holds at the moment.
 type Dump = Arc<dyn Fn() -> String + Send + Sync>;
 
+/// Answers why an object is as it is; the text is what follows `/explain/`.
+type Explain = Arc<dyn Fn(&str) -> Answer + Send + Sync>;
+
 /// Contents of the pages. Clones share the dumps.
 #[derive(Clone)]
 pub struct Pages {
     settings: Arc<PageSettings>,
     set_verbosity: SetVerbosity,
     dumps: Arc<RwLock<BTreeMap<String, Dump>>>,
+    explain: Arc<OnceLock<Explain>>,
     started: Timestamp,
     since: Instant,
 }
@@ -56,6 +66,7 @@ impl Pages {
             settings: Arc::new(settings),
             set_verbosity: Arc::new(set_verbosity),
             dumps: Arc::default(),
+            explain: Arc::default(),
             started: Timestamp::now(),
             since: Instant::now(),
         }
@@ -64,6 +75,21 @@ impl Pages {
     /// Serves what `dump` writes at `/debug/NAME`, with `--profiling`, such as the keys in a queue.
     pub fn dump(&self, name: &str, dump: impl Fn() -> String + Send + Sync + 'static) {
         self.dumps.write().insert(name.to_owned(), Arc::new(dump));
+    }
+
+    /// Serves the answers of `explain` under `/explain/`; it gets the rest of the path. To be called once: a second call
+    /// changes nothing.
+    pub fn explain_by(&self, explain: impl Fn(&str) -> Answer + Send + Sync + 'static) {
+        let _ = self.explain.set(Arc::new(explain));
+    }
+
+    pub(super) fn explained(&self, path: &str) -> Answer {
+        let starting = || {
+            let text = "this replica is starting, and has decided nothing yet";
+            answer::error(StatusCode::SERVICE_UNAVAILABLE, text)
+        };
+        let explain = self.explain.get();
+        explain.map_or_else(starting, |explain| explain(path))
     }
 
     pub(super) fn configz(&self) -> Answer {

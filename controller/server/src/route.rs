@@ -84,6 +84,13 @@ impl Routes {
         if let Some(path) = path.strip_prefix("/debug/") {
             return self.parts.pages.debug(path, body).await;
         }
+        if let Some(path) = path.strip_prefix("/explain/") {
+            return if reads {
+                self.parts.pages.explained(path)
+            } else {
+                answer::wrong_method()
+            };
+        }
         match path {
             "/metrics" | "/metrics/slis" | "/configz" | "/flagz" | "/statusz" if !reads => {
                 answer::wrong_method()

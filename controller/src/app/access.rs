@@ -12,6 +12,7 @@ use outrigger_kubernetes::{
     events::{EventMetrics, Events},
     refusals::Refusals,
 };
+use outrigger_runtime::history::History;
 
 /// Makes the clients of the parts, named as upstream's (E-7).
 pub(super) struct ApiAccess {
@@ -21,6 +22,7 @@ pub(super) struct ApiAccess {
     own_accounts: bool,
     event_metrics: EventMetrics,
     refusals: Refusals,
+    history: History,
 }
 
 /// A controller's own requests, and its own events.
@@ -31,13 +33,19 @@ pub(super) struct Identity {
 }
 
 impl ApiAccess {
-    pub(super) fn new(config: &Config, clients: Clients, event_metrics: EventMetrics) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        clients: Clients,
+        event_metrics: EventMetrics,
+        history: History,
+    ) -> Self {
         Self {
             clients,
             budget: config.api.budget,
             own_accounts: config.api.service_account_credentials,
             event_metrics,
             refusals: Refusals::default(),
+            history,
         }
     }
 
@@ -89,7 +97,8 @@ impl ApiAccess {
     }
 
     fn api(&self, client: Client) -> Api {
-        Api::new(client).reporting(self.refusals.clone())
+        let api = Api::new(client).reporting(self.refusals.clone());
+        api.noting(self.history.clone())
     }
 
     fn events(&self, client: Client, parts: &mut Supervisor, stop: &CancellationToken) -> Events {

@@ -17,6 +17,7 @@ use outrigger_loops::{
 };
 use outrigger_provider_client::ProviderMetrics;
 use outrigger_runtime::{
+    history::HistoryMetrics,
     queue::QueueMetrics,
     telemetry::{self, RunningControllers},
 };
@@ -30,6 +31,7 @@ pub(crate) struct Metrics {
     pub(crate) client: ClientMetrics,
     pub(crate) controllers: RunningControllers,
     pub(crate) events: EventMetrics,
+    pub(crate) history: HistoryMetrics,
     pub(crate) ipam: IpamMetrics,
     pub(crate) leader: LeaderMetrics,
     pub(crate) lifecycle: LifecycleMetrics,
@@ -53,6 +55,7 @@ impl Metrics {
             client: ClientMetrics::register(registry),
             controllers: RunningControllers::register(registry),
             events: EventMetrics::register(registry),
+            history: HistoryMetrics::register(registry),
             ipam: IpamMetrics::register(registry),
             leader: LeaderMetrics::register(registry),
             lifecycle: LifecycleMetrics::register(registry),

@@ -10,6 +10,7 @@ use tracing::warn;
 use super::{
     COMPONENT, END_TIMEOUT, Fatal,
     access::ApiAccess,
+    explain::{self, Explainer, Stores},
     identity::ClusterIdentity,
     lease_events,
     lease_tasks::{Building, LeaseTasks},
@@ -26,10 +27,11 @@ use outrigger_kubernetes::{
     client::{ApiServer, Clients},
     cluster::{self, Facts},
     events::Events,
-    leader,
+    leader::{self, Handle},
     watch::Sight,
 };
 use outrigger_provider_client::{self as provider, Connect, Provider};
+use outrigger_runtime::history::History;
 use outrigger_server::{Access, Checks, Pages, Scope, Server, ServerParts};
 use outrigger_volumes::webhook::{VolumeReviewer, Webhook, WebhookServer};
 
@@ -40,6 +42,7 @@ pub(super) struct Process<'a> {
     checks: Checks,
     pages: Pages,
     pub(super) access: ApiAccess,
+    history: History,
     /// For watches.
     informers: Api,
     /// The address of the API server.
@@ -75,13 +78,17 @@ impl<'a> Process<'a> {
         let clients = Clients::new(api_server, &authenticators, metrics.client.clone());
         let clients = clients.map_err(|error| Fatal::setup(&error))?;
         let api_server = clients.server();
-        let access = ApiAccess::new(config, clients, metrics.events.clone());
+        let history = explain::history(&config.history, &metrics.history);
+        let history = history.map_err(|error| Fatal::setup(&error))?;
+        let events = metrics.events.clone();
+        let access = ApiAccess::new(config, clients, events, history.clone());
         let mut process = Self {
             config,
             informers: access.root("shared-informers")?,
             checks: Checks::default(),
             pages,
             access,
+            history,
             api_server,
             https_access: None,
             webhooks: None,
@@ -189,9 +196,16 @@ impl<'a> Process<'a> {
             provider,
             metrics: &self.metrics,
             pages: &self.pages,
+            history: &self.history,
             checks: &self.checks,
             sight,
         }
+    }
+
+    /// Answers `explain` from the history, with the objects that the stores have, while this process leads by `lock`.
+    pub(super) fn explain(&self, stores: Stores, lock: Option<Handle>) {
+        let explainer = Explainer::new(self.history.clone(), stores, lock);
+        self.pages.explain_by(move |path| explainer.answer(path));
     }
 
     /// Starts to contend for the Leases, to run `loops` under them until `stop`, and to say on the Lease, by `events`,

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Fatal,
     access::{ApiAccess, Identity},
+    explain::Stores,
     loops::Loops,
     metrics::Metrics,
     supervise::Supervisor,
@@ -24,6 +25,7 @@ use outrigger_loops::{
     control_loop::{self, ControlLoop, LoopInputs},
 };
 use outrigger_provider_client::Provider;
+use outrigger_runtime::history::History;
 use outrigger_server::{Checks, Pages, Scope};
 
 /// Common inputs of all loops (upstream's `ControllerContext`).
@@ -35,6 +37,8 @@ pub(super) struct ControllerContext<'a> {
     pub(super) metrics: &'a Metrics,
     /// Show the sizes of stores.
     pub(super) pages: &'a Pages,
+    /// The last decisions of all loops.
+    pub(super) history: &'a History,
     /// Served on `/readyz`.
     pub(super) checks: &'a Checks,
     /// When a watch last showed something; shared by all watches.
@@ -115,6 +119,7 @@ impl<'a> Wiring<'a> {
             provider: self.context.provider.clone(),
             nodes: Arc::clone(&self.nodes),
             events: identity.events.recorder(component),
+            history: self.context.history.clone(),
         };
         self.loops
             .add(controller, control_loop::host(parts, inputs, make));
@@ -162,6 +167,14 @@ impl<'a> Wiring<'a> {
         let resyncing = Arc::clone(store).keep_resyncing(period, self.process.clone());
         self.tasks
             .spawn(format!("resync of {}", resource.name), resyncing);
+    }
+
+    /// The stores that show which objects there are.
+    pub(super) fn stores(&self) -> Stores {
+        Stores {
+            nodes: Arc::clone(&self.nodes),
+            services: Arc::clone(&self.services),
+        }
     }
 
     /// The loops, and the events that must be written before the process ends.

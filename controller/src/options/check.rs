@@ -20,7 +20,7 @@ use outrigger_server::settings::PageSettings;
 
 use super::{
     command_line::CommandLine,
-    config::{ApiSettings, Config},
+    config::{ApiSettings, Config, HistorySettings},
     configz,
     controllers::Controllers,
     features,
@@ -152,6 +152,11 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
             flagz: gates.enabled(features::FLAGZ).then(|| values.clone()),
             statusz: gates.enabled(features::STATUSZ),
             profiling: flags.profiling.value,
+        },
+        history: HistorySettings {
+            memory: (f.count(&flags.history_memory) as usize) << 20,
+            file: path(&flags.record),
+            file_size: (f.workers(&flags.record_size) as u64) << 20,
         },
         cluster: Cluster {
             name: flags.cluster_name.value.clone(),

@@ -15,12 +15,12 @@ const PREFIX: &str = "OUTRIGGER_";
 
 /// The texts of the flags that are set.
 #[derive(Clone, Debug, Default)]
-pub(super) struct CommandLine {
+pub(crate) struct CommandLine {
     arguments: BTreeMap<&'static str, Argument>,
     /// Words that are neither flags nor their values.
-    pub(super) positional: Vec<String>,
+    pub(crate) positional: Vec<String>,
     /// Variables that are probably misspelt.
-    pub(super) warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl CommandLine {
     ///
     /// # Errors
     /// The command line's mistake, in the words of Go's flag library.
-    pub(super) fn read(
+    pub(crate) fn read(
         flags: &'static [Flag],
         args: &[String],
         env: &BTreeMap<String, String>,
@@ -126,7 +126,7 @@ impl CommandLine {
     }
 
     /// The flags that are set, with their texts, in order of name.
-    pub(super) fn set_flags(&self) -> impl Iterator<Item = (&'static Flag, &str)> {
+    pub(crate) fn set_flags(&self) -> impl Iterator<Item = (&'static Flag, &str)> {
         self.arguments.values().map(|text| (text.flag, &*text.text))
     }
 
@@ -136,7 +136,7 @@ impl CommandLine {
     }
 
     /// The value of the flag as `/configz` shows it, once all have been read.
-    pub(super) fn show(&self, flag: &Flag) -> Value {
+    pub(crate) fn show(&self, flag: &Flag) -> Value {
         (flag.show)(self.text(flag.field).unwrap_or(flag.default))
     }
 
@@ -144,7 +144,7 @@ impl CommandLine {
     ///
     /// # Errors
     /// The text is none of this type.
-    pub(super) fn setting<T: FlagType>(
+    pub(crate) fn setting<T: FlagType>(
         &self,
         field: &'static str,
         default: &str,
@@ -158,7 +158,7 @@ impl CommandLine {
     }
 
     /// The name of the text's place in messages.
-    pub(super) fn place(&self, field: &str) -> String {
+    pub(crate) fn place(&self, field: &str) -> String {
         let text = self.arguments.get(field);
         if let Some(variable) = text.and_then(|text| text.variable.as_ref()) {
             return format!("variable {variable} of the environment");

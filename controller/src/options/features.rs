@@ -24,7 +24,7 @@ const GATES: [&str; 5] = [ALL_BETA, WEBHOOK, FLAGZ, STATUSZ, UID_HEADERS];
 
 /// The pairs of the flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FeatureGates(Vec<(String, bool)>);
+pub(crate) struct FeatureGates(Vec<(String, bool)>);
 
 impl FeatureGates {
     /// The gate is open. The last mention of a gate counts, and before `AllBeta`. That of webhooks is

@@ -10,9 +10,9 @@ use super::flag_type::FlagType;
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
     /// The name with underscores.
-    pub(super) field: &'static str,
+    pub(crate) field: &'static str,
     /// The letter for a single hyphen.
-    pub(super) short: Option<char>,
+    pub(crate) short: Option<char>,
     /// The heading in `--help`, without `flags`.
     pub group: &'static str,
     /// The help text; empty for a flag without effect.
@@ -20,19 +20,19 @@ pub struct Flag {
     /// The type as Go's flag library calls it.
     pub kind: &'static str,
     /// The default in the form of the command line.
-    pub(super) default: &'static str,
+    pub(crate) default: &'static str,
     /// How it stands to upstream's.
     pub parity: Parity,
     /// The warning for its use. Such a flag is not in `--help`.
     pub deprecated: Option<&'static str>,
     /// Its field in upstream's configuration object, such as `Generic.Port`; empty: none.
-    pub(super) configz: &'static str,
+    pub(crate) configz: &'static str,
     /// The flag may stand without a value, and means `true` then.
-    pub(super) stands_alone: bool,
+    pub(crate) stands_alone: bool,
     /// Between the values of a flag that is repeated; absent: the last value counts.
-    pub(super) separator: Option<char>,
+    pub(crate) separator: Option<char>,
     /// A text for this flag as the value that it stands for.
-    pub(super) show: fn(&str) -> Value,
+    pub(crate) show: fn(&str) -> Value,
 }
 
 /// How a flag stands to upstream's of the same name.
@@ -50,7 +50,7 @@ pub enum Parity {
 
 impl Flag {
     /// One of upstream's flags, with upstream's meaning.
-    pub(super) const fn new<T: FlagType>(
+    pub(crate) const fn new<T: FlagType>(
         field: &'static str,
         group: &'static str,
         help: &'static str,
@@ -84,7 +84,7 @@ impl Flag {
 }
 
 /// The value in the form in which Go's flag library prints it.
-pub(super) fn print(value: &Value) -> String {
+pub(crate) fn print(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(items) => {
@@ -96,14 +96,14 @@ pub(super) fn print(value: &Value) -> String {
 }
 
 /// The value of a flag, which is printed as the flag's name in messages: `--secure-port`.
-pub(super) struct Setting<T> {
-    pub(super) field: &'static str,
-    pub(super) value: T,
+pub(crate) struct Setting<T> {
+    pub(crate) field: &'static str,
+    pub(crate) value: T,
 }
 
 impl<T> Setting<T> {
     /// The name of the flag, without dashes before it.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.field.replace('_', "-")
     }
 }
@@ -135,14 +135,15 @@ macro_rules! flags {
         })?;)+
     })+) => {
         /// All flags, in the order of `--help`.
+        #[allow(unreachable_pub, reason = "tests read those of the controller manager")]
         pub static FLAGS: &[Flag] = &[$($(Flag {
             $($($key: $value,)+)?
             ..Flag::new::<$kind>(stringify!($field), $group, concat!($($help),*), $default)
         },)+)+];
 
         /// Their values.
-        pub(super) struct Flags {
-            $($($(#[doc = $help])* $(#[expect($lint)])? pub(super) $field: Setting<$kind>,)+)+
+        pub(crate) struct Flags {
+            $($($(#[doc = $help])* $(#[expect($lint)])? pub(crate) $field: Setting<$kind>,)+)+
         }
 
         impl Flags {
@@ -150,7 +151,7 @@ macro_rules! flags {
             ///
             /// # Errors
             /// The first text that is none of its flag's type, in the words of Go's flag library.
-            pub(super) fn read(line: &CommandLine) -> Result<Self, String> {
+            pub(crate) fn read(line: &CommandLine) -> Result<Self, String> {
                 Ok(Self {
                     $($($field: line.setting(stringify!($field), $default)?,)+)+
                 })
@@ -158,4 +159,4 @@ macro_rules! flags {
         }
     };
 }
-pub(super) use flags;
+pub(crate) use flags;

@@ -11,7 +11,7 @@ use outrigger_server::settings::SniCertificate;
 use serde_json::Value;
 
 /// A type of flags.
-pub(super) trait FlagType: Sized {
+pub(crate) trait FlagType: Sized {
     /// In Go's flag library.
     const NAME: &str;
     /// A flag may stand without a value, and means `true` then.
@@ -223,7 +223,7 @@ fn sni_certificate(text: &str) -> Result<SniCertificate, String> {
 }
 
 /// An amount of bytes: `512`, `1K`, `2Ki`.
-pub(super) struct Quantity(String);
+pub(crate) struct Quantity(String);
 
 impl FlagType for Quantity {
     const NAME: &str = "quantity";
@@ -246,7 +246,7 @@ impl FlagType for Quantity {
 
 /// Which version text is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
+pub(crate) enum Version {
     None,
     Short,
     Raw,

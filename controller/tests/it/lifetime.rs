@@ -36,7 +36,7 @@ async fn fleet(setup: Setup, count: usize) -> Stage {
 
 impl Cluster {
     /// Writes the condition that the kubelet reports, or the node lifecycle controller for a silent kubelet.
-    async fn is_ready(&self, name: &str, status: &str) {
+    pub(crate) async fn is_ready(&self, name: &str, status: &str) {
         let now = jiff::Timestamp::now().to_string();
         let conditions = json!([{
             "type": "Ready", "status": status, "reason": "Test",

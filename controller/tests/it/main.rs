@@ -30,6 +30,7 @@ mod wait;
 
 mod bad_input;
 mod churn;
+mod explain;
 mod initialisation;
 mod ipam;
 mod kubelet;

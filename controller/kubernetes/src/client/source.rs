@@ -11,10 +11,12 @@ use kube::{
     config::{Cluster, KubeConfigOptions, Kubeconfig},
 };
 use outrigger_core::text::without_login;
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tower::{BoxError, util::BoxCloneSyncService};
 use tracing::{info, warn};
 
 use crate::{
+    certificate::pem_fault,
     error::chain,
     proxy::{Environment, Proxy},
 };
@@ -192,5 +194,28 @@ impl ApiServer {
             config: Config::new(Uri::from_static("http://in-process")),
             way: Way::InProcess(service),
         }
+    }
+
+    /// A server at `url` that knows the users of the cluster too, such as this program's own, without a proxy. One of
+    /// `authorities`, in PEM, has signed its certificate; without any, it may have any certificate, which is for a server on
+    /// this machine alone.
+    ///
+    /// # Errors
+    /// PEM that cannot be read, as a sentence.
+    pub fn at(mut self, url: Uri, authorities: Option<&[u8]>) -> Result<Self, &'static str> {
+        self.config.cluster_url = url;
+        self.config.tls_server_name = None;
+        self.config.accept_invalid_certs = authorities.is_none();
+        self.config.root_cert = match authorities {
+            Some(pem) => {
+                let ders =
+                    CertificateDer::pem_slice_iter(pem).map(|der| der.map(|der| der.to_vec()));
+                let ders: Result<_, _> = ders.collect();
+                Some(ders.map_err(|error| pem_fault(&error))?)
+            }
+            None => None,
+        };
+        self.way = Way::Network(None);
+        Ok(self)
     }
 }

@@ -119,6 +119,7 @@ impl NodeLifecycle {
             lifecycle.last_look(node, deletion, trouble)
         };
         if let Err(why) = look {
+            self.note(name, why.as_str(), || why.to_string());
             self.withhold(node, &why);
             return Ok(());
         }

@@ -1,21 +1,25 @@
 //! One node: is it time to ask, what does the answer mean, when to ask again.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use outrigger_core::node::{
-    NodeView,
-    instance::Lookup,
-    lifecycle::{Check, Idle, LifecycleFacts},
-    ownership::{NodeScope, ProviderIdOwner},
+use outrigger_core::{
+    decision::{DecisionOutcome, RecordedDecision},
+    node::{
+        NodeView,
+        instance::Lookup,
+        lifecycle::{Check, Idle, LifecycleFacts},
+        ownership::{NodeScope, ProviderIdOwner},
+    },
 };
 use tracing::debug;
 
-use super::{NodeLifecycle, act::Failed, questions};
+use super::{NAME, NodeLifecycle, act::Failed, questions};
 use crate::not_managed::ASKED_AGAIN;
 use outrigger_provider_client::{Error, InstancesCapability, LookupAnswer, LookupPurpose};
 use outrigger_runtime::{
     clock::{time_of_day, until},
+    history::Subject,
     queue::Outcome,
 };
 
@@ -48,7 +52,28 @@ impl NodeLifecycle {
         // Facts of all nodes together matter to answers alone.
         let facts = self.facts(&node, &declared, Census::default());
         let now = self.state.clock.now();
-        let check = self.state.lifecycle.lock().check(now, &node, &facts);
+        let check = {
+            let mut lifecycle = self.state.lifecycle.lock();
+            let state = self
+                .context
+                .history
+                .is_on()
+                .then(|| lifecycle.excerpt(now, &name));
+            let check = lifecycle.check(now, &node, &facts);
+            drop(lifecycle);
+            if let Some(state) = state {
+                self.decided(&node, || {
+                    let decision = RecordedDecision::Check {
+                        now,
+                        node: Cow::Borrowed(&node),
+                        facts: (&facts).into(),
+                        state,
+                    };
+                    (decision, DecisionOutcome::Check(Cow::Borrowed(&check)))
+                });
+            }
+            check
+        };
         self.forget_if_gone(&node, now);
         match check {
             Check::Ask => self.ask(node).await,
@@ -87,6 +112,9 @@ impl NodeLifecycle {
         };
         self.metrics.asked(&lookup);
         if let Err(error) = &lookup {
+            self.note(&node_at_lookup.name, error.class().as_str(), || {
+                error.to_string()
+            });
             debug!(
                 node = &*node_at_lookup.name,
                 class = error.class().as_str(),
@@ -105,7 +133,29 @@ impl NodeLifecycle {
         let now = self.state.clock.now();
         let verdict = {
             let mut lifecycle = self.state.lifecycle.lock();
-            lifecycle.answered(now, &node, &node_at_lookup, lookup.as_ref().ok(), &facts)
+            let state = self
+                .context
+                .history
+                .is_on()
+                .then(|| lifecycle.excerpt(now, &node.name));
+            let answer = lookup.as_ref().ok();
+            let verdict = lifecycle.answered(now, &node, &node_at_lookup, answer, &facts);
+            drop(lifecycle);
+            if let Some(state) = state {
+                self.decided(&node, || {
+                    let is_other = !Arc::ptr_eq(&node, &node_at_lookup);
+                    let decision = RecordedDecision::Judge {
+                        now,
+                        node: Cow::Borrowed(&node),
+                        node_at_lookup: is_other.then(|| Cow::Borrowed(&*node_at_lookup)),
+                        lookup: answer.map(Cow::Borrowed),
+                        facts: (&facts).into(),
+                        state,
+                    };
+                    (decision, DecisionOutcome::Judge(Cow::Borrowed(&verdict)))
+                });
+            }
+            verdict
         };
         self.forget_if_gone(&node, now);
         let acted = self.act(&node, &declared.boot_id, verdict.action).await;
@@ -124,6 +174,21 @@ impl NodeLifecycle {
             }
             (Ok(()), Check::Idle(idle)) => after(idle),
         }
+    }
+
+    /// Notes why nothing came of a decision about the node.
+    pub(super) fn note(&self, name: &str, rule: &'static str, text: impl FnOnce() -> String) {
+        let history = &self.context.history;
+        history.noted(NAME, Subject::node(name), "sync", rule, text);
+    }
+
+    fn decided<'a>(
+        &self,
+        node: &NodeView,
+        make: impl FnOnce() -> (RecordedDecision<'a>, DecisionOutcome<'a>),
+    ) {
+        let history = &self.context.history;
+        history.decided(NAME, Subject::node(&node.name), make);
     }
 
     /// The declarations of the provider that serves instances now, or did last.

@@ -21,7 +21,6 @@ use outrigger_core::node::{
     NodeView, Ready,
     initialize::Policy,
     instance::{Instance, Lookup},
-    refresh,
 };
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
@@ -333,7 +332,7 @@ impl Sweep<'_> {
     fn found(&mut self, node: &Arc<NodeView>, instance: &Instance) {
         self.tally.present += 1;
         self.cloud_node.confirm_instance(node, instance);
-        let plan = refresh::plan(node, instance, &self.policy);
+        let plan = self.cloud_node.plan_refresh(node, instance, &self.policy);
         if plan.is_empty() && plan.warnings.is_empty() {
             return;
         }

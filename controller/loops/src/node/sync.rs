@@ -1,26 +1,28 @@
 //! One node: ask, plan, write.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use outrigger_core::{
     correlator::EventContent,
+    decision::{DecisionOutcome, RecordedDecision},
     error_class::ErrorClass,
     node::{
         LABEL_PAUSED, NodeView,
         address::{self, DesiredAddresses},
         initialize::{self, EVENT_ADDRESS, NodeWarning, Policy},
         instance::{Instance, Lookup},
-        refresh,
+        refresh::{self, RefreshPlan},
     },
 };
 use tracing::{debug, info, warn};
 
-use super::{CloudNode, error::NodeSyncError, memory::NodeMemory};
+use super::{CloudNode, NAME, error::NodeSyncError, memory::NodeMemory};
 use crate::not_managed::ASKED_AGAIN;
 use outrigger_kubernetes::{error::ApiError, nodes::Write};
 use outrigger_provider_client::{InstancesCapability, LookupAnswer, LookupPurpose, Session};
 use outrigger_runtime::{
     clock::time_of_day,
+    history::Subject,
     log_repeated,
     queue::{Outcome, Priority},
 };
@@ -42,6 +44,9 @@ impl CloudNode {
         }
         if node.is_paused() {
             debug!(node = &*name, label = LABEL_PAUSED, "node is paused");
+            self.note(&name, "paused", || {
+                format!("the label {LABEL_PAUSED} is true")
+            });
             return Outcome::Done;
         }
         if let Some(instances) = &session.instances
@@ -52,6 +57,9 @@ impl CloudNode {
                 provider_id = &*node.provider_id,
                 "another provider's node, or not selected by --node-selector"
             );
+            self.note(&name, "foreign", || {
+                "another provider's Node, or not selected by --node-selector".to_owned()
+            });
             return Outcome::Done;
         }
         let observed = self.state.observed(&node);
@@ -167,6 +175,7 @@ impl CloudNode {
         let class = error.class();
         let class_name = class.as_str();
         self.metrics.failed(class_name);
+        self.note(name, class_name, || format!("{work}: {error}"));
         let is_expected = match error {
             // The pause of the calls is logged where it begins, and a wait is no failure.
             NodeSyncError::Lookup(_) => matches!(
@@ -191,6 +200,40 @@ impl CloudNode {
             );
         }
         error.retry()
+    }
+
+    /// Notes why nothing is decided about the node, or nothing came of it.
+    fn note(&self, name: &str, rule: &'static str, text: impl FnOnce() -> String) {
+        let history = &self.context.history;
+        history.noted(NAME, Subject::node(name), "sync", rule, text);
+    }
+
+    fn decided<'a>(
+        &self,
+        node: &NodeView,
+        make: impl FnOnce() -> (RecordedDecision<'a>, DecisionOutcome<'a>),
+    ) {
+        let history = &self.context.history;
+        history.decided(NAME, Subject::node(&node.name), make);
+    }
+
+    /// The writes that keep `node` in sync with `instance`.
+    pub(super) fn plan_refresh(
+        &self,
+        node: &NodeView,
+        instance: &Instance,
+        policy: &Policy,
+    ) -> RefreshPlan {
+        let plan = refresh::plan(node, instance, policy);
+        self.decided(node, || {
+            let decision = RecordedDecision::Refresh {
+                node: Cow::Borrowed(node),
+                instance: Cow::Borrowed(instance),
+                policy: Cow::Borrowed(policy),
+            };
+            (decision, DecisionOutcome::Refresh(Cow::Borrowed(&plan)))
+        });
+        plan
     }
 
     async fn initialize(
@@ -242,6 +285,9 @@ impl CloudNode {
                 // N-12: asked again when the node, or the provider, changes, and else seldom.
                 self.not_managed
                     .remember(nodes, &node, &session.boot_id, &reason);
+                self.note(&node.name, "not_managed", || {
+                    format!("the provider does not manage the Node: {reason}")
+                });
                 Ok(Outcome::RetryAfter(ASKED_AGAIN))
             }
         }
@@ -328,7 +374,16 @@ impl CloudNode {
         let mut is_first = true;
         // Provider id, labels and the end of the taint are one write (N-20).
         let metadata = |node: &NodeView| {
-            let plan = initialize::plan(node, instance, &policy)?;
+            let planned = initialize::plan(node, instance, &policy);
+            self.decided(node, || {
+                let decision = RecordedDecision::Initialize {
+                    node: Cow::Borrowed(node),
+                    instance: Cow::Borrowed(instance),
+                    policy: Cow::Borrowed(&policy),
+                };
+                (decision, DecisionOutcome::Initialize((&planned).into()))
+            });
+            let plan = planned?;
             if std::mem::take(&mut is_first) {
                 for warning in &plan.warnings {
                     self.warn(node, warning);
@@ -360,7 +415,15 @@ impl CloudNode {
         self.confirm_instance(&node, instance);
         // N-21, but the queue repeats a failure; it does not wait for the next period.
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
-            Ok(write_of(initialize::addresses(node, instance)?))
+            let planned = initialize::addresses(node, instance);
+            self.decided(node, || {
+                let decision = RecordedDecision::Addresses {
+                    node: Cow::Borrowed(node),
+                    instance: Cow::Borrowed(instance),
+                };
+                (decision, DecisionOutcome::Addresses((&planned).into()))
+            });
+            Ok(write_of(planned?))
         };
         let Some(node) = self.settle(node, instances, addresses).await? else {
             return Ok(());
@@ -410,7 +473,7 @@ impl CloudNode {
         let node_before = Arc::clone(&node);
         let mut is_first = true;
         let labels = |node: &NodeView| -> Result<_, NodeSyncError> {
-            let plan = refresh::plan(node, instance, &policy);
+            let plan = self.plan_refresh(node, instance, &policy);
             if std::mem::take(&mut is_first) {
                 for warning in &plan.warnings {
                     self.warn(node, warning);

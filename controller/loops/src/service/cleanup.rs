@@ -10,7 +10,7 @@ use outrigger_core::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         ownership::{Ownership, is_released},
-        plan::{Failure, Step},
+        plan::{BalancerCall, Failure, Step},
     },
 };
 use tracing::{debug, info, warn};
@@ -67,12 +67,9 @@ impl Cleanup {
                 .states
                 .with(key, |state| state.is_cleaned_up = true);
         }
-        let outcome = result.as_ref().map_err(Box::as_ref);
         let ended = self
             .writes
-            .apply(key, inputs, |progress, now, service, facts| {
-                progress.deleted(now, Some(service), outcome, facts)
-            })
+            .apply(key, inputs, &BalancerCall::Delete, &result)
             .await;
         self.term.targets.applied.progressed();
         if matches!(ended, Some(Outcome::Done)) {

@@ -1,6 +1,6 @@
 //! Reconciles one Service: takes the next step that core plans, until nothing is left to do.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use outrigger_core::{
     correlator::EventContent,
@@ -8,7 +8,7 @@ use outrigger_core::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         ownership::is_released,
-        plan::{Ensure, EnsureCause, Mode, Step},
+        plan::{BalancerCall, Ensure, EnsureCause, Mode, Step},
     },
     targets::Revision,
 };
@@ -92,12 +92,7 @@ impl Reconciler {
             let Some(inputs) = self.term.inputs() else {
                 return Outcome::Retry;
             };
-            let step = self
-                .term
-                .decide(key, &service, &inputs, |progress, now, facts| {
-                    progress.check_record(&service);
-                    progress.next(now, &service, facts)
-                });
+            let step = self.term.next(key, &service, &inputs);
             let lane = match step.mode() {
                 Mode::Alone => priority.call(),
                 Mode::Batch => Priority::Batch,
@@ -235,13 +230,8 @@ impl Reconciler {
             let is_at_work = disposition == Some(Disposition::InProgress);
             state.keep_turn(ensure.mode != Mode::Alone && is_at_work);
         });
-        let ended = self
-            .writes
-            .apply(key, inputs, |progress, now, service, facts| {
-                let result = result.as_ref().map_err(Box::as_ref);
-                progress.ensured(now, service, &ensure, result, facts)
-            })
-            .await;
+        let call = BalancerCall::Ensure(Cow::Borrowed(&ensure));
+        let ended = self.writes.apply(key, inputs, &call, &result).await;
         if disposition == Some(Disposition::Ready) {
             info!(service = &*key.name, cause, "the load balancer is ready");
             if let Some(since) = states.with(key, |state| state.started.take()) {

@@ -1,29 +1,32 @@
 //! The Services of one lease term with the inputs of decisions about them: declarations, targets, state.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use jiff::Timestamp;
 use outrigger_core::{
+    decision::{DecisionOutcome, RecordedDecision},
     service::{
         ServiceView,
         capability::Capability,
         change::needs_sync,
         ownership::Ownership,
-        plan::{Progress, ServiceFacts},
+        plan::{BalancerCall, Consequence, Progress, ServiceFacts, Step},
     },
     targets::{Revision, Targets},
 };
 
 use super::{
-    ServiceMetrics,
+    COMPONENT, ServiceMetrics,
     current_targets::CurrentTargets,
     states::{ServiceKey, ServiceStates},
+    write::Answered,
 };
 use outrigger_kubernetes::store::Store;
 use outrigger_provider_client::Provider;
 use outrigger_runtime::{
     clock::{Clock, time_of_day},
     fence::Fence,
+    history::{History, Subject},
     queue::Queue,
 };
 
@@ -38,6 +41,7 @@ pub(super) struct ServiceTerm {
     pub(super) states: Arc<ServiceStates>,
     pub(super) targets: CurrentTargets,
     pub(super) clock: Clock,
+    pub(super) history: History,
 }
 
 /// Facts beside the Service, at one moment.
@@ -109,6 +113,78 @@ impl ServiceTerm {
             }
             decide(&mut state.progress, now, &inputs.facts())
         })
+    }
+
+    /// The next step for `service`, the one of this key as it is now.
+    pub(super) fn next(
+        &self,
+        key: &ServiceKey,
+        service: &ServiceView,
+        inputs: &DecisionInputs,
+    ) -> Step {
+        self.decide(key, service, inputs, |progress, now, facts| {
+            progress.check_record(service);
+            let step = progress.next(now, service, facts);
+            self.decided(service, || {
+                let decision = RecordedDecision::NextStep {
+                    now,
+                    service: Cow::Borrowed(service),
+                    facts: facts.into(),
+                    state: Cow::Borrowed(progress),
+                };
+                (decision, DecisionOutcome::NextStep(Cow::Borrowed(&step)))
+            });
+            step
+        })
+    }
+
+    /// The consequence of the answer to `call` for `service`, the one of this key as it is now.
+    pub(super) fn conclude(
+        &self,
+        key: &ServiceKey,
+        service: &ServiceView,
+        call: &BalancerCall<'_>,
+        result: &Answered,
+        inputs: &DecisionInputs,
+    ) -> Consequence {
+        self.decide(key, service, inputs, |progress, now, facts| {
+            progress.check_record(service);
+            let before = self.history.is_on().then(|| progress.clone());
+            let consequence = progress.concluded(now, service, call, result, facts);
+            if let Some(before) = before {
+                self.decided(service, || {
+                    let decision = RecordedDecision::Conclude {
+                        now,
+                        service: Cow::Borrowed(service),
+                        call: call.clone(),
+                        result: Cow::Borrowed(result),
+                        facts: facts.into(),
+                        state: Cow::Owned(before),
+                    };
+                    (
+                        decision,
+                        DecisionOutcome::Conclude(Cow::Borrowed(&consequence)),
+                    )
+                });
+            }
+            consequence
+        })
+    }
+
+    fn decided<'a>(
+        &self,
+        service: &ServiceView,
+        make: impl FnOnce() -> (RecordedDecision<'a>, DecisionOutcome<'a>),
+    ) {
+        let subject = Subject::service(service.namespace(), service.name());
+        if service.shed.is_some() {
+            // Most of its inputs was forgotten.
+            let text = || "too large to be kept in memory: left as it is".to_owned();
+            return self
+                .history
+                .noted(COMPONENT, subject, "next_step", "too_large", text);
+        }
+        self.history.decided(COMPONENT, subject, make);
     }
 
     /// The Services for which `holds` says yes, on these inputs.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use outrigger_core::{
     correlator::EventContent,
     error_class::{DELETION_WAIT, ErrorClass},
@@ -10,7 +9,7 @@ use outrigger_core::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         patch_plan::StatusPatch,
-        plan::{self, Failure, Progress, ServiceFacts},
+        plan::{BalancerCall, Failure},
     },
 };
 use tracing::{debug, warn};
@@ -45,24 +44,20 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    /// Applies the consequence of an answer to the Service as it is now: the write, then the events. After a
+    /// Applies the consequence of the answer to `call` to the Service as it is now: the write, then the events. After a
     /// conflict with another client's write it is decided again. The result is none if the Service is gone.
     pub(super) async fn apply(
         &self,
         key: &ServiceKey,
         inputs: &DecisionInputs,
-        decide: impl Fn(&mut Progress, Timestamp, &ServiceView, &ServiceFacts<'_>) -> plan::Consequence,
+        call: &BalancerCall<'_>,
+        result: &Answered,
     ) -> Option<Outcome> {
         let mut attempt = 0;
         loop {
             let service = self.term.live(key)?;
             let inputs = self.term.inputs_of(Arc::clone(&inputs.capability));
-            let decided = self
-                .term
-                .decide(key, &service, &inputs, |progress, now, facts| {
-                    progress.check_record(&service);
-                    decide(progress, now, &service, facts)
-                });
+            let decided = self.term.conclude(key, &service, call, result, &inputs);
             if let Some(patch) = &decided.patch {
                 match self.write_with_effects(&service, patch).await {
                     Ok(Some(_)) => {}

@@ -1,12 +1,12 @@
 //! Batched update: new targets for the load balancers of Services that the rollout queued together.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use futures::future::join_all;
 use outrigger_core::service::{
     ServiceView,
     answer::LoadBalancerAnswer,
-    plan::{Mode, Step},
+    plan::{BalancerCall, Mode, Step},
 };
 use tokio::{sync::oneshot, time::Instant};
 use tracing::debug;
@@ -85,16 +85,12 @@ impl Reconciler {
     ) -> Option<(Arc<ServiceView>, Outcome)> {
         self.term.states.with(key, |state| state.comparison = None);
         let service = self.term.live(key)?;
-        self.term
-            .decide(key, &service, inputs, |progress, now, facts| {
-                progress.check_record(&service);
-                let step = progress.next(now, &service, facts);
-                let then = match step {
-                    Step::Update => Outcome::Done,
-                    _ => Outcome::RunAgain(Priority::Background),
-                };
-                (step.mode() == Mode::Batch).then_some((Arc::clone(&service), then))
-            })
+        let step = self.term.next(key, &service, inputs);
+        let then = match step {
+            Step::Update => Outcome::Done,
+            _ => Outcome::RunAgain(Priority::Background),
+        };
+        (step.mode() == Mode::Batch).then_some((service, then))
     }
 
     async fn finish_update(
@@ -125,18 +121,8 @@ impl Reconciler {
         self.term
             .metrics
             .updated(began.elapsed(), call_result(&result));
-        let ended = self
-            .writes
-            .apply(key, inputs, |progress, now, service, facts| {
-                progress.updated(
-                    now,
-                    service,
-                    targets,
-                    result.as_ref().map_err(Box::as_ref),
-                    facts,
-                )
-            })
-            .await;
+        let call = BalancerCall::Update(Cow::Borrowed(targets));
+        let ended = self.writes.apply(key, inputs, &call, &result).await;
         self.requeue_if_outdated(key, targets.revision(), inputs.publications);
         let outcome = match ended {
             Some(Outcome::Done) => update.then,

@@ -1,0 +1,129 @@
+//! Answers of the leader to `explain`: the last decisions about an object.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use http::StatusCode;
+use outrigger_core::{node::NodeView, service::ServiceView};
+
+use crate::options::config::HistorySettings;
+use outrigger_kubernetes::{
+    leader::{self, Handle, Leadership},
+    store::Store,
+};
+use outrigger_runtime::history::{History, HistoryMetrics, Recording, Subject};
+use outrigger_server::answer::{self, Answer};
+
+/// The file of `--record` cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("--record {path}: {source}")]
+pub(super) struct RecordError {
+    path: String,
+    source: io::Error,
+}
+
+/// The history that the flags ask for.
+pub(super) fn history(
+    settings: &HistorySettings,
+    metrics: &HistoryMetrics,
+) -> Result<History, RecordError> {
+    let begin = |path: &PathBuf| {
+        let begun = Recording::begin(path.clone(), settings.file_size, metrics.clone());
+        begun.map_err(|source| RecordError {
+            path: path.display().to_string(),
+            source,
+        })
+    };
+    let recording = settings.file.as_ref().map(begin).transpose()?;
+    Ok(History::new(settings.memory, recording, metrics.clone()))
+}
+
+/// The objects that there are.
+pub(super) struct Stores {
+    pub(super) nodes: Arc<Store<NodeView>>,
+    pub(super) services: Arc<Store<ServiceView>>,
+}
+
+/// Answers requests to `/explain/`.
+pub(super) struct Explainer {
+    history: History,
+    stores: Stores,
+    /// Absent without an election: this process leads.
+    lock: Option<Handle>,
+}
+
+impl Explainer {
+    pub(super) const fn new(history: History, stores: Stores, lock: Option<Handle>) -> Self {
+        Self {
+            history,
+            stores,
+            lock,
+        }
+    }
+
+    /// The answer for `path`: `nodes/NAME` or `services/NAMESPACE/NAME`.
+    pub(super) fn answer(&self, path: &str) -> Answer {
+        if let Err(text) = self.leads() {
+            return answer::error(StatusCode::SERVICE_UNAVAILABLE, &text);
+        }
+        if !self.history.is_kept() {
+            let text = "no decisions are remembered: --history-memory is 0";
+            return answer::error(StatusCode::NOT_IMPLEMENTED, text);
+        }
+        let Some((subject, exists)) = self.find(path) else {
+            let text = "an object is nodes/NAME or services/NAMESPACE/NAME";
+            return answer::error(StatusCode::BAD_REQUEST, text);
+        };
+        let decisions = self.history.explain(subject);
+        if decisions.is_none() && !exists {
+            let text = format!(
+                "{subject} is unknown: it does not exist, and nothing was decided about it"
+            );
+            return answer::error(StatusCode::NOT_FOUND, &text);
+        }
+        let (leader, decisions) = (leader::host(), decisions.as_deref().unwrap_or("[]"));
+        let body = format!(
+            "{{\"object\":\"{subject}\",\"exists\":{exists},\"leader\":\"{leader}\",\"decisions\":{decisions}}}\n"
+        );
+        answer::body(StatusCode::OK, answer::JSON, body)
+    }
+
+    /// Checks that this replica leads; a standby has decided nothing.
+    fn leads(&self) -> Result<(), String> {
+        let Some(lock) = &self.lock else {
+            return Ok(());
+        };
+        match &*lock.leadership().borrow() {
+            Leadership::Leading(_) => Ok(()),
+            Leadership::Standby {
+                holder: Some(holder),
+            } => Err(format!("this replica does not lead; {holder} does")),
+            Leadership::Standby { holder: None } | Leadership::Lost { .. } => {
+                Err("this replica does not lead, and no other one is known to".to_owned())
+            }
+        }
+    }
+
+    /// The object at `path`, and whether there is one.
+    fn find<'a>(&self, path: &'a str) -> Option<(Subject<'a>, bool)> {
+        let is_name = |name: &str| !name.is_empty() && name.bytes().all(is_of_name);
+        let (kind, name) = path.split_once('/')?;
+        match (kind, name.split_once('/')) {
+            ("nodes", None) if is_name(name) => {
+                let exists = self.stores.nodes.get(name).is_some();
+                Some((Subject::node(name), exists))
+            }
+            ("services", Some((namespace, of_service)))
+                if is_name(namespace) && is_name(of_service) =>
+            {
+                let exists = self.stores.services.get(name).is_some();
+                Some((Subject::service(namespace, of_service), exists))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns true for a letter of the name of an object, none of which JSON or a path would escape.
+const fn is_of_name(letter: u8) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'.')
+}

@@ -1,0 +1,266 @@
+//! `explain`: asks the leader why an object is as it is.
+
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+    net::IpAddr,
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use comfy_table::{Attribute, Cell, Table, presets};
+use http::Uri;
+use jiff::Timestamp;
+use outrigger_core::text;
+use outrigger_kubernetes::{
+    api::Api,
+    authenticator::Authenticators,
+    client::{Budget, Clients, Source, SourceError},
+    error::ApiError,
+    metrics::ClientMetrics,
+};
+use outrigger_runtime::history::Line;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Refusal, help, read};
+use crate::options::{
+    command_line::CommandLine,
+    flag::{Flag, Setting, flags},
+};
+
+const USAGE: &str = "Usage: cloud-controller-manager explain node/NAME | service/NAMESPACE/NAME [flags]\n\
+                     Asks the leader why the object is as it is: the last decisions about it, the rules that made them, \
+                     and the results of calls and writes. In the leader's Pod it needs no flag:\n  \
+                     kubectl -n NAMESPACE exec POD -c controller -- cloud-controller-manager explain node/NAME";
+
+/// The rights that the caller needs.
+const GRANT: &str =
+    "kubectl create clusterrole outrigger-explain --verb=get --non-resource-url='/explain/*'";
+
+flags! {
+    "Explain" {
+        /// File with CAs in PEM, one of which signed the server's certificate; required unless the server is on this
+        /// machine, whose certificate is not verified.
+        certificate_authority: String = "";
+        /// Print this help and exit.
+        help: bool = "false" { short: Some('h') };
+        /// Kubeconfig with the credentials; empty: $KUBECONFIG, then the Pod's service account.
+        kubeconfig: String = "";
+        /// Form of the output: table or json.
+        output: String = "table" { short: Some('o') };
+        /// URL of the leader's HTTPS server, such as one that kubectl port-forward shows.
+        server: String = "https://127.0.0.1:10258";
+    }
+}
+
+/// The answer of the leader.
+#[derive(Debug, Deserialize)]
+struct Explanation<'a> {
+    object: String,
+    exists: bool,
+    leader: String,
+    #[serde(borrow)]
+    decisions: Vec<Repeated<'a>>,
+}
+
+/// A decision, and how often it was made.
+#[derive(Debug, Deserialize)]
+struct Repeated<'a> {
+    count: u64,
+    first: Timestamp,
+    #[serde(borrow)]
+    last: Line<'a, Value>,
+}
+
+pub(super) fn run(words: &[String]) -> Result<ExitCode, Refusal> {
+    let line = read(FLAGS, USAGE, words)?;
+    let flags = Flags::read(&line)?;
+    if flags.help.value {
+        return Ok(help(USAGE, FLAGS));
+    }
+    let [object] = &line.positional[..] else {
+        return Err(Refusal(format!("explain takes one object\n{USAGE}")));
+    };
+    let path = path(object)?;
+    let is_json = match &*flags.output.value {
+        "json" => true,
+        "table" => false,
+        other => {
+            return Err(Refusal(format!(
+                "--output must be table or json, but got {other:?}"
+            )));
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let answer = runtime.block_on(ask(&flags, &path))?;
+    runtime.shutdown_background();
+    let shown = if is_json {
+        serde_json::to_string_pretty(&answer).map_err(|error| error.to_string())? + "\n"
+    } else {
+        let explanation = answer.to_string();
+        let explanation = serde_json::from_str(&explanation).map_err(|error| {
+            format!("the answer is not that of this version: {error}; try -o json")
+        })?;
+        let is_colored = io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none();
+        table(&explanation, is_colored)
+    };
+    let _ = io::stdout().write_all(shown.as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The path of `object` at the server.
+fn path(object: &str) -> Result<String, Refusal> {
+    let (kind, name) = object.split_once('/').unwrap_or((object, ""));
+    let kind = match kind {
+        "node" | "nodes" | "no" => "nodes",
+        "service" | "services" | "svc" => "services",
+        other => {
+            return Err(Refusal(format!(
+                "{other:?} is no kind that is explained: it is node/NAME or service/NAMESPACE/NAME"
+            )));
+        }
+    };
+    let parts: Vec<&str> = name.split('/').collect();
+    let is_name = |part: &&str| {
+        let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"-.".contains(&letter);
+        !part.is_empty() && part.bytes().all(is_letter)
+    };
+    let number = if kind == "nodes" { 1 } else { 2 };
+    if parts.len() != number || !parts.iter().all(is_name) {
+        return Err(Refusal(format!(
+            "{object:?} is no name: an object is node/NAME or service/NAMESPACE/NAME"
+        )));
+    }
+    Ok(format!("/explain/{kind}/{name}"))
+}
+
+async fn ask(flags: &Flags, path: &str) -> Result<Value, Refusal> {
+    let url = &flags.server.value;
+    let server: Uri = url
+        .parse()
+        .ok()
+        .filter(|server: &Uri| server.scheme_str() == Some("https") && server.host().is_some())
+        .ok_or_else(|| format!("--server {url:?} is no URL such as https://127.0.0.1:10258"))?;
+    let file = &flags.certificate_authority.value;
+    let authorities = match &**file {
+        "" if is_local(&server) => None,
+        "" => {
+            return Err(Refusal(format!(
+                "--certificate-authority is required for {server}: only a server on this machine is trusted without"
+            )));
+        }
+        file => {
+            let pem = std::fs::read(file);
+            Some(pem.map_err(|error| format!("--certificate-authority {file}: {error}"))?)
+        }
+    };
+    let from_env = || env::var_os("KUBECONFIG").filter(|path| !path.is_empty());
+    let kubeconfig = match &*flags.kubeconfig.value {
+        "" => from_env().map(PathBuf::from),
+        path => Some(path.into()),
+    };
+    let source = Source {
+        kubeconfig,
+        master: None,
+    };
+    let cluster = source.load().await.map_err(|error| match error {
+        SourceError::NotInCluster(_) => format!(
+            "no credentials for {server}: give --kubeconfig or KUBECONFIG, or run it in the leader's Pod"
+        ),
+        error => error.to_string(),
+    })?;
+    let cluster = cluster
+        .at(server.clone(), authorities.as_deref())
+        .map_err(|why| format!("--certificate-authority {file}: {why}"))?;
+    let metrics = ClientMetrics::default();
+    let clients = Clients::new(cluster, &Authenticators::new(&metrics), metrics.clone());
+    let client = clients.and_then(|clients| clients.build("explain", Budget::UNLIMITED));
+    let client = client.map_err(|error| error.to_string())?;
+    let answer = Api::new(client).get(path).await;
+    answer.map_err(|error| refused(&server, error))
+}
+
+/// Returns true if `server` is on this machine.
+fn is_local(server: &Uri) -> bool {
+    let host = server.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.parse()
+        .is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+/// Why the leader has not answered, and what to do.
+fn refused(server: &Uri, error: ApiError) -> Refusal {
+    Refusal(match error {
+        ApiError::Status {
+            code: 401 | 403,
+            message,
+            ..
+        } => format!(
+            "{server}: {message}\nThe caller needs the verb get on the non-resource URL /explain/*:\n  {GRANT}\nand a \
+             clusterrolebinding to it"
+        ),
+        ApiError::Status { message, .. } => format!("{server}: {message}"),
+        ApiError::Transport(why) => format!(
+            "{server} is not reached: {why}\nRun it in the leader's Pod, or give --server, as after\n  \
+             kubectl -n NAMESPACE port-forward POD 10258"
+        ),
+        other => format!("{server}: {other}"),
+    })
+}
+
+/// The decisions as a table, the last one last.
+fn table(explanation: &Explanation<'_>, is_colored: bool) -> String {
+    let Explanation {
+        object,
+        exists,
+        leader,
+        decisions,
+    } = explanation;
+    let gone = if *exists { "" } else { ", which is gone" };
+    let mut shown = format!("{object}{gone}: as {} knows\n", text::message(leader));
+    if decisions.is_empty() {
+        shown.push_str(
+            "Nothing was decided about it since this replica leads, or nothing is remembered any more: a Node that needs \
+             nothing, and a Service that is not of type LoadBalancer, are not looked at.\n",
+        );
+        return shown;
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let heading = |text: &str| {
+        let cell = Cell::new(text);
+        if is_colored {
+            cell.add_attribute(Attribute::Bold)
+        } else {
+            cell
+        }
+    };
+    table.set_header(["LAST", "TIMES", "BY", "WHAT", "RULE", "WHY"].map(heading));
+    for Repeated { count, first, last } in decisions {
+        let times = if *count > 1 {
+            format!("{count} since {first:.0}")
+        } else {
+            "1".to_owned()
+        };
+        table.add_row([
+            format!("{:.0}", last.time),
+            times,
+            text::message(&last.source),
+            text::message(&last.kind),
+            text::message(&last.rule),
+            text::message(&last.text),
+        ]);
+    }
+    for line in table.to_string().lines() {
+        shown.push_str(line.trim_end());
+        shown.push('\n');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests;
