@@ -78,6 +78,9 @@ the controller run with exactly that.
 - apiGroups: [authorization.k8s.io]
   resources: [subjectaccessreviews]
   verbs: [create]
+# explain
+- nonResourceURLs: ["/explain/*"]
+  verbs: [get]
 {{- end -}}
 
 {{- define "outrigger.leaseRules" -}}
