@@ -77,7 +77,7 @@ pub enum Wrong {
     Refused(u16),
     /// It arrives late.
     Late,
-    /// It is a list, which a server answers that is so many changes behind.
+    /// It goes to a server that is so many changes behind: its lists are old, and it knows no newer version to watch from.
     Behind(u64),
 }
 
@@ -108,7 +108,7 @@ pub fn within(crowds: &[Duration], random: &mut Rng) -> Duration {
 pub fn faults(seed: u64, hours: f64) -> Vec<Fault> {
     let mut random = Rng::with_seed(seed ^ 0xfa17);
     let crowds = crowds(seed, hours);
-    let mut faults: Vec<_> = (0..crowds.len() * 4)
+    let mut faults: Vec<_> = (0..crowds.len() * 6)
         .map(|_| Fault {
             at: within(&crowds, &mut random),
             // Most are short; some last longer than every deadline.

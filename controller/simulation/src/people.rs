@@ -53,7 +53,7 @@ impl People {
         };
         let mut random = Rng::with_seed(seed ^ 0x9e09);
         let crowds = fault::crowds(seed, hours);
-        for _ in 0..crowds.len() * 8 {
+        for _ in 0..crowds.len() * 10 {
             let at = fault::within(&crowds, &mut random);
             people.plan(at, Deed::Act(random.u64(..)));
         }

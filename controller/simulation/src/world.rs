@@ -456,6 +456,9 @@ impl World {
             }
             match fault.kind {
                 Kind::Requests(pod, wrong, chance) => {
+                    if matches!(wrong, Wrong::Behind(_)) {
+                        network.cut.push(pod);
+                    }
                     let random = Rng::with_seed(number as u64 ^ self.now.as_millis() as u64);
                     network.requests.push((pod, wrong, chance, random));
                 }
@@ -508,13 +511,11 @@ impl Network {
                     fault.before = Duration::from_millis(random.u64(50..LATEST.as_millis() as u64));
                     continue;
                 }
-                Wrong::Behind(versions) => {
-                    if request.verb == Verb::List {
-                        FaultKind::Past(self.version.saturating_sub(*versions))
-                    } else {
-                        continue;
-                    }
-                }
+                Wrong::Behind(versions) => match request.verb {
+                    Verb::List => FaultKind::Past(self.version.saturating_sub(*versions)),
+                    Verb::Watch => FaultKind::Refused(410),
+                    _ => continue,
+                },
             };
         }
         fault
