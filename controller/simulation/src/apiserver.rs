@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Nothing in it depends on chance but by its seed, nor on time but by tokio's clock and the wall clock that it is given.
-//! What it leaves out answers 501, so that no test takes it for the real one.
+//! A request for something that it leaves out is answered with 501, so that no test takes it for the real one.
 
 mod faults;
 mod patch;
@@ -67,7 +67,7 @@ const USER: &str = "user";
 pub struct Write {
     /// When.
     pub at: Instant,
-    /// By whom, and to what.
+    /// Its client, and its object.
     pub request: Request,
     /// The HTTP status of its answer.
     pub code: u16,
@@ -144,6 +144,8 @@ impl ApiServer {
         let mut shared = self.shared.lock();
         shared.request_faults = None;
         shared.watch_faults = None;
+        drop(shared);
+        self.changed.notify_waiters();
     }
 
     /// The newest version.
@@ -236,7 +238,7 @@ impl ApiServer {
         }
     }
 
-    /// What `incoming` asks, and of what.
+    /// Purpose and object of `incoming`.
     fn about(client: &str, incoming: &Incoming) -> Result<(Request, Target), Status> {
         let target = Target::of(&incoming.path)?;
         let is_watch = matches!(query(&incoming.query, "watch"), "true" | "1");

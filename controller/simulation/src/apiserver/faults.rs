@@ -19,7 +19,7 @@ pub struct Request {
     pub path: String,
 }
 
-/// What happens to a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
     /// How long it is on its way. It arrives even if its client is gone by then.
@@ -33,7 +33,7 @@ pub struct Fault {
 /// How a request is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FaultKind {
-    /// As it should be.
+    /// Nothing happens to it.
     #[default]
     None,
     /// It does not arrive; the connection breaks.
@@ -42,7 +42,8 @@ pub enum FaultKind {
     AnswerLost,
     /// It is refused with this HTTP status.
     Refused(u16),
-    /// Reads and watches see the objects as they were at this version. One that is forgotten is the newest.
+    /// Reads and watches see the objects as they were at this version; one that is forgotten
+    /// counts as the newest.
     Past(u64),
 }
 

@@ -63,15 +63,22 @@ fn undecodable(error: &serde_json::Error) -> Status {
 
 /// One operation. A test of `null` holds where there is no such field, which is no part of RFC 6902.
 fn step(object: &mut Value, operation: PatchOperation) -> Result<(), Status> {
-    if let PatchOperation::Test(test) = &operation {
-        let value = test.path.resolve(object).ok().or_else(|| {
-            let parent = test.path.parent()?.resolve(object).ok()?;
-            parent.is_object().then_some(&Value::Null)
-        });
-        let holds = value == Some(&test.value);
-        return holds.then_some(()).ok_or_else(Status::patch_does_not_apply);
-    }
-    json_patch::patch(object, &[operation]).map_err(|_| Status::patch_does_not_apply())
+    let is_done = match &operation {
+        PatchOperation::Test(test) => {
+            let value = test.path.resolve(object).ok().or_else(|| {
+                let parent = test.path.parent()?.resolve(object).ok()?;
+                parent.is_object().then_some(&Value::Null)
+            });
+            value == Some(&test.value)
+        }
+        PatchOperation::Add(_) | PatchOperation::Remove(_) => {
+            json_patch::patch(object, &[operation]).is_ok()
+        }
+        _ => return Err(Status::left_out("JSON Patch except test, add and remove")),
+    };
+    is_done
+        .then_some(())
+        .ok_or_else(Status::patch_does_not_apply)
 }
 
 /// A strategic merge patch, after `strategicpatch` of `k8s.io/apimachinery`.

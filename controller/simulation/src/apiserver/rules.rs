@@ -91,7 +91,7 @@ fn keep_pod_cidrs_in_step(node: &mut Value) {
     }
 }
 
-/// What is wrong with `new`, which replaces `old`.
+/// The faults of `new`, which replaces `old`.
 pub(super) fn causes(target: &Target, new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     if let Some(old) = old {

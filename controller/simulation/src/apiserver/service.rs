@@ -27,6 +27,11 @@ fn is_headless(service: &Value) -> bool {
     text(service, "/spec/clusterIP") == "None"
 }
 
+fn has_node_ports(service: &Value) -> bool {
+    let gives = &service["spec"]["allocateLoadBalancerNodePorts"];
+    is(service, "NodePort") || is(service, "LoadBalancer") && *gives == true
+}
+
 fn has_health_check(service: &Value) -> bool {
     is(service, "LoadBalancer") && text(service, "/spec/externalTrafficPolicy") == "Local"
 }
@@ -45,7 +50,7 @@ fn default(object: &mut Value, field: &str, value: impl Into<Value>) {
     }
 }
 
-/// What a client need not say.
+/// Fills in the fields that a client may leave out.
 pub(super) fn defaults(service: &mut Value) {
     default(&mut service["spec"], "sessionAffinity", "None");
     default(&mut service["spec"], "type", "ClusterIP");
@@ -85,11 +90,7 @@ impl Allocator<'_> {
             keep_allocated(new, old);
         }
         self.cluster_ips(new, old);
-        let gives_ports = match text(new, "/spec/type") {
-            "LoadBalancer" => new["spec"]["allocateLoadBalancerNodePorts"] == true,
-            kind => kind == "NodePort",
-        };
-        if gives_ports {
+        if has_node_ports(new) {
             let mut given: Vec<(Value, Value)> = Vec::new();
             for port in ports(new).filter(|port| port["nodePort"].is_null()) {
                 let number = port["port"].clone();
@@ -128,16 +129,23 @@ impl Allocator<'_> {
             let other = if family == "IPv4" { "IPv6" } else { "IPv4" };
             spec["ipFamilies"] = json!([family, other]);
         }
-        if spec["clusterIP"].is_null() {
-            let families = spec["ipFamilies"].as_array().into_iter().flatten();
-            let ips: Vec<_> = families
-                .map(|family| self.cluster_ip(family == "IPv6"))
-                .collect();
-            spec["clusterIP"] = json!(ips.first());
-            spec["clusterIPs"] = json!(ips);
-        } else if spec["clusterIPs"].is_null() {
-            spec["clusterIPs"] = json!([spec["clusterIP"]]);
+        let mut ips = list(service, "/spec/clusterIPs").to_vec();
+        ips.extend(
+            service["spec"]
+                .get("clusterIP")
+                .filter(|_| ips.is_empty())
+                .cloned(),
+        );
+        if !is_headless {
+            let families = list(service, "/spec/ipFamilies").iter().skip(ips.len());
+            ips.extend(
+                families
+                    .map(|family| self.cluster_ip(family == "IPv6"))
+                    .collect::<Vec<_>>(),
+            );
         }
+        service["spec"]["clusterIP"] = json!(ips.first());
+        service["spec"]["clusterIPs"] = json!(ips);
     }
 
     fn cluster_ip(&mut self, is_v6: bool) -> Value {
@@ -188,7 +196,7 @@ fn keep_allocated(new: &mut Value, old: &Value) {
             new["spec"]["clusterIPs"] = json!([new["spec"]["clusterIP"]]);
         }
     }
-    if is_external(new) && is_external(old) {
+    if has_node_ports(new) && has_node_ports(old) {
         let before = list(old, "/spec/ports");
         let node_ports = list(new, "/spec/ports")
             .iter()
@@ -269,7 +277,7 @@ pub(super) fn drop_what_the_type_has_not(new: &mut Value, old: &Value) {
 
 const FOR_LOAD_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
-/// What is wrong with metadata and spec of `new`, which replaces `old`.
+/// The faults of metadata and spec of `new`, which replaces `old`.
 pub(super) fn check(causes: &mut Vec<Cause>, new: &Value, old: Option<&Value>) {
     let spec = &new["spec"];
     if let Some(old) = old {
@@ -396,7 +404,7 @@ pub(super) fn check(causes: &mut Vec<Cause>, new: &Value, old: Option<&Value>) {
     }
 }
 
-/// What is wrong with the status.
+/// The faults of the status.
 pub(super) fn check_status(causes: &mut Vec<Cause>, service: &Value) {
     let field = "status.loadBalancer.ingress";
     let ingress = list(service, "/status/loadBalancer/ingress");

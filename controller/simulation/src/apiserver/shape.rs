@@ -44,7 +44,7 @@ pub(super) fn apply(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// What is written even if it is empty.
+/// The fields that are written even if they are empty.
 pub(super) fn always(kind: &str) -> Value {
     match kind {
         "Node" => json!({

@@ -11,7 +11,7 @@ pub(super) struct Status {
     pub(super) body: Value,
 }
 
-/// What validation does not take.
+/// A field that validation does not take.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cause {
     field: String,
@@ -80,7 +80,7 @@ impl Status {
         Self::new(500, "", message, None)
     }
 
-    /// What this server leaves out; the real one has it.
+    /// Something that the real one has, and this server leaves out.
     pub(super) fn left_out(what: &str) -> Self {
         let message = format!("the simulated API server has no {what}");
         Self::new(501, "NotImplemented", &message, None)
@@ -91,8 +91,13 @@ impl Status {
         Self::new(404, "NotFound", &message, Some(details(resource, name)))
     }
 
-    pub(super) fn already_exists(resource: &Resource, name: &str) -> Self {
-        let message = format!("{} {name:?} already exists", resource.qualified());
+    pub(super) fn already_exists(resource: &Resource, name: &str, is_deleted: bool) -> Self {
+        let state = if is_deleted {
+            "object is being deleted: "
+        } else {
+            ""
+        };
+        let message = format!("{state}{} {name:?} already exists", resource.qualified());
         Self::new(
             409,
             "AlreadyExists",

@@ -46,7 +46,7 @@ impl Change {
     }
 }
 
-/// What etcd is to kube-apiserver.
+/// The part that etcd has in a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     version: u64,

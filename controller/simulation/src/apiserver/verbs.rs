@@ -1,4 +1,4 @@
-//! What each request does to the objects, and its answer.
+//! Each request: its effect on the objects, and its answer.
 
 use std::sync::Arc;
 
@@ -191,8 +191,9 @@ impl Registry<'_> {
         if !causes.is_empty() {
             return Err(Status::invalid(resource, &target.name, &causes));
         }
-        if self.store.get(&target).is_some() {
-            return Err(Status::already_exists(resource, &target.name));
+        if let Some(there) = self.store.get(&target) {
+            let is_deleted = !text(there, "/metadata/deletionTimestamp").is_empty();
+            return Err(Status::already_exists(resource, &target.name, is_deleted));
         }
         Ok(Answer {
             code: 201,
@@ -486,7 +487,7 @@ pub(super) fn selected_name(pairs: &[(String, String)]) -> Result<Option<&str>, 
 
 /// Where the next page begins.
 struct Token {
-    /// None: the newest.
+    /// Absent: the newest.
     version: Option<u64>,
     /// The last key of the page before.
     after: String,

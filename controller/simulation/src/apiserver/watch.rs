@@ -41,6 +41,8 @@ pub(super) struct Watch {
     first: VecDeque<Bytes>,
     /// All changes up to this version were sent, or are not to be.
     version: u64,
+    /// The version that it began at, which no bookmark repeats.
+    began: u64,
     /// A change that is held back until then.
     held: Option<(u64, Instant)>,
     /// When the next bookmark comes; none: the client wants none.
@@ -49,7 +51,7 @@ pub(super) struct Watch {
     has_ended: bool,
 }
 
-/// What a watch does next.
+/// The next step of a watch.
 enum Step {
     Line(Bytes),
     /// Nothing until this time, or until a change.
@@ -86,6 +88,7 @@ impl Watch {
             is_partial,
             first: VecDeque::new(),
             version: 0,
+            began: 0,
             held: None,
             bookmark: None,
             end: now + seconds.unwrap_or(LONGEST),
@@ -93,6 +96,7 @@ impl Watch {
             server,
         };
         watch.begin(query(pairs, "resourceVersion"), has_bookmarks, past)?;
+        watch.began = watch.version;
         watch.bookmark = has_bookmarks.then(|| watch.bookmark_after(now));
         Ok(watch)
     }
@@ -181,11 +185,10 @@ impl Watch {
             if !self.concerns(change) {
                 continue;
             }
-            let held = self.held.filter(|(version, _)| *version == change.version);
-            let delivery = match (held, &mut shared.watch_faults) {
-                (Some((_, until)), _) => Delivery::At(until),
-                (None, Some(faults)) => faults(&self.request, change),
-                (None, None) => Delivery::Now,
+            let delivery = match (&mut shared.watch_faults, self.held) {
+                (None, _) => Delivery::Now,
+                (_, Some((version, until))) if version == change.version => Delivery::At(until),
+                (Some(faults), _) => faults(&self.request, change),
             };
             match delivery {
                 Delivery::Cut => return Step::Cut,
@@ -205,7 +208,9 @@ impl Watch {
         self.version = self.version.max(shared.store.version());
         if self.bookmark.is_some_and(|at| now >= at) {
             self.bookmark = Some(self.bookmark_after(now));
-            return Step::Line(self.bookmark(self.version, None));
+            if self.version > self.began {
+                return Step::Line(self.bookmark(self.version, None));
+            }
         }
         Step::Wait(self.earliest(self.end))
     }
