@@ -37,6 +37,7 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
+    runtime::Handle,
     sync::Notify,
     time::{Instant, sleep},
 };
@@ -82,6 +83,8 @@ pub struct ApiServer {
     /// Wakes the watches.
     changed: Arc<Notify>,
     wall: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Where requests are on their way.
+    network: Handle,
 }
 
 struct Shared {
@@ -94,6 +97,10 @@ struct Shared {
 
 impl ApiServer {
     /// A server with the namespaces of a new cluster. UIDs, cluster IPs and ports follow from `seed`; `wall` is its clock.
+    /// Requests that are late travel on the runtime that this is called on, whatever becomes of that of their client.
+    ///
+    /// # Panics
+    /// Outside of a runtime.
     pub fn new(seed: u64, wall: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let this = Self {
             shared: Arc::new(Mutex::new(Shared {
@@ -105,6 +112,7 @@ impl ApiServer {
             })),
             changed: Arc::default(),
             wall: Arc::new(wall),
+            network: Handle::current(),
         };
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
             let namespace = json!({
@@ -322,6 +330,7 @@ impl ApiServer {
         {
             fault = faults(&request);
         }
+        let network = self.network.clone();
         let carry_out = async move {
             let past = match fault.kind {
                 FaultKind::RequestLost => return Err(ConnectionLost),
@@ -342,12 +351,8 @@ impl ApiServer {
                 sleep(fault.before).await;
                 carry_out.await
             };
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "it arrives even if the client, which waits for it here, is gone by then"
-            )]
-            let arrival = tokio::spawn(on_its_way);
-            arrival.await?
+            // It arrives even if its client is gone by then.
+            network.spawn(on_its_way).await?
         };
         if !fault.after.is_zero() {
             sleep(fault.after).await;
