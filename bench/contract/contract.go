@@ -3,10 +3,12 @@
 package contract
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -14,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/fake"
 	"k8s.io/klog/v2"
 
@@ -134,7 +137,7 @@ func (c *Cloud) EnsureLoadBalancer(ctx context.Context, _ string, service *corev
 	if err != nil {
 		return nil, err
 	}
-	return status(answer.Answer.Status), nil
+	return status(answer.Answer.Status), unfinished(answer.Answer)
 }
 
 func (c *Cloud) UpdateLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) error {
@@ -161,8 +164,19 @@ func (c *Cloud) UpdateLoadBalancer(ctx context.Context, _ string, service *corev
 }
 
 func (c *Cloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, service *corev1.Service) error {
-	_, err := c.loadBalancers.DeleteLoadBalancer(ctx, &v1.DeleteLoadBalancerRequest{Context: c.context(), Service: serviceSent(service)})
-	return err
+	answer, err := c.loadBalancers.DeleteLoadBalancer(ctx, &v1.DeleteLoadBalancerRequest{Context: c.context(), Service: serviceSent(service)})
+	if err != nil {
+		return err
+	}
+	return unfinished(answer.Answer)
+}
+
+// unfinished is nil for work that is done. Without an error upstream's loops would call no more, and let the finalizer go.
+func unfinished(answer *v1.LoadBalancerAnswer) error {
+	if answer.GetDisposition() != v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS {
+		return nil
+	}
+	return api.NewRetryError(cmp.Or(answer.Message, "the provider is at work"), cmp.Or(answer.RetryAfter.AsDuration(), 10*time.Second))
 }
 
 // GetLoadBalancerName is what upstream's loops ask for in logs alone.

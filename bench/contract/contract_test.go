@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/fake"
 
 	"outrigger.dev/adapters/go/provider"
@@ -36,6 +37,10 @@ func (r *recorder) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return r,
 func (r *recorder) EnsureLoadBalancer(_ context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	r.service, r.nodes = service, nodes
 	return &corev1.LoadBalancerStatus{Ingress: service.Status.LoadBalancer.Ingress}, r.refused
+}
+
+func (r *recorder) EnsureLoadBalancerDeleted(context.Context, string, *corev1.Service) error {
+	return r.refused
 }
 
 type clients struct {
@@ -117,6 +122,19 @@ func TestServiceAndTargetsArriveWhole(t *testing.T) {
 	far.refused = errors.New("no quota")
 	if _, err := near.EnsureLoadBalancer(t.Context(), "", service, nil); err == nil {
 		t.Error("the provider's error is lost")
+	}
+}
+
+func TestWorkInProgressIsNotTheEndOfIt(t *testing.T) {
+	far := &recorder{Cloud: &fake.Cloud{Provider: "fake", EnableInstancesV2: true}, refused: api.NewRetryError("soon", 7*time.Second)}
+	near := connected(t, far)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-1"}}
+	_, ensured := near.EnsureLoadBalancer(t.Context(), "", service, nil)
+	for name, err := range map[string]error{"ensure": ensured, "delete": near.EnsureLoadBalancerDeleted(t.Context(), "", service)} {
+		var retry *api.RetryError
+		if !errors.As(err, &retry) || retry.RetryAfter() != 7*time.Second {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
