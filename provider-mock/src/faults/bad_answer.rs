@@ -44,7 +44,7 @@ pub enum BadAnswer {
     MissingDisposition,
     /// A load balancer is ready and has no status.
     MissingStatus,
-    /// A load balancer or volume that exists is absent.
+    /// A machine, load balancer or volume that exists is absent for sure; so is a machine of another provider.
     FalseAbsence,
     /// A load balancer is in progress, to be asked for again in a thousand hours.
     FarRetry,

@@ -30,6 +30,7 @@ const INSTANCES: &[Bad] = &[
     Bad::EmptyProviderId,
     Bad::StaleAbsence,
     Bad::UncertainAbsence,
+    Bad::FalseAbsence,
 ];
 
 /// Mistakes of an answer about many objects.
@@ -305,7 +306,7 @@ where
                     complete = false;
                 }
                 // Mistakes of an entry of a list.
-                Bad::StaleAbsence | Bad::UncertainAbsence | Bad::NotManaged => {
+                Bad::StaleAbsence | Bad::UncertainAbsence | Bad::FalseAbsence | Bad::NotManaged => {
                     entries.retain(|one| !is_meant(one));
                 }
                 _ if count(bad, &mut entries, is_meant) => {}

@@ -82,6 +82,9 @@ impl Spoil for instance_result::Outcome {
             (BadAnswer::UncertainAbsence, Self::Found(_)) => {
                 *self = Self::Absent(Absent::default());
             }
+            (BadAnswer::FalseAbsence, Self::Found(_) | Self::NotManaged(_)) => {
+                *self = Self::Absent(absent(None));
+            }
             (_, Self::Found(instance)) => instance.spoil(bad),
             _ => {}
         }

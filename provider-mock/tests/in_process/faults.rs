@@ -339,15 +339,20 @@ async fn results_are_missing_or_double() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outcomes_are_stale_foreign_or_none() {
-    let answer = Outcomes::of(spoilt(answers(BadAnswer::StaleAbsence)).await);
-    for name in NAMES {
-        match answer.outcome(name) {
-            Outcome::Absent(absent) => {
-                assert_eq!(absent.certainty(), AbsenceCertainty::Confirmed);
-                assert_eq!(absent.age.unwrap().seconds, 3600);
+async fn outcomes_are_stale_false_foreign_or_none() {
+    for (bad, age) in [
+        (BadAnswer::StaleAbsence, Some(3600)),
+        (BadAnswer::FalseAbsence, None),
+    ] {
+        let answer = Outcomes::of(spoilt(answers(bad)).await);
+        for name in NAMES {
+            match answer.outcome(name) {
+                Outcome::Absent(absent) => {
+                    assert_eq!(absent.certainty(), AbsenceCertainty::Confirmed);
+                    assert_eq!(absent.age.map(|age| age.seconds), age);
+                }
+                other => panic!("{other:?}"),
             }
-            other => panic!("{other:?}"),
         }
     }
     let answer = Outcomes::of(spoilt(answers(BadAnswer::NotManaged)).await);
