@@ -260,9 +260,7 @@ impl CloudNode {
             // The change itself may not have queued the Node, such as an earlier write whose answer was lost.
             return Ok(Outcome::RunAgain(Priority::Fresh));
         }
-        if matches!(lookup, Lookup::Found(_)) {
-            (self.on_lookup)(&node, &lookup);
-        }
+        (self.on_lookup)(&node, &lookup);
         match lookup {
             Lookup::Found(instance) => {
                 let fresh = node.provider_id.is_empty();

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use outrigger_core::node::deletion_limit::DeletionLimits;
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, Method};
+use serde_json::json;
 use tokio::time::sleep;
 
-use super::{PERIOD, start};
-use crate::fixture::Fixture;
-use outrigger_kubernetes::fixture::node;
+use super::{PERIOD, hosted, start};
+use crate::{
+    fixture::{Fixture, cloud},
+    lifecycle,
+};
+use outrigger_kubernetes::fixture::{UNINITIALIZED, node, settled};
 
 fn spoil(fixture: &Fixture, answer: BadAnswer) -> Fault {
     let fault = Fault::on(Method::BatchGetInstances, Effect::BadAnswer(answer));
@@ -70,4 +75,21 @@ async fn n12_one_answer_that_a_node_is_not_managed_does_not_last_for_ever() {
     assert_eq!(fixture.calls("BatchGetInstances"), 1);
     sleep(Duration::from_mins(2)).await;
     fixture.initialized("n1").await;
+}
+
+/// In a new cluster there is no other sign that the cloud shows no machine at all.
+#[tokio::test(start_paused = true)]
+async fn an_absence_of_a_ready_node_speaks_against_the_provider_before_the_node_is_initialised() {
+    let fixture = hosted(cloud(|_| {}), |fixture| {
+        lifecycle::tests::host(fixture, DeletionLimits::default())
+    });
+    for n in 1..=5 {
+        let mut node = settled(&format!("n{n}"), "", "True");
+        node["spec"] = json!({"taints": [{"key": UNINITIALIZED, "effect": "NoSchedule"}]});
+        fixture.register(node);
+    }
+    sleep(Duration::from_secs(10)).await;
+    let line = r#"outrigger_node_deletion_limit_nodes{state="absent_while_ready"} 5"#;
+    let metrics = fixture.metrics();
+    assert!(metrics.contains(line), "{metrics}");
 }
