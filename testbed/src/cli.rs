@@ -1,6 +1,7 @@
 //! The commands of `outrigger-testbed`.
 
 mod conformance;
+mod incident;
 mod pod_check;
 mod provider_check;
 mod services;
@@ -23,8 +24,8 @@ use serde_json::{Value, json};
 
 pub use self::provider_check::CheckProvider;
 use self::{
-    conformance::Conformance, pod_check::CheckPod, provider_check::CheckOwnProvider,
-    services::Services,
+    conformance::Conformance, incident::PlayIncidents, pod_check::CheckPod,
+    provider_check::CheckOwnProvider, services::Services,
 };
 use crate::{
     ControlPlane, Error, Network, Options, Passed, RealCluster, RealNode, Result,
@@ -60,6 +61,8 @@ enum Command {
     CheckPod(CheckPod),
     /// Hold a provider of this repository against the contract.
     Conformance(Conformance),
+    /// Play published incidents against upstream's controller and Outrigger's.
+    Incident(PlayIncidents),
 }
 
 #[derive(Debug, Args)]
@@ -162,6 +165,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::CheckProvider(check) => check.run().await,
         Command::CheckPod(check) => check.run().await,
         Command::Conformance(conformance) => conformance.run().await,
+        Command::Incident(incidents) => incidents.run().await,
     }
 }
 

@@ -226,6 +226,9 @@ pub enum Error {
         /// The last lines of the provider's log.
         provider: String,
     },
+    /// Published incidents went otherwise than the docs say.
+    #[error("{}", .0.join("\n"))]
+    Incidents(Vec<String>),
     /// The API server refused a request, or could not be reached.
     #[error("{action}: {source}")]
     Kube {

@@ -35,6 +35,7 @@ pub mod faults;
 pub mod floor;
 mod follow;
 mod identity;
+mod incident;
 pub mod nodes;
 mod pair;
 pub mod pod_check;
