@@ -11,8 +11,8 @@
 
 mod cluster;
 pub mod lease;
-mod merge;
-mod nodes;
+pub(crate) mod merge;
+pub(crate) mod nodes;
 pub mod scripted;
 mod services;
 

@@ -26,3 +26,6 @@ pub mod writer;
 #[cfg(any(test, feature = "fixture"))]
 #[doc(hidden)]
 pub mod fixture;
+
+#[cfg(test)]
+mod fuzz;

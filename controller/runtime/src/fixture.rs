@@ -7,6 +7,8 @@
     reason = "only tests use it"
 )]
 
+pub mod near;
+
 use std::{
     io::{Result, Write},
     sync::{Arc, LazyLock},

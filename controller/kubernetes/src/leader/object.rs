@@ -106,3 +106,6 @@ impl LeaseObject {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

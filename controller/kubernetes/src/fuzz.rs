@@ -1,0 +1,81 @@
+//! Reading and writing with inputs near to real ones: see docs/evidence.md for how to run them for hours.
+
+mod decoders;
+mod patches;
+
+use outrigger_runtime::fixture::near::Edit;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn edits() -> impl Strategy<Value = Vec<Edit>> {
+    prop::collection::vec(any::<Edit>(), 0..6)
+}
+
+fn node() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"kubernetes.io/hostname": "a", "x/y~z": "1"},
+            "annotations": {"alpha.kubernetes.io/provided-node-ip": "10.0.0.1", "x/a": "1"},
+        },
+        "spec": {
+            "podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24"], "unschedulable": true,
+            "taints": [
+                {"key": "other", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+                {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"},
+            ],
+        },
+        "status": {
+            "addresses": [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "10.0.0.1"}],
+            "conditions": [
+                {"type": "Ready", "status": "False", "reason": "R", "message": "m",
+                 "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                {"type": "x/Old", "status": "True", "reason": "R", "message": "m",
+                 "lastTransitionTime": "2026-01-01T00:00:00Z"},
+            ],
+            "nodeInfo": {"systemUUID": "s"},
+        },
+    })
+}
+
+fn service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "7",
+            "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z",
+            "labels": {"a": "b"}, "annotations": {"x/a": "1"},
+            "finalizers": ["service.kubernetes.io/load-balancer-cleanup", "a/b"],
+        },
+        "spec": {
+            "type": "LoadBalancer", "loadBalancerClass": "x/y", "loadBalancerSourceRanges": ["10.0.0.0/8"],
+            "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": "web", "nodePort": 30080}],
+            "sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 9}},
+            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "externalTrafficPolicy": "Local",
+            "healthCheckNodePort": 30081, "selector": {"app": "web"}, "loadBalancerIP": "192.0.2.1",
+        },
+        "status": {
+            "conditions": [{"type": "x/Old", "status": "True", "reason": "R", "message": "",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+            "loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP",
+                                          "ports": [{"port": 80, "protocol": "TCP"}]}]},
+        },
+    })
+}
+
+fn volume() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {
+            "name": "pv", "uid": "u", "resourceVersion": "7", "labels": {"app": "db"},
+            "annotations": {"pv.kubernetes.io/provisioned-by": "csi.example"},
+        },
+        "spec": {
+            "csi": {"driver": "csi.example", "volumeHandle": "v", "volumeAttributes": {"a": "b"}},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "z", "operator": "In", "values": ["a"]}]},
+            ]}},
+        },
+    })
+}

@@ -1,0 +1,102 @@
+//! No byte of an API server, a kubelet or a file ends the process, and one odd object costs no other one.
+
+use std::{fs, time::Duration};
+
+use outrigger_core::{node::NodeView, service::ServiceView, volume::VolumeView};
+use outrigger_runtime::fixture::near;
+use proptest::prelude::*;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{edits, node, service, volume};
+use crate::{
+    client::Source,
+    decode::{self, Item, ListReader, ObjectEvent},
+};
+
+/// Longest cause of an object that cannot be decoded, in bytes: 200 characters.
+const LONGEST_CAUSE: usize = 800;
+
+/// Decodes an object by itself, in an event and in a list.
+fn decode<V: DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
+    let item = Item::<V>::of(bytes);
+    if let Item::Undecodable(object) = &item {
+        assert!(object.cause.len() <= LONGEST_CAUSE, "{}", object.cause);
+        assert!(!object.cause.is_empty());
+    }
+    // A field that is not read may hold any bytes.
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let event = decode::event::<V>(&format!(r#"{{"type":"MODIFIED","object":{text}}}"#));
+    if serde_json::from_slice::<Value>(bytes).is_ok_and(|json| json.is_object()) {
+        assert_eq!(event.unwrap(), ObjectEvent::Applied(item));
+    }
+    let _ = decode::event::<V>(text);
+}
+
+const KUBECONFIG: &str = "apiVersion: v1
+kind: Config
+current-context: c
+contexts:
+- name: c
+  context: {cluster: k, user: u, namespace: n}
+clusters:
+- name: k
+  cluster: {server: 'https://10.0.0.1:6443', insecure-skip-tls-verify: true, tls-server-name: s, proxy-url: 'http://p:1'}
+users:
+- name: u
+  user:
+    exec: {apiVersion: client.authentication.k8s.io/v1, command: /none, args: [a], env: [{name: A, value: b}]}
+";
+
+proptest! {
+    #[test]
+    fn objects(edits in edits()) {
+        let near = |seed: &Value| near::bytes(seed.to_string().as_bytes(), &edits);
+        let changed = |seed: &Value| near::value(seed, &edits).to_string().into_bytes();
+        for bytes in [near(&node()), changed(&node())] {
+            decode::<NodeView>(&bytes);
+        }
+        for bytes in [near(&service()), changed(&service())] {
+            decode::<ServiceView>(&bytes);
+        }
+        for bytes in [near(&volume()), changed(&volume())] {
+            decode::<VolumeView>(&bytes);
+        }
+    }
+
+    /// However its bytes are cut.
+    #[test]
+    fn lists(edits in edits(), piece in 1_usize..64) {
+        let list = json!({
+            "kind": "NodeList", "metadata": {"resourceVersion": "7", "continue": "c"},
+            "items": [node(), service(), volume()],
+        });
+        let bytes = near::bytes(list.to_string().as_bytes(), &edits);
+        let read = |piece: usize| {
+            let (mut reader, mut objects) = (ListReader::default(), Vec::new());
+            for bytes in bytes.chunks(piece) {
+                reader.read(bytes, |object| objects.push(object.to_vec()));
+            }
+            (objects, reader.end().map(|meta| meta.resource_version).map_err(|error| error.to_string()))
+        };
+        let whole = read(bytes.len().max(1));
+        prop_assert_eq!(&read(piece), &whole);
+        // No more is handed out than came.
+        prop_assert!(whole.0.iter().map(Vec::len).sum::<usize>() <= bytes.len());
+    }
+
+    #[test]
+    fn a_kubeconfig(edits in edits()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        fs::write(&path, near::bytes(KUBECONFIG.as_bytes(), &edits)).unwrap();
+        let source = Source { kubeconfig: Some(path), master: None };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let load = async { tokio::time::timeout(Duration::from_secs(10), source.load()).await };
+        if let Err(error) = runtime.block_on(load).unwrap() {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+}
