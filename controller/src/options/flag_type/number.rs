@@ -32,6 +32,8 @@ pub(super) fn float32(text: &str) -> Result<f32, String> {
 pub(super) fn float64(text: &str) -> Result<f64, String> {
     let digits = without_underscores(text).ok_or(FLOAT)?;
     let value = digits.parse().ok().or_else(|| hexadecimal(&digits));
+    // Rust accepts a sign before "nan".
+    let value = value.filter(|value| !value.is_nan() || digits.len() == 3);
     let value: f64 = value.ok_or(FLOAT)?;
     in_range(text, value.is_infinite()).map(|()| value)
 }
@@ -95,8 +97,12 @@ fn hexadecimal(text: &str) -> Option<f64> {
         return None;
     }
     let value = u64::from_str_radix(&digits, 16).ok()? as f64;
-    let exponent = exponent.checked_sub(4 * fraction.len() as i32)?;
-    Some(sign as f64 * value * 2_f64.powi(exponent))
+    let exponent = exponent.saturating_sub(4 * fraction.len() as i32);
+    // In two steps: a power may be out of range where the number is not.
+    let half = exponent / 2;
+    let value = value * 2_f64.powi(half) * 2_f64.powi(exponent - half);
+    // Zero times an infinite power.
+    Some(sign as f64 * if value.is_nan() { 0.0 } else { value })
 }
 
 /// Infinity is in range where it is written out.

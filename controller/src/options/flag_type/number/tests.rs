@@ -1,4 +1,15 @@
+use proptest::prelude::*;
+
 use super::*;
+
+proptest! {
+    /// NaN only where it is written out.
+    #[test]
+    fn what_is_no_nan_is_a_number(text in "[+-]?(0x)?[0-9a-f_.]{0,6}([ep][+-]?[0-9]{0,5})?") {
+        prop_assert!(float64(&text).is_ok_and(f64::is_nan) == text.eq_ignore_ascii_case("nan"));
+        let _ = (int32(&text), int(&text), level(&text), float32(&text));
+    }
+}
 
 #[test]
 fn whole_numbers_are_read_as_by_go() {
@@ -51,11 +62,14 @@ fn numbers_with_fractions_are_read_as_by_go() {
         ("1_000.5", Ok(1000.5)),
         ("0x1p4", Ok(16.0)),
         ("-0x1.8p+1", Ok(-3.0)),
+        ("0x0p9999", Ok(0.0)),
+        ("0x8000000000000000p-1080", Ok(0.0)),
         ("010", Ok(10.0)),
         ("1e40", Err(RANGE)),
         ("", Err(FLOAT)),
         ("1e", Err(FLOAT)),
         ("0x10", Err(FLOAT)),
+        ("+nan", Err(FLOAT)),
         ("1__0", Err(FLOAT)),
         ("1,5", Err(FLOAT)),
     ] {
@@ -66,6 +80,8 @@ fn numbers_with_fractions_are_read_as_by_go() {
         );
     }
     assert_eq!(float64("1e40"), Ok(1e40));
+    assert_eq!(float64("0x8000000000000000p-1080"), Ok(2_f64.powi(-1_017)));
+    assert_eq!(float64("0x1p9999"), Err(RANGE.into()));
     assert_eq!(float64("1e400"), Err(RANGE.into()));
     assert_eq!(float64("-Inf"), Ok(f64::NEG_INFINITY));
 }
