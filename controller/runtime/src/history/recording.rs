@@ -1,9 +1,9 @@
 //! The file of `--record`: a line of JSON for each decision, written by a thread of its own.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, Permissions},
     io::{self, BufWriter, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::HistoryMetrics;
+use crate::clock::time_of_day;
 
 /// Version of the format: another one once an input of a decision is added, removed or renamed. Another one is refused.
 pub const FORMAT: u32 = 1;
@@ -128,11 +129,16 @@ impl Writer {
         }
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = BufWriter::new(options.open(&self.path)?);
+        let file = options.open(&self.path)?;
+        if file.metadata()?.is_file() {
+            // An empty file that was there has kept its mode.
+            file.set_permissions(Permissions::from_mode(0o600))?;
+        }
+        let mut file = BufWriter::new(file);
         let header = Header {
             recording: FORMAT,
             program: crate::VERSION.into(),
-            began: Timestamp::now(),
+            began: time_of_day(),
         };
         let header = serde_json::to_string(&header)?;
         writeln!(file, "{header}")?;

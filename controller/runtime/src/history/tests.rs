@@ -1,6 +1,9 @@
 //! The history remembers and records within its bounds.
 
-use std::fs;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+};
 
 use super::*;
 
@@ -88,6 +91,20 @@ fn until(holds: impl Fn() -> bool) {
     }
 }
 
+fn mode(file: &std::path::Path) -> u32 {
+    fs::metadata(file).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn an_empty_file_that_all_can_read_is_for_its_owner_once_it_is_a_recording() {
+    let file = std::env::temp_dir().join(format!("empty-{}", std::process::id()));
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    drop(Recording::begin(file.clone(), 8_000, HistoryMetrics::default()).unwrap());
+    assert_eq!(mode(&file), 0o600);
+    fs::remove_file(file).unwrap();
+}
+
 #[test]
 fn a_recording_has_two_files_at_most_and_each_begins_with_its_header() {
     let dir = std::env::temp_dir().join(format!("recording-{}", std::process::id()));
@@ -124,8 +141,7 @@ fn a_recording_has_two_files_at_most_and_each_begins_with_its_header() {
             assert_eq!(line.replay(), Ok(false));
         }
     }
-    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
-    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(mode(&file), 0o600);
     assert_eq!(metrics.lost.get(), 0);
     fs::remove_dir_all(dir).unwrap();
 }
