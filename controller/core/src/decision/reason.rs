@@ -17,7 +17,7 @@ use crate::{
         answer::LoadBalancerAnswer,
         ownership::Ownership,
         patch_plan::StatusPatch,
-        plan::{Consequence, Failure, Step},
+        plan::{Consequence, Failure, HoldReason, Step},
     },
 };
 
@@ -171,11 +171,11 @@ fn of_step(decision: &RecordedDecision<'_>, step: &Step) -> DecisionReason {
     match step {
         Step::Idle => of_idle_service(decision),
         Step::Hold { why, .. } => {
-            let rule = match why.reason() {
-                "Paused" => "paused",
-                "ClassNotServed" => "class_not_served",
-                "TooLarge" => "too_large",
-                _ => "provider_unavailable",
+            let rule = match why {
+                HoldReason::Paused => "paused",
+                HoldReason::ClassNotServed => "class_not_served",
+                HoldReason::TooLarge(_) => "too_large",
+                HoldReason::ProviderUnavailable => "provider_unavailable",
             };
             DecisionReason::new(
                 rule,
