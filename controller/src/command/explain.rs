@@ -196,9 +196,13 @@ fn is_local(server: &Uri) -> bool {
 fn refused(server: &Uri, error: ApiError) -> Refusal {
     Refusal(match error {
         ApiError::Status {
-            code: 401 | 403,
-            message,
-            ..
+            code: 401, message, ..
+        } => format!(
+            "{server}: {message}\nThe leader does not know the caller: give --kubeconfig with a credential of its cluster. For a \
+             token the controller needs the right to create tokenreviews"
+        ),
+        ApiError::Status {
+            code: 403, message, ..
         } => format!(
             "{server}: {message}\nThe caller needs the verb get on the non-resource URL /explain/*:\n  {GRANT}\nand a \
              clusterrolebinding to it"

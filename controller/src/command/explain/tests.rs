@@ -37,6 +37,23 @@ fn only_a_server_on_this_machine_is_trusted_without_a_ca() {
 }
 
 #[test]
+fn a_caller_who_is_unknown_needs_another_remedy_than_one_without_the_right() {
+    let server = "https://127.0.0.1:10258".parse().unwrap();
+    let remedy = |code| {
+        let status = ApiError::Status {
+            code,
+            reason: String::new(),
+            message: "no".into(),
+            retry_after: None,
+        };
+        let Refusal(text) = refused(&server, status);
+        text
+    };
+    assert!(remedy(401).contains("--kubeconfig") && !remedy(401).contains(GRANT));
+    assert!(remedy(403).contains(GRANT));
+}
+
+#[test]
 fn the_table_shows_what_was_decided_and_nothing_that_moves_a_cursor() {
     let answer = r#"{"object":"node/a","exists":false,"leader":"ccm-0","decisions":[
         {"count":3,"first":"2026-01-01T00:00:00Z","last":{"time":"2026-01-01T00:01:00.5Z","object":"node/a",
