@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, ensure};
 use clap::Parser;
 use outrigger_runtime::{
     clock,
@@ -39,16 +39,16 @@ struct Options {
     #[arg(long, default_value_t = 2)]
     jobs: usize,
     /// Simulated hours in which users act and faults happen
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, value_parser = hours, default_value = "1")]
     hours: f64,
-    /// With --seed: only these of its faults, by number
-    #[arg(long, value_delimiter = ',')]
+    /// With --seed: only these of its faults, by number; without a number: none
+    #[arg(long, value_delimiter = ',', num_args = 0.., requires = "seed")]
     faults: Option<Vec<usize>>,
     /// With --seed: print the log
-    #[arg(long)]
+    #[arg(long, requires = "seed")]
     log: bool,
     /// With --seed: find few faults with which it fails
-    #[arg(long)]
+    #[arg(long, requires = "seed", conflicts_with = "log")]
     shrink: bool,
 }
 
@@ -58,8 +58,22 @@ fn range(text: &str) -> Result<Range<u64>, String> {
     Ok(number(first)?..number(end)?)
 }
 
+fn hours(text: &str) -> Result<f64, String> {
+    let hours = text.parse().ok();
+    let hours = hours.filter(|hours| (0.1..10_000.0).contains(hours));
+    hours.ok_or_else(|| "write a number from 0.1 to 10000".to_owned())
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
+    if let (Some(seed), Some(number)) = (options.seed, options.faults.iter().flatten().max()) {
+        let count = fault::faults(seed, options.hours).len();
+        ensure!(
+            *number < count,
+            "seed {seed} has the faults 0 to {}",
+            count - 1
+        );
+    }
     let well = match options.seed {
         Some(seed) if options.shrink => shrink::shrink(&options, seed)?,
         Some(seed) => one(&options, seed)?,
@@ -106,11 +120,15 @@ fn one(options: &Options, seed: u64) -> anyhow::Result<bool> {
     );
     match &outcome.broken {
         None => println!("seed {seed}: well; {summary}"),
-        Some(broken) => println!(
-            "seed {seed}: FAILED: {broken}; {summary}\n  cargo run --release -p outrigger-simulation -- --hours {hours} --seed {seed} --log\n  \
-             --shrink in place of --log finds the faults that it takes",
-            hours = options.hours,
-        ),
+        Some(broken) => {
+            let hours = options.hours;
+            let faults = options.faults.as_deref().map(numbers);
+            let faults = faults.map_or_else(String::new, |numbers| format!(" --faults {numbers}"));
+            println!(
+                "seed {seed}: FAILED: {broken}; {summary}\n  cargo run --release -p outrigger-simulation -- --hours {hours} --seed \
+                 {seed}{faults} --log\n  --shrink in place of --log finds the faults that it takes"
+            );
+        }
     }
     Ok(outcome.broken.is_none())
 }
@@ -165,6 +183,12 @@ fn many(options: &Options) -> anyhow::Result<bool> {
     Ok(failed.is_empty())
 }
 
+/// Numbers of faults as `--faults` takes them.
+fn numbers(faults: &[usize]) -> String {
+    let faults: Vec<_> = faults.iter().map(usize::to_string).collect();
+    faults.join(",")
+}
+
 /// Runs a seed in another process; its output.
 fn child(options: &Options, seed: u64, faults: Option<&[usize]>) -> anyhow::Result<(bool, String)> {
     let mut command = Command::new(std::env::current_exe()?);
@@ -175,8 +199,10 @@ fn child(options: &Options, seed: u64, faults: Option<&[usize]>) -> anyhow::Resu
         &options.hours.to_string(),
     ]);
     if let Some(faults) = faults {
-        let faults: Vec<_> = faults.iter().map(usize::to_string).collect();
-        command.args(["--faults", &faults.join(",")]);
+        command.arg("--faults");
+        if !faults.is_empty() {
+            command.arg(numbers(faults));
+        }
     }
     let output = command
         .stderr(Stdio::inherit())

@@ -33,14 +33,8 @@ pub(super) fn shrink(options: &Options, seed: u64) -> anyhow::Result<bool> {
         part /= 2;
     }
     print!("{text}");
-    let numbers: Vec<_> = left.iter().map(usize::to_string).collect();
     for number in &left {
         println!("  {number}: {}", all[*number]);
     }
-    println!(
-        "  cargo run --release -p outrigger-simulation -- --hours {} --seed {seed} --faults '{}' --log",
-        options.hours,
-        numbers.join(",")
-    );
     Ok(false)
 }

@@ -35,3 +35,30 @@ fn fixed_seeds_keep_all_promises() {
     let output = simulate(&["--seeds", "1..7", "--hours", "0.5"]);
     assert!(output.status.success(), "{}", text(&output));
 }
+
+#[test]
+fn options_that_cannot_be_followed_are_refused() {
+    for (options, why) in [
+        (&["--log"][..], "--seed"),
+        (&["--shrink"], "--seed"),
+        (&["--faults", "1"], "--seed"),
+        (&["--seed", "7", "--faults", "99"], "has the faults 0 to 71"),
+        (&["--seed", "7", "--hours", "0.01"], "0.1 to 10000"),
+    ] {
+        let output = simulate(options);
+        let text = text(&output);
+        assert!(!output.status.success() && text.contains(why), "{text}");
+    }
+}
+
+/// `--shrink` tries it first: a refusal would look as a failure of the seed.
+#[test]
+fn a_seed_runs_without_any_fault() {
+    let output = simulate(&["--seed", "7", "--hours", "0.1", "--log", "--faults"]);
+    let text = text(&output);
+    assert!(
+        output.status.success() && text.contains("seed 7: well"),
+        "{text}"
+    );
+    assert!(!text.contains(" \"fault\" begins=true"), "{text}");
+}
