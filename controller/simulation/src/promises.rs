@@ -1,12 +1,16 @@
 //! The promises: facts that hold at each moment, and a state that is reached in the end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use outrigger_provider_mock::{Cloud, instances::Power, load_balancers::LoadBalancer};
 use serde_json::Value;
 
 use crate::{
     apiserver::{ApiServer, Request, Write},
+    host,
     people::{NODES, SERVICES_OF_RUN},
 };
 
@@ -15,11 +19,14 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const STOPPED: &str = "node.cloudprovider.kubernetes.io/shutdown";
 const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
+/// How long a controller may still act on a Service as it was before: late events and calls that hang together.
+const LAG: Duration = Duration::from_mins(10);
+
 /// Watches a run.
 #[derive(Default)]
 pub struct Promises {
-    /// UIDs of Services that users have given up: deleted, or given another type.
-    released: BTreeSet<String>,
+    /// UIDs of Services that users have given up: deleted, or given another type. With a time: wanted again since then.
+    released: BTreeMap<String, Option<Duration>>,
     /// UID of the Service, and whether it is being deleted, of each load balancer.
     load_balancers: BTreeMap<String, (String, bool)>,
     /// The Pod CIDRs of each Node.
@@ -80,10 +87,12 @@ impl Promises {
                 after["spec"]["type"] == "LoadBalancer"
                     && after["metadata"]["deletionTimestamp"].is_null()
             });
-            if let Some(uid) = service.and_then(|service| service["metadata"]["uid"].as_str())
-                && !is_wanted
-            {
-                self.released.insert(uid.to_owned());
+            if let Some(uid) = service.and_then(|service| service["metadata"]["uid"].as_str()) {
+                if !is_wanted {
+                    self.released.insert(uid.to_owned(), None);
+                } else if let Some(since) = self.released.get_mut(uid) {
+                    since.get_or_insert_with(host::elapsed);
+                }
             }
         }
         if *resource == "nodes" {
@@ -134,7 +143,7 @@ impl Promises {
         }
         for (id, (uid, went)) in &self.load_balancers {
             let goes = now.get(id).is_none_or(|(_, goes)| *goes);
-            if goes && !went && !self.released.contains(uid) {
+            if goes && !went && !self.is_released(uid) {
                 return Err(format!(
                     "the load balancer {id} is deleted, whose Service {uid} no user has given up"
                 ));
@@ -150,6 +159,12 @@ impl Promises {
         }
         self.load_balancers = now;
         Ok(())
+    }
+
+    fn is_released(&self, uid: &str) -> bool {
+        self.released
+            .get(uid)
+            .is_some_and(|since| since.is_none_or(|since| host::elapsed() < since + LAG))
     }
 }
 

@@ -30,7 +30,7 @@ const LONG: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_mins(50);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_secs(5);
-/// Nothing is written for so long then.
+/// How long it stays so then. In the first half events and conditions may follow, in the second nothing is written.
 const SILENCE: Duration = Duration::from_mins(20);
 
 /// A late request is on its way for less than this.
@@ -226,7 +226,7 @@ impl World {
             if !complaints.is_empty() {
                 if let Some((since, _)) = silent {
                     return Ok(Err(format!(
-                        "not left alone since {since:?}: {}",
+                        "reached after {since:?}, but not for long: {}",
                         complaints.join("; ")
                     )));
                 }
@@ -243,7 +243,6 @@ impl World {
                     .visit(|| tracing::info!("all is as users want it"));
                 (self.now, 0)
             });
-            // Events and conditions may follow.
             if self.now < since + SILENCE / 2 {
                 silent = Some((since, self.promises.writes));
             } else if self.promises.writes != writes {
