@@ -5,6 +5,8 @@
 
 #[path = "flags/document.rs"]
 mod document;
+#[path = "flags/fuzz.rs"]
+mod fuzz;
 #[path = "flags/ranges.rs"]
 mod ranges;
 #[path = "flags/upstream.rs"]

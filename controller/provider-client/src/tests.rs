@@ -6,6 +6,7 @@ mod calls;
 mod cardinality;
 mod connecting;
 mod dump;
+mod fuzz;
 mod hanging;
 mod heartbeats;
 mod identity;

@@ -156,27 +156,33 @@ pub(super) fn answer(uid: &str, verdict: &AdmissionVerdict) -> Result<Vec<u8>, s
 
 #[cfg(test)]
 mod tests {
+    use outrigger_kubernetes::patch::Operation;
+    use outrigger_runtime::fixture::near::{self, Edit};
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
-    use outrigger_kubernetes::patch::Operation;
 
     fn review(request: &Value) -> Value {
         json!({"apiVersion": API_VERSION, "kind": KIND, "request": request})
     }
 
-    #[test]
-    fn a_request_as_the_api_server_sends_it_is_read() {
-        let object = json!({"kind": "PersistentVolume", "metadata": {"name": "disk"}});
-        let request = json!({
+    /// As the API server sends it.
+    fn request(object: &Value) -> Value {
+        json!({
             "uid": "705ab4f5", "kind": {"group": "", "version": "v1", "kind": "PersistentVolume"},
             "resource": {"group": "", "version": "v1", "resource": "persistentvolumes"},
             "requestKind": {"group": "", "version": "v1", "kind": "PersistentVolume"},
             "name": "disk", "operation": "CREATE", "userInfo": {"username": "admin"},
             "object": object, "oldObject": null, "dryRun": false,
             "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
-        });
-        let read = read(review(&request).to_string().as_bytes()).unwrap();
+        })
+    }
+
+    #[test]
+    fn a_request_as_the_api_server_sends_it_is_read() {
+        let object = json!({"kind": "PersistentVolume", "metadata": {"name": "disk"}});
+        let read = read(review(&request(&object)).to_string().as_bytes()).unwrap();
         assert_eq!(
             (&*read.uid, &*read.operation, &*read.sub_resource),
             ("705ab4f5", "CREATE", "")
@@ -244,5 +250,26 @@ mod tests {
         let long = answered(AdmissionVerdict::Refuse("ü".repeat(2_000)));
         let message = long["response"]["status"]["message"].as_str().unwrap();
         assert_eq!(message.len(), LONGEST_MESSAGE);
+    }
+
+    proptest! {
+        /// A client of the port may send anything: it is an error, or a request that can be answered.
+        #[test]
+        fn no_body_is_fatal(edits in prop::collection::vec(any::<Edit>(), 0..6), message: String) {
+            let seed = review(&request(&json!({"metadata": {"name": "disk"}})));
+            let changed = near::value(&seed, &edits).to_string().into_bytes();
+            for body in [near::bytes(seed.to_string().as_bytes(), &edits), changed] {
+                let Ok(request) = read(&body) else {
+                    continue;
+                };
+                prop_assert!(!request.uid.is_empty());
+                if let Some(object) = &request.object {
+                    prop_assert!(serde_json::from_str::<Value>(object.get()).is_ok());
+                }
+                let refused = AdmissionVerdict::Refuse(message.clone());
+                let answered: Value = serde_json::from_slice(&answer(&request.uid, &refused).unwrap()).unwrap();
+                prop_assert_eq!(&answered["response"]["uid"], &*request.uid);
+            }
+        }
     }
 }
