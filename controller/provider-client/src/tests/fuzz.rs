@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{Error, handshake, health, raw};
 
-/// Of an answer, in bytes.
+/// The limit of an answer, in bytes.
 const LIMIT: usize = 4 << 20;
 /// Longest text about a fault that is shown, in bytes.
 const LONGEST: usize = 4_096;

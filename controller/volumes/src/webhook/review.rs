@@ -167,7 +167,7 @@ mod tests {
         json!({"apiVersion": API_VERSION, "kind": KIND, "request": request})
     }
 
-    /// As the API server sends it.
+    /// The API server sends it so.
     fn request(object: &Value) -> Value {
         json!({
             "uid": "705ab4f5", "kind": {"group": "", "version": "v1", "kind": "PersistentVolume"},
