@@ -168,7 +168,11 @@ public final class Call {
     synchronized (this) {
       if (!changesCloud) {
         gone = true;
-        threads.stream().filter(thread -> thread != Thread.currentThread()).forEach(Thread::interrupt);
+        List<Thread> others = threads.stream().filter(thread -> thread != Thread.currentThread()).toList();
+        others.forEach(Thread::interrupt);
+        if (!others.isEmpty()) {
+          core.later(Core.INTERRUPT_GRACE, this::warn);
+        }
       }
       isLast = tasks == 0;
     }

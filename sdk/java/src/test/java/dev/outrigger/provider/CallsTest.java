@@ -233,8 +233,11 @@ class CallsTest {
     Logger logger = Logger.getLogger("dev.outrigger.provider");
     logger.addHandler(handler);
     try (Served served = Served.of(provider().instances(lookUp))) {
-      assertThrows(StatusRuntimeException.class, () -> served.instances()
-          .withDeadlineAfter(200, TimeUnit.MILLISECONDS).batchGetInstances(lookup("a")));
+      try {
+        served.instances().withDeadlineAfter(200, TimeUnit.MILLISECONDS).batchGetInstances(lookup("a"));
+      } catch (StatusRuntimeException late) {
+        // The answer without the result of this Node may come before the deadline, or not.
+      }
       await(() -> lines.stream().anyMatch(line -> line.getMessage().startsWith("a handler runs on")));
       released.set(true);
     } finally {
