@@ -222,10 +222,10 @@ func (c *cloud) noteState() {
 		for _, node := range balancer.Hosts {
 			hosts = append(hosts, node.Name)
 		}
-		state["load balancer"] = append(state["load balancer"], fmt.Sprint(name, balancer.Ports, hosts))
+		state["load balancer"] = append(state["load balancer"], fmt.Sprintf("%s, ports %v, hosts %v", name, balancer.Ports, hosts))
 	}
 	for name, entry := range c.RouteMap {
-		state["route"] = append(state["route"], fmt.Sprint(name, entry.Route.TargetNode, entry.Route.Blackhole))
+		state["route"] = append(state["route"], fmt.Sprintf("%s to %s, blackhole %t", name, entry.Route.TargetNode, entry.Route.Blackhole))
 	}
 	c.api.noteState(state)
 }
