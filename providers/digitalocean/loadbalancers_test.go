@@ -311,6 +311,16 @@ func TestFixedFieldsCannotChange(t *testing.T) {
 	}
 }
 
+func TestSecondFamilyStays(t *testing.T) {
+	r := newRig(t)
+	web := service(nil)
+	web.IpFamilies, web.IpFamilyPolicy = []string{"IPv4", "IPv6"}, "RequireDualStack"
+	r.want(ready)(r.ensure(web))
+	web.IpFamilies, web.IpFamilyPolicy = []string{"IPv4"}, "SingleStack"
+	_, err := r.ensure(web)
+	r.wantReason(err, provider.InvalidAnnotation)
+}
+
 func TestRenewedCertificateStays(t *testing.T) {
 	r := newRig(t)
 	r.cloud.Change(func(c *fakecloud.Cloud) { c.Certificates["old"] = "web" })

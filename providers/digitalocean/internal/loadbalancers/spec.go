@@ -123,6 +123,9 @@ func networkStack(a *annotations, service *v1.Service) string {
 		}
 		return godo.LoadBalancerNetworkStackDualstack
 	}
+	if stack == "" && slices.Equal(service.IpFamilies, []string{"IPv4"}) {
+		return godo.LoadBalancerNetworkStackIPv4
+	}
 	return stack
 }
 
