@@ -105,7 +105,10 @@ async fn without_profiling_nothing_is_below_debug() {
         assert_eq!(server.get(&admin, path).await.code, 404, "{path}");
     }
     let statusz = server.get(&admin, "/statusz").await.body;
-    assert!(statusz.contains("\nPaths: /configz /explain/ /flagz "), "{statusz}");
+    assert!(
+        statusz.contains("\nPaths: /configz /explain/ /flagz "),
+        "{statusz}"
+    );
 }
 
 #[tokio::test]
