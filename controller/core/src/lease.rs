@@ -11,7 +11,8 @@
 //! - the leader stops acting [`Durations::renew_deadline`] after it *sent* its last acknowledged
 //!   renewal;
 //! - no replica takes a held lease before the record has stood unchanged for the duration that is
-//!   written in it, which is longer, after having *received* it.
+//!   written in it, which is longer, after having *received* it, except the lease of a
+//!   process that is proven to be dead ([`ReplicaState::predecessors`]).
 //!
 //! Everything else is convenience. The API server's check of the resourceVersion settles who wins
 //! when several try.

@@ -21,11 +21,11 @@ use outrigger_core::{
     correlator::{EventContent, ObjectRef},
     lease::Durations,
 };
-use uuid::Uuid;
 
 mod annotations;
 mod election;
 mod handle;
+mod identity;
 mod leadership;
 mod metrics;
 mod object;
@@ -35,6 +35,7 @@ mod watching;
 
 pub use election::{Elector, Ended};
 pub use handle::{Handle, NotAnnotated};
+pub use identity::{IdentityFileError, ProcessIdentity, host};
 pub use leadership::{Leadership, Leading};
 pub use metrics::LeaderMetrics;
 pub use outrigger_core::lease::Lost;
@@ -46,9 +47,8 @@ pub struct LeaderConfig {
     pub namespace: String,
     /// `--leader-elect-resource-name`; also the metrics' label.
     pub name: String,
-    /// Our identity, from [`identity()`]: never the same in two processes. Several locks of one
-    /// process share it (PROC-35).
-    pub identity: String,
+    /// The identity that contends. Several locks of one process share it (PROC-35).
+    pub identity: Arc<ProcessIdentity>,
     /// How long things take.
     pub durations: Durations,
 }
@@ -60,17 +60,6 @@ impl LeaderConfig {
             self.namespace
         )
     }
-}
-
-/// `<hostname>_<random UUID>` (PROC-20), new at every call: a process asks once.
-pub fn identity() -> String {
-    format!("{}_{}", host(), Uuid::new_v4())
-}
-
-/// The name of the host: in a Pod without the host's network the Pod's own name.
-pub fn host() -> String {
-    let system = rustix::system::uname();
-    system.nodename().to_string_lossy().into_owned()
 }
 
 /// Annotation of the Lease with the [`Unbroken`](outrigger_core::lease::Unbroken) terms of this program.

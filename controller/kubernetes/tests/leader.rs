@@ -17,7 +17,8 @@ use outrigger_core::lease::Durations;
 use outrigger_kubernetes::{
     api::Api as Requests,
     leader::{
-        Elector, Ended, Handle, LeaderConfig, LeaderMetrics, Leadership, Leading, Lost, identity,
+        Elector, Ended, Handle, LeaderConfig, LeaderMetrics, Leadership, Leading, Lost,
+        ProcessIdentity,
     },
 };
 use outrigger_testbed::{
@@ -112,14 +113,14 @@ impl Place {
     }
 
     fn start(&self, client: Client) -> Replica {
-        self.start_as(client, &identity(), NAME)
+        self.start_as(client, &Arc::default(), NAME)
     }
 
-    fn start_as(&self, client: Client, identity: &str, name: &str) -> Replica {
+    fn start_as(&self, client: Client, identity: &Arc<ProcessIdentity>, name: &str) -> Replica {
         let config = LeaderConfig {
             namespace: self.namespace.into(),
             name: name.into(),
-            identity: identity.into(),
+            identity: Arc::clone(identity),
             durations: Durations::new(LEASE, DEADLINE, Duration::from_millis(500)).unwrap(),
         };
         let (may, contends) = watch::channel(true);
@@ -134,7 +135,7 @@ impl Place {
         let mut tasks = JoinSet::new();
         tasks.spawn(elector.run());
         Replica {
-            identity: identity.into(),
+            identity: identity.own.clone(),
             handle,
             tasks,
             may,
@@ -316,13 +317,13 @@ async fn a_replica_that_gives_up_lets_the_other_lead() {
 #[tokio::test]
 async fn one_process_holds_two_locks() {
     let place = Place::new("leader-migration").await;
-    let identity = identity();
+    let identity = Arc::default();
     let first = place.start_as(place.client(), &identity, NAME);
     first.leading().await;
     let second = place.start_as(place.client(), &identity, "second");
     second.leading().await;
     second.handle.release().await;
-    assert_eq!(place.holder().await, identity);
+    assert_eq!(place.holder().await, identity.own);
     assert!(first.leading().await.is_valid_now());
 }
 

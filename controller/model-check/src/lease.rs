@@ -58,6 +58,8 @@ pub(crate) struct State {
 #[derive(Clone, Debug)]
 struct Replica {
     identity: String,
+    /// Processes before it, if its identity file is left.
+    predecessors: Vec<String>,
     is_frozen: bool,
     observed: ObservedLease,
     /// The version of the Lease that `observed` has.
@@ -105,11 +107,12 @@ impl Lease {
         self.start + Duration::from_millis(state.rates[at] * u64::from(state.steps))
     }
 
-    fn replica(&self, identity: String, now: Instant) -> Hashed<Replica> {
+    fn replica(&self, identity: String, now: Instant) -> Replica {
         let mut candidacy = Candidacy::default();
         candidacy.allow(self.start, true);
-        Hashed::new(Replica {
+        Replica {
             identity,
+            predecessors: Vec::new(),
             is_frozen: false,
             observed: ObservedLease::default(),
             object: None,
@@ -118,13 +121,14 @@ impl Lease {
             not_before: now,
             request: None,
             coming: Vec::new(),
-        })
+        }
     }
 
     fn decision(&self, state: &State, at: usize) -> Decision {
         let replica = &state.replicas[at];
         let own = ReplicaState {
             identity: &replica.identity,
+            predecessors: &replica.predecessors,
             durations: &self.durations,
             lease_term: replica.term,
             contends_at: replica.candidacy.contends_at(),
@@ -149,14 +153,20 @@ impl Lease {
         after
     }
 
-    /// A new process in place of the replica; its request may still be carried out.
-    fn restarted(&self, state: &State, at: usize) -> State {
+    /// A new process in place of the replica, whose request may still be carried out; with the identity file or, in a
+    /// new Pod, without it.
+    fn restarted(&self, state: &State, at: usize, has_file: bool) -> State {
         let mut after = state.clone();
         let old = &state.replicas[at];
         if let Some((request, None)) = &old.request {
             after.late.push(Hashed::new(request.clone()));
         }
-        after.replicas[at] = self.replica(format!("{}'", old.identity), self.now(state, at));
+        let mut next = self.replica(format!("{}'", old.identity), self.now(state, at));
+        if has_file {
+            next.predecessors.clone_from(&old.predecessors);
+            next.predecessors.push(old.identity.clone());
+        }
+        after.replicas[at] = Hashed::new(next);
         after
     }
 
@@ -167,7 +177,7 @@ impl Lease {
         if let Decision::Lost(lost) = &decision {
             add(
                 format_args!("replica {at} ends: {lost}"),
-                self.restarted(state, at),
+                self.restarted(state, at, true),
             );
             return true;
         }
@@ -287,7 +297,7 @@ impl Model for Lease {
     type State = State;
 
     fn begin(&self) -> Vec<State> {
-        let replica = |name: &str| self.replica(name.to_owned(), self.start);
+        let replica = |name: &str| Hashed::new(self.replica(name.to_owned(), self.start));
         let state = |rates| State {
             left: self.scope,
             rates,
@@ -360,9 +370,11 @@ impl Model for Lease {
                 add(format_args!("the answer to replica {at} is lost"), after);
             }
             if state.left.crashes > 0 && (state.lease.is_some() || state.version == 0) {
-                let mut after = self.restarted(state, at);
-                after.left.crashes -= 1;
-                add(format_args!("replica {at} dies, and begins again"), after);
+                for (has_file, words) in [(true, "again"), (false, "in a new Pod")] {
+                    let mut after = self.restarted(state, at, has_file);
+                    after.left.crashes -= 1;
+                    add(format_args!("replica {at} dies, and begins {words}"), after);
+                }
             }
             if state.left.leader_changes > 0 && !replica.is_frozen {
                 let mut after = Self::with(state, at, |replica| replica.is_frozen = true);

@@ -1,6 +1,6 @@
 //! Which controllers run under which lock, and who may contend for it.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,9 @@ use crate::options::{
 };
 use outrigger_kubernetes::{
     api::Api,
-    leader::{self, Elector, Handle, LeaderConfig, LeaderMetrics, OnEvent},
+    leader::{
+        Elector, Handle, IdentityFileError, LeaderConfig, LeaderMetrics, OnEvent, ProcessIdentity,
+    },
     watch::Sight,
 };
 use outrigger_provider_client::Provider;
@@ -43,7 +45,14 @@ pub(super) struct LeaseTasks {
 
 impl Building {
     /// Starts the lease tasks that `config` asks for; they run until `stop`.
-    pub(super) fn open(self, config: &Config, stop: &CancellationToken) -> LeaseTasks {
+    ///
+    /// # Errors
+    /// If the identity file cannot be used.
+    pub(super) fn open(
+        self,
+        config: &Config,
+        stop: &CancellationToken,
+    ) -> Result<LeaseTasks, Fatal> {
         let mut running = JoinSet::new();
         let mut electors = JoinSet::new();
         let Some(election) = &config.election else {
@@ -52,16 +61,16 @@ impl Building {
             let (_, always) = watch::channel(true);
             let lease_task = self.lease_task(config, None, always, controllers, true);
             running.spawn(lease_task.run(Duration::ZERO, stop.clone()));
-            return LeaseTasks {
+            return Ok(LeaseTasks {
                 running,
                 main_lock: None,
                 _electors: electors,
-            };
+            });
         };
         // A process that gave its Lease up lets the others try for this long.
         let hold_off = election.durations.lease_duration() * 2;
         let migration = election.migration.as_ref();
-        let identity = leader::identity();
+        let identity = Arc::new(identity(election.identity_file.as_deref())?);
         let mut locks = vec![(election.name.clone(), Lock::Main)];
         locks.extend(migration.map(|migration| (migration.lease_name.clone(), Lock::Migration)));
 
@@ -71,7 +80,7 @@ impl Building {
             let lease = LeaderConfig {
                 namespace: election.namespace.clone(),
                 name,
-                identity: identity.clone(),
+                identity: Arc::clone(&identity),
                 durations: election.durations,
             };
             let (may_contend, candidacy) = watch::channel(false);
@@ -102,11 +111,11 @@ impl Building {
             let lease_task = self.lease_task(config, Some(handle), candidacy, controllers, main);
             running.spawn(lease_task.run(hold_off, stop.clone()));
         }
-        LeaseTasks {
+        Ok(LeaseTasks {
             running,
             main_lock,
             _electors: electors,
-        }
+        })
     }
 
     fn lease_task(
@@ -127,6 +136,27 @@ impl Building {
             identity: Arc::clone(&self.identity),
             main,
         }
+    }
+}
+
+/// The identity of this process, with those before it in its container if there is a file.
+fn identity(file: Option<&Path>) -> Result<ProcessIdentity, Fatal> {
+    let Some(path) = file else {
+        return Ok(ProcessIdentity::new());
+    };
+    match ProcessIdentity::in_file(path) {
+        Ok(identity) => Ok(identity),
+        Err(error @ IdentityFileError::Locked) => {
+            warn!(
+                ?path, %error,
+                "--leader-elect-identity-file is not used: after a crash the Lease has to expire"
+            );
+            Ok(ProcessIdentity::new())
+        }
+        Err(IdentityFileError::Io(error)) => Err(Fatal::Setup(format!(
+            "--leader-elect-identity-file: {} cannot be used: {error}; give the container a volume that it may write",
+            path.display()
+        ))),
     }
 }
 

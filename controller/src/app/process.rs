@@ -239,7 +239,7 @@ impl<'a> Process<'a> {
             sight: sight.clone(),
             checks: self.checks.clone(),
         };
-        let lease_tasks = building.open(self.config, stop);
+        let lease_tasks = building.open(self.config, stop)?;
         let identified = identity.run(self.informers.clone(), lease_tasks.main_lock());
         let end = self.end.clone();
         tasks.spawn("cluster identity", async move {

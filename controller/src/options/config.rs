@@ -126,6 +126,8 @@ pub struct Election {
     pub name: String,
     /// How long a lease term lasts, and how often it is renewed.
     pub durations: Durations,
+    /// `--leader-elect-identity-file`.
+    pub identity_file: Option<PathBuf>,
     /// `--enable-leader-migration`: the second Lease and who runs under it.
     pub migration: Option<Migration>,
 }

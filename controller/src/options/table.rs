@@ -144,6 +144,12 @@ flags! {
         };
         /// Acquire the Lease before controllers run. Required with more than one replica.
         leader_elect: bool = "true" { configz: "Generic.LeaderElection.leaderElect" };
+        /// File with the identities of this container's processes, on a volume that only this Pod has, such as an
+        /// emptyDir: a process takes the Lease of the one before it without waiting, since the kernel's lock on
+        /// the file proves that it is dead. Empty: it waits until the Lease expires.
+        leader_elect_identity_file: String = "" {
+            parity: Ours("after a crash the loops go on within seconds"),
+        };
         /// Time without an observed renewal after which another replica tries to acquire the Lease.
         leader_elect_lease_duration: GoDuration = "15s" { configz: "Generic.LeaderElection.leaseDuration" };
         /// Time without a successful renewal after which the leader stops; less than

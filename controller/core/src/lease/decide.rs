@@ -11,6 +11,8 @@ use super::{Durations, LeaseRecord, LeaseTerm, ObservedLease, observed::Observat
 pub struct ReplicaState<'a> {
     /// The holder that it writes; no other process ever has the same.
     pub identity: &'a str,
+    /// Identities of processes that are proven to be dead: a lease of theirs is free.
+    pub predecessors: &'a [String],
     /// The durations of the election.
     pub durations: &'a Durations,
     /// The lease term, if it leads.
@@ -149,7 +151,8 @@ fn contend(
         _ if ours => return Decision::Release(last.record.released(wall)),
         at => return Decision::Wait(at),
     }
-    if !ours {
+    let is_left = last.is_there() && replica.predecessors.contains(&last.record.holder);
+    if !ours && !is_left {
         let free_at = last.free_at(replica.durations.lease_duration());
         if now < free_at {
             return Decision::Wait(Some(free_at));

@@ -9,6 +9,8 @@ mod simulation;
 
 const ME: &str = "me";
 const OTHER: &str = "other";
+/// A process that is proven to be dead.
+const DEAD: &str = "dead";
 
 /// Where the tests' monotonic clocks begin.
 #[expect(
@@ -90,6 +92,7 @@ impl Replica {
     fn decides(&self) -> Decision {
         let own = ReplicaState {
             identity: ME,
+            predecessors: &[DEAD.to_owned()],
             durations: &Durations::DEFAULT,
             lease_term: self.lease_term,
             contends_at: self.candidacy.contends_at(),
@@ -192,6 +195,30 @@ fn a_free_lease_is_taken_at_once() {
             .watches(Some(held(OTHER, 0).released(wall(1))), "11")
     );
     assert_eq!(replica.decides(), Decision::Update(claim(8)));
+}
+
+#[test]
+fn the_lease_of_a_dead_process_is_taken_as_it_stands() {
+    let mut replica = Replica::new();
+    replica.reads(Some((held(DEAD, 0), "10")));
+    assert_eq!(replica.decides(), Decision::Update(claim(8)));
+    // It may be behind what is there: the API server says so, and another one holds it.
+    replica.observed.invalidate();
+    assert_eq!(replica.decides(), Decision::Read);
+    replica.reads(Some((held(OTHER, 0), "11")));
+    assert_eq!(replica.decides(), replica.until(15));
+}
+
+/// Another process may have claimed it since, and not know that it is deleted.
+#[test]
+fn a_deleted_lease_is_not_that_of_a_dead_process() {
+    let mut replica = Replica::new();
+    let now = replica.now;
+    replica.candidacy.allow(now, false);
+    replica.reads(Some((held(DEAD, 0), "10")));
+    assert!(replica.watches(None, "12"));
+    replica.candidacy.allow(now, true);
+    assert_eq!(replica.decides(), replica.until(15));
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Elector {
     pub async fn run(mut self) -> Ended {
         info!(
             lease = self.config.name,
-            identity = self.config.identity,
+            identity = self.config.identity.own,
             "attempting to acquire leader lease"
         );
         let allowed = *self.may_contend.borrow_and_update();
@@ -181,7 +181,8 @@ impl Elector {
             return Decision::Lost(Lost::RenewDeadline);
         }
         let replica = ReplicaState {
-            identity: &self.config.identity,
+            identity: &self.config.identity.own,
+            predecessors: &self.config.identity.predecessors,
             durations: &self.config.durations,
             lease_term: self.lease_term,
             contends_at: self.candidacy.contends_at(),
@@ -250,7 +251,7 @@ impl Elector {
         let annotations = &mut lease.metadata.annotations;
         if self.lease_term.is_some() {
             self.shared.annotations.apply(annotations);
-        } else if record.holder == self.config.identity {
+        } else if record.holder == self.config.identity.own {
             let before = annotations.get(TERMS_ANNOTATION).map(String::as_str);
             let claimed = Unbroken::claimed(before, held, record.transitions);
             annotations.insert(TERMS_ANNOTATION.to_owned(), claimed.to_string());

@@ -312,7 +312,7 @@ async fn without_election_it_lasts_until_the_token() {
 
 #[test]
 fn an_identity_is_the_host_and_something_new() {
-    let (one, two) = (identity(), identity());
+    let (one, two) = (ProcessIdentity::new().own, ProcessIdentity::new().own);
     assert_ne!(one, two);
     let (host, uuid) = one.rsplit_once('_').unwrap();
     assert!(!host.is_empty());

@@ -101,7 +101,7 @@ impl Replica {
             checks,
         };
         let stop = CancellationToken::new();
-        let lease_tasks = building.open(&config, &stop);
+        let lease_tasks = building.open(&config, &stop).unwrap();
         let running = Arc::clone(&identity);
         tasks.spawn(running.run(lease.api(), lease_tasks.main_lock()));
         Self {

@@ -1,5 +1,7 @@
 //! Leader election and migration.
 
+use std::path::PathBuf;
+
 use outrigger_core::{lease::Durations, syntax::subdomain};
 
 use super::Findings;
@@ -39,6 +41,9 @@ pub(super) fn election(flags: &Flags, f: &mut Findings) -> Option<Election> {
         namespace: namespace.value.clone(),
         name: name.value.clone(),
         durations: durations(flags, f)?,
+        identity_file: Some(&flags.leader_elect_identity_file.value)
+            .filter(|file| !file.is_empty())
+            .map(PathBuf::from),
         migration,
     })
 }

@@ -101,3 +101,37 @@ async fn a_leader_that_is_killed_is_followed_when_its_lease_has_expired() {
     assert!(claimed.started - last.started >= lease);
     assert_eq!(cluster.lease(LEASE).await.lease_transitions, Some(1));
 }
+
+/// The Lease lasts longer than the test waits for anything.
+#[tokio::test]
+async fn a_container_that_starts_again_takes_its_lease_back() {
+    let setup = Setup::without_provider().flag("--leader-elect-lease-duration=10m");
+    let cluster = setup.prepare().await;
+    let file = cluster.dir().join("identity");
+    let flag = format!("--leader-elect-identity-file={}", file.display());
+    let mut leader = cluster.part("killed").flag(&flag).start().await;
+    leader.leads().await;
+    let mut standby = cluster.replica("standby").await;
+    standby.follows(&mut leader).await;
+    // A process that lives is not one of the past.
+    let mut beside = cluster.part("beside").flag(&flag).start().await;
+    beside
+        .controller
+        .says(&["--leader-elect-identity-file is not used"])
+        .await;
+    beside.follows(&mut leader).await;
+
+    leader.controller.kill().await;
+    let killed = Instant::now();
+    let mut again = cluster.part("again").flag(&flag).start().await;
+    again.own_node(&cluster, "orphan").await;
+    cluster.initialized("orphan").await;
+    println!(
+        "the node was initialised {:.2?} after kill -9",
+        killed.elapsed()
+    );
+    let lease = cluster.lease(LEASE).await;
+    assert_eq!(lease.holder_identity, Some(again.identity().await));
+    assert_eq!(lease.lease_transitions, Some(1));
+    assert!(standby.claims(LEASE).is_empty() && beside.claims(LEASE).is_empty());
+}

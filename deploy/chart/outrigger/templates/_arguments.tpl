@@ -24,6 +24,7 @@
 {{- if .enabled -}}
 {{- $flags = append $flags (print "--leader-elect-resource-namespace=" .leaseNamespace) -}}
 {{- $flags = append $flags (print "--leader-elect-resource-name=" .leaseName) -}}
+{{- $flags = append $flags "--leader-elect-identity-file=/run/leader-election/identities" -}}
 {{- else -}}
 {{- $flags = append $flags "--leader-elect=false" -}}
 {{- end -}}

@@ -56,6 +56,9 @@ securityContext:
   {{- include "outrigger.securityContext" .Values.controller.user | nindent 2 }}
 volumeMounts:
   - {name: socket, mountPath: /run/outrigger}
+  {{- if .Values.leaderElection.enabled }}
+  - {name: leader-election, mountPath: /run/leader-election}
+  {{- end }}
   {{- if .Values.controller.kubeconfig.path }}
   - {name: kubeconfig, mountPath: {{ .Values.controller.kubeconfig.path | quote }}, readOnly: true}
   {{- else }}

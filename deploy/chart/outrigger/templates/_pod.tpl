@@ -52,6 +52,11 @@ containers:
 volumes:
   - name: socket
     emptyDir: {medium: Memory, sizeLimit: 1Mi}
+  {{- if .Values.leaderElection.enabled }}
+  # Of the controller alone: which of its processes are dead.
+  - name: leader-election
+    emptyDir: {medium: Memory, sizeLimit: 1Mi}
+  {{- end }}
   {{- with .Values.controller.kubeconfig.path }}
   - name: kubeconfig
     hostPath: {path: {{ . | quote }}, type: File}

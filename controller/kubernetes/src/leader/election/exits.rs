@@ -75,7 +75,7 @@ impl Elector {
             if self.observed.must_read() {
                 let _ = self.learn(self.requests.read(Purpose::Read).await);
             }
-            if self.observed.holder() != Some(&self.config.identity) {
+            if self.observed.holder() != Some(&self.config.identity.own) {
                 return;
             }
             let Some(object) = &self.object else { return };
@@ -104,7 +104,7 @@ impl Elector {
 
     /// An event about the Lease.
     pub(super) fn record_event(&self, change: &str) {
-        let message = format!("{} {change}", self.config.identity);
+        let message = format!("{} {change}", self.config.identity.own);
         self.send_event(EventContent::normal(EVENT_REASON, &message));
     }
 

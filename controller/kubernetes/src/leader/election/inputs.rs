@@ -31,7 +31,7 @@ impl Elector {
         } = answer;
         let before = self.object.as_ref().map(LeaseObject::record);
         match self.learn(answer) {
-            Ok(Some(record)) if !purpose.reads() && record.holder == self.config.identity => {
+            Ok(Some(record)) if !purpose.reads() && record.holder == self.config.identity.own => {
                 self.acknowledged(sent, suspended, &record);
             }
             Ok(_) => {
@@ -140,7 +140,7 @@ impl Elector {
             let message = format!(
                 "The annotation {key} is not kept: an admission policy or webhook changes it in each write. \
                  Its value is lost with each start of the controller; let the writes of {} pass",
-                self.config.identity
+                self.config.identity.own
             );
             self.send_event(EventContent::warning("LeaseAnnotationUndone", &message));
         }
@@ -225,7 +225,7 @@ impl Elector {
             return;
         }
         let holder = self.observed.holder();
-        if holder.is_some_and(|holder| holder != self.config.identity) {
+        if holder.is_some_and(|holder| holder != self.config.identity.own) {
             self.candidacy.observe_rival();
         }
         let changed = self

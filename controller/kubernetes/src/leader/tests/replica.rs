@@ -25,7 +25,7 @@ impl Replica {
         let config = LeaderConfig {
             namespace: "kube-system".into(),
             name: "ccm".into(),
-            identity: identity.into(),
+            identity: Arc::new(identity.into()),
             durations: durations(),
         };
         let (may, contends) = watch::channel(true);

@@ -104,7 +104,7 @@ impl Rig {
         let config = LeaderConfig {
             namespace: "kube-system".into(),
             name: "ccm".into(),
-            identity: format!("process-{}", fastrand::u32(..)),
+            identity: Arc::new(format!("process-{}", fastrand::u32(..)).into()),
             durations: durations(),
         };
         let (elector, handle) = Elector::new(

@@ -43,6 +43,8 @@ enum Letter {
 
 pub(super) struct Replica {
     identity: String,
+    /// Its processes before, where its identity file is kept.
+    predecessors: Vec<String>,
     life: u32,
     offset: Duration,
     rate: f64,
@@ -98,6 +100,7 @@ impl World {
                 candidacy.allow(start + offset, true);
                 Replica {
                     identity: format!("replica-{index}-0"),
+                    predecessors: Vec::new(),
                     life: 0,
                     offset,
                     rate: 1.0 + f64::from(*percent) / 100.0,
@@ -283,6 +286,7 @@ impl World {
         }
         let own = ReplicaState {
             identity: &replica.identity,
+            predecessors: &replica.predecessors,
             durations: &Durations::DEFAULT,
             lease_term: replica.lease_term,
             contends_at: replica.candidacy.contends_at(),
@@ -336,6 +340,10 @@ impl World {
             replica.frozen_until = self.millis + 20_000;
         }
         replica.life += 1;
+        // The file of every other replica is kept.
+        if index.is_multiple_of(2) {
+            replica.predecessors.push(replica.identity.clone());
+        }
         replica.identity = format!("replica-{index}-{}", replica.life);
         replica.observed = ObservedLease::default();
         replica.version = 0;

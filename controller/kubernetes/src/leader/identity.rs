@@ -1,0 +1,171 @@
+//! The identity of this process in elections, and of the processes before it in its container.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, Read, Seek, Write},
+    path::Path,
+};
+
+use uuid::Uuid;
+
+/// Identities that a file keeps: so many processes may die one after the other before one holds a lease.
+const KEPT: usize = 16;
+
+/// As much of a file is read: more than the identities that it keeps.
+const MAX_BYTES: u64 = 16 * 1024;
+
+/// The name of a process in elections, and the names of processes that are proven to be dead.
+#[derive(Debug)]
+pub struct ProcessIdentity {
+    /// Never the same in two processes.
+    pub own: String,
+    /// Processes before this one that had the [identity file](ProcessIdentity::in_file).
+    pub predecessors: Vec<String>,
+    /// Its lock is held as long as it is open.
+    file: Option<File>,
+}
+
+/// Why an identity file is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityFileError {
+    /// It cannot be opened, read or written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Another process has the file, and lives.
+    #[error("another process holds its lock: give each replica a volume of its own")]
+    Locked,
+}
+
+impl ProcessIdentity {
+    /// `<hostname>_<random UUID>` (PROC-20), without a file.
+    pub fn new() -> Self {
+        format!("{}_{}", host(), Uuid::new_v4()).into()
+    }
+
+    /// An identity that is also written to the file at `path`, which outlives the process and has the identities of the
+    /// processes before.
+    ///
+    /// The kernel's lock on the file proves that they are dead: each held it as long as it could act. An identity of
+    /// another host does not count, since a file system of several machines may have two locks on one file.
+    ///
+    /// # Errors
+    /// If the file cannot be used, or a process that lives has it.
+    pub fn in_file(path: &Path) -> Result<Self, IdentityFileError> {
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => IdentityFileError::Locked,
+            TryLockError::Error(error) => error.into(),
+        })?;
+        let mut text = Vec::new();
+        Read::by_ref(&mut file)
+            .take(MAX_BYTES)
+            .read_to_end(&mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let mut identity = Self::new();
+        let host = host();
+        let lines = text
+            .lines()
+            .filter(|line| line.rsplit_once('_').is_some_and(|(name, _)| name == host));
+        identity.predecessors = lines.map(str::to_owned).collect();
+        let excess = identity.predecessors.len().saturating_sub(KEPT);
+        identity.predecessors.drain(..excess);
+
+        // Before a lease has this identity. Those before it stay: this process may die before it holds a lease.
+        let mut text = identity.predecessors.join("\n");
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&identity.own);
+        text.push('\n');
+        file.rewind()?;
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)?;
+        identity.file = Some(file);
+        Ok(identity)
+    }
+}
+
+impl<S: Into<String>> From<S> for ProcessIdentity {
+    /// A name that no other process has.
+    fn from(own: S) -> Self {
+        Self {
+            own: own.into(),
+            predecessors: Vec::new(),
+            file: None,
+        }
+    }
+}
+
+impl Default for ProcessIdentity {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The name of the host: in a Pod without the host's network the Pod's own name.
+pub fn host() -> String {
+    let system = rustix::system::uname();
+    system.nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &Path) -> Vec<String> {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_process_knows_those_before_it_and_none_that_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("identity");
+        let first = ProcessIdentity::in_file(&path).unwrap();
+        assert!(first.predecessors.is_empty());
+        assert_eq!(lines(&path), [&*first.own]);
+        let refused = ProcessIdentity::in_file(&path).unwrap_err();
+        assert!(matches!(refused, IdentityFileError::Locked), "{refused}");
+        assert_eq!(lines(&path), [&*first.own]);
+
+        let first_own = first.own.clone();
+        drop(first);
+        let second = ProcessIdentity::in_file(&path).unwrap();
+        assert_eq!(second.predecessors, [&*first_own]);
+        let second_own = second.own.clone();
+        drop(second);
+        // The second may have died before it held a lease.
+        let third = ProcessIdentity::in_file(&path).unwrap();
+        assert_eq!(third.predecessors, [first_own, second_own]);
+    }
+
+    #[test]
+    fn a_file_of_many_processes_keeps_the_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("identity");
+        let identities = (0..KEPT + 3).map(|_| ProcessIdentity::in_file(&path).unwrap().own);
+        let identities: Vec<_> = identities.collect();
+        let last = ProcessIdentity::in_file(&path).unwrap();
+        assert_eq!(last.predecessors, identities[3..]);
+        assert_eq!(lines(&path).len(), KEPT + 1);
+    }
+
+    #[test]
+    fn what_is_no_identity_of_this_host_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("identity");
+        let own = format!("{}_1", host());
+        let mut text = format!("other_1\n\n_\n{own}\n{}\n", host()).into_bytes();
+        text.extend([0, 0xff]);
+        std::fs::write(&path, text).unwrap();
+        let identity = ProcessIdentity::in_file(&path).unwrap();
+        assert_eq!(lines(&path), [&*own, &identity.own]);
+        assert_eq!(identity.predecessors, [own]);
+    }
+}
