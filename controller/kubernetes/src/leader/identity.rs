@@ -11,7 +11,7 @@ use uuid::Uuid;
 /// Identities that a file keeps: so many processes may die one after the other before one holds a lease.
 const KEPT: usize = 16;
 
-/// As much of a file is read: more than the identities that it keeps.
+/// Bytes of a file that are read: more than the identities that it keeps.
 const MAX_BYTES: u64 = 16 * 1024;
 
 /// The name of a process in elections, and the names of processes that are proven to be dead.
@@ -76,7 +76,7 @@ impl ProcessIdentity {
         let excess = identity.predecessors.len().saturating_sub(KEPT);
         identity.predecessors.drain(..excess);
 
-        // Before a lease has this identity. Those before it stay: this process may die before it holds a lease.
+        // Before a lease has this identity. The predecessors stay: this process may die before it holds a lease.
         let mut text = identity.predecessors.join("\n");
         if !text.is_empty() {
             text.push('\n');
