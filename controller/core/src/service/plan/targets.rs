@@ -282,10 +282,9 @@ impl Progress {
             | ErrorClass::Unauthenticated
             | ErrorClass::RateLimited { retry_after: None } => Requeue::BackOff,
             class => match class.requeue() {
-                Requeue::BackOff | Requeue::SlowBackOff => AT_ONCE,
-                // The Service is invalid: an Ensure reports that on it.
-                Requeue::OnChange if class == ErrorClass::Invalid => AT_ONCE,
-                requeue => requeue,
+                // An Ensure reports on the Service if that is invalid.
+                Requeue::BackOff | Requeue::SlowBackOff | Requeue::OnChange => AT_ONCE,
+                requeue @ (Requeue::After(_) | Requeue::Stop) => requeue,
             },
         };
         if requeue == AT_ONCE {
