@@ -158,7 +158,10 @@ fn derived_durations() {
         )
         .unwrap()
     };
+    assert_eq!(Durations::DEFAULT.renew_deadline(), secs(10));
     assert_eq!(Durations::DEFAULT.request_timeout(), secs(5));
+    // Four fifths of the time between the end of one leader and the begin of the next.
+    assert_eq!(Durations::DEFAULT.write_limit(), secs(4));
     assert_eq!(durations(3000, 1500).request_timeout(), secs(1));
     assert_eq!(Durations::DEFAULT.retry(0.0), secs(2));
     assert_eq!(Durations::DEFAULT.retry(0.5), Duration::from_millis(3200));
@@ -285,10 +288,29 @@ fn late_watch_events_do_not_count() {
     let mut replica = Replica::leader();
     assert!(!replica.watches(Some(held(OTHER, 0)), "9"));
     assert!(!replica.watches(None, "8"));
+    assert!(!replica.watches(Some(held(OTHER, 0)), "10"));
     assert_eq!(replica.decides(), replica.until(2));
     // Versions that cannot be compared lead to a read.
     assert!(!replica.watches(Some(held(OTHER, 0)), "opaque"));
     assert_eq!(replica.decides(), Decision::Read);
+}
+
+#[test]
+fn the_holder_is_that_of_an_object_that_exists() {
+    let mut replica = Replica::new();
+    let shows = |replica: &Replica| {
+        let holder = replica.observed.holder().map(ToOwned::to_owned);
+        (holder, replica.observed.must_read())
+    };
+    assert_eq!(shows(&replica), (None, true));
+    replica.reads(Some((held("", 0), "10")));
+    assert_eq!(shows(&replica), (None, false));
+    replica.reads(Some((held(OTHER, 0), "11")));
+    assert_eq!(shows(&replica), (Some(OTHER.to_owned()), false));
+    replica.observed.invalidate();
+    assert_eq!(shows(&replica), (Some(OTHER.to_owned()), true));
+    replica.reads(None);
+    assert_eq!(shows(&replica), (None, false));
 }
 
 /// A release that the watch delivers before an answer is not undone by it.
@@ -364,6 +386,16 @@ fn a_replica_that_may_not_contend_only_looks() {
         assert_eq!(replica.decides(), Decision::Read);
         assert_eq!(replica.reads(found).at(100).decides(), Decision::Wait(None));
     }
+}
+
+#[test]
+fn a_free_lease_is_left_to_others_for_as_long_as_it_was_given_up() {
+    let mut replica = Replica::new();
+    let now = replica.now;
+    replica.candidacy.give_up(now, secs(6), secs(30));
+    replica.reads(Some((held("", 0), "10")));
+    assert_eq!(replica.at(5).decides(), replica.until(6));
+    assert_eq!(replica.at(6).decides(), Decision::Update(claim(8)));
 }
 
 #[test]

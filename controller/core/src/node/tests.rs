@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{NetworkUnavailable, NodeView, Ready};
+use super::{NetworkUnavailable, NodeView, Ready, change::PodCidrsWrite};
 use crate::{condition::Status, fixture, string_map::StringMap};
 
 fn view(json: &Value) -> NodeView {
@@ -368,4 +368,19 @@ fn annotations_of_a_node_are_no_switches() {
         assert!(!node.is_paused() && !node.is_deletion_confirmed(), "{key}");
         assert_eq!(node.mistaken_switch().unwrap().to_string(), says);
     }
+}
+
+#[test]
+fn a_node_that_got_pod_cidrs_is_otherwise_as_it_was() {
+    let node = view(&fixture::full_node());
+    let write = PodCidrsWrite {
+        uid: node.uid.clone(),
+        cidrs: ["10.244.7.0/24".into()].into(),
+    };
+    let expected = NodeView {
+        pod_cidrs: ["10.244.7.0/24".into()].into(),
+        resource_version: "9".into(),
+        ..node.clone()
+    };
+    assert_eq!(write.applied_to(&node, "9"), expected);
 }

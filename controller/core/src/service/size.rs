@@ -95,7 +95,11 @@ impl ServiceView {
 
 #[cfg(test)]
 mod tests {
-    use crate::{fixture::load_balancer, service::ANNOTATION_PAUSED};
+    use crate::{
+        condition::Condition,
+        fixture::load_balancer,
+        service::{ANNOTATION_PAUSED, Ingress, Port, PortStatus, ServiceView},
+    };
 
     #[test]
     fn the_largest_field_is_named_and_all_large_ones_forgotten() {
@@ -115,11 +119,97 @@ mod tests {
         assert!(service.is_paused() && service.is_load_balancer() && service.is_left_alone());
 
         let mut service = load_balancer("web");
+        assert!(!service.is_left_alone());
+        service.spec.load_balancer_class = Some("example.com/fast".into());
         let ranges = (0..1_000).map(|at| format!("10.{}.{}.0/24", at / 250, at % 250).into());
         service.spec.load_balancer_source_ranges = ranges.collect();
         service.shed();
         let field = service.shed.as_ref().map(|shed| shed.field);
         assert_eq!(field, Some("spec.loadBalancerSourceRanges"));
+        assert!(service.is_left_alone() && !service.is_paused());
+        let class = service.spec.load_balancer_class.as_deref();
+        assert_eq!(class, Some("example.com/fast"));
+    }
+
+    /// One object more in a list counts with no less than its size and that which an allocator adds to its texts, and
+    /// with not much more.
+    #[test]
+    fn each_list_counts_with_the_memory_of_its_objects() {
+        type Add = fn(&mut ServiceView, Box<str>);
+        const ALLOCATION: usize = 16;
+        let port = size_of::<Port>() + 4 * ALLOCATION;
+        let condition = size_of::<Condition>() + 4 * ALLOCATION;
+        let ingress = size_of::<Ingress>() + 2 * ALLOCATION;
+        let statuses = 10 * (size_of::<PortStatus>() + ALLOCATION);
+        let text = size_of::<Box<str>>() + ALLOCATION;
+        let lists: [(Add, usize, usize); 6] = [
+            (|s, text| s.finalizers = [text].into(), text, 1),
+            (|s, text| s.spec.external_ips = [text].into(), text, 1),
+            (
+                |s, text| {
+                    s.spec.ports = [Port {
+                        name: text.clone(),
+                        protocol: text.clone(),
+                        target_port: text.clone(),
+                        app_protocol: Some(text),
+                        ..Port::default()
+                    }]
+                    .into();
+                },
+                port,
+                4,
+            ),
+            (
+                |s, text| {
+                    s.conditions = [Condition {
+                        kind: text.clone(),
+                        reason: text.clone(),
+                        message: text,
+                        status: "".into(),
+                        last_transition_time: None,
+                    }]
+                    .into();
+                },
+                condition,
+                3,
+            ),
+            (
+                |s, text| {
+                    s.ingress = [Ingress {
+                        ip: text.clone(),
+                        hostname: text,
+                        ..Ingress::default()
+                    }]
+                    .into();
+                },
+                ingress,
+                2,
+            ),
+            (
+                |s, text| {
+                    let ports = vec![PortStatus::default(); 10];
+                    s.ingress = [Ingress {
+                        ip: text.clone(),
+                        hostname: text,
+                        ports: ports.into(),
+                        ..Ingress::default()
+                    }]
+                    .into();
+                },
+                ingress + statuses,
+                2,
+            ),
+        ];
+        let mut bare = load_balancer("web");
+        bare.spec.ports = [].into();
+        for (at, (add, least, texts)) in lists.into_iter().enumerate() {
+            for length in [1, 100] {
+                let mut service = bare.clone();
+                add(&mut service, "x".repeat(length).into());
+                let more = service.bytes() - bare.bytes() - texts * length;
+                assert!((least..3 * least).contains(&more), "{at}: {more}, {least}");
+            }
+        }
     }
 
     #[test]

@@ -136,6 +136,8 @@ mod tests {
             results(1, 0, 0, 0),
         ];
         assert_eq!(sizes(&silent), [8, usize::MAX, 20, 2, 1, 1]);
+        // Nor does one that comes late, when the pace of all is known.
+        assert_eq!(sizes(&[silent[1], results(1, 0, 0, 0)]), [8, 20, 20]);
         let healed = [silent[1], fast, fast];
         assert_eq!(sizes(&healed), [8, 20, 40, 80]);
     }

@@ -56,6 +56,12 @@ fn observe(allocator: &mut Allocator, node: &NodeView) -> Vec<String> {
 #[test]
 fn a_node_gets_one_cidr_of_each_pool_and_keeps_it() {
     let mut allocator = allocator(true);
+    let prefix = |range: &str| allocator.node_prefix(cidr(range));
+    assert_eq!(
+        (prefix("10.244.0.0/22"), prefix("fd00::/62")),
+        (Some(24), Some(64))
+    );
+    assert_eq!(prefix("10.244.0.0/16"), None);
     let a = node("a", 1, "");
     assert_eq!(
         allocate(&mut allocator, &a).unwrap(),

@@ -63,6 +63,8 @@ fn a_leader_stops_when_another_replica_may_lead() {
         (held("", 0), Lost::Cleared),
     ] {
         let mut replica = Replica::leader();
+        // Also while a request that failed is not repeated yet.
+        replica.not_before = replica.start + secs(1);
         assert!(replica.watches(Some(record.clone()), "11"));
         assert_eq!(replica.decides(), Decision::Lost(lost.clone()));
 

@@ -179,7 +179,8 @@ fn an_answer_to_the_other_loop_restarts_the_row_except_for_an_operator() {
     assert_eq!(limiter.contradiction("n1"), None);
     // Another client may clear the annotation, or the machine be found again, before it is deleted.
     limiter.found_lately(at(24), "n1");
-    assert!(limiter.contradiction("n1").is_some());
+    let again = DeletionRefusal::Contradicted { at: at(28) };
+    assert_eq!(limiter.contradiction("n1"), Some(again));
     // The second look is taken one window after the first absence that still counts.
     let mut limiter = quick();
     limiter.lose(0, 0..11, 100);
@@ -223,6 +224,11 @@ fn a_provider_that_finds_nothing_is_not_believed() {
     assert_eq!(limiter.absence(3_000, 10, 100), FINDS_NONE);
     limiter.found_lately(at(3_001), "n50");
     assert_eq!(limiter.absence(3_002, 10, 100), SECOND_LOOK);
+    // Found in the same second.
+    let mut limiter = quick();
+    limiter.found(at(1), "n99");
+    limiter.lose(1, 0..11, 100);
+    assert_eq!(limiter.absence(301, 10, 100), SECOND_LOOK);
 }
 
 #[test]
@@ -351,7 +357,10 @@ fn a_contradiction_ends_with_the_nodes_readiness_or_lapses() {
 
     limiter.absent_while_ready(at(0), &name(2));
     assert_eq!(limiter.count(at(599), 10).absent_while_ready, 1);
-    assert_eq!(limiter.count(at(600), 10).absent_while_ready, 0);
+    // Each such answer counts.
+    limiter.absent_while_ready(at(599), &name(2));
+    assert_eq!(limiter.count(at(1_198), 10).absent_while_ready, 1);
+    assert_eq!(limiter.count(at(1_199), 10).absent_while_ready, 0);
 }
 
 /// The caller's count of nodes may lag behind.
@@ -429,4 +438,52 @@ fn reasons_are_sentences_and_labels() {
         releases.map(Release::as_str),
         ["within_limit", "second_look", "operator"]
     );
+}
+
+/// A recording has the excerpt, and a replay decides by it.
+#[test]
+fn an_excerpt_decides_about_its_node_as_the_whole_does() {
+    let few: Happens = |_| {};
+    let other_is_there: Happens = |limiter| limiter.found(at(610), "n9");
+    let many: Happens = |limiter| limiter.lose(601, 10..40, 100);
+    let majority: Happens = |limiter| limiter.lose(601, 10..80, 100);
+    let majority_before: Happens = |limiter| {
+        limiter.lose(601, 10..80, 100);
+        for number in 10..75 {
+            limiter.found(at(602), &name(number));
+        }
+    };
+    for (case, happens) in [few, other_is_there, many, majority, majority_before]
+        .into_iter()
+        .enumerate()
+    {
+        let mut limiter = quick();
+        // The first of each two does not count any more.
+        limiter.lose(0, 0..2, 100);
+        limiter.removed(at(1), "n0");
+        limiter.removed(at(400), "n1");
+        limiter.absent_while_ready(at(0), &name(2));
+        limiter.absent_while_ready(at(400), &name(3));
+        limiter.lose(500, 4..6, 100);
+        happens(&mut limiter);
+        for number in [3, 4, 11, 78, 99] {
+            let now = at(620);
+            let name = name(number);
+            let excerpt = limiter.excerpt(now, &name);
+            let mut restored = DeletionLimiter::restored(now, &name, excerpt);
+            assert_eq!(restored.count(now, 100), limiter.count(now, 100), "{case}");
+            for (seconds, by_operator) in [(620, false), (950, false), (950, true)] {
+                let decides = |limiter: &DeletionLimiter| {
+                    limiter.clone().absent(at(seconds), &name, 100, by_operator)
+                };
+                assert_eq!(decides(&restored), decides(&limiter), "{case} {number}");
+            }
+            let mut whole = limiter.clone();
+            let absent = |limiter: &mut DeletionLimiter| {
+                let _ = limiter.absent(now, &name, 100, false);
+                limiter.count(now, 100)
+            };
+            assert_eq!(absent(&mut restored), absent(&mut whole), "{case} {number}");
+        }
+    }
 }

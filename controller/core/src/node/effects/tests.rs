@@ -100,7 +100,9 @@ fn the_time_of_a_condition_is_that_of_its_status() {
     }
     let removed = plan(at(9), &node(), &conditions(vec![("x/A", None)])).unwrap();
     assert_eq!(removed.conditions, [ConditionChange::Remove("x/A".into())]);
-    assert!(removed.applied_to(&node(), "8").conditions.is_empty());
+    let after = removed.applied_to(&node(), "8");
+    assert!(after.conditions.is_empty());
+    assert_eq!(&*after.resource_version, "8");
 }
 
 #[test]

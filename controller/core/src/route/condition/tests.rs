@@ -10,7 +10,7 @@ use crate::{
         LABEL_PAUSED, NetworkUnavailable, NodeView,
         ownership::{NodeScope, Prefixes},
     },
-    route::{ObservedRoute, RawRoute, RouteFacts, RouteNodes, RouteTable},
+    route::{ObservedRoute, RawRoute, RouteFacts, RouteNodes, RouteTable, WantedRoute},
 };
 
 const A: &str = "10.244.1.0/24";
@@ -47,6 +47,12 @@ fn write(
     };
     let failed: BTreeSet<Cidr> = failed.iter().map(|text| cidr(text)).collect();
     let write = condition(at(100), node, &failed, &facts)?;
+    let written = write.applied_to(node, "9");
+    assert_eq!(
+        (&written.name, &*written.resource_version),
+        (&node.name, "9")
+    );
+    assert_eq!(condition(at(101), &written, &failed, &facts), None);
     assert_eq!((&*write.uid, write.heartbeat), (&*node.uid, at(100)));
     Some((
         write.status,
@@ -153,6 +159,11 @@ fn a_condition_is_written_when_it_differs_and_keeps_its_time() {
         Some(created(100))
     );
     assert_eq!(write(None, "RouteCreated", Some(7)), Some(created(100)));
+    // Another release may word it otherwise.
+    let mut node = with(routed("a", 1, A), Some(Status::False), "RouteCreated", None);
+    node.network_unavailable.as_mut().unwrap().message = "done".into();
+    let written = self::write(&node, &[], &table(&[route(A, "a")]), &[]);
+    assert_eq!(written, None);
 }
 
 /// The cause is another one by now.
@@ -198,6 +209,17 @@ fn a_route_that_will_not_be_made_is_said_why() {
             ": 10.244.1.0/24 overlaps with 10.244.1.0/24 of Node b, which was first"
         ))
     );
+    // The provider has made it, and shows another machine.
+    let node = routed("a", 1, A);
+    let mut disputed = table(&[]);
+    let shown = RawRoute {
+        provider_id: "cloud://b".into(),
+        ..raw_route(A, "")
+    };
+    let made = WantedRoute::of(cidr(A), &node);
+    disputed.created(&made, shown.check().unwrap());
+    let (_, text, _) = write(&node, &[], &disputed, &[]).unwrap();
+    assert!(text.contains("route provider_id \"cloud://b\""), "{text}");
     // This CIDR is as wide as the cluster CIDR.
     assert_eq!(
         write(&routed("a", 1, "10.244.0.0/16"), &others, &table(&[]), &[]),

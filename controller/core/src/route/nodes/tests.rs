@@ -86,6 +86,8 @@ fn the_nodes_of_a_destination_and_of_a_route() {
     // The oldest first, then by name.
     assert_eq!(names, ["a", "c", "b"]);
     assert_eq!(nodes.with(cidr("10.244.1.0/25")).count(), 0);
+    assert_eq!(nodes.get("b").map(|node| &*node.uid), Some("uid-b"));
+    assert_eq!(nodes.get("d"), None);
     let by_id = RawRoute {
         provider_id: "cloud://b".into(),
         ..raw_route("10.244.9.0/24", "")
@@ -125,11 +127,27 @@ fn a_change_that_concerns_others_has_their_destinations_reconciled() {
     assert_eq!(nodes.observe(&Arc::new(c.clone())), BTreeSet::from(both));
     let labelled = NodeView {
         labels: map(&[("pool", "b")]),
-        ..c
+        ..c.clone()
     };
     assert_eq!(
         nodes.observe(&Arc::new(labelled)),
         BTreeSet::from([both[1]])
     );
+    // Without a provider ID its labels decide whose Node it is.
+    let mut unnamed = NodeView {
+        provider_id: "".into(),
+        ..c
+    };
+    assert_eq!(
+        nodes.observe(&Arc::new(unnamed.clone())),
+        BTreeSet::from(both)
+    );
+    unnamed.addresses = addresses("InternalIP=192.168.0.9");
+    assert_eq!(
+        nodes.observe(&Arc::new(unnamed.clone())),
+        BTreeSet::from([both[1]])
+    );
+    unnamed.labels = map(&[("pool", "b")]);
+    assert_eq!(nodes.observe(&Arc::new(unnamed)), BTreeSet::from(both));
     assert_eq!(nodes.forget("c", "uid-c"), BTreeSet::from(both));
 }

@@ -36,6 +36,11 @@ fn a_route_that_breaks_a_limit_is_left_alone() {
     ] {
         assert_eq!(raw.check().unwrap_err().to_string(), text);
     }
+    let longest = RawRoute {
+        name: "x".repeat(1024),
+        ..raw()
+    };
+    assert!(longest.check().is_ok());
     for text in [
         RawRoute {
             name: "x".repeat(1025),
@@ -70,5 +75,8 @@ fn a_route_that_was_made_leads_to_its_node() {
     assert_eq!(desired.node_addresses, a.addresses);
     let made = desired.as_made();
     assert_eq!(made.fit(&a), Fit::Right);
+    let raw = made.raw();
+    assert_eq!((&*raw.node_name, &*raw.provider_id), ("a", "cloud://a"));
+    assert_eq!(*raw.node_addresses, *a.addresses);
     assert_eq!(made.raw().clone().check().unwrap(), made);
 }

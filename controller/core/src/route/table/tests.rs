@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use super::{ListStart, RouteTable};
 use crate::{
     fixture::{cidr, raw_route, route, routed},
-    route::{ObservedRoute, RawRoute, WantedRoute, fit::Fit},
+    node::NodeView,
+    route::{ObservedRoute, RawRoute, RouteNodes, WantedRoute, fit::Fit},
 };
 
 const A: &str = "10.244.1.0/24";
@@ -47,6 +50,11 @@ fn calls_that_were_answered_change_the_table() {
     table.call_begins(cidr(A));
     table.failed(cidr(A));
     assert!(targets(&table, A).is_empty());
+    // It is in flight no more.
+    let start = table.list_begins();
+    assert_eq!(list(&mut table, start, &[&old]), [A]);
+    table.call_begins(cidr(A));
+    table.deleted(&old);
     table.call_begins(cidr(A));
     let desired = WantedRoute::of(cidr(A), &routed("new", 1, A));
     table.created(&desired, new.clone());
@@ -163,6 +171,28 @@ fn a_route_stays_that_of_the_node_it_was_made_for() {
         table.conflicts(cidr(A));
         assert_eq!(fits(&table), [Fit::Other]);
     }
+}
+
+/// The cloud has such IDs, and the Node gets its own after its route.
+#[test]
+fn a_route_is_that_of_the_first_machine_with_an_id() {
+    let mut nodes = RouteNodes::default();
+    let mut keep = |table: &mut RouteTable, id: &str| {
+        let node = NodeView {
+            provider_id: id.into(),
+            ..routed("a", 1, A)
+        };
+        nodes.observe(&Arc::new(node));
+        table.keep(cidr(A), &nodes);
+        let made_for = table.at(cidr(A))[0].made_for.clone().unwrap();
+        made_for.provider_id
+    };
+    let mut table = RouteTable::default();
+    let start = table.list_begins();
+    list(&mut table, start, &[&route(A, "a")]);
+    assert_eq!(&*keep(&mut table, ""), "");
+    assert_eq!(&*keep(&mut table, "cloud://a"), "cloud://a");
+    assert_eq!(&*keep(&mut table, "cloud://b"), "cloud://a");
 }
 
 #[test]

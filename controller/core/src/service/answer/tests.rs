@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer, unexpected};
+use super::{Disposition, LoadBalancerAnswer, LoadBalancerCall, MAX_STATUS, RawAnswer, unexpected};
 use crate::{
     cidr::Cidr,
     fault::Fault,
@@ -65,6 +65,8 @@ fn each_call_has_its_dispositions() {
         ),
     ] {
         for disposition in Disposition::ALL {
+            let name = Disposition::name(Some(disposition));
+            assert_eq!(disposition.as_str(), name.to_ascii_lowercase());
             let raw = RawAnswer {
                 disposition: Some(disposition),
                 ingress: Some(vec![entry("ip=192.0.2.7")]),
@@ -199,10 +201,29 @@ fn a_status_that_the_api_server_would_refuse_is_refused() {
         ..entry("ip=192.0.2.7")
     };
     assert!(check(ready(vec![wide.clone(); 2]), LoadBalancerCall::Ensure).is_ok());
-    let refusal = check(ready(vec![wide; 64]), LoadBalancerCall::Ensure).unwrap_err();
+    let refusal = check(ready(vec![wide.clone(); 64]), LoadBalancerCall::Ensure).unwrap_err();
     assert!(
         refusal.to_string().contains("bytes, more than"),
         "{refusal}"
+    );
+    let filled = |host: usize| {
+        let text = format!("host={} port=53/UDP", "h".repeat(host));
+        let last = entry(&text);
+        let ports = (1..=74).map(port).chain(last.ports.iter().cloned());
+        let last = Ingress {
+            ports: ports.collect(),
+            ..last
+        };
+        vec![wide.clone(), wide.clone(), last]
+    };
+    let bytes = 2 * (9 + 128 * 99) + 74 * 99 + 27;
+    assert!(check(ready(filled(MAX_STATUS - bytes)), LoadBalancerCall::Ensure).is_ok());
+    assert!(
+        check(
+            ready(filled(MAX_STATUS - bytes + 1)),
+            LoadBalancerCall::Ensure
+        )
+        .is_err()
     );
     let many = vec![entry("ip=192.0.2.7"); 65];
     let refusal = check(ready(many), LoadBalancerCall::Ensure).unwrap_err();

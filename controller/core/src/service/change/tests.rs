@@ -201,6 +201,15 @@ fn changes_that_lead_to_a_sync_at_once() {
     }
     // Our own.
     assert!(!needs_sync(&base(), &held, &capability()));
+    // Another provider has taken over one whose class is not served any more.
+    let recorded = |record: &str| {
+        let mut service = held.clone();
+        service.spec.load_balancer_class = Some("example.com/other".into());
+        annotate(&mut service, "outrigger.dev/last-applied", record);
+        service
+    };
+    let (ours, theirs) = (recorded("mock/uid-web///"), recorded("other/uid-web///"));
+    assert!(needs_sync(&ours, &theirs, &capability()));
 }
 
 proptest! {

@@ -185,6 +185,19 @@ fn a_copy_has_no_record_and_junk_is_none() {
     }
 }
 
+/// The text behind the owner may mean something else there.
+#[test]
+fn a_record_of_a_later_release_says_whose_it_is_and_no_more() {
+    for class in ["/x", "x/", "a/b/c"] {
+        let mut web = load_balancer("web");
+        let text = format!("mock/uid-web/{class}/1:2/3");
+        web.annotations = [(ANNOTATION_LAST_APPLIED, &*text)].into_iter().collect();
+        let record = LastApplied::own(&web, &capability()).unwrap();
+        assert!(!record.has_hash(), "{class}");
+        assert!(!record.is_of_other_class(&web), "{class}");
+    }
+}
+
 proptest! {
     #[test]
     fn a_settled_service_stays_settled(service in any_service()) {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Ownership, Ownership as O, is_released, lost_finalizer};
+use super::{Ownership, Ownership as O, is_claimed, is_released, lost_finalizer};
 use crate::{
     fixture::{any_service, capability, load_balancer},
     service::{
@@ -199,6 +199,38 @@ fn without_a_capability_it_is_undecided_where_declarations_decide() {
             first
         };
         assert_eq!(Ownership::of(&service, None), expected, "{words}");
+    }
+}
+
+#[test]
+fn a_finalizer_claims_where_it_says_whose_it_is() {
+    let without_default = Capability {
+        without_default_class: true,
+        ..capability()
+    };
+    for (words, capability, expected) in [
+        ("", capability(), false),
+        ("record=mock", capability(), false),
+        ("finalizer", capability(), true),
+        ("finalizer", without_default.clone(), false),
+        ("finalizer record=mock", without_default, true),
+        ("class=example.com/fast finalizer", capability(), false),
+        (
+            "class=example.com/fast finalizer record=mock",
+            capability(),
+            true,
+        ),
+        (
+            "class=example.com/fast finalizer record=other",
+            capability(),
+            false,
+        ),
+    ] {
+        assert_eq!(
+            is_claimed(&service(words), &capability),
+            expected,
+            "{words}"
+        );
     }
 }
 

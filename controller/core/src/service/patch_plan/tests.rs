@@ -75,6 +75,32 @@ fn patches_that_harm_when_late_hold_for_one_version_alone() {
     }
 }
 
+/// The API server has refused all of it, and the controller's own part is right.
+#[test]
+fn the_providers_part_of_a_patch_can_be_left_out() {
+    let service = load_balancer("web");
+    let own = |draft: &mut PatchDraft<'_>| {
+        draft.annotate(ANNOTATION_LAST_APPLIED, Some("mock/uid-web///"));
+        draft.condition(PROVISIONED, Status::True, "Ready", "");
+    };
+    let mut draft = PatchDraft::over(&service, at(5));
+    own(&mut draft);
+    let expected = draft.finish().unwrap();
+    assert_eq!(expected.without_effects(), None);
+    assert!(expected.is_of_record());
+
+    let mut draft = PatchDraft::over(&service, at(5));
+    own(&mut draft);
+    draft.annotate("example.com/id", Some("lb-1"));
+    draft.condition("example.com/Ready", Status::True, "Ready", "");
+    let (rest, dropped) = draft.finish().unwrap().without_effects().unwrap();
+    assert_eq!((rest, dropped.count()), (expected, 2));
+
+    let mut draft = PatchDraft::over(&service, at(5));
+    draft.annotate("example.com/id", Some("lb-1"));
+    assert!(!draft.finish().unwrap().is_of_record());
+}
+
 /// S-46.
 #[test]
 fn the_finalizers_of_others_stay() {

@@ -66,3 +66,27 @@ impl EnsureCause {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::EnsureCause;
+
+    #[test]
+    fn a_label_is_the_name_in_snake_case() {
+        for cause in [
+            EnsureCause::New,
+            EnsureCause::TargetsFailed,
+            EnsureCause::NotWritten,
+            EnsureCause::StateLost,
+        ] {
+            let label = serde_json::to_value(cause).unwrap();
+            let name = label.as_str().unwrap().to_owned();
+            let words = name.chars().flat_map(|c| {
+                let space = c.is_uppercase().then_some('_');
+                space.into_iter().chain(c.to_lowercase())
+            });
+            let words: String = words.collect();
+            assert_eq!(cause.as_str(), words.trim_start_matches('_'));
+        }
+    }
+}

@@ -1,10 +1,10 @@
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
 use super::{
-    Consequence, Effects, Ensure, EnsureCause, Failure, HoldReason, Manner, Mode, Progress,
-    ServiceFacts, Step,
+    BalancerCall, Consequence, Effects, Ensure, EnsureCause, Failure, HoldReason, Manner, Mode,
+    Progress, ServiceFacts, Step,
 };
 use crate::{
     correlator::EventType,
@@ -197,48 +197,36 @@ impl Stage {
         question: &Ensure,
         result: Result<&LoadBalancerAnswer, &Failure>,
     ) -> Consequence {
-        let (capability, targets) = (self.capability.clone(), self.targets.clone());
-        let facts = ServiceFacts {
-            capability: &capability,
-            targets: &targets,
-            applied: self.applied.as_ref(),
-            time_of_day: self.now,
-        };
-        let progress = &mut self.progress;
-        let outcome = progress.ensured(self.now, &self.service, question, result, &facts);
-        self.write(&outcome);
-        outcome
+        self.conclude(&BalancerCall::Ensure(Cow::Borrowed(question)), result)
     }
 
     fn update(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
-        let (capability, targets) = (self.capability.clone(), self.targets.clone());
+        let targets = self.targets.clone();
+        self.conclude(&BalancerCall::Update(Cow::Owned(targets)), result)
+    }
+
+    fn delete(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
+        let (service, capability) = (&self.service, &self.capability);
+        let unproven = result.map(|answer| Failure::of_withdrawn(answer, service, capability));
+        let unproven = unproven.ok().flatten();
+        let result = unproven.as_ref().map_or(result, Err);
+        self.conclude(&BalancerCall::Delete, result)
+    }
+
+    fn conclude(
+        &mut self,
+        call: &BalancerCall<'_>,
+        result: Result<&LoadBalancerAnswer, &Failure>,
+    ) -> Consequence {
+        let result = result.cloned().map_err(|failure| Box::new(failure.clone()));
         let facts = ServiceFacts {
-            capability: &capability,
-            targets: &targets,
+            capability: &self.capability,
+            targets: &self.targets,
             applied: self.applied.as_ref(),
             time_of_day: self.now,
         };
         let progress = &mut self.progress;
-        let outcome = progress.updated(self.now, &self.service, &targets, result, &facts);
-        self.write(&outcome);
-        outcome
-    }
-
-    fn delete(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
-        let (capability, targets) = (self.capability.clone(), self.targets.clone());
-        let facts = ServiceFacts {
-            capability: &capability,
-            targets: &targets,
-            applied: self.applied.as_ref(),
-            time_of_day: self.now,
-        };
-        let service = &self.service;
-        let unproven = result.map(|answer| Failure::of_withdrawn(answer, service, &capability));
-        let unproven = unproven.ok().flatten();
-        let result = unproven.as_ref().map_or(result, Err);
-        let outcome = self
-            .progress
-            .deleted(self.now, Some(service), result, &facts);
+        let outcome = progress.concluded(self.now, &self.service, call, &result, &facts);
         self.write(&outcome);
         outcome
     }

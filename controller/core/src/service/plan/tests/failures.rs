@@ -110,8 +110,10 @@ fn an_answer_that_is_refused_is_malformed() {
 fn a_service_that_is_wrong_in_itself() {
     let mut stage = Stage::settled();
     stage.service.spec.ports[0].protocol = "SCTP".into();
+    assert!(!stage.progress.is_refused());
     stage.ensure(Err(&failure(ErrorClass::Invalid)));
     assert_eq!(stage.next(), Step::Idle);
+    assert!(stage.progress.is_refused() && !stage.progress.is_waiting());
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
 
     let mut nodes_changed = stage.clone();

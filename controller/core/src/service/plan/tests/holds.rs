@@ -54,6 +54,8 @@ fn a_class_that_is_served_no_longer_is_written_and_reported_once() {
         (event.kind, &*event.reason),
         (EventType::Warning, "LoadBalancerClassNotServed")
     );
+    let text = "does not serve Services without a load balancer class any more";
+    assert!(event.message.contains(text), "{}", event.message);
     stage.step();
     assert_eq!(waiting(&stage), Some(("True", "ClassNotServed")));
     stage.restart();
@@ -65,6 +67,23 @@ fn a_class_that_is_served_no_longer_is_written_and_reported_once() {
     assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InSync");
     stage.restart();
     assert_eq!(stage.next(), Step::Idle);
+}
+
+#[test]
+fn a_hold_writes_no_record_of_what_is_not_there_or_about_to_go() {
+    let new = Stage::new(load_balancer("web"));
+    let mut deleted = Stage::settled();
+    deleted.service.deleted = Some(at(0));
+    // By upstream's controller, which had no addresses for it yet.
+    let mut begun = Stage::new(load_balancer("web"));
+    begun.service.finalizers = [FINALIZER.into()].into();
+    for mut stage in [new, deleted, begun] {
+        stage.pause(true);
+        let Step::Hold { patch, .. } = stage.next() else {
+            panic!("{:?}", stage.next());
+        };
+        assert!(!patch.unwrap().is_of_record());
+    }
 }
 
 /// The Lease speaks of the others only.

@@ -64,3 +64,17 @@ fn before_a_call_of_this_term_its_targets_alone_are_unknown() {
     )));
     assert_eq!(stage.next(), Step::Idle);
 }
+
+/// Its targets may be those of before, and not those that the Lease names.
+#[test]
+fn a_record_that_relies_on_the_lease_since_this_term_began_is_not_believed() {
+    let (mut stage, _) = called();
+    stage.restart();
+    let mut before = stage.clone();
+    let record = before.service.annotations.get(ANNOTATION_LAST_APPLIED);
+    let record = format!("{}~", record.unwrap());
+    before.annotate(ANNOTATION_LAST_APPLIED, &record);
+    stage.progress.record_changed(&before.service);
+    stage.progress.check_record(&stage.service);
+    assert_eq!(stage.next(), Step::Update);
+}

@@ -139,6 +139,7 @@ fn an_update_beside_the_providers_own_work_is_not_repeated_in_a_loop() {
         )),
     );
     assert_eq!(stage.next(), Step::At(at(10)));
+    assert!(stage.progress.is_waiting() && !stage.progress.is_refused());
 
     // Time alone heals it: the update once more, after the back-off.
     let mut stage = at_work();
@@ -164,6 +165,8 @@ fn targets_that_were_not_taken_lead_to_an_ensure() {
     let text = "Error updating load balancer with new hosts [n1 n3] [node names limited, total \
                 number of nodes: 2], error: no luck";
     assert_eq!(&*event.message, text);
+    // Whatever else changes.
+    stage.service.spec.ports[0].port = 81;
     assert_eq!(stage.question().cause, EnsureCause::TargetsFailed);
     stage.ensure(Ok(&answer(
         LoadBalancerCall::Ensure,
@@ -171,6 +174,14 @@ fn targets_that_were_not_taken_lead_to_an_ensure() {
         "192.0.2.7",
     )));
     assert_eq!(stage.next(), Step::Idle);
+}
+
+#[test]
+fn an_update_of_an_invalid_service_leads_to_an_ensure() {
+    let mut stage = moved();
+    let outcome = stage.update(Err(&failure(ErrorClass::Invalid)));
+    assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
+    assert_eq!(stage.question().cause, EnsureCause::TargetsFailed);
 }
 
 /// Not Q-28.
@@ -271,6 +282,42 @@ fn a_restart_updates_only_if_nodes_changed_meanwhile() {
     assert_eq!(stage.next(), Step::Update);
     stage.applied = None;
     assert_eq!(stage.next(), Step::Update);
+}
+
+/// The Lease may have been written since for the others alone.
+#[test]
+fn a_service_that_the_store_lacked_is_given_its_targets() {
+    let mut stage = Stage::settled();
+    stage.restart();
+    stage.progress.appeared(&stage.service);
+    assert_eq!(stage.next(), Step::Update);
+}
+
+/// Once all load balancers have them, one record for all is enough.
+#[test]
+fn a_record_names_targets_only_as_long_as_the_lease_names_others() {
+    let mut stage = Stage::settled();
+    stage.restart();
+    let settled = stage.service.clone();
+    let record = settled.annotations.get(ANNOTATION_LAST_APPLIED).unwrap();
+    let own = format!("{record}~{}", stage.targets.revision().as_str());
+    stage.annotate(ANNOTATION_LAST_APPLIED, &own);
+    stage.applied = Some(nodes("n9").revision().clone());
+    assert_eq!(stage.next(), Step::Idle);
+    stage.restart();
+    assert_eq!(stage.step(), Step::Idle);
+    assert_eq!(stage.service.annotations, settled.annotations);
+}
+
+#[test]
+fn an_ensure_goes_out_with_the_targets_of_its_call() {
+    let mut stage = Stage::new(load_balancer("web"));
+    let mut question = stage.question();
+    let later = nodes("n1 n3");
+    question.set_targets(&later);
+    stage.targets = later;
+    assert_eq!(question, stage.question());
+    assert_eq!(question.revision, *stage.targets.revision());
 }
 
 /// The API server may have taken it: a start would believe the Lease.
@@ -410,6 +457,10 @@ fn targets_that_come_back_are_given_again() {
             "{class:?}"
         );
     }
+    let mut stage = moved();
+    stage.progress.update_unanswered(&stage.service);
+    stage.targets = nodes("n1 n2");
+    assert_eq!(stage.next(), Step::Update);
     let mut stage = Stage::settled();
     stage.restart();
     stage.targets = nodes("n1 n3");

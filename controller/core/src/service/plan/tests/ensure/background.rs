@@ -195,6 +195,17 @@ fn other_annotations_that_are_read_are_background_work() {
     assert_eq!(other.next(), Step::Idle);
 }
 
+/// The call may have worked.
+#[test]
+fn a_configuration_that_is_taken_back_after_a_failure_is_applied_again() {
+    let mut stage = Stage::settled();
+    stage.capability.configuration_revision = "r2".into();
+    assert!(is_background(&stage));
+    stage.ensure(Err(&failure(ErrorClass::Transient)));
+    stage.capability = capability();
+    assert_eq!(stage.question().cause, EnsureCause::Reconfigured);
+}
+
 /// Without a record a change looks like no change.
 #[test]
 fn a_change_of_a_service_without_record_is_no_background_work() {
