@@ -184,9 +184,9 @@ async fn a_watch_is_cut_after_events_or_expires_in_the_stream() {
     assert_eq!(String::from_utf8_lossy(&event).lines().count(), 1);
     body.frame().await.unwrap().unwrap_err();
 
-    proxy.inject(Rule::new(Fault::WatchError {
+    proxy.inject(Rule::new(Fault::CutWatch {
         after: 2,
-        code: 410,
+        cut: Cut::Expired,
     }));
     let (events, end) = watch(&maps).await;
     assert_eq!((events.len(), &*events[2]), (3, "410"));
@@ -254,6 +254,88 @@ async fn silence_and_delay_hold_a_request() {
     let started = tokio::time::Instant::now();
     assert_eq!(code(maps.get("any").await), 404);
     assert!(started.elapsed() >= delay);
+}
+
+#[tokio::test]
+async fn a_held_answer_has_its_effect() {
+    let (plane, proxy) = proxy().await;
+    proxy.inject(Rule::new(Fault::HoldAnswer).writes());
+    let maps = maps(proxy.client().unwrap());
+    let held = proxy.wait_for(DEADLINE, |requests| {
+        requests.iter().any(|one| one.outcome == Outcome::Held)
+    });
+    tokio::select! {
+        result = create(&maps, "held") => panic!("answered: {result:?}"),
+        held = held => drop(held.expect("the answer is not held")),
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(plane.client().unwrap(), "default");
+    maps.get("held").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_list_from_the_past_and_the_watch_after_it_show_what_happened_since() {
+    let (plane, proxy) = proxy().await;
+    let direct = maps(plane.client().unwrap());
+    let before = create(&direct, "past-old").await.unwrap();
+    let version = before.metadata.resource_version.unwrap();
+    create(&direct, "past-new").await.unwrap();
+    let delete = DeleteParams::default();
+    direct.delete("past-old", &delete).await.unwrap();
+
+    proxy.inject(Rule::new(Fault::Past(version)).times(1));
+    let maps = maps(proxy.client().unwrap());
+    let past = maps.list(&ListParams::default().limit(500)).await.unwrap();
+    let listed = |name: &str| {
+        let mut names = past.iter().filter_map(|map| map.metadata.name.as_deref());
+        names.any(|other| other == name)
+    };
+    assert!(listed("past-old") && !listed("past-new"));
+    let version = past.metadata.resource_version.unwrap();
+    let mut events = maps
+        .watch(&WatchParams::default(), &version)
+        .await
+        .unwrap()
+        .boxed();
+    let (mut added, mut deleted) = (false, false);
+    while !(added && deleted) {
+        let event = timeout(DEADLINE, events.try_next()).await.unwrap();
+        let name = |map: &ConfigMap| map.metadata.name.clone().unwrap();
+        match event.unwrap().expect("the watch goes on") {
+            WatchEvent::Added(map) => added |= name(&map) == "past-new",
+            WatchEvent::Deleted(map) => deleted |= name(&map) == "past-old",
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_omitted_event_is_missed_by_one_watch_alone() {
+    let (plane, proxy) = proxy().await;
+    let direct = maps(plane.client().unwrap());
+    let first = create(&direct, "omit-a").await.unwrap();
+    let maps = maps(proxy.client().unwrap());
+    let version = first.metadata.resource_version.unwrap();
+    let omitted = proxy.inject(Rule::new(Fault::OmitEvent).skip(1).times(1));
+    let names = async || {
+        let mut names = Vec::new();
+        let parameters = WatchParams::default();
+        let mut stream = maps.watch(&parameters, &version).await.unwrap().boxed();
+        while names.last().is_none_or(|name| name != "omit-d") {
+            let event = timeout(DEADLINE, stream.try_next()).await.unwrap();
+            let Some(WatchEvent::Added(map)) = event.unwrap() else {
+                continue;
+            };
+            let name = map.metadata.name.unwrap();
+            names.extend(name.starts_with("omit-").then_some(name));
+        }
+        names
+    };
+    for name in ["omit-b", "omit-c", "omit-d"] {
+        create(&direct, name).await.unwrap();
+    }
+    let first = names().await;
+    assert_eq!((first.len(), omitted.hits()), (2, 1), "{first:?}");
+    assert_eq!(names().await, ["omit-b", "omit-c", "omit-d"]);
 }
 
 #[tokio::test]

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::{
     State,
-    record::{Outcome, Recorded},
-    rule::{Cut, Fault},
+    record::{Entry, Outcome, Recorded},
+    rule::Fault,
     watches::End,
 };
 use crate::{ControlPlane, Result};
@@ -75,7 +75,7 @@ pub(super) async fn answer(state: &State, request: Request<Incoming>) -> io::Res
     request.faulted = fault.is_some();
     let entry = state.recorder.add(request.clone());
 
-    let answer = act(state, &request, parts.uri, fault).await;
+    let answer = act(state, &request, entry, parts.uri, fault).await;
     state.recorder.set_outcome(
         entry,
         match &answer {
@@ -89,34 +89,22 @@ pub(super) async fn answer(state: &State, request: Request<Incoming>) -> io::Res
 async fn act(
     state: &State,
     request: &Recorded,
-    uri: http::Uri,
+    entry: Entry,
+    mut uri: http::Uri,
     fault: Option<Fault>,
 ) -> io::Result<Answer> {
     let (mut end, mut late) = (None, None);
     match fault {
-        None => {}
+        // Rules of this one are asked about each event.
+        None | Some(Fault::OmitEvent) => {}
         Some(Fault::Status {
             code,
             reason,
             message,
             retry_after,
         }) => return status_answer(code, reason, &message, retry_after),
-        Some(Fault::WatchError { after, code }) => {
-            let status = status_body(code, "Expired", "too old resource version", None);
-            let event = json!({"type": "ERROR", "object": status});
-            end = Some(End {
-                after,
-                last: Some(format!("{event}\n").into()),
-                cut: Cut::Clean,
-            });
-        }
-        Some(Fault::CutWatch { after, cut }) => {
-            end = Some(End {
-                after,
-                last: None,
-                cut,
-            });
-        }
+        Some(Fault::CutWatch { after, cut }) => end = Some(End { after, cut }),
+        Some(Fault::Past(version)) => uri = at_version(request, &version)?,
         Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
         Some(Fault::LateAnswer(time)) => late = Some(time),
         Some(Fault::Silence) => std::future::pending().await,
@@ -126,6 +114,12 @@ async fn act(
             // The effect is there when the answer is, not before.
             let _ = answer.into_body().collect().await;
             return Err(io::Error::other("answer lost by a rule"));
+        }
+        Some(Fault::HoldAnswer) => {
+            let answer = state.forwarder.send(request, uri).await?;
+            let _ = answer.into_body().collect().await;
+            state.recorder.set_outcome(entry, Outcome::Held);
+            return std::future::pending().await;
         }
     }
     let answer = state.forwarder.send(request, uri).await?;
@@ -138,8 +132,11 @@ async fn act(
     }
     let body = if request.is_watch() && parts.status == StatusCode::OK {
         parts.headers = end_to_end(parts.headers);
-        let path = request.path.clone();
-        BodyExt::boxed_unsync(StreamBody::new(state.watches.stream(path, body, end)))
+        let is_json = parts.headers.get(CONTENT_TYPE);
+        let is_json = is_json.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        let rules = is_json.then(|| state.rules.clone());
+        let events = state.watches.stream(request.clone(), body, end, rules);
+        BodyExt::boxed_unsync(StreamBody::new(events))
     } else {
         let length = parts.headers.remove(header::CONTENT_LENGTH);
         parts.headers = end_to_end(parts.headers);
@@ -149,6 +146,24 @@ async fn act(
         body.map_err(io::Error::other).boxed_unsync()
     };
     Ok(Response::from_parts(parts, body))
+}
+
+/// The same list as of a version. Further pages show the version of the first one anyhow.
+fn at_version(request: &Recorded, version: &str) -> io::Result<http::Uri> {
+    let (path, query) = (&request.path, &request.query);
+    let mut parts = query.split('&');
+    if parts.any(|part| part.starts_with("continue=") && part != "continue=") {
+        return format!("{path}?{query}").parse().map_err(io::Error::other);
+    }
+    let uri = format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact&{query}");
+    uri.parse().map_err(io::Error::other)
+}
+
+/// The last event of a watch whose version is too old.
+pub(super) fn expired_event() -> Bytes {
+    let status = status_body(410, "Expired", "too old resource version", None);
+    let event = json!({"type": "ERROR", "object": status});
+    format!("{event}\n").into()
 }
 
 fn status_answer(

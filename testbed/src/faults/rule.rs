@@ -21,6 +21,8 @@ pub enum Cut {
     Clean,
     /// In the middle, as when a load balancer in between loses the connection.
     Abrupt,
+    /// With an ERROR event of status 410, as when history is compacted: only a list helps.
+    Expired,
 }
 
 /// The fault of a request.
@@ -37,14 +39,6 @@ pub enum Fault {
         /// Seconds, as header and in the body's details.
         retry_after: Option<u32>,
     },
-    /// The watch is opened, passes this many events, then sends an ERROR event with a
-    /// status and ends.
-    WatchError {
-        /// Events before the error.
-        after: usize,
-        /// The code in the event's status; 410 is an expired resource version.
-        code: u16,
-    },
     /// The watch is opened, passes this many events and ends.
     CutWatch {
         /// Events before the end.
@@ -52,9 +46,13 @@ pub enum Fault {
         /// How it ends.
         cut: Cut,
     },
+    /// The watch goes on without the event. Such a rule meets events, bookmarks aside, instead of requests.
+    OmitEvent,
+    /// The list shows the objects as they were at this resource version, as an API server that lags would show them.
+    Past(String),
     /// The request is passed on after this time.
     Delay(Duration),
-    /// The request is passed on at once, and its answer, whole, only after this time.
+    /// The request is passed on immediately, and its answer, whole, only after this time.
     LateAnswer(Duration),
     /// The request is accepted and never answered.
     Silence,
@@ -63,6 +61,8 @@ pub enum Fault {
     /// The request is passed on, its effect happens, and the connection is closed without
     /// an answer.
     LoseAnswer,
+    /// The request is passed on, its effect happens, and the client waits for the answer as long as it likes.
+    HoldAnswer,
 }
 
 impl Fault {
@@ -142,7 +142,7 @@ pub struct Rule {
 impl Rule {
     /// A rule for every request; with a fault of watches, for every watch.
     pub fn new(fault: Fault) -> Self {
-        let of_watches = matches!(fault, Fault::WatchError { .. } | Fault::CutWatch { .. });
+        let of_watches = matches!(fault, Fault::CutWatch { .. } | Fault::OmitEvent);
         let rule = Self {
             fault,
             conditions: Vec::new(),
@@ -245,8 +245,8 @@ impl Injected {
     }
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Rules(Mutex<Vec<Active>>);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rules(Arc<Mutex<Vec<Active>>>);
 
 #[derive(Debug)]
 struct Active {
@@ -275,10 +275,21 @@ impl Rules {
 
     /// The fault for a request, counted as a hit.
     pub(super) fn fault_for(&self, request: &Recorded) -> Option<Fault> {
+        self.first(request, |fault| *fault != Fault::OmitEvent)
+    }
+
+    /// Returns whether an event of the watch that this request has opened is omitted, counted as a hit.
+    pub(super) fn omits_event_of(&self, request: &Recorded) -> bool {
+        let omission = self.first(request, |fault| *fault == Fault::OmitEvent);
+        omission.is_some()
+    }
+
+    fn first(&self, request: &Recorded, is_meant: impl Fn(&Fault) -> bool) -> Option<Fault> {
         let mut rules = self.0.lock();
         rules.retain(|active| !active.handle.removed.load(Ordering::Acquire));
         rules
             .iter_mut()
+            .filter(|active| is_meant(&active.rule.fault))
             .find_map(|active| active.fault_for(request))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::{Stream, stream};
 use http_body_util::BodyExt;
 use hyper::body::Frame;
@@ -10,7 +10,11 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, task};
 
-use super::rule::Cut;
+use super::{
+    forward::expired_event,
+    record::Recorded,
+    rule::{Cut, Rules},
+};
 
 #[derive(Default)]
 pub(super) struct Watches(Arc<Mutex<Open>>);
@@ -24,8 +28,6 @@ struct Open {
 /// The end of a watch after a number of events.
 pub(super) struct End {
     pub(super) after: usize,
-    /// Sent before the end.
-    pub(super) last: Option<Bytes>,
     pub(super) cut: Cut,
 }
 
@@ -45,21 +47,25 @@ impl Watches {
         ended.filter_map(|(_, (_, end))| end.send(cut).ok()).count()
     }
 
-    /// The body of a watch, until it ends by itself, by `cut` or by `end`.
+    /// The body of a watch, until it ends by itself, by `cut` or by `end`. `rules` may omit events, if these are lines.
     pub(super) fn stream(
         &self,
-        path: String,
+        request: Recorded,
         body: Body,
         end: Option<End>,
+        rules: Option<Rules>,
     ) -> impl Stream<Item = io::Result<Frame<Bytes>>> + Send + 'static {
         let (sender, cut) = oneshot::channel();
         let mut open = self.0.lock();
         let id = open.next;
         open.next += 1;
-        open.watches.insert(id, (path, sender));
+        open.watches.insert(id, (request.path.clone(), sender));
         drop(open);
         let watch = Watch {
+            request,
+            rules,
             body,
+            incomplete: BytesMut::new(),
             cut,
             end,
             ended: false,
@@ -76,7 +82,11 @@ impl Watches {
 }
 
 struct Watch {
+    request: Recorded,
+    rules: Option<Rules>,
     body: Body,
+    /// The beginning of an event whose end has not come yet.
+    incomplete: BytesMut,
     cut: oneshot::Receiver<Cut>,
     end: Option<End>,
     ended: bool,
@@ -89,14 +99,6 @@ impl Watch {
             return None;
         }
         if let Some(end) = self.end.take_if(|end| end.after == 0) {
-            if let Some(last) = end.last {
-                self.end = Some(End {
-                    after: 0,
-                    last: None,
-                    cut: end.cut,
-                });
-                return Some(Ok(Frame::data(last)));
-            }
             return self.finish(end.cut).await;
         }
         let frame = tokio::select! {
@@ -118,18 +120,29 @@ impl Watch {
         }
     }
 
-    /// The part of `data` that may go out before the end. Events are lines.
-    fn pass(&mut self, mut data: Bytes) -> Bytes {
-        if let Some(end) = &mut self.end {
-            for (index, _) in data.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
+    /// The events that are complete with `data` and may go out before the end. Events are lines.
+    fn pass(&mut self, data: Bytes) -> Bytes {
+        let Some(rules) = &self.rules else {
+            return data;
+        };
+        self.incomplete.extend_from_slice(&data);
+        let last = self.incomplete.iter().rposition(|byte| *byte == b'\n');
+        let complete = self.incomplete.split_to(last.map_or(0, |last| last + 1));
+        let mut passed = BytesMut::with_capacity(complete.len());
+        for line in complete.split_inclusive(|byte| *byte == b'\n') {
+            let is_bookmark = line.starts_with(br#"{"type":"BOOKMARK""#);
+            if !is_bookmark && rules.omits_event_of(&self.request) {
+                continue;
+            }
+            passed.extend_from_slice(line);
+            if let Some(end) = &mut self.end {
                 end.after -= 1;
                 if end.after == 0 {
-                    data.truncate(index + 1);
                     break;
                 }
             }
         }
-        data
+        passed.freeze()
     }
 
     async fn finish(&mut self, cut: Cut) -> Option<io::Result<Frame<Bytes>>> {
@@ -142,6 +155,7 @@ impl Watch {
                 task::yield_now().await;
                 Some(Err(io::Error::other("cut")))
             }
+            Cut::Expired => Some(Ok(Frame::data(expired_event()))),
         }
     }
 }

@@ -84,9 +84,9 @@ async fn a_version_that_is_too_old_is_answered_with_a_new_list() {
     let expired = stage
         .proxy
         .inject(Rule::new(Fault::expired()).watches().times(1));
-    let in_stream = Fault::WatchError {
+    let in_stream = Fault::CutWatch {
         after: 0,
-        code: 410,
+        cut: Cut::Expired,
     };
     let in_stream = stage.proxy.inject(Rule::new(in_stream).times(1));
     refused.remove();
