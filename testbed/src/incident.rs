@@ -9,13 +9,12 @@ mod loss;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 pub(crate) use self::{
     cluster::{Cluster, Programs},
     loss::Loss,
 };
-use crate::nodes::Readiness;
+use crate::script::Act;
 
 const FILE: &str = include_str!("incidents.yaml");
 
@@ -79,21 +78,6 @@ pub(crate) enum Damage {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Step {
-    /// Nodes register.
-    Join(Join),
-    /// The kubelets of Nodes change what they report.
-    Kubelets {
-        nodes: Vec<String>,
-        readiness: Readiness,
-    },
-    /// So many Services want a load balancer each: service-1 and so on.
-    Serve(usize),
-    /// A client changes a Service: a strategic merge patch, or a list of JSON patches.
-    Edit { service: String, patch: Value },
-    /// A client deletes a Service.
-    Delete(String),
-    /// The cloud changes, or begins to lie: the words after `provider-mock ctl`.
-    Cloud(Vec<String>),
     /// The controller is started; if it runs already, it is killed first.
     Start,
     /// Wait for a state that each controller has to bring about.
@@ -102,17 +86,9 @@ enum Step {
     Pass(u64),
     /// Nodes and load balancers that are there now, and Nodes that join later, must not be lost; calls and events count from here.
     Count,
-}
-
-/// Nodes that register.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Join {
-    nodes: Vec<String>,
-    readiness: Option<Readiness>,
-    provider_id: Option<String>,
-    #[serde(default)]
-    initialised: bool,
+    /// Something happens.
+    #[serde(untagged)]
+    Act(Act),
 }
 
 /// A state to wait for.

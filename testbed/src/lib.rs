@@ -45,6 +45,7 @@ pub mod provider_check;
 pub mod providers;
 mod real_cluster;
 mod real_node;
+mod script;
 pub mod services;
 mod shared;
 mod signals;

@@ -7,27 +7,20 @@ use std::{
 
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{Event, Node, Service},
+    core::v1::{Node, Service},
 };
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams},
-};
-use serde_json::json;
+use kube::{Api, Client, ResourceExt, api::ListParams};
 use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep},
 };
 
-use super::{
-    Controller, Incident, Join, Loss, State, Step,
-    loss::{Cloud, Snapshot},
-};
+use super::{Controller, Incident, Loss, State, Step, loss::Snapshot};
 use crate::{
-    ControlPlane, Error, Options, Result,
-    nodes::{self, Load, Machine, Readiness},
+    ControlPlane, Error, Options, Result, nodes,
     process::{Process, Scratch},
-    services, wire,
+    script::{Cloud, clean},
+    services,
 };
 
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -72,31 +65,8 @@ impl Cluster {
         }
         let loss = stage.loss().await?;
         stage.end().await?;
-        self.clean().await?;
+        clean(&self.client).await?;
         Ok(loss)
-    }
-
-    /// Removes the objects of an incident, when no controller runs any more.
-    async fn clean(&self) -> Result<()> {
-        let names = nodes::names(&self.client, "").await?;
-        nodes::delete_all(&self.client, names, Load::default(), |_| {}).await?;
-        for service in self.services().await? {
-            let (path, named) = (service_path(&service.name_any()), service.name_any());
-            // A Service that is deleted already goes with its last finalizer.
-            if !service.finalizers().is_empty() {
-                let patch = json!([{"op": "remove", "path": "/metadata/finalizers"}]);
-                wire::patch(&self.client, &path, &patch, &named).await?;
-            }
-            wire::delete(&self.client, &path, &named).await?;
-        }
-        wire::delete(&self.client, LEASE, "the Lease").await?;
-        for namespace in ["default", "kube-system"] {
-            let events = Api::<Event>::namespaced(self.client.clone(), namespace);
-            let (delete, all) = (DeleteParams::default(), ListParams::default());
-            let deleted = events.delete_collection(&delete, &all).await;
-            deleted.map_err(Error::kube("cannot delete events"))?;
-        }
-        Ok(())
     }
 
     /// The process that holds the Lease.
@@ -125,8 +95,7 @@ struct Stage<'a> {
     controller: Option<Process>,
     /// It held the Lease when the controller was started.
     earlier_holder: Option<String>,
-    mock: Process,
-    cloud: Cloud<'a>,
+    cloud: Cloud,
     start: Snapshot,
     scratch: Scratch,
 }
@@ -134,25 +103,14 @@ struct Stage<'a> {
 impl<'a> Stage<'a> {
     async fn set_up(cluster: &'a Cluster, incident: &Incident, kind: Controller) -> Result<Self> {
         let scratch = Scratch::new(false)?;
-        let socket = scratch.path().join("provider.sock");
-        let endpoint = format!("unix://{}", socket.display());
-        let mut args = vec!["serve".to_owned(), format!("--endpoint={endpoint}")];
-        args.push(format!("--visibility-delay={}s", incident.visibility_delay));
-        args.extend_from_slice(&incident.mock);
-        let path = &cluster.programs.mock;
-        let log = scratch.path().join("provider.log");
-        let mut mock = Process::start("provider-mock", path, &args, log)?;
-        mock.listens(&socket, DEADLINE).await?;
+        let mut flags = vec![format!("--visibility-delay={}s", incident.visibility_delay)];
+        flags.extend_from_slice(&incident.mock);
         Ok(Self {
             cluster,
             kind,
             controller: None,
             earlier_holder: None,
-            mock,
-            cloud: Cloud {
-                mock: path,
-                endpoint,
-            },
+            cloud: Cloud::start(&cluster.programs.mock, scratch.path(), &flags).await?,
             start: Snapshot::default(),
             scratch,
         })
@@ -161,26 +119,13 @@ impl<'a> Stage<'a> {
     async fn carry_out(&mut self, step: &Step) -> Result<()> {
         let client = &self.cluster.client;
         match step {
-            Step::Join(join) => self.join(join).await,
-            Step::Kubelets { nodes, readiness } => {
-                for name in nodes {
-                    self.report(name, *readiness).await?;
+            Step::Act(act) => {
+                for node in act.carry_out(client, &self.cloud).await? {
+                    let uid = node.uid().unwrap_or_default();
+                    self.start.nodes.insert(node.name_any(), uid);
                 }
                 Ok(())
             }
-            Step::Serve(count) => {
-                for number in 1..=*count {
-                    let name = format!("service-{number}");
-                    let service = services::balanced(&name, ("incident", "true"));
-                    wire::post(client, SERVICES, &service, &name).await?;
-                }
-                Ok(())
-            }
-            Step::Edit { service, patch } => {
-                wire::patch(client, &service_path(service), patch, service).await
-            }
-            Step::Delete(name) => wire::delete(client, &service_path(name), name).await,
-            Step::Cloud(words) => self.cloud.control(words).await.map(drop),
             Step::Start => self.start().await,
             Step::Until(state) => self.until(state).await,
             Step::Pass(seconds) => {
@@ -194,45 +139,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    async fn join(&mut self, join: &Join) -> Result<()> {
-        for name in &join.nodes {
-            let mut machine = Machine::new(name);
-            if let Some(readiness) = join.readiness {
-                machine = machine.readiness(readiness);
-            }
-            if let Some(id) = &join.provider_id {
-                machine = machine.provider_id(id);
-            }
-            if join.initialised {
-                machine = machine.initialized();
-            }
-            let node = nodes::register(&self.cluster.client, &machine).await?;
-            let uid = node.uid().unwrap_or_default();
-            self.start.nodes.insert(name.clone(), uid);
-        }
-        Ok(())
-    }
-
-    /// A kubelet that is back registers its Node again where it was deleted; that Node is another one.
-    async fn report(&self, name: &str, readiness: Readiness) -> Result<()> {
-        let client = &self.cluster.client;
-        let nodes = Api::<Node>::all(client.clone());
-        let node = nodes.get_metadata_opt(name).await;
-        let node = node.map_err(Error::kube(format!("cannot read Node {name}")))?;
-        if node.is_some() {
-            return nodes::set_readiness(client, name, readiness, jiff::Timestamp::now()).await;
-        }
-        let machine = Machine::new(name).readiness(readiness);
-        nodes::register(client, &machine).await.map(drop)
-    }
-
     async fn start(&mut self) -> Result<()> {
         let before = self.controller.take();
         let ended = spawn_blocking(move || drop(before)).await;
         ended.map_err(|error| Error::io("kill the controller")(error.into()))?;
         self.earlier_holder = self.cluster.holder().await?;
         let kubeconfig = self.cluster.plane.admin_kubeconfig()?;
-        let endpoint = &self.cloud.endpoint;
+        let endpoint = self.cloud.endpoint();
         let mut args = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
             // The next process leads after 5 s.
@@ -280,7 +193,7 @@ impl<'a> Stage<'a> {
                         .controller
                         .as_ref()
                         .map_or_else(String::new, Process::log_end),
-                    provider: self.mock.log_end(),
+                    provider: self.cloud.mock.log_end(),
                 });
             }
             sleep(EVERY).await;
@@ -326,7 +239,7 @@ impl<'a> Stage<'a> {
     fn processes_run(&mut self) -> Result<()> {
         let controller = self.controller.iter_mut();
         controller
-            .chain([&mut self.mock])
+            .chain([&mut self.cloud.mock])
             .try_for_each(Process::check)
     }
 
@@ -336,18 +249,8 @@ impl<'a> Stage<'a> {
     }
 
     async fn end(self) -> Result<()> {
-        let (controller, mock, scratch) = (self.controller, self.mock, self.scratch);
-        let ended = spawn_blocking(move || drop((controller, mock, scratch))).await;
+        let (controller, cloud, scratch) = (self.controller, self.cloud, self.scratch);
+        let ended = spawn_blocking(move || drop((controller, cloud, scratch))).await;
         ended.map_err(|error| Error::io("end controller and cloud")(error.into()))
     }
-}
-
-/// Both controllers lead by a Lease of this name.
-const LEASE: &str =
-    "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager";
-
-const SERVICES: &str = "/api/v1/namespaces/default/services";
-
-fn service_path(name: &str) -> String {
-    format!("{SERVICES}/{name}")
 }

@@ -1,9 +1,6 @@
 //! The cost of an incident: the cluster and the cloud at its end, compared with those at the step `count`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Event, Node, Service};
 use kube::{
@@ -11,10 +8,9 @@ use kube::{
     api::{ListParams, PartialObjectMeta},
 };
 use serde::{Deserialize, Serialize};
-use tokio::process::Command;
 
 use super::Damage;
-use crate::{Error, Result, nodes, process::output, services};
+use crate::{Error, Result, nodes, script::Cloud, services};
 
 /// The damage of an incident.
 #[derive(Debug, Serialize)]
@@ -80,7 +76,7 @@ pub(super) struct Balancer {
 }
 
 impl Snapshot {
-    pub(super) async fn take(client: &Client, cloud: &Cloud<'_>) -> Result<Self> {
+    pub(super) async fn take(client: &Client, cloud: &Cloud) -> Result<Self> {
         let listed = nodes::list::<PartialObjectMeta<Node>>(client).await?;
         let nodes = listed.iter().map(|node| (node.name_any(), uid(node)));
         let api = Api::<Service>::namespaced(client.clone(), "default");
@@ -154,13 +150,6 @@ fn occurrences(event: &Event) -> i64 {
     series.or(event.count).unwrap_or(1).max(1).into()
 }
 
-/// The mock, by its control command.
-#[derive(Debug)]
-pub(super) struct Cloud<'a> {
-    pub(super) mock: &'a Path,
-    pub(super) endpoint: String,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Balancers {
@@ -190,20 +179,9 @@ struct Counters {
     items: BTreeMap<String, u64>,
 }
 
-impl Cloud<'_> {
-    /// Runs `provider-mock ctl` with these words, and returns its answer.
-    pub(super) async fn control(&self, words: &[impl AsRef<str>]) -> Result<String> {
-        let words = words.iter().map(AsRef::as_ref);
-        let mut command = Command::new(self.mock);
-        command.args(["ctl", "--output", "json", "--endpoint", &self.endpoint]);
-        command.args(words.clone());
-        let action = || format!("ctl {}", words.collect::<Vec<_>>().join(" "));
-        output("provider-mock", &mut command, action).await
-    }
-
+impl Cloud {
     pub(super) async fn balancers(&self) -> Result<Vec<Balancer>> {
-        let answer = self.control(&["lb", "list"]).await?;
-        let answer: Balancers = parse(&answer)?;
+        let answer: Balancers = self.ask(&["lb", "list"]).await?;
         let balancers = answer.load_balancers.into_iter().map(|one| Balancer {
             id: one.load_balancer.id,
             service: one.load_balancer.service.map(|owner| owner.uid),
@@ -213,7 +191,7 @@ impl Cloud<'_> {
 
     /// Calls so far that change load balancers: an update of nodes counts once for each Service.
     async fn changes(&self) -> Result<u64> {
-        let counters: Counters = parse(&self.control(&["counters"]).await?)?;
+        let counters: Counters = self.ask(&["counters"]).await?;
         let calls = |method: &str| {
             counters
                 .calls
@@ -224,9 +202,4 @@ impl Cloud<'_> {
         let updates = updates.copied().unwrap_or_default();
         Ok(calls("EnsureLoadBalancer") + calls("DeleteLoadBalancer") + updates)
     }
-}
-
-fn parse<T: for<'de> Deserialize<'de>>(answer: &str) -> Result<T> {
-    let failed = Error::io("read the answer of provider-mock ctl");
-    serde_json::from_str(answer).map_err(|error| failed(error.into()))
 }
