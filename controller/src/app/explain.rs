@@ -4,6 +4,7 @@ use std::{io, path::PathBuf, sync::Arc};
 
 use http::StatusCode;
 use outrigger_core::{node::NodeView, service::ServiceView};
+use serde_json::Value;
 
 use crate::options::config::HistorySettings;
 use outrigger_kubernetes::{
@@ -80,9 +81,11 @@ impl Explainer {
             );
             return answer::error(StatusCode::NOT_FOUND, &text);
         }
-        let (leader, decisions) = (leader::host(), decisions.as_deref().unwrap_or("[]"));
+        let decisions = decisions.as_deref().unwrap_or("[]");
+        // A name of a host may have any letter.
+        let leader = Value::from(leader::host());
         let body = format!(
-            "{{\"object\":\"{subject}\",\"exists\":{exists},\"leader\":\"{leader}\",\"decisions\":{decisions}}}\n"
+            "{{\"object\":\"{subject}\",\"exists\":{exists},\"leader\":{leader},\"decisions\":{decisions}}}\n"
         );
         answer::body(StatusCode::OK, answer::JSON, body)
     }

@@ -212,6 +212,10 @@ fn refused(server: &Uri, error: ApiError) -> Refusal {
             "{server} is not reached: {why}\nRun it in the leader's Pod, or give --server, as after\n  \
              kubectl -n NAMESPACE port-forward POD 10258"
         ),
+        ApiError::Timeout(limit) => {
+            format!("{server} has not answered within {} s", limit.as_secs())
+        }
+        ApiError::Decode(why) => format!("the answer of {server} cannot be read: {why}"),
         other => format!("{server}: {other}"),
     })
 }

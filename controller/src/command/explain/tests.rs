@@ -77,3 +77,17 @@ fn the_table_shows_what_was_decided_and_nothing_that_moves_a_cursor() {
     };
     assert!(table(&nothing, false).contains("Nothing was decided about it"));
 }
+
+#[test]
+fn a_leader_that_does_not_answer_well_is_not_called_the_api_server() {
+    let server = "https://127.0.0.1:10258".parse().unwrap();
+    let errors = [
+        ApiError::Timeout(std::time::Duration::from_secs(30)),
+        ApiError::Decode("no object".to_owned()),
+    ];
+    for error in errors {
+        let Refusal(text) = refused(&server, error);
+        let names_leader = text.contains("127.0.0.1:10258");
+        assert!(names_leader && !text.contains("API server"), "{text}");
+    }
+}
