@@ -5,6 +5,7 @@ mod incident;
 mod pod_check;
 mod provider_check;
 mod services;
+mod sweep;
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -25,7 +26,7 @@ use serde_json::{Value, json};
 pub use self::provider_check::CheckProvider;
 use self::{
     conformance::Conformance, incident::PlayIncidents, pod_check::CheckPod,
-    provider_check::CheckOwnProvider, services::Services,
+    provider_check::CheckOwnProvider, services::Services, sweep::Sweep,
 };
 use crate::{
     ControlPlane, Error, Network, Options, Passed, RealCluster, RealNode, Result,
@@ -63,6 +64,8 @@ enum Command {
     Conformance(Conformance),
     /// Play published incidents against upstream's controller and Outrigger's.
     Incident(PlayIncidents),
+    /// Play scenarios with one fault at each place where it can happen: each has to end as without it.
+    Sweep(Sweep),
 }
 
 #[derive(Debug, Args)]
@@ -166,6 +169,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::CheckPod(check) => check.run().await,
         Command::Conformance(conformance) => conformance.run().await,
         Command::Incident(incidents) => incidents.run().await,
+        Command::Sweep(sweep) => sweep.run().await,
     }
 }
 

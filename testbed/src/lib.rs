@@ -24,6 +24,7 @@
 //! No process outlives its owner, even one that is killed: see [`ControlPlane`].
 
 pub mod binaries;
+mod calls;
 mod check;
 pub mod cli;
 mod control_plane;
@@ -49,6 +50,7 @@ mod script;
 pub mod services;
 mod shared;
 mod signals;
+mod sweep;
 mod wire;
 
 pub use check::Passed;

@@ -37,7 +37,12 @@ impl Cloud {
         })
     }
 
-    /// Where it serves.
+    /// The socket that it serves at.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The same as an endpoint.
     pub(crate) fn endpoint(&self) -> String {
         endpoint("", &self.socket)
     }
