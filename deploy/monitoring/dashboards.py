@@ -121,6 +121,14 @@ DASHBOARDS = {
             panel("Doubt", "ops", "Answers about Nodes that are not ready which prove nothing, by reason.",
                   (rate("outrigger_node_checks_doubted_total", "reason"), "{{reason}}"), rare=True),
         ]),
+        ("Nodes whose machine is stopped, with --out-of-service-after", [
+            panel("Stopped", "none", "What counts before a stopped Node is taken out of service.",
+                  ("max by (state) (outrigger_node_out_of_service_limit_nodes{$in})", "{{state}}")),
+            panel("Taken out of service", "ops", "Nodes whose Pods and volumes move.",
+                  ("sum(rate(outrigger_node_out_of_service_total{$in}[$__rate_interval]))", "nodes")),
+            panel("Kept in service", "ops", "Stopped Nodes that were kept in service, by reason. `limit_exceeded`: too many are stopped together.",
+                  (rate("outrigger_node_out_of_service_withheld_total", "reason"), "{{reason}}"), rare=True),
+        ]),
         ("Pod CIDRs", [
             panel("In use", "percentunit", "Fraction of the Pod CIDRs that are in use. At 100 % new Nodes get none.",
                   ("max by (clusterCIDR) (node_ipam_controller_cidrset_usage_cidrs{$in})", "{{clusterCIDR}}")),

@@ -130,6 +130,7 @@ pub struct NodeFacts<'a> {
     nodes: usize,
     visibility_delay: Duration,
     time_of_day: Timestamp,
+    out_of_service_after: Duration,
     not_managed: bool,
 }
 
@@ -142,6 +143,7 @@ impl<'a> From<&LifecycleFacts<'a>> for NodeFacts<'a> {
             nodes: facts.nodes,
             visibility_delay: facts.visibility_delay,
             time_of_day: facts.time_of_day,
+            out_of_service_after: facts.out_of_service_after,
             not_managed: facts.not_managed,
         }
     }
@@ -158,6 +160,7 @@ impl NodeFacts<'_> {
             nodes: self.nodes,
             visibility_delay: self.visibility_delay,
             time_of_day: self.time_of_day,
+            out_of_service_after: self.out_of_service_after,
             not_managed: self.not_managed,
         }
     }

@@ -56,12 +56,13 @@ pub(crate) fn taints(words: &str) -> Box<[Taint]> {
     words
         .map(|word| {
             let (key, effect) = word.split_once(':').unwrap();
+            let (key, value) = key.split_once('=').unwrap_or((key, ""));
             Taint {
                 key: match key {
                     "cloud" => TAINT_UNINITIALIZED.into(),
                     other => other.into(),
                 },
-                value: "".into(),
+                value: value.into(),
                 effect: effect.into(),
             }
         })

@@ -1,12 +1,13 @@
 //! The fields of a `v1.Node` that the loops need: about a tenth of its bytes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     condition::{Condition, Status},
+    go_duration::GoDuration,
     null::or_default,
     string_map::StringMap,
 };
@@ -36,6 +37,17 @@ pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// Taint effect: nothing new is scheduled, and nothing that runs is evicted.
 pub const EFFECT_NO_SCHEDULE: &str = "NoSchedule";
 
+/// Taint of a node whose instance has been stopped for long, with the effect [`EFFECT_NO_EXECUTE`]: Kubernetes deletes its
+/// Pods by force and detaches their volumes. Kubernetes looks at the key alone.
+pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// Value of the taint [`TAINT_OUT_OF_SERVICE`] that the controller adds, and by which it knows its own again: other clients,
+/// and operators as Kubernetes' page tells them to, write `nodeshutdown`.
+pub const OUT_OF_SERVICE_VALUE: &str = "nodeshutdown.outrigger.dev";
+
+/// Taint effect: what does not tolerate it is evicted.
+pub const EFFECT_NO_EXECUTE: &str = "NoExecute";
+
 /// Label by which an operator pauses a Node: with the value `true` it is not written to, and not deleted. A kubelet cannot
 /// set labels of this domain, on its own Node either, where the API server runs the admission plugin `NodeRestriction`.
 pub const LABEL_PAUSED: &str = "outrigger.dev.node-restriction.kubernetes.io/paused";
@@ -44,6 +56,11 @@ pub const LABEL_PAUSED: &str = "outrigger.dev.node-restriction.kubernetes.io/pau
 /// `true` ([`crate::node::deletion_limit`]). Protected as [`LABEL_PAUSED`] is.
 pub const LABEL_CONFIRM_DELETION: &str =
     "outrigger.dev.node-restriction.kubernetes.io/confirm-deletion";
+
+/// Label that says for one Node what `--out-of-service-after` says for all: a duration as in the flag; `0` for never.
+/// Protected as [`LABEL_PAUSED`] is.
+pub const LABEL_OUT_OF_SERVICE_AFTER: &str =
+    "outrigger.dev.node-restriction.kubernetes.io/out-of-service-after";
 
 /// Annotations that are no switches of a Node, though they are of other objects or could be taken for one, and the label
 /// that is: a kubelet may annotate its Node as it likes.
@@ -120,6 +137,39 @@ impl NodeView {
         self.taints.iter().any(Taint::is_shutdown)
     }
 
+    /// Returns true if it has a taint [`TAINT_OUT_OF_SERVICE`], whoever added it.
+    pub fn is_out_of_service(&self) -> bool {
+        let mut taints = self.taints.iter();
+        taints.any(|taint| &*taint.key == TAINT_OUT_OF_SERVICE)
+    }
+
+    /// Returns true if it has a taint that the controller removes once it is ready.
+    pub fn has_taint_of_stop(&self) -> bool {
+        self.taints.iter().any(Taint::is_of_stop)
+    }
+
+    /// How long its instance has to be stopped until it is taken out of service; none: it never is. `flag` is
+    /// `--out-of-service-after`.
+    ///
+    /// # Errors
+    /// The label cannot be read.
+    pub fn out_of_service_after(
+        &self,
+        flag: Duration,
+    ) -> Result<Option<Duration>, UnreadableLabel> {
+        let after = match self.labels.get(LABEL_OUT_OF_SERVICE_AFTER) {
+            None => flag,
+            Some(text) => {
+                let duration = text.parse::<GoDuration>().ok();
+                let unreadable = || UnreadableLabel { value: text.into() };
+                duration
+                    .and_then(GoDuration::as_std)
+                    .ok_or_else(unreadable)?
+            }
+        };
+        Ok((!after.is_zero()).then_some(after))
+    }
+
     /// Returns true if an operator has paused it ([`LABEL_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.labels.get(LABEL_PAUSED) == Some("true")
@@ -157,6 +207,16 @@ pub struct MistakenSwitch {
     pub label: &'static str,
 }
 
+/// The value of [`LABEL_OUT_OF_SERVICE_AFTER`] is no duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[error(
+    "its label {LABEL_OUT_OF_SERVICE_AFTER} is {value:?}, which is no duration; write it as 10m or 1h30m, or 0 for never"
+)]
+pub struct UnreadableLabel {
+    /// The value.
+    value: Box<str>,
+}
+
 /// One of `spec.taints`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taint {
@@ -175,6 +235,14 @@ impl Taint {
     /// Returns true if it is the taint of a stopped instance; its value does not matter (L-12).
     pub fn is_shutdown(&self) -> bool {
         self.is(TAINT_SHUTDOWN, EFFECT_NO_SCHEDULE)
+    }
+
+    /// Returns true if the controller removes it from a ready node: the taint of a stopped instance, or the one of its own
+    /// that takes a node out of service.
+    pub(crate) fn is_of_stop(&self) -> bool {
+        self.is_shutdown()
+            || (self.is(TAINT_OUT_OF_SERVICE, EFFECT_NO_EXECUTE)
+                && &*self.value == OUT_OF_SERVICE_VALUE)
     }
 
     /// The API server identifies a taint by key and effect.

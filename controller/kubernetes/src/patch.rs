@@ -84,6 +84,9 @@ pub fn node(change: &NodeChange) -> Vec<Operation> {
     for taint in &change.remove_taints {
         let path = format!("/spec/taints/{}", taint.index);
         patch.push(test(format!("{path}/key"), &*taint.key));
+        if let Some(value) = &taint.value {
+            patch.push(test(format!("{path}/value"), &**value));
+        }
         patch.push(Operation::Remove { path });
     }
     if let Some(provider_id) = &change.provider_id {
@@ -108,6 +111,9 @@ pub fn node(change: &NodeChange) -> Vec<Operation> {
 /// already refuses it, by the API server's own rule.
 pub fn taint(addition: &TaintAddition) -> Vec<Operation> {
     let mut patch = vec![test("/metadata/uid", &*addition.uid)];
+    if let Some(version) = &addition.resource_version {
+        patch.push(test("/metadata/resourceVersion", &**version));
+    }
     if addition.create_taints {
         patch.push(test("/spec/taints", Value::Null));
         patch.push(add("/spec/taints", json!([])));

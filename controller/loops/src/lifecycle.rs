@@ -1,5 +1,6 @@
 //! The cloud-node-lifecycle loop: asks about nodes that are not ready, taints those whose machine
-//! is stopped, deletes those whose machine is gone for certain (upstream's
+//! is stopped, takes those out of service whose machine has been stopped for long if an operator
+//! asks for that, deletes those whose machine is gone for certain (upstream's
 //! cloud-node-lifecycle-controller, L-1 to L-15 of `docs/upstream.md`, except L-6 and L-14: see
 //! [`outrigger_core::node::lifecycle`]).
 //!
@@ -10,7 +11,7 @@
 //!         └─(ready, gone: the question is over)───────────────────────┘
 //! ```
 //!
-//! The queue has no gate: what needs no call, such as the end of the shutdown taint of a ready node, does not wait
+//! The queue has no gate: what needs no call, such as the end of the taints of a ready node, does not wait
 //! for the provider. A question waits for it, until the node's next change.
 //!
 //! Unlike upstream there is no pass over all nodes: each has its own times.
@@ -32,6 +33,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use outrigger_core::{
@@ -77,6 +79,8 @@ pub struct LifecycleSettings {
     pub selector: Option<Arc<Selector>>,
     /// `--node-deletion-*`, `--node-monitor-period`: when a node may be deleted.
     pub limits: DeletionLimits,
+    /// `--out-of-service-after`; zero: off.
+    pub out_of_service_after: Duration,
 }
 
 /// The cloud-node-lifecycle loop.
@@ -99,8 +103,8 @@ pub struct NodeLifecycle {
 /// an observation of an earlier term is too old to be the first of two absences.
 pub struct LifecycleState {
     lifecycle: Mutex<Lifecycle>,
-    /// Why a node without a machine was not deleted, as it was last said about it.
-    withheld: Mutex<HashMap<Arc<str>, &'static str>>,
+    /// The reason why a node was neither deleted nor taken out of service, as it was last said about it.
+    withheld: Mutex<HashMap<Arc<str>, (&'static str, &'static str)>>,
     questions: Questions,
     effects: Arc<PendingNodeEffects>,
     clock: Clock,
@@ -173,7 +177,7 @@ pub fn on_lookup(inputs: &LoopInputs<Arc<str>, LifecycleState>) -> OnLookup {
 }
 
 fn concerns(node: &NodeView) -> bool {
-    node.ready != Ready::True || node.is_shut_down()
+    node.ready != Ready::True || node.has_taint_of_stop()
 }
 
 fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
@@ -248,8 +252,14 @@ impl ControlLoop for NodeLifecycle {
         {
             let nodes = self.census(instances).owned;
             let now = self.state.clock.now();
-            let counts = self.state.lifecycle.lock().counts(now, nodes);
-            self.metrics.counted(&counts);
+            let (counts, stops) = {
+                let mut lifecycle = self.state.lifecycle.lock();
+                (
+                    lifecycle.counts(now, nodes),
+                    lifecycle.stop_counts(now, nodes),
+                )
+            };
+            self.metrics.counted(&counts, &stops);
             let is_exceeded = counts.is_exceeded();
             if self.is_limit_exceeded.swap(is_exceeded, Ordering::Relaxed) != is_exceeded {
                 log_limit(is_exceeded, &counts);

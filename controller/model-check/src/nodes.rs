@@ -6,17 +6,19 @@
 //! | the key is taken | `NodeLifecycle::sync`, with `Lifecycle::check` |
 //! | the provider looks, its answer arrives or is lost | `ask`, with `Lifecycle::answered` |
 //! | another loop's answer | `on_lookup`, with `Lifecycle::observed` |
-//! | the last look | `act::delete`, with `Lifecycle::last_look` |
+//! | the last look | `act::delete`, with `Lifecycle::last_look`; `take_out_of_service`, with `last_look_at_stop` |
 //! | the API server takes a write or a deletion, its answer arrives | `act`, `NodeWriter::settle`, `delete` |
 //!
 //! Time passes in monitor periods, also while requests are on their way. The provider says at most once that an
-//! instance is absent which is not: two such answers in a row are more than the loop can tell from the truth.
+//! instance is absent or stopped which is not: two such answers in a row are more than the loop can tell from the truth.
+//! A machine that is started again may be taken out of service by an answer from before, as long as its Node is not ready.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use outrigger_core::node::{
-    NodeView, TAINT_SHUTDOWN,
+    NodeView, OUT_OF_SERVICE_VALUE, Ready, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN,
+    change::TaintAddition,
     deletion_limit::DeletionLimits,
     instance::{Instance, Lookup, PowerState},
     lifecycle::{Check, Deletion, Lifecycle, LifecycleAction, LifecycleFacts},
@@ -47,10 +49,22 @@ pub(crate) struct Nodes {
 enum Machine {
     Running,
     Stopped,
+    /// Running again.
+    Started,
     Gone,
 }
 
+impl Machine {
+    const fn runs(self) -> bool {
+        matches!(self, Self::Running | Self::Started)
+    }
+}
+
 /// A Node object.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that change independently"
+)]
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 struct Node {
     version: u16,
@@ -58,6 +72,7 @@ struct Node {
     /// The period in which the condition became so.
     since: u8,
     is_tainted: bool,
+    is_out_of_service: bool,
     /// By an operator.
     is_confirmed: bool,
 }
@@ -99,6 +114,8 @@ enum Stage {
     Asked { node: Node, answer: Option<Lookup> },
     /// Before `last_look`.
     Deleting { node: Node, deletion: Deletion },
+    /// Before `last_look_at_stop`.
+    TakingOut { node: Node, taint: TaintAddition },
     /// A request to the API server, and once it has decided, whether it did it.
     Sent {
         request: Request,
@@ -110,8 +127,10 @@ enum Stage {
 enum Request {
     /// With UID and resourceVersion as preconditions.
     Delete { name: usize, version: u16 },
-    /// Adds or removes the taint of a stopped instance.
+    /// Adds the taint of a stopped instance, or removes all.
     Taint { name: usize, adds: bool },
+    /// With UID and resourceVersion as preconditions.
+    OutOfService { name: usize, version: u16 },
 }
 
 impl Nodes {
@@ -140,26 +159,28 @@ impl Nodes {
     }
 
     fn view(&self, name: usize, node: Node) -> NodeView {
-        let ready = if node.is_ready { "True" } else { "False" };
         let labels = node.is_confirmed.then_some((
             "outrigger.dev.node-restriction.kubernetes.io/confirm-deletion",
             "true",
         ));
-        let taint = json!([{"key": TAINT_SHUTDOWN, "effect": "NoSchedule"}]);
+        let shutdown = json!({"key": TAINT_SHUTDOWN, "effect": "NoSchedule"});
+        let out_of_service = json!({"key": TAINT_OUT_OF_SERVICE, "value": OUT_OF_SERVICE_VALUE, "effect": "NoExecute"});
+        let taints = [
+            (node.is_tainted, shutdown),
+            (node.is_out_of_service, out_of_service),
+        ];
+        let taints = taints.into_iter().filter(|(is_there, _)| *is_there);
+        let taints = taints.map(|(_, taint)| serde_json::from_value(taint).unwrap());
         NodeView {
             resource_version: node.version.to_string().into(),
-            ready: if ready == "True" {
-                outrigger_core::node::Ready::True
+            ready: if node.is_ready {
+                Ready::True
             } else {
-                outrigger_core::node::Ready::False
+                Ready::Unknown
             },
             ready_since: Some(time(node.since)),
             labels: labels.into_iter().collect(),
-            taints: if node.is_tainted {
-                serde_json::from_value(taint).unwrap()
-            } else {
-                [].into()
-            },
+            taints: taints.collect(),
             ..self.base[name].clone()
         }
     }
@@ -174,6 +195,7 @@ impl Nodes {
             nodes: state.leader.held.iter().flatten().count(),
             visibility_delay: Duration::ZERO,
             time_of_day: time(state.now),
+            out_of_service_after: PERIOD,
             not_managed: false,
         }
     }
@@ -191,7 +213,7 @@ impl Nodes {
         let new = state.leader.held[name];
         Self::in_term(state, |term, state| {
             let key = &mut term.keys[name];
-            let concerns = |node: Node| !node.is_ready || node.is_tainted;
+            let concerns = |node: Node| !node.is_ready || node.is_tainted || node.is_out_of_service;
             match (old, new) {
                 (_, None) => {
                     term.lifecycle.removed(time(state.now), NAMES[name]);
@@ -217,10 +239,14 @@ impl Nodes {
     /// The present answer of the cloud about a machine.
     fn lookup(&self, state: &State, name: usize) -> Lookup {
         let power_state = match state.machines[name] {
-            Machine::Running => PowerState::Running,
+            Machine::Running | Machine::Started => PowerState::Running,
             Machine::Stopped => PowerState::Shutdown,
             Machine::Gone => return Lookup::Absent { confirmed: true },
         };
+        self.found(name, power_state)
+    }
+
+    fn found(&self, name: usize, power_state: PowerState) -> Lookup {
         Lookup::Found(Box::new(Instance {
             provider_id: self.base[name].provider_id.clone(),
             power_state,
@@ -242,7 +268,7 @@ impl Nodes {
         {
             Check::Ask => key.stage = Stage::Asked { node, answer: None },
             Check::At(until) => key.until = Some(until),
-            Check::RemoveShutdownTaint(_) => {
+            Check::RemoveTaints(_) => {
                 let request = Request::Taint { name, adds: false };
                 key.stage = Stage::Sent {
                     request,
@@ -277,7 +303,7 @@ impl Nodes {
         );
         match decided.next {
             Check::At(until) => key.until = Some(until),
-            Check::Ask | Check::RemoveShutdownTaint(_) => key.is_due = true,
+            Check::Ask | Check::RemoveTaints(_) => key.is_due = true,
             Check::Idle(_) => {}
         }
         match decided.action {
@@ -289,6 +315,9 @@ impl Nodes {
                 };
             }
             LifecycleAction::Delete(deletion) => key.stage = Stage::Deleting { node, deletion },
+            LifecycleAction::TakeOutOfService(taint) => {
+                key.stage = Stage::TakingOut { node, taint };
+            }
             _ => {}
         }
     }
@@ -300,6 +329,22 @@ impl Nodes {
             .last_look(&self.view(name, node), deletion, None);
         let version = deletion.resource_version.parse().unwrap();
         let request = Request::Delete { name, version };
+        term.keys[name].stage = match look {
+            Ok(()) => Stage::Sent {
+                request,
+                is_done: None,
+            },
+            Err(_) => Stage::Rest,
+        };
+    }
+
+    /// `act::take_out_of_service`, after the provider was asked whether it is ready.
+    fn last_look_at_stop(&self, term: &mut Term, name: usize, node: Node, taint: &TaintAddition) {
+        let look = term
+            .lifecycle
+            .last_look_at_stop(&self.view(name, node), None);
+        let version = taint.resource_version.as_deref().unwrap().parse().unwrap();
+        let request = Request::OutOfService { name, version };
         term.keys[name].stage = match look {
             Ok(()) => Stage::Sent {
                 request,
@@ -327,17 +372,24 @@ impl Nodes {
                         is_ready: false,
                         since: 0,
                         is_tainted: false,
+                        is_out_of_service: false,
                         is_confirmed: false,
                     };
                     term.lifecycle
                         .deleted(time(state.now), &self.view(name, node));
+                }
+                (Request::OutOfService { .. }, Some(true)) => {
+                    let now = time(state.now);
+                    term.lifecycle
+                        .taken_out_of_service(now, &NAMES[name].into());
                 }
                 (Request::Taint { .. }, Some(true)) => {}
                 _ => key.is_due = true,
             }
         });
         // The store observes the write.
-        if let (Request::Taint { .. }, Some(true)) = (request, is_done)
+        if let (Request::Taint { .. } | Request::OutOfService { .. }, Some(true)) =
+            (request, is_done)
             && let (Some(held), Some(live)) = (state.leader.held[name], live)
             && live.version > held.version
         {
@@ -360,13 +412,18 @@ impl Nodes {
                     state.machines[name] = Machine::Gone;
                 });
             }
-            if machine == Machine::Running {
+            if machine == Machine::Stopped {
+                edit("the machine starts", &|state| {
+                    state.machines[name] = Machine::Started;
+                });
+            }
+            if machine.runs() {
                 edit("the machine stops", &|state| {
                     state.machines[name] = Machine::Stopped;
                 });
             }
             if let Some(node) = state.nodes[name]
-                && (node.is_ready || machine == Machine::Running)
+                && (node.is_ready || machine.runs())
             {
                 edit("the condition Ready changes", &|state| {
                     let (is_ready, since) = (!node.is_ready, state.now);
@@ -411,17 +468,50 @@ impl State {
                 None => true,
             },
             Request::Taint { name, adds } => match self.nodes[name] {
-                Some(node) if node.is_tainted != adds && node.is_ready != adds => {
+                Some(node) if adds && !node.is_tainted && !node.is_ready => {
                     self.put(
                         name,
                         Some(Node {
-                            is_tainted: adds,
+                            is_tainted: true,
+                            ..node
+                        }),
+                    );
+                    true
+                }
+                Some(node)
+                    if !adds && node.is_ready && (node.is_tainted || node.is_out_of_service) =>
+                {
+                    self.put(
+                        name,
+                        Some(Node {
+                            is_tainted: false,
+                            is_out_of_service: false,
                             ..node
                         }),
                     );
                     true
                 }
                 _ => true,
+            },
+            Request::OutOfService { name, version } => match self.nodes[name] {
+                Some(node) if node.version == version => {
+                    if node.is_ready {
+                        self.violation = Some("a Node is taken out of service that is ready");
+                    }
+                    if self.machines[name] == Machine::Running {
+                        self.violation = Some("a Node is out of service whose machine runs");
+                    }
+                    self.put(
+                        name,
+                        Some(Node {
+                            is_out_of_service: true,
+                            ..node
+                        }),
+                    );
+                    true
+                }
+                Some(_) => false,
+                None => true,
             },
         }
     }
@@ -448,40 +538,44 @@ fn time(periods: u8) -> Timestamp {
 impl Model for Nodes {
     type State = State;
 
-    /// Both Nodes are ready; the machine of one has just gone; both have.
+    /// Both Nodes are ready; the machine of one has just gone; both have; that of one has just stopped.
     fn begin(&self) -> Vec<State> {
-        let state = |gone: usize| {
-            let nodes: [Option<Node>; 2] = std::array::from_fn(|name| {
-                Some(Node {
-                    version: name as u16 + 1,
-                    is_ready: name >= gone,
-                    since: 0,
-                    is_tainted: false,
-                    is_confirmed: false,
-                })
-            });
-            let store = Store::listed(nodes);
-            State {
-                left: self.scope,
-                now: 0,
-                machines: std::array::from_fn(|name| {
-                    if name < gone {
-                        Machine::Gone
-                    } else {
-                        Machine::Running
-                    }
-                }),
-                nodes,
-                versions: 2,
-                leader: store.clone(),
-                standby: store,
-                term: None,
-                late: Vec::new(),
-                violation: None,
-                is_calm: false,
-            }
-        };
-        (0..=2).map(state).collect()
+        let state =
+            |lost: usize, loss: Machine| {
+                let nodes: [Option<Node>; 2] = std::array::from_fn(|name| {
+                    Some(Node {
+                        version: name as u16 + 1,
+                        is_ready: name >= lost,
+                        since: 0,
+                        is_tainted: false,
+                        is_out_of_service: false,
+                        is_confirmed: false,
+                    })
+                });
+                let store = Store::listed(nodes);
+                State {
+                    left: self.scope,
+                    now: 0,
+                    machines: std::array::from_fn(|name| {
+                        if name < lost { loss } else { Machine::Running }
+                    }),
+                    nodes,
+                    versions: 2,
+                    leader: store.clone(),
+                    standby: store,
+                    term: None,
+                    late: Vec::new(),
+                    violation: None,
+                    is_calm: false,
+                }
+            };
+        [
+            state(0, Machine::Gone),
+            state(1, Machine::Gone),
+            state(2, Machine::Gone),
+            state(1, Machine::Stopped),
+        ]
+        .into()
     }
 
     fn steps(&self, state: &State, add: &mut Add<'_, State>) {
@@ -534,6 +628,9 @@ impl Model for Nodes {
                     if state.left.stale_reads > 0 && is_found {
                         looks(Lookup::Absent { confirmed: true }, true);
                         looks(Lookup::Absent { confirmed: false }, true);
+                        if state.machines[name].runs() {
+                            looks(self.found(name, PowerState::Shutdown), true);
+                        }
                     }
                 }
                 Stage::Asked {
@@ -551,6 +648,14 @@ impl Model for Nodes {
                     step(format_args!("a last look at {word}"), &|term, _| {
                         self.last_look(term, name, *node, deletion);
                     });
+                }
+                Stage::TakingOut { node, taint } => {
+                    step(
+                        format_args!("a last look at the stop of {word}"),
+                        &|term, _| {
+                            self.last_look_at_stop(term, name, *node, taint);
+                        },
+                    );
                 }
                 Stage::Sent {
                     request,
@@ -691,8 +796,8 @@ impl Model for Nodes {
         };
         for name in 0..NAMES.len() {
             let is_gone = state.machines[name] == Machine::Gone;
-            if !is_gone {
-                calm.machines[name] = Machine::Running;
+            if matches!(calm.machines[name], Machine::Stopped) {
+                calm.machines[name] = Machine::Started;
             }
             if let Some(node) = state.nodes[name]
                 && (node.is_ready == is_gone || node.is_confirmed != is_gone)
@@ -720,10 +825,10 @@ impl Model for Nodes {
         for (node, machine) in state.nodes.iter().zip(state.machines) {
             match (node, machine) {
                 (Some(_), Machine::Gone) => return Some("a Node stays whose machine is gone"),
-                (Some(node), _) if node.is_tainted => {
+                (Some(node), _) if node.is_tainted || node.is_out_of_service => {
                     return Some("a Node that is ready keeps the taint of a stopped machine");
                 }
-                (None, Machine::Running | Machine::Stopped) => {
+                (None, _) if machine != Machine::Gone => {
                     return Some("a machine that exists has no Node");
                 }
                 _ => {}

@@ -231,6 +231,12 @@ flags! {
         /// 'key=value,other in (a,b)'. Empty: all of them, as long as no Node has the provider ID of another
         /// provider.
         node_selector: String = "" { parity: Ours("several providers can share a cluster") };
+        /// Time for which the instance of a Node has to be stopped, while the kubelet is silent, until the Node gets the
+        /// taint node.kubernetes.io/out-of-service, by which its Pods and volumes move to other Nodes; 0: never. The
+        /// label outrigger.dev.node-restriction.kubernetes.io/out-of-service-after says otherwise for one Node.
+        out_of_service_after: GoDuration = "0s" {
+            parity: Ours("with upstream, the Pods of a StatefulSet wait until an operator adds the taint by hand")
+        };
     }
     "Service-lb-controller" {
         /// Number of Services reconciled concurrently, plus two in the background.

@@ -102,9 +102,9 @@ fn of_check(check: &Check) -> DecisionReason {
         Check::At(at) => {
             DecisionReason::new("wait", format!("not ready: checked again at {at:.0}"))
         }
-        Check::RemoveShutdownTaint(_) => DecisionReason::new(
-            "remove_shutdown_taint",
-            "ready: the taint of a stopped instance is removed",
+        Check::RemoveTaints(_) => DecisionReason::new(
+            "remove_taints",
+            "ready: the taints of a stopped instance are removed",
         ),
         Check::Idle(idle) => of_idle(*idle),
     }
@@ -145,6 +145,14 @@ fn of_action(decision: &RecordedDecision<'_>, action: &LifecycleAction) -> Decis
         LifecycleAction::AddShutdownTaint(_) => DecisionReason::new(
             "add_shutdown_taint",
             "its instance is stopped: nothing new is scheduled",
+        ),
+        LifecycleAction::TakeOutOfService(_) => DecisionReason::new(
+            "take_out_of_service",
+            "its instance has been stopped for long: its Pods and volumes move to other Nodes",
+        ),
+        LifecycleAction::KeepInService(why) => DecisionReason::new(
+            why.as_str(),
+            format!("its instance is stopped, and the Node is not taken out of service: {why}"),
         ),
         LifecycleAction::Delete(deletion) => DecisionReason::new(
             "delete",

@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use crate::node::{EFFECT_NO_SCHEDULE, NodeAddress, NodeView, TAINT_SHUTDOWN, Taint};
+use crate::node::{
+    EFFECT_NO_EXECUTE, EFFECT_NO_SCHEDULE, NodeAddress, NodeView, OUT_OF_SERVICE_VALUE,
+    TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN, Taint,
+};
 
 /// One write to `nodes/<name>`, made so that it cannot lose a concurrent change (instead of Q-3,
 /// the whole object): it names the fields it changes and its preconditions, and is refused as a whole
@@ -30,10 +33,12 @@ pub struct TaintRemoval {
     pub key: Box<str>,
     /// Its effect.
     pub effect: Box<str>,
+    /// Presumed value, where it says whose taint it is.
+    pub value: Option<Box<str>>,
 }
 
 impl TaintRemoval {
-    /// The removals of the taints of `node` that `is_removed` names, whatever their values are.
+    /// The removals of the taints of `node` that `is_removed` names.
     pub(crate) fn of(node: &NodeView, is_removed: impl Fn(&Taint) -> bool) -> Vec<Self> {
         let taints = node.taints.iter().enumerate().rev();
         taints
@@ -42,6 +47,7 @@ impl TaintRemoval {
                 index,
                 key: taint.key.clone(),
                 effect: taint.effect.clone(),
+                value: (*taint.key == *TAINT_OUT_OF_SERVICE).then(|| taint.value.clone()),
             })
             .collect()
     }
@@ -64,6 +70,8 @@ pub struct LabelWrite {
 pub struct TaintAddition {
     /// Presumed `metadata.uid`.
     pub uid: Box<str>,
+    /// Presumed `metadata.resourceVersion`, where the addition would do harm to a node that has changed.
+    pub resource_version: Option<Box<str>>,
     /// The taint to add.
     pub taint: Taint,
     /// True if the node has no `spec.taints` to add to. The write requires that, and creates it first.
@@ -75,6 +83,7 @@ impl TaintAddition {
     pub fn shutdown(node: &NodeView) -> Option<Self> {
         let addition = || Self {
             uid: node.uid.clone(),
+            resource_version: None,
             taint: Taint {
                 key: TAINT_SHUTDOWN.into(),
                 value: "".into(),
@@ -83,6 +92,20 @@ impl TaintAddition {
             create_taints: node.taints.is_empty(),
         };
         (!node.is_shut_down()).then(addition)
+    }
+
+    /// The taint that takes `node` out of service as it is now: one that is ready by then would lose its Pods.
+    pub(crate) fn out_of_service(node: &NodeView) -> Self {
+        Self {
+            uid: node.uid.clone(),
+            resource_version: Some(node.resource_version.clone()),
+            taint: Taint {
+                key: TAINT_OUT_OF_SERVICE.into(),
+                value: OUT_OF_SERVICE_VALUE.into(),
+                effect: EFFECT_NO_EXECUTE.into(),
+            },
+            create_taints: node.taints.is_empty(),
+        }
     }
 
     /// The view of whatever `node` is by now once this is written.
@@ -99,10 +122,16 @@ impl TaintAddition {
 }
 
 impl NodeChange {
-    /// The change that removes the taint of a stopped instance, if `node` has it.
-    pub fn remove_shutdown_taint(node: &NodeView) -> Option<Self> {
-        let removals = TaintRemoval::of(node, Taint::is_shutdown);
+    /// The change that removes the taints that `node` has since its instance was stopped, if there are some.
+    pub fn remove_taints_of_stop(node: &NodeView) -> Option<Self> {
+        let removals = TaintRemoval::of(node, Taint::is_of_stop);
         Self::of(node, removals, None, Vec::new())
+    }
+
+    /// Returns true if it removes the taint with which the controller took the node out of service.
+    pub fn takes_into_service(&self) -> bool {
+        let mut removals = self.remove_taints.iter();
+        removals.any(|taint| &*taint.key == TAINT_OUT_OF_SERVICE)
     }
 
     /// A change of `node`, or `None` if there is nothing to write.

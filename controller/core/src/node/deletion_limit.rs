@@ -9,14 +9,18 @@
 //!
 //! ```text
 //!  answers in a row     too few ─► LookAgain, Contradicted
+//!  the time they span   short ───► LookAgain
 //!  switched             off ─────► Off
 //!  confirmed deletion   set ─────► Allowed
 //!  half of all nodes    more ────► AwaitsOperator, and stays so
 //!  the limit            within ──► Allowed
-//!  since the first      < window ► LimitExceeded
+//!  since they sufficed  < window ► LimitExceeded
 //!  found since          nothing ─► AwaitsOperator
 //!                                  Allowed
 //! ```
+//!
+//! A second limiter of the same limits counts Nodes whose instance is stopped, and taken out of service for that
+//! ([`crate::node::lifecycle`]): there an absence is a stop, and a deletion a taint.
 //!
 //! Its state is in memory only: after a restart all counts begin at zero.
 
@@ -221,13 +225,14 @@ impl DeletionLimiter {
     }
 
     /// Counts the confirmed absence of a node that is not ready, and decides about its deletion.
-    /// `nodes` is how many nodes of the cluster are the provider's, `by_operator` whether an operator
-    /// confirmed its deletion in spite of the limit.
+    /// `nodes` is how many nodes of the cluster are the provider's, `lasting` the time that the answers in a row have to
+    /// span, `by_operator` whether an operator confirmed its deletion in spite of the limit.
     pub fn absent(
         &mut self,
         now: Timestamp,
         name: &Arc<str>,
         nodes: usize,
+        lasting: Duration,
         by_operator: bool,
     ) -> Result<Release, DeletionRefusal> {
         let absence = self.confirm(now, name);
@@ -248,6 +253,10 @@ impl DeletionLimiter {
                 DeletionRefusal::LookAgain { at }
             });
         }
+        let sufficient = after(absence.since, lasting);
+        if now < sufficient {
+            return Err(DeletionRefusal::LookAgain { at: sufficient });
+        }
         if !self.limits.enabled {
             return Err(DeletionRefusal::Off);
         }
@@ -260,7 +269,7 @@ impl DeletionLimiter {
         if !counts.is_exceeded() {
             return Ok(Release::WithinLimit);
         }
-        let until = after(absence.since, self.limits.window);
+        let until = after(sufficient, self.limits.window);
         if now < until {
             return Err(DeletionRefusal::LimitExceeded { until });
         }

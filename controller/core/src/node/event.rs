@@ -4,7 +4,11 @@ use std::fmt::Display;
 
 use crate::{
     correlator::EventContent,
-    node::{MistakenSwitch, claims::Duplicate, lifecycle::Withheld},
+    node::{
+        MistakenSwitch, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
+        claims::Duplicate,
+        lifecycle::{InService, Withheld},
+    },
 };
 
 impl EventContent {
@@ -46,5 +50,29 @@ impl EventContent {
         let message =
             format!("Not deleting node {name}, which does not exist in the cloud provider: {why}");
         Self::warning("NodeDeletionWithheld", &message)
+    }
+
+    /// Ours: Kubernetes moves the Pods and volumes of the Node.
+    pub fn node_out_of_service(name: &str) -> Self {
+        let message = format!(
+            "Node {name} has the taint {TAINT_OUT_OF_SERVICE}={OUT_OF_SERVICE_VALUE} until it is ready again, since its \
+             instance has been stopped for long: its Pods are deleted and its volumes detached"
+        );
+        Self::warning("NodeOutOfService", &message)
+    }
+
+    /// Ours: the Node is ready again.
+    pub fn node_in_service(name: &str) -> Self {
+        let message = format!(
+            "Node {name} is ready again; the taint {TAINT_OUT_OF_SERVICE}={OUT_OF_SERVICE_VALUE} is removed"
+        );
+        Self::normal("NodeInService", &message)
+    }
+
+    /// Ours: why the Node stays in service though its instance is stopped.
+    pub fn node_kept_in_service(name: &str, why: &InService) -> Self {
+        let message =
+            format!("Not taking node {name} out of service, whose instance is stopped: {why}");
+        Self::warning("NodeKeptInService", &message)
     }
 }

@@ -99,5 +99,13 @@ pub enum Lookup {
     },
 }
 
+impl Lookup {
+    /// Returns true if the instance of `node` is stopped.
+    pub fn is_stopped(&self, node: &NodeView) -> bool {
+        matches!(self, Self::Found(instance)
+            if instance.power_state == PowerState::Shutdown && !instance.is_other_than(node))
+    }
+}
+
 #[cfg(test)]
 mod tests;

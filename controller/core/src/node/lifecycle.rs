@@ -4,7 +4,7 @@
 //! ```text
 //!  node changed, time came ─► check ─► Ask ─► (a lookup, nothing older than now) ─► answered
 //!                               │                                                       │
-//!                               └► At(time), Idle(reason), RemoveShutdownTaint          ▼
+//!                               └► At(time), Idle(reason), RemoveTaints                 ▼
 //!                                              LifecycleDecision { action, next: a Check again }
 //! ```
 //!
@@ -20,6 +20,8 @@
 //!   paused by an operator;
 //! - the [`DeletionLimiter`] allows it, and the provider, asked once more about itself, is ready; or an operator confirms
 //!   this deletion.
+//!
+//! A node whose instance is stopped gets a taint, and if an operator asks for that, a second one later ([`InService`]).
 //!
 //! Everything else (errors, inconclusive answers, another provider's instance) keeps the node. Rules
 //! that look like gaps: a node whose machine was made again under its name (with a new provider ID) is
@@ -37,14 +39,16 @@ use crate::{
         NodeView, Ready,
         change::{NodeChange, TaintAddition},
         deletion_limit::{Counts, DeletionLimiter, DeletionLimits, LimiterExcerpt, Release},
-        instance::{Instance, Lookup, PowerState},
+        instance::{Lookup, PowerState},
         ownership::NodeScope,
     },
 };
 
+mod out_of_service;
 mod schedule;
 mod verdict;
 
+pub use out_of_service::InService;
 pub use schedule::Schedule;
 pub use verdict::{
     Check, Deletion, Idle, Inconclusive, LifecycleAction, LifecycleDecision, Withheld,
@@ -62,6 +66,8 @@ pub struct LifecycleFacts<'a> {
     /// The time of day, by which a node's age counts, unless it has been watched for longer. All other times are
     /// those that the caller gives, which no step of the machine's clock changes.
     pub time_of_day: Timestamp,
+    /// `--out-of-service-after`; zero: off.
+    pub out_of_service_after: Duration,
     /// True if this process of the provider has answered the same question (UID, provider ID, labels) with: it does not
     /// manage this node.
     pub not_managed: bool,
@@ -76,7 +82,10 @@ pub struct LifecycleFacts<'a> {
 pub struct Lifecycle {
     period: Duration,
     watched: BTreeMap<Arc<str>, Watched>,
+    /// Counts absences.
     limiter: DeletionLimiter,
+    /// Counts stops.
+    stops: DeletionLimiter,
 }
 
 /// The part of a [`Lifecycle`] that a decision about one node looks at, for a recording.
@@ -85,6 +94,7 @@ pub struct LifecycleExcerpt {
     period: Duration,
     watched: Option<Watched>,
     limiter: LimiterExcerpt,
+    stops: LimiterExcerpt,
 }
 
 /// A node that is not ready.
@@ -106,6 +116,7 @@ impl Lifecycle {
         Self {
             period: limits.period,
             watched: BTreeMap::new(),
+            stops: DeletionLimiter::new(out_of_service::limits_of_stops(&limits)),
             limiter: DeletionLimiter::new(limits),
         }
     }
@@ -116,6 +127,7 @@ impl Lifecycle {
             period: self.period,
             watched: self.watched.get(name).cloned(),
             limiter: self.limiter.excerpt(now, name),
+            stops: self.stops.excerpt(now, name),
         }
     }
 
@@ -129,6 +141,7 @@ impl Lifecycle {
                 .into_iter()
                 .collect(),
             limiter: DeletionLimiter::restored(now, name, excerpt.limiter),
+            stops: DeletionLimiter::restored(now, name, excerpt.stops),
         }
     }
 
@@ -153,8 +166,9 @@ impl Lifecycle {
         if node.ready == Ready::True {
             self.watched.remove(&node.name);
             self.limiter.ready(&node.name);
-            return match NodeChange::remove_shutdown_taint(node) {
-                Some(change) => Check::RemoveShutdownTaint(change),
+            self.stops.ready(&node.name);
+            return match NodeChange::remove_taints_of_stop(node) {
+                Some(change) => Check::RemoveTaints(change),
                 None => Check::Idle(Idle::Ready),
             };
         }
@@ -177,6 +191,7 @@ impl Lifecycle {
             // absence before that is not the first of two in a row.
             watched.heard = heard;
             self.limiter.unconfirm(&node.name);
+            self.stops.unconfirm(&node.name);
         }
         let due = watched.schedule.due();
         if due <= now {
@@ -203,7 +218,7 @@ impl Lifecycle {
         let action = match next {
             Check::Ask | Check::At(_) => self.judge(now, node, node_at_lookup, lookup, facts),
             // A change meanwhile ends the question.
-            Check::Idle(_) | Check::RemoveShutdownTaint(_) => LifecycleAction::Keep,
+            Check::Idle(_) | Check::RemoveTaints(_) => LifecycleAction::Keep,
         };
         let sooner = match &action {
             LifecycleAction::NotManaged { .. } => {
@@ -211,8 +226,11 @@ impl Lifecycle {
                 return LifecycleDecision { action, next };
             }
             // Should it fail, the question comes before it is tried again.
-            LifecycleAction::Delete(_) => Some(after(now, self.period)),
+            LifecycleAction::Delete(_) | LifecycleAction::TakeOutOfService(_) => {
+                Some(after(now, self.period))
+            }
             LifecycleAction::Withhold(withheld) => withheld.until(),
+            LifecycleAction::KeepInService(why) => why.until(),
             _ => None,
         };
         let next = match (sooner, self.watched.get_mut(&node.name)) {
@@ -257,6 +275,16 @@ impl Lifecycle {
         match lookup {
             Lookup::Found(instance) if !instance.is_other_than(node) => {
                 self.limiter.found_lately(now, &node.name);
+                match instance.power_state {
+                    PowerState::Pending | PowerState::Running => {
+                        self.stops.found_lately(now, &node.name);
+                    }
+                    PowerState::Shutdown if node.ready == Ready::True => {
+                        self.stops.absent_while_ready(now, &node.name);
+                    }
+                    // Not asked about, mostly.
+                    PowerState::Unknown | PowerState::Shutdown | PowerState::Terminating => {}
+                }
             }
             Lookup::Absent { .. } if node.ready == Ready::True => {
                 self.limiter.absent_while_ready(now, &node.name);
@@ -279,6 +307,7 @@ impl Lifecycle {
     pub fn removed(&mut self, now: Timestamp, name: &str) {
         self.watched.remove(name);
         self.limiter.removed(now, name);
+        self.stops.removed(now, name);
     }
 
     /// The counts of the rate limit, with `nodes` of the provider's in the cluster.
@@ -289,6 +318,7 @@ impl Lifecycle {
     fn dismiss(&mut self, node: &NodeView, why: Idle) -> Check {
         self.watched.remove(&node.name);
         self.limiter.dismiss(&node.name);
+        self.stops.dismiss(&node.name);
         Check::Idle(why)
     }
 
@@ -300,10 +330,14 @@ impl Lifecycle {
         lookup: Option<&Lookup>,
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleAction {
+        let is_same = is_same_question(node, node_at_lookup);
+        if !is_same || !lookup.is_some_and(|lookup| lookup.is_stopped(node)) {
+            self.stops.unconfirm(&node.name);
+        }
         let Some(lookup) = lookup else {
             return LifecycleAction::Inconclusive(Inconclusive::NoAnswer);
         };
-        if !is_same_question(node, node_at_lookup) {
+        if !is_same {
             return LifecycleAction::Inconclusive(Inconclusive::NodeChanged);
         }
         match lookup {
@@ -318,7 +352,7 @@ impl Lifecycle {
             }
             Lookup::Found(instance) => {
                 self.limiter.found(now, &node.name);
-                powered(node, instance)
+                self.powered(now, node, node_at_lookup, instance.power_state, facts)
             }
             Lookup::Absent { confirmed: false } => {
                 self.limiter.unconfirm(&node.name);
@@ -326,6 +360,29 @@ impl Lifecycle {
             }
             Lookup::Absent { confirmed: true } => self.absent(now, node, node_at_lookup, facts),
         }
+    }
+
+    /// The instance exists. Only a stopped one changes the Node; the taint stays until the kubelet reports
+    /// it ready (L-10, L-13).
+    fn powered(
+        &mut self,
+        now: Timestamp,
+        node: &NodeView,
+        node_at_lookup: &NodeView,
+        power_state: PowerState,
+        facts: &LifecycleFacts<'_>,
+    ) -> LifecycleAction {
+        let action = match power_state {
+            PowerState::Shutdown => self.stopped(now, node, node_at_lookup, facts),
+            // An instance that is being deleted counts as stopped until it is absent, but may still run.
+            PowerState::Terminating => LifecycleAction::Keep,
+            PowerState::Unknown => return LifecycleAction::Keep,
+            PowerState::Pending | PowerState::Running => {
+                self.stops.found(now, &node.name);
+                return LifecycleAction::Keep;
+            }
+        };
+        TaintAddition::shutdown(node).map_or(action, LifecycleAction::AddShutdownTaint)
     }
 
     fn absent(
@@ -352,7 +409,7 @@ impl Lifecycle {
         let by_operator = node.is_deletion_confirmed();
         match self
             .limiter
-            .absent(now, &node.name, facts.nodes, by_operator)
+            .absent(now, &node.name, facts.nodes, Duration::ZERO, by_operator)
         {
             Ok(release) => LifecycleAction::Delete(Deletion::of(node, release)),
             Err(refusal) => LifecycleAction::Withhold(Withheld::Refused(refusal)),
@@ -382,17 +439,6 @@ fn is_same_question(node: &NodeView, node_at_lookup: &NodeView) -> bool {
         && (!node.provider_id.is_empty()
             || (node.labels == node_at_lookup.labels
                 && node.system_uuid == node_at_lookup.system_uuid))
-}
-
-/// The instance exists. Only a stopped one changes the Node; the taint stays until the kubelet reports
-/// it ready (L-10, L-13).
-fn powered(node: &NodeView, instance: &Instance) -> LifecycleAction {
-    match instance.power_state {
-        // An instance that is being deleted counts as stopped until it is absent.
-        PowerState::Shutdown | PowerState::Terminating => TaintAddition::shutdown(node)
-            .map_or(LifecycleAction::Keep, LifecycleAction::AddShutdownTaint),
-        PowerState::Unknown | PowerState::Pending | PowerState::Running => LifecycleAction::Keep,
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 use outrigger_core::{
     condition::{Condition, Status},
-    node::change::{LabelWrite, TaintRemoval},
+    node::{
+        Taint,
+        change::{LabelWrite, TaintRemoval},
+    },
     volume::{NodeRequirement, NodeTerm, VolumePatch},
 };
 use serde_json::json;
@@ -17,11 +20,13 @@ fn a_node_change_names_what_it_presumes() {
                 index: 2,
                 key: "k".into(),
                 effect: "NoSchedule".into(),
+                value: Some("v".into()),
             },
             TaintRemoval {
                 index: 0,
                 key: "k".into(),
                 effect: "NoSchedule".into(),
+                value: None,
             },
         ],
         provider_id: Some("mock://1".into()),
@@ -42,6 +47,7 @@ fn a_node_change_names_what_it_presumes() {
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "u"},
         {"op": "test", "path": "/spec/taints/2/key", "value": "k"},
+        {"op": "test", "path": "/spec/taints/2/value", "value": "v"},
         {"op": "remove", "path": "/spec/taints/2"},
         {"op": "test", "path": "/spec/taints/0/key", "value": "k"},
         {"op": "remove", "path": "/spec/taints/0"},
@@ -52,6 +58,26 @@ fn a_node_change_names_what_it_presumes() {
         {"op": "add", "path": "/metadata/labels/d", "value": "2"},
     ]);
     assert_eq!(serde_json::to_value(node(&change)).unwrap(), expected);
+}
+
+#[test]
+fn a_taint_that_would_do_harm_to_a_changed_node_names_its_version() {
+    let addition = TaintAddition {
+        uid: "u".into(),
+        resource_version: Some("7".into()),
+        taint: Taint {
+            key: "k".into(),
+            value: "v".into(),
+            effect: "NoExecute".into(),
+        },
+        create_taints: false,
+    };
+    let expected = json!([
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+        {"op": "add", "path": "/spec/taints/-", "value": {"key": "k", "value": "v", "effect": "NoExecute"}},
+    ]);
+    assert_eq!(serde_json::to_value(taint(&addition)).unwrap(), expected);
 }
 
 /// I-14.

@@ -10,7 +10,7 @@ use outrigger_core::{
         NodeView, Ready,
         change::{NodeChange, TaintAddition},
         deletion_limit::{DeletionRefusal, Release},
-        lifecycle::{Deletion, LifecycleAction, Withheld},
+        lifecycle::{Deletion, InService, LifecycleAction, Withheld},
     },
 };
 use tracing::{debug, info, warn};
@@ -29,16 +29,24 @@ impl NodeLifecycle {
         boot_id: &str,
         action: LifecycleAction,
     ) -> Result<(), Failed> {
-        // A last look may still withhold a deletion.
+        // A last look may still withhold a deletion or a taint.
         if !matches!(
             action,
-            LifecycleAction::Withhold(_) | LifecycleAction::Delete(_)
+            LifecycleAction::Withhold(_)
+                | LifecycleAction::Delete(_)
+                | LifecycleAction::KeepInService(_)
+                | LifecycleAction::TakeOutOfService(_)
         ) {
             self.state.withheld.lock().remove(&node.name);
         }
         match action {
             LifecycleAction::Keep => Ok(()),
             LifecycleAction::AddShutdownTaint(_) => self.add_shutdown_taint(node).await,
+            LifecycleAction::TakeOutOfService(taint) => self.take_out_of_service(node, taint).await,
+            LifecycleAction::KeepInService(why) => {
+                self.keep_in_service(node, &why);
+                Ok(())
+            }
             LifecycleAction::Delete(deletion) => self.delete(node, &deletion).await,
             LifecycleAction::Withhold(why) => {
                 self.withhold(node, &why);
@@ -80,13 +88,57 @@ impl NodeLifecycle {
         }
     }
 
+    /// Not on another version of the Node than was judged: its Pods are deleted by force.
+    async fn take_out_of_service(
+        &self,
+        node: &Arc<NodeView>,
+        taint: TaintAddition,
+    ) -> Result<(), Failed> {
+        let trouble = self.context.provider.trouble().await;
+        let _permit = self.writing.acquire().await;
+        let look = {
+            let lifecycle = self.state.lifecycle.lock();
+            lifecycle.last_look_at_stop(node, trouble)
+        };
+        if let Err(why) = look {
+            self.note(&node.name, why.as_str(), || why.to_string());
+            self.keep_in_service(node, &why);
+            return Ok(());
+        }
+        match self.writer.write(node, &Write::Taint(taint)).await {
+            Ok(_) => {
+                let now = self.state.clock.now();
+                let mut lifecycle = self.state.lifecycle.lock();
+                lifecycle.taken_out_of_service(now, &node.name);
+                drop(lifecycle);
+                self.state.withheld.lock().remove(&node.name);
+                self.metrics.taken_out_of_service();
+                warn!(
+                    node = &*node.name,
+                    provider_id = &*node.provider_id,
+                    "node taken out of service: its instance has been stopped for long"
+                );
+                let event = EventContent::node_out_of_service(&node.name);
+                self.context.node_event(node, event);
+                Ok(())
+            }
+            // The Node has changed; its current state is checked again.
+            Err(error) if error.class() == ErrorClass::Conflict => {
+                debug!(node = &*node.name, %error, "node not taken out of service, since it has changed");
+                Err(Failed(Outcome::Retry))
+            }
+            Err(error) => Err(self.failed(&node.name, "add the out-of-service taint", &error)),
+        }
+    }
+
     /// L-3.
-    pub(super) async fn remove_shutdown_taint(&self, node: Arc<NodeView>) -> Outcome {
-        let name = Arc::clone(&node.name);
+    pub(super) async fn remove_taints(&self, node: Arc<NodeView>, planned: &NodeChange) -> Outcome {
+        let before = Arc::clone(&node);
+        let name = &*before.name;
         let removal = |node: &NodeView| -> Result<_, ApiError> {
             let may_change = node.ready == Ready::True && !node.is_paused();
             Ok(may_change
-                .then(|| NodeChange::remove_shutdown_taint(node))
+                .then(|| NodeChange::remove_taints_of_stop(node))
                 .flatten()
                 .map(Write::Node))
         };
@@ -94,13 +146,17 @@ impl NodeLifecycle {
         match self.writer.settle(node, removal).await {
             Ok(_) => {
                 info!(
-                    node = &*name,
-                    "node is ready again; the shutdown taint is gone"
+                    node = name,
+                    "node is ready again; the taints of its stop are gone"
                 );
+                if planned.takes_into_service() {
+                    let event = EventContent::node_in_service(name);
+                    self.context.node_event(&before, event);
+                }
                 Outcome::Done
             }
             Err(error) => {
-                let Failed(retry) = self.failed(&name, "remove the shutdown taint", &error);
+                let Failed(retry) = self.failed(name, "remove the taints of its stop", &error);
                 retry
             }
         }
@@ -179,13 +235,36 @@ impl NodeLifecycle {
         Failed(error.retry())
     }
 
+    /// Returns true if the reason why something is withheld from the node is another than it was last.
+    fn is_news(&self, node: &NodeView, what: &'static str, why: &'static str) -> bool {
+        let mut withheld = self.state.withheld.lock();
+        withheld.insert(Arc::clone(&node.name), (what, why)) != Some((what, why))
+    }
+
+    /// Says once why a node whose machine is stopped stays in service, and again when the reason is another.
+    fn keep_in_service(&self, node: &NodeView, why: &InService) {
+        if !self.is_news(node, "out of service", why.as_str()) {
+            return;
+        }
+        if matches!(why, InService::NotYet { .. }) {
+            debug!(node = &*node.name, reason = %why, "node not taken out of service yet");
+            return;
+        }
+        self.metrics.kept_in_service(why.as_str());
+        warn!(
+            node = &*node.name,
+            provider_id = &*node.provider_id,
+            reason = %why,
+            "node not taken out of service, though its instance is stopped"
+        );
+        let event = EventContent::node_kept_in_service(&node.name, why);
+        self.context.node_event(node, event);
+    }
+
     /// Says once why a node stays that has no machine, and again when the reason is another.
     fn withhold(&self, node: &NodeView, why: &Withheld) {
         let label = why.as_str();
-        let mut withheld = self.state.withheld.lock();
-        let said = withheld.insert(Arc::clone(&node.name), label) == Some(label);
-        drop(withheld);
-        if said {
+        if !self.is_news(node, "deletion", label) {
             return;
         }
         self.metrics.withheld(label);

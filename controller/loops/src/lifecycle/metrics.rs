@@ -27,10 +27,18 @@ metric_families! {
             "Nodes that were deleted since their instance does not exist, by what released them";
         withheld: Family<Labels<1>, Counter>,
             "outrigger_node_deletions_withheld", "How often a node without an instance came to be kept, by reason";
+        out_of_service: Counter,
+            "outrigger_node_out_of_service", "Nodes that were taken out of service since their instance is stopped";
+        in_service: Family<Labels<1>, Counter>,
+            "outrigger_node_out_of_service_withheld",
+            "How often a node whose instance is stopped came to be kept in service, by reason";
         doubts: Family<Labels<1>, Counter>,
             "outrigger_node_checks_doubted", "Answers about nodes that are not ready that prove nothing, by reason";
         counts: Family<Labels<1>, Gauge>,
             "outrigger_node_deletion_limit_nodes", "Nodes that the rate limit of deletions counts, by what they are";
+        stops: Family<Labels<1>, Gauge>,
+            "outrigger_node_out_of_service_limit_nodes",
+            "Nodes that count before a stopped one is taken out of service, by what they are";
         limit: Gauge<f64, std::sync::atomic::AtomicU64>,
             "outrigger_node_deletion_limit", "Absent and deleted nodes above which deletion stops";
         limited: Gauge,
@@ -49,8 +57,10 @@ impl LifecycleMetrics {
         self.asked(&Err(unknown));
         self.deleted("confirmed");
         self.withheld("limit_exceeded");
+        self.kept_in_service("limit_exceeded");
         self.doubted("stale");
         self.counts.get_or_create(&[("state", "owned")]).set(1);
+        self.stops.get_or_create(&[("state", "stopped")]).set(1);
     }
 
     /// One check, from the question to the end of what was done.
@@ -79,11 +89,19 @@ impl LifecycleMetrics {
         self.withheld.get_or_create(&[("reason", reason)]).inc();
     }
 
+    pub(super) fn taken_out_of_service(&self) {
+        self.out_of_service.inc();
+    }
+
+    pub(super) fn kept_in_service(&self, reason: &'static str) {
+        self.in_service.get_or_create(&[("reason", reason)]).inc();
+    }
+
     pub(super) fn doubted(&self, reason: &'static str) {
         self.doubts.get_or_create(&[("reason", reason)]).inc();
     }
 
-    pub(super) fn counted(&self, counts: &Counts) {
+    pub(super) fn counted(&self, counts: &Counts, stops: &Counts) {
         for (what, nodes) in [
             ("owned", counts.nodes),
             ("absent", counts.absent),
@@ -92,6 +110,15 @@ impl LifecycleMetrics {
             ("deleted", counts.deleted),
         ] {
             let gauge = self.counts.get_or_create_owned(&[("state", what)]);
+            gauge.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+        }
+        for (what, nodes) in [
+            ("stopped", stops.absent),
+            ("awaits_operator", stops.awaiting_operator),
+            ("stopped_while_ready", stops.absent_while_ready),
+            ("out_of_service", stops.deleted),
+        ] {
+            let gauge = self.stops.get_or_create_owned(&[("state", what)]);
             gauge.set(i64::try_from(nodes).unwrap_or(i64::MAX));
         }
         self.limit.set(counts.limit);

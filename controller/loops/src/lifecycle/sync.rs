@@ -78,7 +78,7 @@ impl NodeLifecycle {
         match check {
             Check::Ask => self.ask(node).await,
             Check::At(time) => Outcome::RetryAfter(until(time, now)),
-            Check::RemoveShutdownTaint(_) => self.remove_shutdown_taint(node).await,
+            Check::RemoveTaints(change) => self.remove_taints(node, &change).await,
             Check::Idle(idle) => self.leave(&node, idle),
         }
     }
@@ -125,8 +125,9 @@ impl NodeLifecycle {
         let Some(node) = self.context.nodes.get(&node_at_lookup.name) else {
             return Outcome::Done;
         };
-        let census = match lookup {
+        let census = match &lookup {
             Ok(Lookup::Absent { .. }) => self.census(&declared.instances),
+            Ok(lookup) if lookup.is_stopped(&node) => self.census(&declared.instances),
             _ => Census::default(),
         };
         let facts = self.facts(&node, &declared, census);
@@ -169,9 +170,7 @@ impl NodeLifecycle {
             (Err(Failed(retry)), _) => retry,
             (Ok(()), Check::At(time)) => Outcome::RetryAfter(until(time, now)),
             // The node changed, and changes come by themselves.
-            (Ok(()), Check::Ask | Check::RemoveShutdownTaint(_)) => {
-                Outcome::RetryAfter(Duration::ZERO)
-            }
+            (Ok(()), Check::Ask | Check::RemoveTaints(_)) => Outcome::RetryAfter(Duration::ZERO),
             (Ok(()), Check::Idle(idle)) => after(idle),
         }
     }
@@ -229,6 +228,7 @@ impl NodeLifecycle {
             visibility_delay: instances.visibility_delay,
             // Not the clock of the term: it may have begun with a wrong one.
             time_of_day: time_of_day(),
+            out_of_service_after: self.settings.out_of_service_after,
             not_managed: self.not_managed.knows(node, &declared.boot_id),
         }
     }

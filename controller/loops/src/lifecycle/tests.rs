@@ -1,6 +1,7 @@
 //! The loop hosted by the fixture.
 
 mod held;
+mod out_of_service;
 mod without_cloud;
 
 use std::{sync::Arc, time::Duration};
@@ -33,12 +34,21 @@ const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 
 /// Hosts the loop, which takes the answers that another loop overhears.
 pub(crate) fn host(fixture: &mut Fixture, limits: DeletionLimits) -> OnLookup {
+    host_with(fixture, limits, Duration::ZERO)
+}
+
+fn host_with(
+    fixture: &mut Fixture,
+    limits: DeletionLimits,
+    out_of_service_after: Duration,
+) -> OnLookup {
     let inputs = subscribe(&fixture.nodes, &fixture.queues);
     let on_lookup = on_lookup(&inputs);
     let settings = LifecycleSettings {
         workers: 32,
         selector: None,
         limits,
+        out_of_service_after,
     };
     let not_managed = Arc::new(NotManaged::default());
     let metrics = LifecycleMetrics::register(&mut fixture.registry);

@@ -40,6 +40,7 @@ pub(super) fn lifecycle(
             confirm: f.workers(&flags.node_deletion_confirm) as u32,
             period: f.period(&flags.node_monitor_period),
         },
+        out_of_service_after: f.duration(&flags.out_of_service_after),
     }
 }
 

@@ -32,7 +32,7 @@ impl DeletionLimiter {
         number: usize,
         nodes: usize,
     ) -> Result<Release, DeletionRefusal> {
-        self.absent(at(seconds), &name(number), nodes, false)
+        self.absent(at(seconds), &name(number), nodes, Duration::ZERO, false)
     }
 
     fn absence_confirmed(
@@ -40,7 +40,7 @@ impl DeletionLimiter {
         seconds: i64,
         number: usize,
     ) -> Result<Release, DeletionRefusal> {
-        self.absent(at(seconds), &name(number), 100, true)
+        self.absent(at(seconds), &name(number), 100, Duration::ZERO, true)
     }
 
     /// Nodes that are absent, one look each.
@@ -169,7 +169,7 @@ fn an_answer_to_the_other_loop_restarts_the_row_except_for_an_operator() {
         assert_eq!(limiter.absence(looked, 1, 10), contradicted(looked + 5));
     }
     // The absences that the provider confirmed are as many as an operator's confirmation needs.
-    let by_operator = limiter.absent(at(19), &name(1), 10, true);
+    let by_operator = limiter.absent(at(19), &name(1), 10, Duration::ZERO, true);
     assert_eq!(by_operator, Ok(Release::Operator));
     assert!(
         limiter.contradiction("n1").is_some(),
@@ -474,13 +474,15 @@ fn an_excerpt_decides_about_its_node_as_the_whole_does() {
             assert_eq!(restored.count(now, 100), limiter.count(now, 100), "{case}");
             for (seconds, by_operator) in [(620, false), (950, false), (950, true)] {
                 let decides = |limiter: &DeletionLimiter| {
-                    limiter.clone().absent(at(seconds), &name, 100, by_operator)
+                    limiter
+                        .clone()
+                        .absent(at(seconds), &name, 100, Duration::ZERO, by_operator)
                 };
                 assert_eq!(decides(&restored), decides(&limiter), "{case} {number}");
             }
             let mut whole = limiter.clone();
             let absent = |limiter: &mut DeletionLimiter| {
-                let _ = limiter.absent(now, &name, 100, false);
+                let _ = limiter.absent(now, &name, 100, Duration::ZERO, false);
                 limiter.count(now, 100)
             };
             assert_eq!(absent(&mut restored), absent(&mut whole), "{case} {number}");

@@ -44,6 +44,7 @@ fn cloud_taint(index: usize) -> TaintRemoval {
         index,
         key: TAINT_UNINITIALIZED.into(),
         effect: "NoSchedule".into(),
+        value: None,
     }
 }
 
@@ -257,6 +258,7 @@ fn n19_every_taint_with_the_key_goes_and_the_others_keep_their_order() {
                 index,
                 key: node.taints[index].key.clone(),
                 effect: node.taints[index].effect.clone(),
+                value: None,
             })
             .collect();
         assert_eq!(

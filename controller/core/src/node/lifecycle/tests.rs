@@ -3,7 +3,7 @@ use std::time::Duration;
 use jiff::{Timestamp, ToSpan};
 
 use super::{
-    Check, Deletion, Idle, Inconclusive, Lifecycle, LifecycleAction, LifecycleDecision,
+    Check, Deletion, Idle, InService, Inconclusive, Lifecycle, LifecycleAction, LifecycleDecision,
     LifecycleFacts, Withheld,
 };
 use crate::{
@@ -22,6 +22,7 @@ use crate::{
 mod checks;
 mod deletions;
 mod late;
+mod out_of_service;
 mod simulation;
 
 const GONE: Lookup = Lookup::Absent { confirmed: true };
@@ -60,8 +61,13 @@ fn labelled(node: &NodeView, key: &str) -> NodeView {
 }
 
 fn tainted(node: &NodeView, words: &str) -> NodeView {
+    let key = |word: &str| match word.strip_prefix("shutdown") {
+        Some(rest) => format!("{TAINT_SHUTDOWN}{rest}"),
+        None => word.to_owned(),
+    };
+    let words: Vec<_> = words.split_whitespace().map(key).collect();
     NodeView {
-        taints: taints(&words.replace("shutdown", TAINT_SHUTDOWN)),
+        taints: taints(&words.join(" ")),
         ..node.clone()
     }
 }
@@ -86,6 +92,7 @@ struct Rig {
     selector: Option<Selector>,
     foreign_prefix_seen: bool,
     not_managed: bool,
+    out_of_service_after: Duration,
     nodes: usize,
     /// How far the machine's clock is behind that of the API server.
     clock_behind: Duration,
@@ -99,6 +106,7 @@ impl Rig {
             selector: None,
             foreign_prefix_seen: false,
             not_managed: false,
+            out_of_service_after: Duration::ZERO,
             nodes: 100,
             clock_behind: Duration::ZERO,
         }
@@ -126,6 +134,7 @@ impl Rig {
             nodes: self.nodes,
             visibility_delay: Duration::from_mins(1),
             time_of_day: at(seconds) - self.clock_behind,
+            out_of_service_after: self.out_of_service_after,
             not_managed: self.not_managed,
         };
         call(&mut self.lifecycle, &facts)

@@ -7,6 +7,7 @@ use crate::node::{
     LABEL_CONFIRM_DELETION, NodeView,
     change::{NodeChange, TaintAddition},
     deletion_limit::{DeletionRefusal, Release},
+    lifecycle::InService,
 };
 
 /// The step for a node before the provider is asked.
@@ -17,8 +18,8 @@ pub enum Check {
     Ask,
     /// Check again then, unless the node changes before.
     At(Timestamp),
-    /// The node is ready: the taint goes without a lookup (L-3).
-    RemoveShutdownTaint(NodeChange),
+    /// The node is ready: the taints of its stop go without a lookup (L-3).
+    RemoveTaints(NodeChange),
     /// Nothing until the node, or what is known beside it, changes.
     Idle(Idle),
 }
@@ -54,6 +55,10 @@ pub enum LifecycleAction {
     Keep,
     /// Its instance is stopped (L-10).
     AddShutdownTaint(TaintAddition),
+    /// Its instance has been stopped for long.
+    TakeOutOfService(TaintAddition),
+    /// Its instance is stopped, and it is not taken out of service.
+    KeepInService(InService),
     /// Its instance does not exist (L-7).
     Delete(Deletion),
     /// Its instance does not exist, and it is not deleted all the same.

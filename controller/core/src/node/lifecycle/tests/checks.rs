@@ -109,6 +109,7 @@ fn l1_a_longer_period_is_kept() {
 fn l10_a_stopped_instance_taints_the_node_once() {
     let addition = |node: &NodeView, create_taints| TaintAddition {
         uid: node.uid.clone(),
+        resource_version: None,
         taint: Taint {
             key: TAINT_SHUTDOWN.into(),
             value: "".into(),
@@ -172,6 +173,7 @@ fn l3_a_ready_node_loses_the_taint_without_a_question() {
             index: 1,
             key: TAINT_SHUTDOWN.into(),
             effect: "NoSchedule".into(),
+            value: None,
         }],
         provider_id: None,
         labels: Vec::new(),
@@ -179,7 +181,7 @@ fn l3_a_ready_node_loses_the_taint_without_a_question() {
     };
     assert_eq!(
         Rig::quick().check(0, &node),
-        Check::RemoveShutdownTaint(expected.clone())
+        Check::RemoveTaints(expected.clone())
     );
     let after = expected.applied_to(&node, "9");
     assert_eq!(

@@ -109,5 +109,5 @@ fn a_change_during_the_lookup_ends_the_question() {
     let mut rig = Rig::quick();
     rig.check(0, &node_at_lookup);
     let next = rig.answered_late(2, &node, &node_at_lookup, &GONE).next;
-    assert!(matches!(next, Check::RemoveShutdownTaint(_)), "{next:?}");
+    assert!(matches!(next, Check::RemoveTaints(_)), "{next:?}");
 }

@@ -1,6 +1,7 @@
 //! A cloud whose machines come, go, stop and come again, kubelets that fall silent, providers that
 //! err, doubt, guess and answer late, people who hold and delete nodes: no node whose instance
-//! exists is ever deleted, and when the trouble is over, each node whose instance is gone is.
+//! exists is ever deleted, none is taken out of service whose instance was not stopped for so long, and when the trouble is
+//! over, each node whose instance is gone is deleted.
 
 use proptest::prelude::*;
 
@@ -109,6 +110,8 @@ fn simulate(plan: &Plan) {
     run.wait(10, "tainted", |world| {
         world.nodes[&name].taints == shut_down()
     });
+    // Perhaps it is taken out of service, too.
+    run.until(run.world.now + 90);
     run.world.suffer(index, Event::Start);
     run.wait(5, "untainted", |world| {
         is_ready(world, index) && world.nodes[&name].taints.is_empty()
@@ -145,6 +148,7 @@ fn lose(nodes: usize, lost: usize, ids: Ids) -> Run {
         visible: 60,
         refresh: REFRESH,
         foreign_prefix_seen: false,
+        out_of_service_after: 0,
         fates: vec![SMOOTH],
         events: Vec::new(),
     });

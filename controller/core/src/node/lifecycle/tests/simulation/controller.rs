@@ -19,9 +19,10 @@ use crate::{
     decision::{DecisionOutcome, RecordedDecision, tests::assert_again},
     node::{
         NodeView, Ready,
+        change::TaintAddition,
         deletion_limit::{Counts, DeletionLimits, Release},
         initialize::Policy,
-        instance::{Instance, Lookup},
+        instance::{Instance, Lookup, PowerState},
         lifecycle::{Check, Deletion, Lifecycle, LifecycleAction, LifecycleFacts},
         ownership::{NodeScope, Prefixes},
         refresh,
@@ -37,6 +38,7 @@ pub(super) const SNAPSHOT: u64 = 30;
 enum Job {
     Question(Question),
     Deletion(Deletion, u64, Box<Question>),
+    OutOfService(TaintAddition, u64, Arc<NodeView>),
 }
 
 struct Question {
@@ -54,6 +56,7 @@ pub(super) struct Controller {
     refresh: u64,
     prefixes: Prefixes,
     foreign_prefix_seen: bool,
+    out_of_service_after: u64,
     fates: Vec<Fate>,
     fate: usize,
     /// True once nothing goes wrong any more.
@@ -71,6 +74,8 @@ pub(super) struct Controller {
     confirmed: HashMap<Box<str>, u32>,
     /// By UID, how many such answers have come since any answer, to either loop, was another.
     agreed: HashMap<Box<str>, u32>,
+    /// By UID, since when all answers, to either loop, were that it is stopped, and how many there were.
+    stopped: HashMap<Box<str>, (u64, u32)>,
     /// Name, when, and why the rate limit allowed it.
     pub(super) deletions: Vec<(String, u64, Release)>,
 }
@@ -89,6 +94,7 @@ impl Controller {
             refresh: plan.refresh,
             prefixes: Prefixes::new("mock", [""; 0]).unwrap(),
             foreign_prefix_seen: plan.foreign_prefix_seen,
+            out_of_service_after: plan.out_of_service_after,
             fates: plan.fates.clone(),
             fate: 0,
             calm: false,
@@ -100,6 +106,7 @@ impl Controller {
             ready: HashMap::new(),
             confirmed: HashMap::new(),
             agreed: HashMap::new(),
+            stopped: HashMap::new(),
             deletions: Vec::new(),
         }
     }
@@ -183,6 +190,7 @@ impl Controller {
             nodes: self.store.values().filter(|node| scope.owns(node)).count(),
             visibility_delay: Duration::from_secs(self.visible),
             time_of_day: now,
+            out_of_service_after: Duration::from_secs(self.out_of_service_after),
             not_managed: answered_for
                 .is_some_and(|(uid, id)| (uid, id) == (&node.uid, &node.provider_id)),
         };
@@ -221,7 +229,7 @@ impl Controller {
                 };
                 self.jobs.insert(name, Job::Question(question));
             }
-            Check::RemoveShutdownTaint(change) => {
+            Check::RemoveTaints(change) => {
                 assert_eq!(node.ready, Ready::True);
                 world.remove_taints(&name, &change);
             }
@@ -266,7 +274,25 @@ impl Controller {
                     self.inspect_deleted(world, &node, &deletion, &why);
                 }
             }
-            job @ Job::Deletion(..) => {
+            Job::OutOfService(taint, due, node) if due <= world.now => {
+                if self.lifecycle.last_look_at_stop(&node, None).is_err() {
+                    return;
+                }
+                let (since, answers) = self.stopped[&taint.uid];
+                let lasted = world.now - since;
+                assert!(
+                    lasted >= self.out_of_service_after && answers >= 2,
+                    "{name} was stopped for {lasted} s, by {answers} answers"
+                );
+                world.add_taint(name, &taint);
+                let held = world.nodes.get(name);
+                if held.is_some_and(|held| held.taints.contains(&taint.taint)) {
+                    assert_ne!(held.unwrap().ready, Ready::True);
+                    let now = at(world.now as i64);
+                    self.lifecycle.taken_out_of_service(now, &node.name);
+                }
+            }
+            job @ (Job::Deletion(..) | Job::OutOfService(..)) => {
                 self.jobs.insert(name.to_owned(), job);
             }
         }
@@ -306,6 +332,18 @@ impl Controller {
         if let Some(Lookup::Absent { confirmed: true }) = answer {
             *self.agreed.entry(node.uid.clone()).or_default() += 1;
         }
+        if answer
+            .as_ref()
+            .is_some_and(|answer| answer.is_stopped(&node))
+        {
+            let (_, answers) = self
+                .stopped
+                .entry(node.uid.clone())
+                .or_insert((world.now, 0));
+            *answers += 1;
+        } else {
+            self.stopped.remove(&node.uid);
+        }
         let verdict = self.with(now, &node, |lifecycle, facts| {
             let state = lifecycle.excerpt(now, &node.name);
             let decided = lifecycle.answered(now, &node, &question.node, answer.as_ref(), facts);
@@ -336,7 +374,23 @@ impl Controller {
                 let question = (node.uid.clone(), node.provider_id.clone());
                 self.not_managed.insert(name.to_owned(), question);
             }
+            LifecycleAction::TakeOutOfService(taint) => {
+                let what = format!("{node:?} at {}", world.now);
+                assert_eq!(node.ready, Ready::Unknown, "{what}");
+                assert_eq!(question.node.ready_since, node.ready_since, "{what}");
+                assert!(!node.is_paused() && node.is_shut_down(), "{what}");
+                assert!(
+                    !(node.provider_id.is_empty() && self.foreign_prefix_seen),
+                    "{what}"
+                );
+                let due = world.now + u64::from(question.fate.lag);
+                self.jobs.insert(
+                    name.to_owned(),
+                    Job::OutOfService(taint, due, Arc::clone(&node)),
+                );
+            }
             LifecycleAction::Keep
+            | LifecycleAction::KeepInService(_)
             | LifecycleAction::Withhold(_)
             | LifecycleAction::Inconclusive(_) => {}
         }
@@ -416,6 +470,9 @@ impl Controller {
             self.lifecycle.observed(now, &node, &lookup);
             if let Lookup::Found(instance) = &lookup {
                 self.agreed.remove(&node.uid);
+                if instance.power_state == PowerState::Running && !instance.is_other_than(&node) {
+                    self.stopped.remove(&node.uid);
+                }
                 let plan = refresh::plan(&node, instance, &Policy::default());
                 world.refresh(&node, &plan);
             }

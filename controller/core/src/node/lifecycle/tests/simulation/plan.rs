@@ -80,6 +80,8 @@ pub(super) struct Plan {
     /// Seconds between two snapshots of the other loop.
     pub(super) refresh: u64,
     pub(super) foreign_prefix_seen: bool,
+    /// Seconds that a machine has to be stopped; 0: its node is never taken out of service.
+    pub(super) out_of_service_after: u64,
     pub(super) fates: Vec<Fate>,
     pub(super) events: Vec<(u64, Index, Event)>,
 }
@@ -144,17 +146,29 @@ pub(super) fn plans() -> impl Strategy<Value = Plan> {
         prop_oneof![Just(0_u64), Just(60)],
         prop_oneof![2 => Just(REFRESH), 1 => 4..20_u64],
         prop::bool::weighted(0.2),
+        prop_oneof![Just(0_u64), 1..60_u64],
         fates(),
         events(),
     )
         .prop_map(
-            |(nodes, ids, confirm, visible, refresh, foreign_prefix_seen, fates, events)| Plan {
+            |(
                 nodes,
                 ids,
                 confirm,
                 visible,
                 refresh,
                 foreign_prefix_seen,
+                out_of_service_after,
+                fates,
+                events,
+            )| Plan {
+                nodes,
+                ids,
+                confirm,
+                visible,
+                refresh,
+                foreign_prefix_seen,
+                out_of_service_after,
                 fates,
                 events,
             },

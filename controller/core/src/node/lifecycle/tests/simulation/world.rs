@@ -282,7 +282,9 @@ impl World {
     pub(super) fn add_taint(&mut self, name: &str, addition: &TaintAddition) {
         self.write(name, &addition.uid, |node, version| {
             let refused = node.taints.contains(&addition.taint)
-                || (addition.create_taints && !node.taints.is_empty());
+                || (addition.create_taints && !node.taints.is_empty())
+                || (addition.resource_version.as_ref())
+                    .is_some_and(|version| *version != node.resource_version);
             (!refused).then(|| addition.applied_to(node, version))
         });
     }

@@ -1,0 +1,539 @@
+use super::*;
+use crate::node::{
+    EFFECT_NO_EXECUTE, LABEL_OUT_OF_SERVICE_AFTER, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
+};
+
+const MINUTE: i64 = 60;
+/// The flag in these tests.
+const AFTER: i64 = 10 * MINUTE;
+
+/// A node that has the first taint of a stopped machine.
+fn stopped(name: &str) -> NodeView {
+    tainted(&lost(name), "shutdown:NoSchedule")
+}
+
+fn rig() -> Rig {
+    Rig {
+        out_of_service_after: Duration::from_secs(AFTER as u64),
+        ..Rig::new(DeletionLimits::default())
+    }
+}
+
+fn shutdown(node: &NodeView) -> Lookup {
+    found(node, PowerState::Shutdown)
+}
+
+impl Rig {
+    fn says_stopped(&mut self, seconds: i64, node: &NodeView) -> LifecycleAction {
+        self.answered(seconds, node, &shutdown(node)).action
+    }
+}
+
+fn not_yet(seconds: i64) -> LifecycleAction {
+    LifecycleAction::KeepInService(InService::NotYet { at: at(seconds) })
+}
+
+fn kept(why: InService) -> LifecycleAction {
+    LifecycleAction::KeepInService(why)
+}
+
+fn out_of_service(node: &NodeView) -> LifecycleAction {
+    LifecycleAction::TakeOutOfService(TaintAddition {
+        uid: node.uid.clone(),
+        resource_version: Some(node.resource_version.clone()),
+        taint: Taint {
+            key: TAINT_OUT_OF_SERVICE.into(),
+            value: OUT_OF_SERVICE_VALUE.into(),
+            effect: EFFECT_NO_EXECUTE.into(),
+        },
+        create_taints: false,
+    })
+}
+
+#[test]
+fn without_the_flag_a_stopped_machine_is_no_reason() {
+    let node = stopped("n1");
+    let mut rig = Rig::new(DeletionLimits::default());
+    for seconds in [0, 10, AFTER, 100 * AFTER] {
+        assert_eq!(rig.says_stopped(seconds, &node), LifecycleAction::Keep);
+    }
+}
+
+#[test]
+fn a_machine_that_was_stopped_for_so_long_takes_its_node_out_of_service() {
+    let node = stopped("n1");
+    let mut rig = rig();
+    assert_eq!(rig.check(0, &node), Check::Ask);
+    assert_eq!(rig.says_stopped(1, &node), not_yet(6));
+    let decision = rig.answered(10, &node, &shutdown(&node));
+    assert_eq!(decision.action, not_yet(1 + AFTER));
+    assert_eq!(rig.says_stopped(AFTER, &node), not_yet(1 + AFTER));
+    // Otherwise the next look would be up to a minute later.
+    assert_eq!(
+        rig.answered(AFTER, &node, &shutdown(&node)).next,
+        Check::At(at(1 + AFTER))
+    );
+    let decision = rig.answered(1 + AFTER, &node, &shutdown(&node));
+    assert_eq!(decision.action, out_of_service(&node));
+    // Should the write fail.
+    assert_eq!(decision.next, Check::At(at(6 + AFTER)));
+}
+
+/// The taint that keeps new Pods away is the first.
+#[test]
+fn a_node_without_the_shutdown_taint_gets_that_one() {
+    let mut rig = rig();
+    let node = lost("n1");
+    for seconds in [1, 10, AFTER, 2 * AFTER] {
+        let action = rig.says_stopped(seconds, &node);
+        assert!(
+            matches!(action, LifecycleAction::AddShutdownTaint(_)),
+            "{action:?}"
+        );
+    }
+    let tainted = stopped("n1");
+    assert_eq!(
+        rig.says_stopped(3 * AFTER, &tainted),
+        out_of_service(&tainted)
+    );
+}
+
+#[test]
+fn a_short_time_needs_two_answers_a_monitor_period_apart_all_the_same() {
+    let node = stopped("n1");
+    let mut rig = Rig {
+        out_of_service_after: Duration::from_nanos(1),
+        ..Rig::quick()
+    };
+    assert_eq!(rig.says_stopped(1, &node), not_yet(6));
+    assert_eq!(rig.says_stopped(2, &node), not_yet(6));
+    assert_eq!(rig.says_stopped(6, &node), out_of_service(&node));
+}
+
+type Event<'a> = Box<dyn Fn(&mut Rig) + 'a>;
+
+/// One event between two stops that are far enough apart.
+#[test]
+fn whatever_contradicts_a_stop_begins_the_time_again() {
+    let node = stopped("n1");
+    let running = found(&node, PowerState::Running);
+    let answers = [
+        found(&node, PowerState::Pending),
+        running.clone(),
+        found(&node, PowerState::Unknown),
+        found(&node, PowerState::Terminating),
+        found(&stopped("another"), PowerState::Shutdown),
+        GONE,
+        NOT_SEEN,
+    ];
+    let mut events: Vec<(String, Event<'_>)> = vec![
+        (
+            "no answer".into(),
+            Box::new(|rig| drop(rig.failed(100, &node))),
+        ),
+        (
+            "another loop".into(),
+            Box::new(|rig| rig.lifecycle.observed(at(100), &node, &running)),
+        ),
+        (
+            "a kubelet that reports".into(),
+            Box::new(|rig| {
+                let reporting = NodeView {
+                    ready: Ready::False,
+                    ready_since: Some(at(90)),
+                    ..node.clone()
+                };
+                assert_eq!(rig.says_stopped(100, &reporting), LifecycleAction::Keep);
+            }),
+        ),
+        (
+            "a kubelet that has reported".into(),
+            Box::new(|rig| {
+                let again = NodeView {
+                    ready_since: Some(at(90)),
+                    ..node.clone()
+                };
+                drop(rig.check(100, &again));
+            }),
+        ),
+        (
+            "ready".into(),
+            Box::new(|rig| drop(rig.check(100, &ready(&node)))),
+        ),
+        (
+            "paused".into(),
+            Box::new(|rig| drop(rig.check(100, &labelled(&node, LABEL_PAUSED)))),
+        ),
+        (
+            "another restart".into(),
+            Box::new(|rig| rig.lifecycle = Lifecycle::new(DeletionLimits::default())),
+        ),
+    ];
+    for lookup in answers {
+        let name = format!("{lookup:?}");
+        let node = &node;
+        events.push((
+            name,
+            Box::new(move |rig| drop(rig.answered(100, node, &lookup))),
+        ));
+    }
+    for (name, event) in events {
+        let mut rig = rig();
+        rig.says_stopped(1, &node);
+        rig.says_stopped(10, &node);
+        event(&mut rig);
+        let action = rig.says_stopped(1 + AFTER, &node);
+        assert!(
+            matches!(
+                action,
+                LifecycleAction::KeepInService(InService::NotYet { .. })
+            ),
+            "{name}: {action:?}"
+        );
+        rig.says_stopped(10 + AFTER, &node);
+        assert_eq!(
+            rig.says_stopped(1 + 2 * AFTER, &node),
+            out_of_service(&node),
+            "{name}"
+        );
+    }
+}
+
+/// An answer that was on its way while the kubelet came back and went.
+#[test]
+fn an_answer_about_the_node_before_it_was_heard_does_not_count() {
+    let node = stopped("n1");
+    let before = NodeView {
+        ready_since: Some(at(-100)),
+        ..node.clone()
+    };
+    let mut rig = rig();
+    rig.says_stopped(1, &node);
+    rig.says_stopped(10, &node);
+    let late = rig.answered_late(1 + AFTER, &node, &before, &shutdown(&node));
+    assert_eq!(late.action, LifecycleAction::Keep);
+    assert_eq!(rig.says_stopped(2 + AFTER, &node), not_yet(7 + AFTER));
+}
+
+/// Its machine runs, whatever the cloud says.
+#[test]
+fn a_kubelet_that_says_it_is_not_ready_is_not_taken_out_of_service() {
+    let node = NodeView {
+        ready: Ready::False,
+        ..stopped("n1")
+    };
+    let mut rig = rig();
+    for seconds in [1, 10, AFTER, 2 * AFTER] {
+        assert_eq!(rig.says_stopped(seconds, &node), LifecycleAction::Keep);
+    }
+}
+
+#[test]
+fn a_label_says_otherwise_for_one_node() {
+    let with = |value: &str| NodeView {
+        labels: map(&[(LABEL_OUT_OF_SERVICE_AFTER, value)]),
+        ..stopped("n1")
+    };
+    for (flag, label, expected) in [
+        (AFTER, "1m", Some(MINUTE)),
+        (AFTER, "1h30m", Some(90 * MINUTE)),
+        (0, "1m", Some(MINUTE)),
+        (AFTER, "0", None),
+        (AFTER, "0s", None),
+    ] {
+        let node = with(label);
+        let mut rig = Rig {
+            out_of_service_after: Duration::from_secs(flag as u64),
+            ..rig()
+        };
+        rig.says_stopped(1, &node);
+        let action = rig.says_stopped(10, &node);
+        let after = expected.map(|after| not_yet(1 + after));
+        assert_eq!(
+            action,
+            after.unwrap_or(LifecycleAction::Keep),
+            "{flag} {label}"
+        );
+        if let Some(after) = expected {
+            assert_eq!(
+                rig.says_stopped(1 + after, &node),
+                out_of_service(&node),
+                "{flag} {label}"
+            );
+        }
+    }
+    for wrong in ["", "true", "10", "-5m", "5 minutes", "99999999h"] {
+        let node = with(wrong);
+        let mut rig = rig();
+        for seconds in [1, 10, 2 * AFTER] {
+            let LifecycleAction::KeepInService(why) = rig.says_stopped(seconds, &node) else {
+                panic!("{wrong}");
+            };
+            assert_eq!(
+                why.to_string(),
+                format!(
+                    "its label outrigger.dev.node-restriction.kubernetes.io/out-of-service-after is {wrong:?}, which is \
+                     no duration; write it as 10m or 1h30m, or 0 for never"
+                )
+            );
+        }
+    }
+}
+
+#[test]
+fn a_node_that_is_out_of_service_stays_so_and_counts_no_more() {
+    let node = stopped("n1");
+    let mut rig = rig();
+    rig.says_stopped(1, &node);
+    rig.says_stopped(1 + AFTER, &node);
+    rig.lifecycle
+        .taken_out_of_service(at(1 + AFTER), &node.name);
+    assert_eq!(rig.lifecycle.stop_counts(at(2 + AFTER), 100).deleted, 1);
+    for taint in [
+        format!("{TAINT_OUT_OF_SERVICE}={OUT_OF_SERVICE_VALUE}:NoExecute"),
+        format!("{TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute"),
+        format!("{TAINT_OUT_OF_SERVICE}:NoSchedule"),
+    ] {
+        let node = tainted(&node, &format!("shutdown:NoSchedule {taint}"));
+        for seconds in [2 + AFTER, 2 * AFTER, 3 * AFTER] {
+            assert_eq!(
+                rig.says_stopped(seconds, &node),
+                LifecycleAction::Keep,
+                "{taint}"
+            );
+        }
+    }
+    let counts = rig.lifecycle.stop_counts(at(3 * AFTER), 100);
+    assert_eq!((counts.absent, counts.deleted), (0, 0));
+}
+
+/// In one write.
+#[test]
+fn a_ready_node_loses_the_taint_that_the_controller_added_and_no_other() {
+    let ours = format!("{TAINT_OUT_OF_SERVICE}={OUT_OF_SERVICE_VALUE}:NoExecute");
+    let theirs = format!("{TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute");
+    let removal = |index, key: &str, effect: &str, value: Option<&str>| TaintRemoval {
+        index,
+        key: key.into(),
+        effect: effect.into(),
+        value: value.map(Into::into),
+    };
+    let of_ours = |index| {
+        removal(
+            index,
+            TAINT_OUT_OF_SERVICE,
+            EFFECT_NO_EXECUTE,
+            Some(OUT_OF_SERVICE_VALUE),
+        )
+    };
+    let of_shutdown = |index| removal(index, TAINT_SHUTDOWN, EFFECT_NO_SCHEDULE, None);
+    for (taints, removals) in [
+        (
+            format!("shutdown:NoSchedule {ours}"),
+            vec![of_ours(1), of_shutdown(0)],
+        ),
+        (format!("{ours} other:NoExecute"), vec![of_ours(0)]),
+        (
+            format!("{theirs} shutdown:NoSchedule"),
+            vec![of_shutdown(1)],
+        ),
+        (theirs, vec![]),
+    ] {
+        let node = ready(&tainted(&lost("n1"), &taints));
+        assert_eq!(node.has_taint_of_stop(), !removals.is_empty(), "{taints}");
+        let expected = if removals.is_empty() {
+            READY
+        } else {
+            Check::RemoveTaints(NodeChange {
+                uid: node.uid.clone(),
+                remove_taints: removals,
+                provider_id: None,
+                labels: vec![],
+                create_labels: false,
+            })
+        };
+        assert_eq!(rig().check(0, &node), expected, "{taints}");
+    }
+}
+
+/// So many nodes whose machines are stopped all the time, and the last decisions about each.
+fn fleet(rig: &mut Rig, count: usize, last: i64) -> Vec<LifecycleAction> {
+    let nodes: Vec<_> = (0..count).map(|n| stopped(&format!("n{n}"))).collect();
+    for seconds in [1, 10] {
+        for node in &nodes {
+            rig.says_stopped(seconds, node);
+        }
+    }
+    nodes
+        .iter()
+        .map(|node| rig.says_stopped(last, node))
+        .collect()
+}
+
+#[test]
+fn as_many_as_the_rate_limit_allows_fail_over_and_of_more_none_does() {
+    let mut few = rig();
+    for action in fleet(&mut few, 10, 1 + AFTER) {
+        assert!(
+            matches!(action, LifecycleAction::TakeOutOfService(_)),
+            "{action:?}"
+        );
+    }
+    let mut many = rig();
+    let until = at(1 + AFTER + 5 * MINUTE);
+    for action in fleet(&mut many, 11, 1 + AFTER) {
+        assert_eq!(action, kept(InService::LimitExceeded { until }));
+    }
+}
+
+#[test]
+fn a_second_look_a_window_later_releases_them_if_the_provider_finds_others_that_run() {
+    let later = 1 + AFTER + 5 * MINUTE;
+    for (power, expected) in [
+        (None, Some(InService::NoneRuns)),
+        (Some(PowerState::Shutdown), Some(InService::NoneRuns)),
+        (Some(PowerState::Running), None),
+    ] {
+        let mut rig = rig();
+        fleet(&mut rig, 20, 1 + AFTER);
+        if let Some(power) = power {
+            let other = ready(&lost("other"));
+            rig.lifecycle
+                .observed(at(1 + AFTER), &other, &found(&other, power));
+        }
+        let node = stopped("n7");
+        let action = rig.says_stopped(later, &node);
+        assert_eq!(
+            action,
+            expected.map_or_else(|| out_of_service(&node), kept),
+            "{power:?}"
+        );
+    }
+}
+
+/// Taints of the window count, and whatever the cloud says of nodes that are ready.
+#[test]
+fn what_was_taken_out_lately_and_contradictions_count() {
+    let mut lately = rig();
+    fleet(&mut lately, 10, 1 + AFTER);
+    for n in 0..10 {
+        lately
+            .lifecycle
+            .taken_out_of_service(at(1 + AFTER), &format!("n{n}").into());
+    }
+    let next = stopped("next");
+    lately.says_stopped(2 + AFTER, &next);
+    lately.says_stopped(10 + AFTER, &next);
+    let counts = lately.lifecycle.stop_counts(at(10 + AFTER), 100);
+    assert_eq!((counts.absent, counts.deleted), (1, 10));
+
+    let mut contradicted = rig();
+    for n in 0..11 {
+        let node = ready(&lost(&format!("r{n}")));
+        contradicted
+            .lifecycle
+            .observed(at(AFTER), &node, &shutdown(&node));
+    }
+    let [action] = &fleet(&mut contradicted, 1, 1 + AFTER)[..] else {
+        panic!();
+    };
+    let until = at(1 + AFTER + 5 * MINUTE);
+    assert_eq!(*action, kept(InService::LimitExceeded { until }));
+}
+
+#[test]
+fn when_most_nodes_are_stopped_an_operator_decides() {
+    let mut rig = Rig { nodes: 10, ..rig() };
+    fleet(&mut rig, 6, 1 + AFTER);
+    let node = stopped("n1");
+    for seconds in [2 + AFTER, 2 * AFTER, 10 * AFTER] {
+        assert_eq!(
+            rig.says_stopped(seconds, &node),
+            kept(InService::MajorityStopped)
+        );
+    }
+}
+
+/// The cloud has lost its memory of many other machines.
+#[test]
+fn no_node_is_taken_out_of_service_while_deletions_are_limited() {
+    let mut rig = rig();
+    for n in 0..11 {
+        let node = lost(&format!("gone{n}"));
+        rig.answered(1, &node, &GONE);
+    }
+    let [action] = &fleet(&mut rig, 1, 1 + AFTER)[..] else {
+        panic!();
+    };
+    assert_eq!(*action, kept(InService::DeletionsLimited));
+}
+
+#[test]
+fn a_node_that_may_be_another_providers_stays() {
+    let mut rig = Rig {
+        foreign_prefix_seen: true,
+        ..rig()
+    };
+    let node = NodeView {
+        provider_id: "".into(),
+        ..stopped("n1")
+    };
+    for seconds in [1, 10, 2 * AFTER] {
+        assert_eq!(rig.says_stopped(seconds, &node), kept(InService::NotOwned));
+    }
+}
+
+#[test]
+fn a_last_look_sees_a_provider_in_trouble_and_what_another_loop_was_told() {
+    let node = stopped("n1");
+    let mut rig = rig();
+    fleet(&mut rig, 2, 1 + AFTER);
+    let look = |rig: &Rig, trouble: Option<&str>| {
+        rig.lifecycle
+            .last_look_at_stop(&node, trouble.map(Into::into))
+    };
+    assert_eq!(look(&rig, None), Ok(()));
+    let reason = "DEGRADED".into();
+    assert_eq!(
+        look(&rig, Some("DEGRADED")),
+        Err(InService::ProviderNotReady { reason })
+    );
+    let running = found(&node, PowerState::Running);
+    rig.lifecycle.observed(at(2 + AFTER), &node, &running);
+    assert!(matches!(look(&rig, None), Err(InService::NotYet { .. })));
+}
+
+#[test]
+fn each_reason_says_what_an_operator_can_do() {
+    let by_hand = "an operator who knows that it is stopped adds the taint by hand: kubectl taint node NODE \
+                   node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
+    for (why, label, text) in [
+        (
+            InService::LimitExceeded { until: at(1) },
+            "limit_exceeded",
+            "too many nodes are stopped together; a second look at 2026-11-21T10:00:01Z decides"
+                .into(),
+        ),
+        (
+            InService::MajorityStopped,
+            "majority_stopped",
+            format!("more than half of the provider's nodes are stopped; {by_hand}"),
+        ),
+        (
+            InService::NoneRuns,
+            "none_runs",
+            format!(
+                "many nodes are stopped, and the provider finds no instance that runs; {by_hand}"
+            ),
+        ),
+        (
+            InService::DeletionsLimited,
+            "deletions_limited",
+            format!(
+                "more nodes are absent from the cloud than the rate limit of deletions allows; {by_hand}"
+            ),
+        ),
+    ] {
+        assert_eq!((why.as_str(), why.to_string()), (label, text));
+    }
+}

@@ -1,0 +1,205 @@
+//! Nodes whose machine is stopped for long.
+
+use super::*;
+
+const TAINT: &str = "node.kubernetes.io/out-of-service";
+/// The flag in these tests.
+const AFTER: Duration = Duration::from_mins(10);
+/// Not so long.
+const ALMOST: Duration = Duration::from_mins(9);
+
+/// So many lost nodes whose machines are stopped, all but the first few of them.
+fn stopped(count: usize, running: usize, after: Duration) -> (Fixture, OnLookup) {
+    let mut fixture = Fixture::new(Setup {
+        cloud: cloud(|config| config.clock = Clock::Wall),
+        ..Setup::default()
+    });
+    let on_lookup = host_with(&mut fixture, DeletionLimits::default(), after);
+    fixture.begin_term();
+    fixture.nodes.finish_list(|_| true);
+    for n in 0..count {
+        let name = format!("n{n}");
+        let spec = InstanceSpec::named(name.parse().unwrap());
+        let instance = fixture.cloud.create(spec).unwrap();
+        let id = fixture.cloud.provider_id(&instance.id);
+        if n >= running {
+            fixture.cloud.set_power(&name, Power::Shutdown).unwrap();
+        }
+        fixture.register(settled(&name, &id, "Unknown"));
+    }
+    (fixture, on_lookup)
+}
+
+fn out_of_service(fixture: &Fixture, count: usize) -> usize {
+    (0..count)
+        .filter(|n| taints(fixture, &format!("n{n}")).contains(TAINT))
+        .count()
+}
+
+fn label(fixture: &Fixture, name: &str, value: &str) {
+    fixture.cluster.change_node(name, |node| {
+        node["metadata"]["labels"] =
+            json!({"outrigger.dev.node-restriction.kubernetes.io/out-of-service-after": value});
+    });
+    fixture.refresh(name);
+}
+
+fn withheld(fixture: &Fixture, reason: &str) -> Option<f64> {
+    let line = format!("outrigger_node_out_of_service_withheld_total{{reason=\"{reason}\"}}");
+    value(fixture, &line)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_stays_stopped_fails_over_until_its_kubelet_is_back() {
+    let (fixture, _) = stopped(1, 0, AFTER);
+    sleep(ALMOST).await;
+    assert!(taints(&fixture, "n0").contains(SHUTDOWN));
+    assert_eq!(out_of_service(&fixture, 1), 0);
+    sleep(MINUTE * 2).await;
+    let all = taints(&fixture, "n0");
+    assert!(
+        all.contains("nodeshutdown.outrigger.dev") && all.contains("NoExecute"),
+        "{all}"
+    );
+    assert_eq!(fixture.events(), ["NodeOutOfService"]);
+    assert_eq!(
+        value(&fixture, "outrigger_node_out_of_service_total"),
+        Some(1.0)
+    );
+
+    // The machine alone is no proof that its kubelet has seen what is not to run there any more.
+    fixture.cloud.set_power("n0", Power::Running).unwrap();
+    sleep(MINUTE * 10).await;
+    assert_eq!(out_of_service(&fixture, 1), 1);
+    fixture.refresh("n0");
+    says(&fixture, "n0", "True");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(taints(&fixture, "n0"), "[]");
+    fixture.until_events(2).await;
+    assert_eq!(fixture.events(), ["NodeOutOfService", "NodeInService"]);
+    let patches = fixture.api_writes();
+    let patches = patches.iter().filter(|write| write.starts_with("PATCH"));
+    assert_eq!(patches.count(), 3, "one for each taint, one for their end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_flag_nothing_but_the_label_takes_a_node_out_of_service() {
+    let (fixture, _) = stopped(3, 0, Duration::ZERO);
+    label(&fixture, "n1", "15m");
+    label(&fixture, "n2", "soon");
+    sleep(MINUTE * 14).await;
+    assert_eq!(out_of_service(&fixture, 3), 0);
+    sleep(MINUTE * 2).await;
+    assert_eq!(out_of_service(&fixture, 3), 1);
+    assert!(taints(&fixture, "n1").contains(TAINT));
+    assert_eq!(withheld(&fixture, "unreadable_label"), Some(1.0));
+    let said = fixture.cluster.event_messages().join("\n");
+    assert!(
+        said.contains("is \"soon\", which is no duration; write it as 10m"),
+        "{said}"
+    );
+    label(&fixture, "n2", "1m");
+    sleep(MINUTE * 3).await;
+    assert!(taints(&fixture, "n2").contains(TAINT));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_says_that_many_are_stopped_takes_none_out_of_service() {
+    let (fixture, on_lookup) = stopped(20, 10, AFTER);
+    sleep(AFTER + MINUTE * 3).await;
+    assert_eq!(out_of_service(&fixture, 20), 0);
+    assert_eq!(withheld(&fixture, "limit_exceeded"), Some(10.0));
+    let counted = r#"outrigger_node_out_of_service_limit_nodes{state="stopped"}"#;
+    assert_eq!(value(&fixture, counted), Some(10.0));
+    assert_eq!(fixture.events(), ["NodeKeptInService"; 10]);
+    // A window later it is as it was, and ten others run.
+    sleep(MINUTE * 5).await;
+    assert_eq!(out_of_service(&fixture, 20), 10);
+
+    let (fixture, _) = stopped(20, 0, AFTER);
+    sleep(AFTER * 6).await;
+    assert_eq!(out_of_service(&fixture, 20), 0);
+    assert_eq!(withheld(&fixture, "majority_stopped"), Some(20.0));
+    drop(on_lookup);
+}
+
+/// A provider that fails now and then, or whose answers differ.
+#[tokio::test(start_paused = true)]
+async fn no_answer_and_any_other_answer_begin_the_time_again() {
+    let down = InjectedError::new(tonic::Code::Internal).with_reason("CLOUD_ERROR");
+    let (fixture, _) = stopped(1, 0, AFTER);
+    for _ in 0..8 {
+        sleep(ALMOST).await;
+        let fault = Fault::on(Method::BatchGetInstances, Effect::Error(down.clone()));
+        fixture.cloud.inject(fault);
+        sleep(MINUTE * 2).await;
+        fixture.cloud.clear_faults();
+    }
+    for power in [Power::Running, Power::Pending, Power::Terminating] {
+        sleep(ALMOST).await;
+        fixture.cloud.set_power("n0", power).unwrap();
+        sleep(MINUTE * 2).await;
+        fixture.cloud.set_power("n0", Power::Shutdown).unwrap();
+    }
+    assert_eq!(out_of_service(&fixture, 1), 0);
+    sleep(AFTER + MINUTE * 2).await;
+    assert_eq!(out_of_service(&fixture, 1), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_not_ready_is_not_believed() {
+    let (fixture, _) = stopped(1, 0, AFTER);
+    let degraded = InjectedError::new(tonic::Code::Internal);
+    fixture
+        .cloud
+        .inject(Fault::on(Method::GetStatus, Effect::Error(degraded)));
+    sleep(AFTER * 2).await;
+    assert_eq!(out_of_service(&fixture, 1), 0);
+    assert_eq!(withheld(&fixture, "provider_not_ready"), Some(1.0));
+    fixture.cloud.clear_faults();
+    sleep(MINUTE * 2).await;
+    assert_eq!(out_of_service(&fixture, 1), 1);
+}
+
+/// The store does not have it yet.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_became_ready_meanwhile_keeps_its_pods() {
+    let (fixture, _) = stopped(1, 0, AFTER);
+    sleep(ALMOST).await;
+    fixture.cluster.change_node("n0", |node| {
+        node["status"]["conditions"][0]["status"] = json!("True");
+    });
+    sleep(MINUTE * 10).await;
+    assert_eq!(out_of_service(&fixture, 1), 0);
+    assert_eq!(fixture.events(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_taint_of_an_operator_stays() {
+    let (fixture, _) = stopped(1, 0, AFTER);
+    sleep(MINUTE).await;
+    fixture.cluster.change_node("n0", |node| {
+        let taint = json!({"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute"});
+        node["spec"]["taints"].as_array_mut().unwrap().push(taint);
+    });
+    fixture.refresh("n0");
+    sleep(AFTER * 2).await;
+    says(&fixture, "n0", "True");
+    sleep(MINUTE).await;
+    let left = taints(&fixture, "n0");
+    assert!(left.contains(TAINT) && !left.contains(SHUTDOWN), "{left}");
+    assert_eq!(fixture.events(), Vec::<String>::new());
+}
+
+/// A restart makes it later, never sooner.
+#[tokio::test(start_paused = true)]
+async fn the_time_counts_from_zero_in_another_term() {
+    let (fixture, _) = stopped(1, 0, AFTER);
+    sleep(ALMOST).await;
+    fixture.end_term();
+    fixture.begin_term();
+    sleep(ALMOST).await;
+    assert_eq!(out_of_service(&fixture, 1), 0);
+    sleep(MINUTE * 3).await;
+    assert_eq!(out_of_service(&fixture, 1), 1);
+}
