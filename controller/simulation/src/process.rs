@@ -19,6 +19,7 @@ const FLAGS: &[&str] = &[
     "--allocate-node-cidrs",
     "--cluster-cidr=10.244.0.0/16",
     "--node-deletion-burst=10",
+    "--out-of-service-after=2m",
 ];
 
 /// A controller that begins now, and its SIGTERM.

@@ -17,6 +17,7 @@ use crate::{
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const STOPPED: &str = "node.cloudprovider.kubernetes.io/shutdown";
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// How long a controller may still act on a Service as it was before: late events and calls that hang together.
@@ -109,6 +110,15 @@ impl Promises {
                         "{client} deletes the Node {name}, whose machine exists: {machine:?}"
                     ));
                 }
+            }
+            if let (Some(before), Some(after)) = (before, after)
+                && has_taint(after, OUT_OF_SERVICE)
+                && !has_taint(before, OUT_OF_SERVICE)
+                && is_ready(before)
+            {
+                return Err(format!(
+                    "{client} takes the Node {name} out of service, which is ready"
+                ));
             }
             self.pod_cidrs(name, after)?;
         }
@@ -210,17 +220,21 @@ fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+fn has_taint(node: &Value, key: &str) -> bool {
+    let mut taints = array(&node["spec"]["taints"]).iter();
+    taints.any(|taint| taint["key"] == key)
+}
+
+fn is_ready(node: &Value) -> bool {
+    let mut conditions = array(&node["status"]["conditions"]).iter();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
 fn node_complaints(node: &Value, cloud: &Cloud) -> Vec<String> {
     let name = name(node);
     let id = text(&node["spec"]["providerID"]);
-    let has_taint = |key: &str| {
-        array(&node["spec"]["taints"])
-            .iter()
-            .any(|taint| taint["key"] == key)
-    };
-    let is_ready = array(&node["status"]["conditions"])
-        .iter()
-        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    let has_taint = |key: &str| has_taint(node, key);
+    let is_ready = is_ready(node);
     let mut wrong = Vec::new();
     let Some(machine) = cloud.find(if id.is_empty() { &name } else { &id }) else {
         if !is_ready {
@@ -237,7 +251,7 @@ fn node_complaints(node: &Value, cloud: &Cloud) -> Vec<String> {
     if id != cloud.provider_id(&machine.id) {
         wrong.push(format!("the Node {name} has the provider ID {id:?}"));
     }
-    if runs && is_ready && has_taint(STOPPED) {
+    if runs && is_ready && (has_taint(STOPPED) || has_taint(OUT_OF_SERVICE)) {
         wrong.push(format!(
             "the Node {name} has the taint of a stopped machine"
         ));
