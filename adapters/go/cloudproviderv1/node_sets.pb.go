@@ -135,8 +135,8 @@ type NodeSetBegin struct {
 	// Empty: a snapshot. Otherwise, with deltas, the revision that the chunks change.
 	BaseRevision string `protobuf:"bytes,3,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
 	// Revision after this sync, at most 64 bytes. Made by the controller from the
-	// nodes' names, provider ids, addresses and Pod CIDRs, opaque to the provider:
-	// compared for equality only. Equal revisions have these in common, over
+	// nodes' names, provider ids, addresses, Pod CIDRs and the labels of
+	// LoadBalancersCapability.target_label_keys, opaque to the provider: compared for equality only. Equal revisions have these in common, over
 	// restarts of the controller too.
 	Revision string `protobuf:"bytes,4,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Nodes in the set after this sync, to check.
@@ -214,9 +214,9 @@ func (x *NodeSetBegin) GetNodeCount() uint32 {
 // the order of chunks does not matter.
 type NodeSetChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Nodes that are new or changed, whole. Only a change of provider id, addresses
-	// or Pod CIDRs makes a new revision and leads to a call; other fields are as they were
-	// when the controller made the latest call that names the revision.
+	// Nodes that are new or changed, whole. Only a change of provider id, addresses,
+	// Pod CIDRs or declared labels makes a new revision and leads to a call; other fields
+	// are as they were when the controller made the latest call that names the revision.
 	Upserts []*Node `protobuf:"bytes,1,rep,name=upserts,proto3" json:"upserts,omitempty"`
 	// Names of nodes that left. Empty in a snapshot.
 	Removals      []string `protobuf:"bytes,2,rep,name=removals,proto3" json:"removals,omitempty"`
@@ -416,7 +416,8 @@ func (x *NodeSetRef) GetRevision() string {
 	return ""
 }
 
-// The nodes themselves, for a provider without node sets.
+// The nodes themselves, for a provider without node sets or with fewer than there are
+// selectors, and for a subset (LoadBalancersCapability.max_targets).
 type InlineNodes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All of them; may be empty.
@@ -536,12 +537,12 @@ type isNodeTargets_Targets interface {
 }
 
 type NodeTargets_Ref struct {
-	// With NodeSetsCapability.
+	// Only with NodeSetsCapability.
 	Ref *NodeSetRef `protobuf:"bytes,1,opt,name=ref,proto3,oneof"`
 }
 
 type NodeTargets_Inline struct {
-	// Without it.
+	// Any time: with NodeSetsCapability too.
 	Inline *InlineNodes `protobuf:"bytes,2,opt,name=inline,proto3,oneof"`
 }
 

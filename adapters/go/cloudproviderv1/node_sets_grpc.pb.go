@@ -34,7 +34,8 @@ const (
 // forget the set that was synced longest ago beyond that, and all of them when the
 // process ends. A call resolves its revision when it arrives: a later sync does not
 // change the nodes of a call under way. A call that names what is not held is answered
-// NODE_SET_UNKNOWN, never with an empty set. The controller uses one set.
+// NODE_SET_UNKNOWN, never with an empty set. The controller has one set for Services
+// without a selector, and one for those of each selector (outrigger.dev/node-selector).
 type NodeSetsServiceClient interface {
 	// begin, any number of chunks, commit, half-close. Applied as a whole when
 	// commit has arrived, or not at all. The half-close alone proves nothing:
@@ -93,7 +94,8 @@ type NodeSetsService_SyncNodeSetClient = grpc.ClientStreamingClient[SyncNodeSetR
 // forget the set that was synced longest ago beyond that, and all of them when the
 // process ends. A call resolves its revision when it arrives: a later sync does not
 // change the nodes of a call under way. A call that names what is not held is answered
-// NODE_SET_UNKNOWN, never with an empty set. The controller uses one set.
+// NODE_SET_UNKNOWN, never with an empty set. The controller has one set for Services
+// without a selector, and one for those of each selector (outrigger.dev/node-selector).
 type NodeSetsServiceServer interface {
 	// begin, any number of chunks, commit, half-close. Applied as a whole when
 	// commit has arrived, or not at all. The half-close alone proves nothing:

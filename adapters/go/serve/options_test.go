@@ -5,6 +5,7 @@ package serve
 import (
 	"flag"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,6 +30,15 @@ func TestTheRightsOfAProviderAreNamedOnce(t *testing.T) {
 		if _, err := given.rights(); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", why, err)
 		}
+	}
+}
+
+func TestTargetsAreDeclared(t *testing.T) {
+	options := Options{TargetLabelKeys: []string{"rack"}, MaxTargets: 250}
+	_, got := serving(t, options, &cloud{balancers: &balancers{}})
+	declared := got.Capabilities.LoadBalancers
+	if !slices.Equal(declared.TargetLabelKeys, options.TargetLabelKeys) || declared.MaxTargets != options.MaxTargets {
+		t.Error(declared)
 	}
 }
 

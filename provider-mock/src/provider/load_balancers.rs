@@ -29,6 +29,8 @@ impl LoadBalancers for MockProvider {
             .with_max_in_flight(served.max_in_flight)
             .with_configuration_revision(served.configuration_revision)
             .with_volatile(served.volatile)
+            .with_target_label_keys(served.target_label_keys)
+            .with_max_targets(served.max_targets)
     }
 
     async fn get_load_balancer(

@@ -74,6 +74,12 @@ pub struct ServedLoadBalancers {
     /// keeps the addresses in its status, and gets none of another Service
     #[arg(long = "lb-volatile")]
     pub volatile: bool,
+    /// Key of a Node label that a target is made of: a change of it is called for; may be repeated
+    #[arg(long = "lb-target-label-key", value_name = "KEY")]
+    pub target_label_keys: Vec<String>,
+    /// Most targets of one load balancer; 0: no bound
+    #[arg(long = "lb-max-targets", default_value_t = 0, value_name = "N")]
+    pub max_targets: u32,
     /// Send an event, an annotation and a condition with each load balancer that is ready
     #[arg(long = "lb-effects")]
     pub effects: bool,
@@ -88,6 +94,8 @@ impl Default for ServedLoadBalancers {
             max_in_flight: 0,
             configuration_revision: String::new(),
             volatile: false,
+            target_label_keys: Vec::new(),
+            max_targets: 0,
             effects: false,
         }
     }

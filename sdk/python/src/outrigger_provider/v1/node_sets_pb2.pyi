@@ -74,8 +74,8 @@ class NodeSetBegin(_message.Message):
     """Empty: a snapshot. Otherwise, with deltas, the revision that the chunks change."""
     revision: _builtins.str
     """Revision after this sync, at most 64 bytes. Made by the controller from the
-    nodes' names, provider ids, addresses and Pod CIDRs, opaque to the provider:
-    compared for equality only. Equal revisions have these in common, over
+    nodes' names, provider ids, addresses, Pod CIDRs and the labels of
+    LoadBalancersCapability.target_label_keys, opaque to the provider: compared for equality only. Equal revisions have these in common, over
     restarts of the controller too.
     """
     node_count: _builtins.int
@@ -113,9 +113,9 @@ class NodeSetChunk(_message.Message):
     REMOVALS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def upserts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Node]:
-        """Nodes that are new or changed, whole. Only a change of provider id, addresses
-        or Pod CIDRs makes a new revision and leads to a call; other fields are as they were
-        when the controller made the latest call that names the revision.
+        """Nodes that are new or changed, whole. Only a change of provider id, addresses,
+        Pod CIDRs or declared labels makes a new revision and leads to a call; other fields
+        are as they were when the controller made the latest call that names the revision.
         """
 
     @_builtins.property
@@ -210,7 +210,9 @@ Global___NodeSetRef: _TypeAlias = NodeSetRef  # noqa: Y015
 
 @_typing.final
 class InlineNodes(_message.Message):
-    """The nodes themselves, for a provider without node sets."""
+    """The nodes themselves, for a provider without node sets or with fewer than there are
+    selectors, and for a subset (LoadBalancersCapability.max_targets).
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -242,11 +244,11 @@ class NodeTargets(_message.Message):
     INLINE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def ref(self) -> Global___NodeSetRef:
-        """With NodeSetsCapability."""
+        """Only with NodeSetsCapability."""
 
     @_builtins.property
     def inline(self) -> Global___InlineNodes:
-        """Without it."""
+        """Any time: with NodeSetsCapability too."""
 
     def __init__(
         self,

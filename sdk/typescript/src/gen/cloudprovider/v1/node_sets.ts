@@ -48,8 +48,8 @@ export interface NodeSetBegin {
   baseRevision: string;
   /**
    * Revision after this sync, at most 64 bytes. Made by the controller from the
-   * nodes' names, provider ids, addresses and Pod CIDRs, opaque to the provider:
-   * compared for equality only. Equal revisions have these in common, over
+   * nodes' names, provider ids, addresses, Pod CIDRs and the labels of
+   * LoadBalancersCapability.target_label_keys, opaque to the provider: compared for equality only. Equal revisions have these in common, over
    * restarts of the controller too.
    */
   revision: string;
@@ -63,9 +63,9 @@ export interface NodeSetBegin {
  */
 export interface NodeSetChunk {
   /**
-   * Nodes that are new or changed, whole. Only a change of provider id, addresses
-   * or Pod CIDRs makes a new revision and leads to a call; other fields are as they were
-   * when the controller made the latest call that names the revision.
+   * Nodes that are new or changed, whole. Only a change of provider id, addresses,
+   * Pod CIDRs or declared labels makes a new revision and leads to a call; other fields
+   * are as they were when the controller made the latest call that names the revision.
    */
   upserts: Node[];
   /** Names of nodes that left. Empty in a snapshot. */
@@ -95,7 +95,10 @@ export interface NodeSetRef {
   revision: string;
 }
 
-/** The nodes themselves, for a provider without node sets. */
+/**
+ * The nodes themselves, for a provider without node sets or with fewer than there are
+ * selectors, and for a subset (LoadBalancersCapability.max_targets).
+ */
 export interface InlineNodes {
   /** All of them; may be empty. */
   nodes: Node[];
@@ -106,10 +109,10 @@ export interface NodeTargets {
   /** REQUIRED: neither set is INVALID_REQUEST, not an empty set. */
   targets:
     | //
-    /** With NodeSetsCapability. */
+    /** Only with NodeSetsCapability. */
     { $case: "ref"; value: NodeSetRef }
     | //
-    /** Without it. */
+    /** Any time: with NodeSetsCapability too. */
     { $case: "inline"; value: InlineNodes }
     | undefined;
 }
@@ -706,7 +709,8 @@ export const NodeTargets: MessageFns<NodeTargets> = {
  * forget the set that was synced longest ago beyond that, and all of them when the
  * process ends. A call resolves its revision when it arrives: a later sync does not
  * change the nodes of a call under way. A call that names what is not held is answered
- * NODE_SET_UNKNOWN, never with an empty set. The controller uses one set.
+ * NODE_SET_UNKNOWN, never with an empty set. The controller has one set for Services
+ * without a selector, and one for those of each selector (outrigger.dev/node-selector).
  */
 export type NodeSetsServiceService = typeof NodeSetsServiceService;
 export const NodeSetsServiceService = {

@@ -260,6 +260,19 @@ export interface LoadBalancersCapability {
    * balancer that is lost all the same is found by the drift look (12 h).
    */
   volatile: boolean;
+  /**
+   * Keys of Node labels that a target is made of: a change of one of them makes another
+   * revision of the targets and is called for, as a change of the node's addresses is.
+   * Node.labels has them as it has all labels. At most 64. Empty: no change of labels
+   * alone leads to a call.
+   */
+  targetLabelKeys: string[];
+  /**
+   * Targets of one load balancer that the cloud takes at most; 0: no bound. Where there
+   * are more nodes the controller sends a subset of that size, inline: stable, of its own
+   * for each Service, and spread over zones. Fewer may be sent.
+   */
+  maxTargets: number;
 }
 
 /** How routes are written. */
@@ -1066,6 +1079,8 @@ function createBaseLoadBalancersCapability(): LoadBalancersCapability {
     maxServicesPerUpdate: 0,
     configurationRevision: "",
     volatile: false,
+    targetLabelKeys: [],
+    maxTargets: 0,
   };
 }
 
@@ -1094,6 +1109,12 @@ export const LoadBalancersCapability: MessageFns<LoadBalancersCapability> = {
     }
     if (message.volatile !== false) {
       writer.uint32(64).bool(message.volatile);
+    }
+    for (const v of message.targetLabelKeys) {
+      writer.uint32(74).string(v!);
+    }
+    if (message.maxTargets !== 0) {
+      writer.uint32(80).uint32(message.maxTargets);
     }
     return writer;
   },
@@ -1175,6 +1196,22 @@ export const LoadBalancersCapability: MessageFns<LoadBalancersCapability> = {
             message.volatile = reader.bool();
             continue;
           }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.targetLabelKeys.push(reader.string());
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.maxTargets = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1200,6 +1237,8 @@ export const LoadBalancersCapability: MessageFns<LoadBalancersCapability> = {
     message.maxServicesPerUpdate = object.maxServicesPerUpdate ?? 0;
     message.configurationRevision = object.configurationRevision ?? "";
     message.volatile = object.volatile ?? false;
+    message.targetLabelKeys = object.targetLabelKeys?.map((e) => e) || [];
+    message.maxTargets = object.maxTargets ?? 0;
     return message;
   },
 };
