@@ -31,6 +31,11 @@ enum Condition {
 }
 
 impl Selector {
+    /// Keys of the labels that it looks at; one may come twice.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|requirement| &*requirement.key)
+    }
+
     /// Returns true if all requirements hold.
     pub fn matches(&self, labels: &StringMap) -> bool {
         self.0.iter().all(|requirement| {

@@ -16,6 +16,7 @@ use crate::{
     condition::Condition,
     null::{is_default, or_default},
     string_map::StringMap,
+    targets::{ANNOTATION_MAX_TARGETS, Selection},
 };
 
 pub mod answer;
@@ -136,6 +137,21 @@ impl ServiceView {
     /// Returns true if its load balancer stays as it is: an operator has paused it, or it is too large to be kept.
     pub fn is_left_alone(&self) -> bool {
         self.is_paused() || self.shed.is_some()
+    }
+
+    /// Which of the targets it selects, and how many.
+    ///
+    /// # Errors
+    /// A sentence for people that names the annotation that is wrong, or cannot be used with this Service.
+    pub fn selection(&self) -> Result<Selection<'_>, String> {
+        let selection = Selection::of(&self.annotations)?;
+        if selection.most.is_some() && &*self.spec.external_traffic_policy == "Local" {
+            return Err(format!(
+                "{ANNOTATION_MAX_TARGETS} cannot be used with externalTrafficPolicy Local: the nodes that are chosen \
+                 may have none of its Pods"
+            ));
+        }
+        Ok(selection)
     }
 
     /// Its condition of this type.

@@ -2,12 +2,12 @@
 //! it is too large to be applied immediately.
 //!
 //! ```text
-//!  node changed ─► change ─► Debounce ─► (time) ─► ShrinkGuard ─► Targets ─► update all
+//!  node changed ─► change ─► Debounce ─► (time) ─► PoolGuard ─► TargetPool ─► Targets of each Service ─► updates
 //! ```
 //!
-//! There is one set for all Services: `externalTrafficPolicy` makes no difference (S-51).
+//! There is one set for all Services without a [`Selection`]: `externalTrafficPolicy` makes no difference (S-51).
 
-use std::sync::Arc;
+use std::{num::NonZeroUsize, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +17,29 @@ use crate::{
 };
 
 mod debounce;
+mod pool;
+mod selection;
 mod shrink;
+mod subset;
 
 pub use debounce::{Debounce, Pace};
-pub use shrink::{Allowance, KeptTargets, Proposal, ShrinkGuard};
+pub use pool::{PoolGuard, PoolProposal, TargetPool, TargetRequests};
+pub use selection::{
+    ANNOTATION_MAX_TARGETS, ANNOTATION_NODE_SELECTOR, Selection, selects_otherwise,
+};
+pub use shrink::{Allowance, KeptTargets};
+
+/// Name of the node set of Services without a selector.
+pub const SET_OF_ALL: &str = "targets";
+
+/// A provider's declarations about targets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetRules {
+    /// `target_label_keys`: labels that are part of a target, sorted, each once.
+    pub label_keys: Box<[Box<str>]>,
+    /// `max_targets`: how many one load balancer takes at most.
+    pub most: Option<NonZeroUsize>,
+}
 
 /// Label that keeps a node out of all load balancers, unless its value is a false one.
 pub const LABEL_EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -70,12 +89,20 @@ pub enum TargetChange {
 }
 
 /// The effect of the step from `old` to `new`. Heartbeats, readiness and all labels and taints but
-/// those of [`exclusion`] mean nothing (S-52, S-56).
-pub fn change(old: Option<&NodeView>, new: Option<&NodeView>) -> TargetChange {
+/// those of [`exclusion`] and of `label_keys` mean nothing (S-52, S-56).
+pub fn change<'a>(
+    old: Option<&NodeView>,
+    new: Option<&NodeView>,
+    label_keys: impl IntoIterator<Item = &'a Box<str>>,
+) -> TargetChange {
     let target = |node: Option<&'_ NodeView>| node.is_some_and(|node| exclusion(node).is_none());
     match (old, new) {
         (Some(before), Some(now)) if target(old) && target(new) => {
-            if before.name == now.name && same_content(before, now) {
+            let mut keys = label_keys.into_iter();
+            if before.name == now.name
+                && same_content(before, now)
+                && keys.all(|key| before.labels.get(key) == now.labels.get(key))
+            {
                 TargetChange::None
             } else {
                 TargetChange::Added
@@ -137,44 +164,60 @@ impl Revision {
         &self.0
     }
 
-    fn of(nodes: &[Arc<NodeView>]) -> Self {
+    fn of(nodes: &[Arc<NodeView>], label_keys: &[Box<str>]) -> Self {
         let mut encoder = Encoder::new("outrigger targets 1");
         encoder.list(nodes.iter(), |encoder, node| {
-            encoder.text(&node.name);
-            encoder.text(&node.provider_id);
-            encoder.list(node.addresses.iter(), |encoder, address| {
-                encoder.text(&address.kind);
-                encoder.text(&address.address);
-            });
-            encoder.texts(&node.pod_cidrs);
+            encode(encoder, node, label_keys);
         });
-        let digest: Digest = encoder.finish();
+        encoder.finish().into()
+    }
+}
+
+impl From<Digest> for Revision {
+    fn from(digest: Digest) -> Self {
         Self(digest.to_string().into())
     }
 }
 
-/// The targets at one moment.
+/// Writes the fields that a target is made of.
+fn encode(encoder: &mut Encoder, node: &NodeView, label_keys: &[Box<str>]) {
+    encoder.text(&node.name);
+    encoder.text(&node.provider_id);
+    encoder.list(node.addresses.iter(), |encoder, address| {
+        encoder.text(&address.kind);
+        encoder.text(&address.address);
+    });
+    encoder.texts(&node.pod_cidrs);
+    for key in label_keys {
+        encoder.text(key);
+        encoder.option(node.labels.get(key), Encoder::text);
+    }
+}
+
+/// The targets of a Service, or of all Services that select alike, at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "RecordedTargets", into = "RecordedTargets")]
 pub struct Targets {
     nodes: Box<[Arc<NodeView>]>,
     revision: Revision,
+    set: Option<Arc<str>>,
 }
 
 impl Targets {
-    /// The targets among `nodes`, which may come in any order.
+    /// The targets among `nodes`, which may come in any order, of Services without a selector.
     pub fn among(nodes: impl IntoIterator<Item = Arc<NodeView>>) -> Self {
         let nodes = nodes.into_iter();
-        Self::of(nodes.filter(|node| exclusion(node).is_none()))
+        let nodes = nodes.filter(|node| exclusion(node).is_none()).collect();
+        Self::of(nodes, &[], Some(SET_OF_ALL.into()))
     }
 
     /// These nodes, excluded or not.
-    fn of(nodes: impl IntoIterator<Item = Arc<NodeView>>) -> Self {
-        let mut nodes: Vec<_> = nodes.into_iter().collect();
+    fn of(mut nodes: Vec<Arc<NodeView>>, label_keys: &[Box<str>], set: Option<Arc<str>>) -> Self {
         nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Self {
-            revision: Revision::of(&nodes),
+            revision: Revision::of(&nodes, label_keys),
             nodes: nodes.into(),
+            set,
         }
     }
 
@@ -183,9 +226,14 @@ impl Targets {
         &self.nodes
     }
 
-    /// Made of name, provider ID, addresses and pod CIDRs of each target.
+    /// Made of name, provider ID, addresses, pod CIDRs and the declared labels of each target.
     pub const fn revision(&self) -> &Revision {
         &self.revision
+    }
+
+    /// Name of the node set that Services with these targets share, at most 64 bytes; none for a subset of one Service.
+    pub const fn set(&self) -> Option<&Arc<str>> {
+        self.set.as_ref()
     }
 
     /// Returns true if there is none: legal, and worth a warning (S-32).
@@ -238,6 +286,7 @@ impl From<RecordedTargets> for Targets {
                 .map(|name| Arc::new(named(name)))
                 .collect(),
             revision,
+            set: None,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! ```text
 //!  services ─► queue ─► core::plan::Progress::next ─► Step ─► provider ─► answer ─► Consequence ─► one PATCH
 //!                ▲                     ▲                                              events
-//!  nodes ─► Rollout: debounce, shrink guard ─► Targets
+//!  nodes ─► Rollout: debounce, shrink guard ─► targets of each Service
 //!                ▲
 //!  drift: every Service once a period; orphans: what the cloud has and the cluster does not
 //! ```
@@ -291,6 +291,9 @@ impl ControlLoop for ServiceLb {
             .update_size
             .lock()
             .services(slot.max_in_flight());
+        if self.term.targets.current().is_bounded_by_provider() {
+            return 1;
+        }
         in_time.min(slot.services_per_update())
     }
 

@@ -1,11 +1,12 @@
 //! The handshake: the request, and the check of its answer.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, num::NonZeroUsize, time::Duration};
 
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, METHODS, MINOR, v1};
 use outrigger_core::{
     cidr::Cidr, effects::AllowedEffects, forbidden_addresses::ForbiddenAddresses,
-    node::ownership::Prefixes, service::capability::Capability, text, volume::ServedVolumes,
+    node::ownership::Prefixes, service::capability::Capability, targets::TargetRules, text,
+    volume::ServedVolumes,
 };
 
 use tracing::warn;
@@ -310,6 +311,13 @@ fn accept_load_balancers(
         volatile: offered.volatile,
         reads,
         effects,
+        targets: TargetRules {
+            label_keys: sorted(entries(
+                "load_balancers.target_label_keys",
+                offered.target_label_keys,
+            )?),
+            most: NonZeroUsize::new(offered.max_targets as usize),
+        },
     };
     Ok(LoadBalancersCapability {
         capability: capability.into(),
@@ -319,6 +327,11 @@ fn accept_load_balancers(
             .clamp(1, MAX_SERVICES_PER_UPDATE) as usize,
         forbidden,
     })
+}
+
+/// The entries in an order of ours, each once.
+fn sorted(entries: Box<[Box<str>]>) -> Box<[Box<str>]> {
+    BTreeSet::from_iter(entries).into_iter().collect()
 }
 
 fn accept_routes(offered: v1::RoutesCapability) -> RoutesCapability {

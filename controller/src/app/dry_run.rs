@@ -3,17 +3,14 @@
 //!
 //! RBAC: `list`, `watch` on `services` and `nodes`; `get` on the Lease and on the namespace `kube-system`.
 
-use std::{io::IsTerminal, sync::Arc, time::Duration};
+use std::{collections::HashSet, io::IsTerminal, sync::Arc, time::Duration};
 
 use comfy_table::{Attribute, Cell, Table, presets};
 use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::{
     node::NodeView,
-    service::{
-        ServiceView,
-        plan::{EnsureCause, ServiceFacts},
-    },
-    targets::{Revision, Targets},
+    service::{ServiceView, plan::EnsureCause},
+    targets::{Allowance, PoolGuard, Revision, TargetRequests},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -61,19 +58,27 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
              asked for"
         );
     }
-    let targets = Arc::new(Targets::among(nodes.all()));
+    let now = jiff::Timestamp::now();
+    let mut requests = TargetRequests::new(declared.capability.targets.clone());
+    services.for_each(|service| requests.add(&service.annotations));
+    let mut guard = PoolGuard::new(Allowance::default());
+    let pool = guard
+        .propose(now, nodes.all(), &HashSet::new(), &requests)
+        .pool;
     let applied = targets_of_lease(&context.informers, context.config).await;
     // If the applied targets are unknown, all load balancers count as in sync.
-    let applied = Some(applied.as_ref().unwrap_or(targets.revision()));
-    let now = jiff::Timestamp::now();
-    let facts = ServiceFacts {
-        capability: &declared.capability,
-        targets: &targets,
+    let applied = applied.as_ref().unwrap_or(pool.revision());
+    let capability = &declared.capability;
+    let planned = plan(
+        context.provider,
+        capability,
+        services.all(),
+        &pool,
         applied,
-        time_of_day: now,
-    };
-    let planned = plan(context.provider, services.all(), &targets, &facts, now).await;
-    print(&planned, targets.nodes().len(), output);
+        now,
+    );
+    let planned = planned.await;
+    print(&planned, pool.all().nodes().len(), output);
     match planned.iter().filter(|entry| entry.error.is_some()).count() {
         0 => Ok(()),
         failed => Err(Fatal::Setup(format!(

@@ -18,6 +18,7 @@ mod failures;
 mod gone;
 mod guard;
 mod metrics;
+mod selection;
 mod settled;
 mod targets;
 mod trouble;

@@ -183,6 +183,7 @@ fn of_step(decision: &RecordedDecision<'_>, step: &Step) -> DecisionReason {
                 HoldReason::Paused => "paused",
                 HoldReason::ClassNotServed => "class_not_served",
                 HoldReason::TooLarge(_) => "too_large",
+                HoldReason::InvalidAnnotation => "invalid_annotation",
                 HoldReason::ProviderUnavailable => "provider_unavailable",
             };
             DecisionReason::new(

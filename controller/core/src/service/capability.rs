@@ -3,7 +3,18 @@
 use serde::{Deserialize, Serialize};
 
 use super::ANNOTATION_RESYNC;
-use crate::effects::{AllowedEffects, begins, is_of_controller};
+use crate::{
+    effects::{AllowedEffects, begins, is_of_controller},
+    targets::{ANNOTATION_MAX_TARGETS, ANNOTATION_NODE_SELECTOR, TargetRules},
+};
+
+/// Annotations that want another load balancer though the provider is not sent them.
+const MOVING: [&str; 4] = [
+    ANNOTATION_RESYNC,
+    ANNOTATION_SOURCE_RANGES,
+    ANNOTATION_NODE_SELECTOR,
+    ANNOTATION_MAX_TARGETS,
+];
 
 /// Annotation with the source ranges, from before they had a field. It is read by the controller.
 pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
@@ -25,6 +36,9 @@ pub struct Capability {
     pub reads: Box<[Box<str>]>,
     /// Writes to Services that the provider may ask for.
     pub effects: AllowedEffects,
+    /// Its declarations about targets; a recording of before has none.
+    #[serde(default)]
+    pub targets: TargetRules,
 }
 
 impl Capability {
@@ -45,9 +59,7 @@ impl Capability {
     /// Returns true if another value of the annotation `key` may want another load balancer. A provider's
     /// own annotations never do, or its writes would cause calls for ever.
     pub(super) fn is_moved_by(&self, key: &str) -> bool {
-        key == ANNOTATION_RESYNC
-            || key == ANNOTATION_SOURCE_RANGES
-            || (self.reads(key) && !begins(key, &self.effects.annotations))
+        MOVING.contains(&key) || (self.reads(key) && !begins(key, &self.effects.annotations))
     }
 }
 
@@ -84,6 +96,8 @@ mod tests {
             ("example.com/status-id", true, false),
             ("other.example/flavour", false, false),
             ("outrigger.dev/resync", false, true),
+            ("outrigger.dev/node-selector", false, true),
+            ("outrigger.dev/max-targets", false, true),
             ("outrigger.dev/paused", false, false),
             ("outrigger.dev/last-applied", false, false),
             (ANNOTATION_SOURCE_RANGES, false, true),

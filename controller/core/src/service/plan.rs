@@ -58,11 +58,11 @@ pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
 pub struct ServiceFacts<'a> {
     /// The provider's declarations.
     pub capability: &'a Capability,
-    /// The set that goes out now ([`crate::targets::ShrinkGuard`]).
+    /// The targets of this Service that go out now ([`crate::targets::TargetPool`]).
     pub targets: &'a Targets,
-    /// The set that every load balancer has, from before this process too. To be forgotten, where it
-    /// is kept, before the first call with another set: the call may have worked and its answer be
-    /// lost.
+    /// The revision of its targets while every load balancer has those that it should have, from before this process too
+    /// ([`crate::targets::TargetPool::applied`]). To be forgotten, where it is kept, before the first call with others:
+    /// the call may have worked and its answer be lost.
     pub applied: Option<&'a Revision>,
     /// The machine's time of day, for conditions: the clock of waits may have begun with a wrong one.
     pub time_of_day: Timestamp,
@@ -250,13 +250,16 @@ impl Progress {
     /// The next step for `service`. To be asked whenever it changed, when the targets changed, and
     /// when [`Step::At`] or [`Consequence::requeue`] has come.
     pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
-        let hold = |why| hold(service, why, self.targets.last(facts), facts);
+        let hold = |why| hold(service, why, self.targets.last(service, facts), facts);
         match facts.ownership(service) {
             Ownership::Provide | Ownership::Cleanup if service.is_paused() => {
                 hold(HoldReason::Paused)
             }
             Ownership::Provide | Ownership::Cleanup if let Some(shed) = &service.shed => {
                 hold(HoldReason::TooLarge(**shed))
+            }
+            Ownership::Provide if service.selection().is_err() => {
+                hold(HoldReason::InvalidAnnotation)
             }
             Ownership::Provide => self.provide(now, service, facts),
             Ownership::Cleanup => self.clean_up(now),
@@ -344,6 +347,12 @@ impl Progress {
     /// when this term began. [`Self::check_record`] tells them apart.
     pub fn record_changed(&mut self, old: &ServiceView) {
         self.record.get_or_insert_with(|| RecordDigest::of(old));
+    }
+
+    /// Other targets than [`ServiceFacts::targets`] go out soon: those that `service` has by the Lease are remembered,
+    /// since they may stay the same while others' change.
+    pub fn targets_change(&mut self, service: &ServiceView, facts: &ServiceFacts<'_>) {
+        self.targets.keep_inherited(service, facts);
     }
 
     /// A write of our own gave `written` its record.

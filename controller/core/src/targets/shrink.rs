@@ -2,16 +2,12 @@
 //! likely a mistake (a label on all nodes, a truncated list) than intended, and an outage if it is
 //! applied.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Excluded, Targets, exclusion};
-use crate::{api_time::after, node::NodeView};
+use super::exclusion;
+use crate::{api_time::after, node::NodeView, selector::Selector};
 
 /// How many targets may go in one step. The defaults are those of the flags.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,15 +30,6 @@ impl Default for Allowance {
     }
 }
 
-/// The targets that go out.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Proposal {
-    /// With the nodes that are held back, if some are.
-    pub targets: Arc<Targets>,
-    /// Set while nodes are kept that are no targets by their label, taint or absence from a list.
-    pub held: Option<KeptTargets>,
-}
-
 /// Nodes that are kept as targets for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptTargets {
@@ -54,19 +41,31 @@ pub struct KeptTargets {
     pub missing: usize,
 }
 
+impl KeptTargets {
+    /// The sum of two sets of targets, which may keep the same nodes: the earlier end, and the larger numbers.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            until: self.until.min(other.until),
+            kept: self.kept.max(other.kept),
+            missing: self.missing.max(other.missing),
+        }
+    }
+}
+
 /// Compares the nodes with the set that went out last. At the start there is none, and nothing is held.
 ///
 /// Nodes that are deleted or being deleted leave in any number.
 #[derive(Clone, Debug)]
-pub struct ShrinkGuard {
+pub(super) struct ShrinkGuard {
     allowance: Allowance,
-    last: Option<Arc<Targets>>,
+    /// By name.
+    last: Option<Box<[Arc<NodeView>]>>,
     held_since: Option<Timestamp>,
 }
 
 impl ShrinkGuard {
     /// Knows no set yet.
-    pub const fn new(allowance: Allowance) -> Self {
+    pub(super) const fn new(allowance: Allowance) -> Self {
         Self {
             allowance,
             last: None,
@@ -74,28 +73,24 @@ impl ShrinkGuard {
         }
     }
 
-    /// The targets that go out now, of all `nodes`. `missing` are names that a list did not show and
-    /// whose deletion is not confirmed; any other node of the last set that is not among `nodes` is
-    /// deleted.
+    /// The targets that go out now: those among all `nodes`, by name, that `selector` selects, and those that are
+    /// kept. `missing` are names that a list did not show and whose deletion is not confirmed; any other node
+    /// of the last set that is not among `nodes` is deleted.
     ///
     /// The time counts from the first set in a row that has lost too many; one that has not ends it.
-    pub fn propose(
+    pub(super) fn propose(
         &mut self,
         now: Timestamp,
-        nodes: Vec<Arc<NodeView>>,
+        nodes: &[Arc<NodeView>],
+        selector: Option<&Selector>,
         missing: &HashSet<Arc<str>>,
-    ) -> Proposal {
-        let (mut nodes, mut excluded) = (nodes, HashMap::new());
-        nodes.retain(|node| {
-            let why = exclusion(node);
-            if matches!(why, Some(Excluded::Label | Excluded::Autoscaler)) {
-                excluded.insert(Arc::clone(&node.name), Arc::clone(node));
-            }
-            why.is_none()
-        });
-        let mut targets = Targets::among(nodes);
+    ) -> (Vec<Arc<NodeView>>, Option<KeptTargets>) {
+        let is_target = |node: &&Arc<NodeView>| {
+            exclusion(node).is_none() && selector.is_none_or(|s| s.matches(&node.labels))
+        };
+        let mut targets: Vec<_> = nodes.iter().filter(is_target).cloned().collect();
         let mut held = None;
-        if let Some((kept, missing)) = self.too_many(&targets, &excluded, missing) {
+        if let Some((kept, missing)) = self.too_many(&targets, nodes, missing) {
             let since = *self.held_since.get_or_insert(now);
             let until = after(since, self.allowance.hold);
             if now < until {
@@ -104,32 +99,34 @@ impl ShrinkGuard {
                     kept: kept.len(),
                     missing,
                 });
-                targets = Targets::of(targets.nodes().iter().cloned().chain(kept));
+                targets.extend(kept);
+                targets.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             }
         }
         if held.is_none() {
             self.held_since = None;
         }
-        let targets = Arc::new(targets);
-        self.last = Some(Arc::clone(&targets));
-        Proposal { targets, held }
+        self.last = Some(targets.clone().into());
+        (targets, held)
     }
 
     /// The nodes that would go without being deleted, if they are too many, and how many of them a
     /// list did not show.
     fn too_many(
         &self,
-        targets: &Targets,
-        excluded: &HashMap<Arc<str>, Arc<NodeView>>,
+        targets: &[Arc<NodeView>],
+        nodes: &[Arc<NodeView>],
         missing: &HashSet<Arc<str>>,
     ) -> Option<(Vec<Arc<NodeView>>, usize)> {
         let last = self.last.as_ref()?;
         let (mut stay, mut kept, mut unseen) = (0_usize, Vec::new(), 0);
-        for node in last.nodes() {
-            if targets.get(&node.name).is_some() {
+        for node in last {
+            if named(targets, &node.name).is_some() {
                 stay += 1;
-            } else if let Some(now) = excluded.get(&node.name) {
-                kept.push(Arc::clone(now));
+            } else if let Some(now) = named(nodes, &node.name) {
+                if now.deleted.is_none() {
+                    kept.push(Arc::clone(now));
+                }
             } else if missing.contains(&node.name) {
                 kept.push(Arc::clone(node));
                 unseen += 1;
@@ -141,6 +138,12 @@ impl ShrinkGuard {
     }
 }
 
+/// The node `name` among `nodes`, which come by name.
+fn named<'a>(nodes: &'a [Arc<NodeView>], name: &str) -> Option<&'a Arc<NodeView>> {
+    let at = nodes.binary_search_by(|node| (*node.name).cmp(name)).ok()?;
+    nodes.get(at)
+}
+
 #[cfg(test)]
 mod tests {
     use std::{collections::HashSet, ops::Range, sync::Arc, time::Duration};
@@ -148,11 +151,17 @@ mod tests {
     use jiff::Timestamp;
     use proptest::{collection::vec, prelude::*};
 
-    use super::{Allowance, KeptTargets, NodeView, Proposal, ShrinkGuard, Targets};
+    use super::{Allowance, KeptTargets, NodeView, ShrinkGuard};
     use crate::{
         fixture::{map, registered},
-        targets::LABEL_EXCLUDE,
+        targets::{LABEL_EXCLUDE, Targets},
     };
+
+    /// The targets that go out.
+    struct Proposal {
+        targets: Vec<Arc<NodeView>>,
+        held: Option<KeptTargets>,
+    }
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_second(1_000_000 + secs).unwrap()
@@ -179,21 +188,29 @@ mod tests {
     }
 
     fn propose(guard: &mut ShrinkGuard, secs: i64, nodes: Vec<Arc<NodeView>>) -> Proposal {
-        guard.propose(at(secs), nodes, &HashSet::new())
+        propose_without(guard, at(secs), nodes, &HashSet::new())
+    }
+
+    fn propose_without(
+        guard: &mut ShrinkGuard,
+        now: Timestamp,
+        mut nodes: Vec<Arc<NodeView>>,
+        missing: &HashSet<Arc<str>>,
+    ) -> Proposal {
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        let (targets, held) = guard.propose(now, &nodes, None, missing);
+        Proposal { targets, held }
     }
 
     fn guard(last: usize) -> ShrinkGuard {
         let mut guard = ShrinkGuard::new(Allowance::default());
         let proposal = propose(&mut guard, 0, (0..last).map(node).collect());
-        assert_eq!(
-            (proposal.targets.nodes().len(), proposal.held),
-            (last, None)
-        );
+        assert_eq!((proposal.targets.len(), proposal.held), (last, None));
         guard
     }
 
     fn names(proposal: &Proposal) -> Vec<&str> {
-        let nodes = proposal.targets.nodes().iter();
+        let nodes = proposal.targets.iter();
         nodes.map(|node| &*node.name).collect()
     }
 
@@ -221,7 +238,7 @@ mod tests {
             let expected = is_held.then(|| held(31, before - after));
             assert_eq!(proposal.held, expected, "{before} to {after}");
             let count = if is_held { before } else { after };
-            assert_eq!(proposal.targets.nodes().len(), count, "{before} to {after}");
+            assert_eq!(proposal.targets.len(), count, "{before} to {after}");
         }
     }
 
@@ -232,11 +249,7 @@ mod tests {
         assert_eq!(proposal.held, None);
         let proposal = propose(&mut guard(8), 1, labelled(8, &(5..13)));
         assert_eq!(proposal.held, Some(held(31, 5)));
-        assert_eq!(
-            proposal.targets.nodes().len(),
-            13,
-            "with those that are new"
-        );
+        assert_eq!(proposal.targets.len(), 13, "with those that are new");
     }
 
     #[test]
@@ -295,18 +308,18 @@ mod tests {
         let mut guard = guard(10);
         let mut missing: HashSet<Arc<str>> = (2..10).map(|n| node(n).name.clone()).collect();
         let left = || vec![node(0), node(1)];
-        let proposal = guard.propose(at(1), left(), &missing);
+        let proposal = propose_without(&mut guard, at(1), left(), &missing);
         let expected = KeptTargets {
             missing: 8,
             ..held(31, 8)
         };
         assert_eq!(proposal.held, Some(expected));
-        assert_eq!(proposal.targets.nodes().len(), 10);
+        assert_eq!(proposal.targets.len(), 10);
         missing.remove("n2");
-        let proposal = guard.propose(at(2), left(), &missing);
-        assert_eq!(proposal.targets.nodes().len(), 9);
+        let proposal = propose_without(&mut guard, at(2), left(), &missing);
+        assert_eq!(proposal.targets.len(), 9);
         missing.clear();
-        let proposal = guard.propose(at(3), left(), &missing);
+        let proposal = propose_without(&mut guard, at(3), left(), &missing);
         assert_eq!((names(&proposal), proposal.held), (vec!["n0", "n1"], None));
     }
 
@@ -315,9 +328,9 @@ mod tests {
         let mut guard = guard(4);
         let proposal = propose(&mut guard, 1, labelled(4, &(0..0)));
         assert!(proposal.held.is_some());
-        let nodes = proposal.targets.nodes();
         assert!(
-            nodes
+            proposal
+                .targets
                 .iter()
                 .all(|node| node.labels.get(LABEL_EXCLUDE).is_some())
         );
@@ -338,20 +351,20 @@ mod tests {
                 let wanted = Targets::among(nodes.iter().cloned());
                 let there: HashSet<_> = nodes.iter().map(|node| node.name.clone()).collect();
                 let none = HashSet::new();
-                let proposal = guard.propose(now, nodes.clone(), &none);
-                for node in proposal.targets.nodes() {
+                let proposal = propose_without(&mut guard, now, nodes.clone(), &none);
+                for node in &proposal.targets {
                     prop_assert!(there.contains(&node.name), "a deleted node");
                 }
                 for node in wanted.nodes() {
-                    prop_assert!(proposal.targets.nodes().contains(node), "a node was left out");
+                    prop_assert!(proposal.targets.contains(node), "a node was left out");
                 }
                 match proposal.held {
-                    None => prop_assert_eq!(&*proposal.targets, &wanted),
+                    None => prop_assert_eq!(proposal.targets, wanted.nodes()),
                     Some(KeptTargets { until, kept, .. }) => {
                         prop_assert!(kept > allowance.few);
                         prop_assert!(now < until && until <= now + allowance.hold);
-                        let later = guard.clone().propose(until, nodes, &none);
-                        prop_assert_eq!(&*later.targets, &wanted);
+                        let later = propose_without(&mut guard.clone(), until, nodes, &none);
+                        prop_assert_eq!(later.targets, wanted.nodes());
                     }
                 }
             }

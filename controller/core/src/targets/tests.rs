@@ -80,15 +80,15 @@ fn changes_of_the_targets() {
         node
     };
     let excluded = with(|n| n.labels = map(&[(LABEL_EXCLUDE, "true")]));
-    let step = |old: Option<&NodeView>, new| change(old, Some(new));
+    let step = |old: Option<&NodeView>, new| change(old, Some(new), []);
     assert_eq!(step(None, &node), TargetChange::Added);
     assert_eq!(step(None, &excluded), TargetChange::None);
-    assert_eq!(change(Some(&node), None), TargetChange::Removed);
+    assert_eq!(change(Some(&node), None, []), TargetChange::Removed);
     assert_eq!(step(Some(&node), &excluded), TargetChange::Removed);
     assert_eq!(step(Some(&excluded), &node), TargetChange::Added);
     // S-56.
-    assert_eq!(change(Some(&excluded), None), TargetChange::None);
-    assert_eq!(change(None, None), TargetChange::None);
+    assert_eq!(change(Some(&excluded), None, []), TargetChange::None);
+    assert_eq!(change(None, None, []), TargetChange::None);
     let edits: [(Edit, TargetChange); 8] = [
         (|n| n.provider_id = "mock://1".into(), TargetChange::Added),
         (
@@ -107,10 +107,29 @@ fn changes_of_the_targets() {
     ];
     for (at, (edit, expected)) in edits.into_iter().enumerate() {
         let edited = with(edit);
-        assert_eq!(change(Some(&node), Some(&edited)), expected, "{at}");
+        assert_eq!(change(Some(&node), Some(&edited), []), expected, "{at}");
         // All but a heartbeat is shown to providers.
         assert_eq!(is_same_to_provider(&node, &edited), at == 7, "{at}");
     }
+}
+
+#[test]
+fn only_labels_that_are_looked_at_change_a_target() {
+    let node = registered("n");
+    let labelled = |value: &str| NodeView {
+        labels: map(&[("rack", value), ("app", value)]),
+        ..node.clone()
+    };
+    let keys = [Box::from("rack")];
+    let step = |old: &NodeView, new: &NodeView| change(Some(old), Some(new), &keys);
+    assert_eq!(step(&node, &labelled("1")), TargetChange::Added);
+    assert_eq!(step(&labelled("1"), &labelled("2")), TargetChange::Added);
+    assert_eq!(step(&labelled("1"), &node), TargetChange::Added);
+    let other = NodeView {
+        labels: map(&[("rack", "1"), ("app", "2")]),
+        ..node.clone()
+    };
+    assert_eq!(step(&labelled("1"), &other), TargetChange::None);
 }
 
 /// Kept in the cluster: a release that gives another updates every load balancer again.
@@ -164,7 +183,7 @@ proptest! {
     fn the_revision_is_that_of_the_content(a in any_node(), b in any_node()) {
         let of = |node: &NodeView| Targets::among([Arc::new(node.clone())]);
         let same = of(&a).revision() == of(&b).revision();
-        prop_assert_eq!(same, change(Some(&a), Some(&b)) == TargetChange::None);
+        prop_assert_eq!(same, change(Some(&a), Some(&b), []) == TargetChange::None);
     }
 
     #[test]

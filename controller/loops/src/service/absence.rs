@@ -56,12 +56,12 @@ impl Absence {
 
     pub(super) async fn mark_waiting(&self, capability: &Arc<Capability>) {
         let inputs = self.term.inputs_of(Arc::clone(capability));
-        let waiting = self
-            .term
-            .among_services(&inputs, |progress: &Progress, service, facts| {
-                let now = self.term.now();
-                progress.waits_for_provider(now, service, facts).is_some()
-            });
+        let waiting =
+            self.term
+                .among_services(&inputs, |progress: &mut Progress, service, facts| {
+                    let now = self.term.now();
+                    progress.waits_for_provider(now, service, facts).is_some()
+                });
         let mut marked = 0;
         for key in waiting {
             marked += usize::from(self.mark_one(&key, capability).await);

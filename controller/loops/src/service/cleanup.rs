@@ -253,8 +253,9 @@ impl Cleanup {
             .as_ref()
             .map_or_else(|| result.as_ref().map_err(Box::as_ref), Err);
         let now = self.term.now();
+        let targets = inputs.pool.targets_of(service);
+        let facts = inputs.facts(&targets);
         let decided = self.term.states.with(key, |state| {
-            let facts = inputs.facts();
             state.progress.deleted(now, None, result, &facts)
         });
         self.writes.record_events(service, &decided.events);

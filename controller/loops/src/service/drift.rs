@@ -65,10 +65,8 @@ impl Drift {
             state.comparison = Some(taken.clone().drop_guard());
         });
         let provider = &self.term.provider;
-        let call = provider
-            .load_balancers()
-            .get(&service, &inputs.targets)
-            .boxed();
+        let targets = inputs.pool.targets_of(&service);
+        let call = provider.load_balancers().get(&service, &targets).boxed();
         let Some(answer) = taken.run_until_cancelled(call).await else {
             return;
         };

@@ -8,10 +8,11 @@ use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::{
     service::{
         ServiceView,
+        capability::Capability,
         ownership::Ownership,
         plan::{EnsureCause, Progress, ServiceFacts, Step},
     },
-    targets::Targets,
+    targets::{Revision, TargetPool},
 };
 
 use outrigger_provider_client::{PlanOperation, PlannedChange, Provider};
@@ -72,22 +73,30 @@ pub struct Planned {
     pub error: Option<String>,
 }
 
-/// Plans the actions of a loop that starts now for `services`, with the changes that `provider` would make
-/// for each. Changes nothing.
+/// Plans the actions of a loop that starts now for `services`, with the changes that `provider`, of this capability,
+/// would make for each. By the Lease all have the targets of the pool `applied`. Changes nothing.
 pub async fn plan(
     provider: &Provider,
+    capability: &Capability,
     services: Vec<Arc<ServiceView>>,
-    targets: &Arc<Targets>,
-    facts: &ServiceFacts<'_>,
+    pool: &TargetPool,
+    applied: &Revision,
     now: Timestamp,
 ) -> Vec<Planned> {
     let session = provider.session();
     let can_plan = session.is_some_and(|session| session.declares::<PlanLoadBalancerRequest>());
     let intended = services.into_iter().filter_map(|service| {
-        let action = intended(&service, facts, now)?;
-        Some((service, action))
+        let targets = pool.targets_of(&service);
+        let facts = ServiceFacts {
+            capability,
+            targets: &targets,
+            applied: pool.applied(Some(applied), &targets),
+            time_of_day: now,
+        };
+        let action = intended(&service, &facts, now)?;
+        Some((service, targets, action))
     });
-    let plans = intended.map(|(service, mut action)| async move {
+    let plans = intended.map(|(service, targets, mut action)| async move {
         let operation = match action {
             Action::Delete => PlanOperation::Delete,
             _ => PlanOperation::Ensure,
@@ -96,7 +105,7 @@ pub async fn plan(
         if can_plan && action != Action::Hold {
             match provider
                 .load_balancers()
-                .plan(operation, &service, targets)
+                .plan(operation, &service, &targets)
                 .await
             {
                 Ok(planned) => changes = Some(planned),

@@ -9,6 +9,7 @@ use outrigger_core::{
         change::{is_recorded_otherwise, needs_sync},
         ownership::{Ownership, lost_finalizer},
     },
+    string_map::StringMap,
     targets::Pace,
 };
 
@@ -50,6 +51,17 @@ pub fn subscribe(
     let keys = LoopInputs::<ServiceKey, ServiceStates>::new("service", BACKOFF, metrics);
     let node_changes = Arc::new(NodeChanges::new(pace));
     let LoopInputs { queue, state } = keys.clone();
+    let clock = Clock::default();
+    let changes = Arc::clone(&node_changes);
+    services.subscribe(move |change: &Change<'_, ServiceView>, _| {
+        let none = StringMap::default();
+        let (before, after) = match change {
+            Change::Added(service) => (&none, &service.annotations),
+            Change::Updated(old, service) => (&old.annotations, &service.annotations),
+            Change::Deleted(service) => (&service.annotations, &none),
+        };
+        changes.observe_selection(clock.now(), before, after);
+    });
     services.subscribe(move |change: &Change<'_, ServiceView>, origin: Origin| {
         let capability = capability(&provider);
         let states = state.current();
@@ -110,7 +122,6 @@ pub fn subscribe(
         }
     });
     let changes = Arc::clone(&node_changes);
-    let clock = Clock::default();
     // Our own writes too: it is the cloud-node loop that gives a node its addresses.
     nodes.subscribe(move |change: &Change<'_, NodeView>, origin| {
         changes.observe(clock.now(), change, origin);

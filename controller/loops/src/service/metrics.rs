@@ -43,6 +43,9 @@ metric_families! {
         time_to_ready: Histogram = Histogram::new(exponential_buckets(0.05, 2.0, 16)),
             "outrigger_service_time_to_ready_seconds",
             "From the first sight of a Service that wants a load balancer until it is ready";
+        bounded: Gauge,
+            "outrigger_service_bounded_load_balancers",
+            "Services whose load balancer has fewer targets than they select";
         targets: Gauge,
             "outrigger_service_targets", "Nodes that load balancers send to";
         targets_held: Gauge,
@@ -67,13 +70,14 @@ metric_families! {
 }
 
 /// States in the gauge of Services that want a load balancer.
-const STATES: [&str; 7] = [
+const STATES: [&str; 8] = [
     "ready",
     "in_progress",
     "failed",
     "not_managed",
     "paused",
     "too_large",
+    "invalid_annotation",
     "class_not_served",
 ];
 
@@ -132,6 +136,11 @@ impl ServiceMetrics {
     /// So many nodes are in the set that goes out.
     pub fn targets(&self, nodes: usize) {
         self.targets.set(number(nodes));
+    }
+
+    /// So many Services have fewer targets than they select.
+    pub fn bounded(&self, services: usize) {
+        self.bounded.set(number(services));
     }
 
     /// Records that the shrink guard keeps nodes as targets, or does not any more.

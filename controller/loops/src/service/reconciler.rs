@@ -186,14 +186,15 @@ impl Reconciler {
         let cause = ensure.cause.as_str();
         self.rollout.refresh_stale().await;
         let publications = self.term.targets.publications();
-        let targets = self.term.targets.current();
-        let Some(_in_flight) = self.begin_update(targets.revision()).await else {
+        let pool = self.term.targets.current();
+        let Some(_in_flight) = self.begin_update(pool.revision()).await else {
             return Outcome::Retry;
         };
         // Labels and the like may have changed during the writes before.
         let Some(service) = self.term.live(key) else {
             return Outcome::Done;
         };
+        let targets = pool.targets_of(&service);
         ensure.set_targets(&targets);
         let states = &self.term.states;
         states.with(key, |state| state.is_cleaned_up = false);
@@ -238,21 +239,25 @@ impl Reconciler {
                 self.term.metrics.ready(since.elapsed());
             }
         }
-        self.requeue_if_outdated(key, &ensure.revision, publications);
+        self.requeue_if_outdated(&service, &ensure.revision, publications);
         // The store's deletion event ends the queue entry.
         ended.unwrap_or(Outcome::Done)
     }
 
     /// Requeues a Service if other targets than `sent` were published during its call, after the publication
     /// of number `publications`: it may have had no load balancer at that time.
-    fn requeue_if_outdated(&self, key: &ServiceKey, sent: &Revision, publications: u64) {
+    fn requeue_if_outdated(&self, service: &ServiceView, sent: &Revision, publications: u64) {
         let targets = &self.term.targets;
-        if targets.publications() != publications && targets.current().revision() != sent {
-            self.term.queue.add(key.clone(), Priority::Batch);
+        if targets.publications() != publications
+            && targets.current().targets_of(service).revision() != sent
+        {
+            let key = ServiceKey::of(service);
+            self.term.queue.add(key, Priority::Batch);
         }
     }
 
-    /// Guard of a call with these targets, once the Lease names no others as those of all load balancers.
+    /// Guard of a call with targets of the pool of this revision, once the Lease names no other as that of all load
+    /// balancers.
     async fn begin_update(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
         let update = tokio::select! {
             biased;

@@ -7,7 +7,7 @@
 //!  Lease: outrigger.dev/load-balancer-targets ◄── cleared before the call ────────┴── recorded
 //! ```
 //!
-//! A refresh reads the nodes from the store through the [`ShrinkGuard`] and makes them the current targets.
+//! A refresh reads the nodes from the store through the [`PoolGuard`] and makes them the current targets.
 //! An Ensure refreshes stale targets before its call; to load balancers that exist they are published, after
 //! the debounce. [`super::applied`] remembers the targets that all of them have.
 
@@ -19,9 +19,12 @@ use outrigger_core::{
     node::NodeView,
     service::{
         ServiceView,
+        capability::Capability,
         plan::{Progress, ServiceFacts},
     },
-    targets::{Allowance, KeptTargets, Proposal, ShrinkGuard},
+    targets::{
+        Allowance, KeptTargets, PoolGuard, PoolProposal, Revision, TargetRequests, TargetRules,
+    },
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -35,7 +38,7 @@ mod node_changes;
 
 pub use self::applied::{TARGETS_ANNOTATION, stored_targets};
 pub(super) use self::{applied::UpdateInFlight, node_changes::NodeChanges};
-use super::term::ServiceTerm;
+use super::term::{ServiceTerm, may_concern};
 use outrigger_kubernetes::{api::Api, nodes, store::Store};
 use outrigger_runtime::{clock::until, queue::Priority};
 
@@ -63,7 +66,9 @@ pub(super) struct Rollout {
 
 /// How the current targets were selected.
 struct Selection {
-    guard: ShrinkGuard,
+    guard: PoolGuard,
+    /// The last declarations of the provider.
+    capability: Option<Arc<Capability>>,
     /// When the nodes were read.
     at: Option<Instant>,
     /// True if they are not published yet.
@@ -95,7 +100,8 @@ impl Rollout {
             node_changes,
             api,
             selection: Mutex::new(Selection {
-                guard: ShrinkGuard::new(allowance),
+                guard: PoolGuard::new(allowance),
+                capability: None,
                 at: None,
                 is_unpublished: false,
                 held: None,
@@ -108,16 +114,25 @@ impl Rollout {
     /// Makes the nodes of the store the current targets, except those that the guard holds back.
     pub(super) fn refresh(&self) {
         let selection = &mut *self.selection.lock();
+        if let Some(capability) = self.term.capability() {
+            selection.capability = Some(capability);
+        }
         self.node_changes.mark_read();
+        let requests = self
+            .node_changes
+            .set_requests(|| self.requests(selection.capability.as_deref()));
         let missing = self.node_changes.missing();
-        let Proposal { targets, held } =
+        let nodes = self.nodes.all();
+        let PoolProposal { pool, held } =
             selection
                 .guard
-                .propose(self.term.now(), self.nodes.all(), &missing);
-        self.node_changes.keep_missing(&targets);
+                .propose(self.term.now(), nodes, &missing, &requests);
+        self.node_changes
+            .keep_missing(|name| pool.get(name).is_some());
+        let targets = pool.all().nodes().len();
         selection.at = Some(Instant::now());
         self.term.metrics.held(held.is_some());
-        self.term.metrics.targets(targets.nodes().len());
+        self.term.metrics.targets(targets);
         if let Some(KeptTargets {
             until,
             kept,
@@ -128,7 +143,7 @@ impl Rollout {
                 warn!(
                     kept,
                     missing,
-                    targets = targets.nodes().len(),
+                    targets,
                     %until,
                     "too many nodes stop being targets of load balancers in one step though they are \
                      not deleted; they stay targets for a while"
@@ -139,8 +154,46 @@ impl Rollout {
             }
         }
         selection.held = held;
-        selection.is_unpublished |= self.term.targets.current().revision() != targets.revision();
-        self.term.targets.select(targets);
+        let current = self.term.targets.current();
+        if current.revision() != pool.revision() {
+            selection.is_unpublished = true;
+            if let Some(capability) = &selection.capability {
+                self.keep_inherited(capability, current.revision());
+            }
+        }
+        self.term.targets.select(pool);
+    }
+
+    /// Everything that targets depend on beside the nodes.
+    fn requests(&self, capability: Option<&Capability>) -> TargetRequests {
+        let rules = capability.map(|capability| capability.targets.clone());
+        let mut requests = TargetRequests::new(rules.unwrap_or_default());
+        self.term.services.for_each(|service| {
+            if may_concern(service) {
+                requests.add(&service.annotations);
+            }
+        });
+        requests
+    }
+
+    /// The targets change, though not those of all Services: what each has by the Lease is remembered.
+    fn keep_inherited(&self, capability: &Arc<Capability>, current: &Revision) {
+        if self.term.targets.applied.is(current) {
+            let inputs = self.term.inputs_of(Arc::clone(capability));
+            self.term
+                .among_services(&inputs, |progress, service, facts| {
+                    progress.targets_change(service, facts);
+                    false
+                });
+        }
+    }
+
+    /// Selects the targets by the rules that the provider declares, if they are others than before.
+    pub(super) fn apply_rules(&self, rules: &TargetRules) {
+        if self.term.targets.current().rules() != rules {
+            self.refresh();
+            self.publish();
+        }
     }
 
     /// Refreshes the targets if nodes have changed since, so that a load balancer is made with the nodes of
@@ -169,15 +222,15 @@ impl Rollout {
         if !is_unpublished {
             return;
         }
-        let targets = self.term.targets.current();
+        let pool = self.term.targets.current();
         self.term.targets.published();
-        if self.term.targets.applied.is(targets.revision()) {
+        if self.term.targets.applied.is(pool.revision()) {
             // Back to those that all of them have, before any got others.
             *self.in_flight.lock() = None;
         } else {
             debug!(
-                targets = targets.nodes().len(),
-                revision = targets.revision().as_str(),
+                targets = pool.all().nodes().len(),
+                revision = pool.revision().as_str(),
                 "load balancers get other targets"
             );
             let since = RolloutInFlight { changed, sent };
@@ -191,11 +244,16 @@ impl Rollout {
     /// there is no session: the next one calls this again.
     pub(super) fn queue_without_targets(&self) {
         if let Some(inputs) = self.term.inputs() {
-            let keys = self
+            let mut keys = self
                 .term
                 .among_services(&inputs, |progress, service, facts| {
                     progress.targets.are_needed(service, facts)
                 });
+            // One call is about Services with the same targets.
+            keys.sort_by_cached_key(|key| {
+                let service = self.term.live(key)?;
+                inputs.pool.targets_of(&service).set().cloned()
+            });
             self.term.queue.add_all(keys, Priority::Batch);
         }
     }
@@ -260,8 +318,8 @@ impl Rollout {
 
     /// Returns true if the API server says that the Node `name` of the current targets is deleted.
     async fn is_deleted(&self, name: &str) -> bool {
-        let targets = self.term.targets.current();
-        let target = targets.get(name);
+        let pool = self.term.targets.current();
+        let target = pool.get(name);
         let path = nodes::path(name);
         match self.api.get::<NodeView>(&path).await {
             Ok(live) if target.is_some_and(|target| target.uid == live.uid) => {
@@ -286,8 +344,8 @@ impl Rollout {
 
     /// Records the current targets as applied, if every load balancer has them.
     fn finish(&self) {
-        let targets = self.term.targets.current();
-        let revision = targets.revision();
+        let pool = self.term.targets.current();
+        let revision = pool.revision();
         if self.term.targets.applied.is(revision) {
             return;
         }
@@ -300,7 +358,7 @@ impl Rollout {
         };
         let all_have_it = || {
             let blocking =
-                |progress: &Progress, service: &ServiceView, facts: &ServiceFacts<'_>| {
+                |progress: &mut Progress, service: &ServiceView, facts: &ServiceFacts<'_>| {
                     progress.targets.block_lease_revision(service, facts)
                 };
             self.term.among_services(&inputs, blocking).is_empty()

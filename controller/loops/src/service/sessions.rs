@@ -83,6 +83,9 @@ impl Sessions {
     /// have lost every load balancer, and a new process of any provider may manage those that the last one did not. If
     /// another program led meanwhile, no record says what it did to load balancers: each is ensured once.
     fn apply(&self, before: Option<&ProviderProcess>, now: &ProviderProcess) {
+        if let Some(capability) = &now.capability {
+            self.rollout.apply_rules(&capability.targets);
+        }
         let states = &self.term.states;
         states.provider_changed();
         let is_new = before.is_none_or(|before| before.boot_id != now.boot_id);

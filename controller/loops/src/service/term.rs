@@ -17,7 +17,7 @@ use outrigger_core::{
 
 use super::{
     COMPONENT, ServiceMetrics,
-    current_targets::CurrentTargets,
+    current_targets::{CurrentTargets, SharedPool},
     states::{ServiceKey, ServiceStates},
     write::Answered,
 };
@@ -47,18 +47,19 @@ pub(super) struct ServiceTerm {
 /// Facts beside the Service, at one moment.
 pub(super) struct DecisionInputs {
     pub(super) capability: Arc<Capability>,
-    pub(super) targets: Arc<Targets>,
-    /// [`CurrentTargets::publications`] when `targets` were read.
+    pub(super) pool: Arc<SharedPool>,
+    /// [`CurrentTargets::publications`] when `pool` was read.
     pub(super) publications: u64,
     applied: Option<Revision>,
 }
 
 impl DecisionInputs {
-    pub(super) fn facts(&self) -> ServiceFacts<'_> {
+    /// The facts of a Service with these targets of `pool`.
+    pub(super) fn facts<'a>(&'a self, targets: &'a Targets) -> ServiceFacts<'a> {
         ServiceFacts {
             capability: &self.capability,
-            targets: &self.targets,
-            applied: self.applied.as_ref(),
+            targets,
+            applied: self.pool.applied(self.applied.as_ref(), targets),
             time_of_day: time_of_day(),
         }
     }
@@ -77,19 +78,21 @@ impl ServiceTerm {
         capability(&self.provider)
     }
 
-    /// The result is none if the provider went away after the key was taken, and the queue's gate closes.
+    /// The result is none if the provider went away after the key was taken, and the queue's gate closes; or if it
+    /// declares other rules for targets than they were selected by: soon they are selected again, and the Services queued.
     pub(super) fn inputs(&self) -> Option<DecisionInputs> {
         let capability = self.capability()?;
-        Some(self.inputs_of(capability))
+        let inputs = self.inputs_of(capability);
+        (*inputs.pool.rules() == inputs.capability.targets).then_some(inputs)
     }
 
     pub(super) fn inputs_of(&self, capability: Arc<Capability>) -> DecisionInputs {
-        // Read before the targets: those published in between requeue the Service as well.
+        // Read before the pool: targets that are published in between requeue the Service as well.
         let publications = self.targets.publications();
         DecisionInputs {
             capability,
             publications,
-            targets: self.targets.current(),
+            pool: self.targets.current(),
             applied: self.targets.applied.revision(),
         }
     }
@@ -107,11 +110,13 @@ impl ServiceTerm {
         decide: impl FnOnce(&mut Progress, Timestamp, &ServiceFacts<'_>) -> T,
     ) -> T {
         let now = self.now();
+        let targets = inputs.pool.targets_of(service);
+        let facts = inputs.facts(&targets);
         self.states.with(key, |state| {
             if std::mem::take(&mut state.is_edited) {
                 state.progress.edited(service, &inputs.capability);
             }
-            decide(&mut state.progress, now, &inputs.facts())
+            decide(&mut state.progress, now, &facts)
         })
     }
 
@@ -191,7 +196,7 @@ impl ServiceTerm {
     pub(super) fn among_services(
         &self,
         inputs: &DecisionInputs,
-        holds: impl Fn(&Progress, &ServiceView, &ServiceFacts<'_>) -> bool,
+        holds: impl Fn(&mut Progress, &ServiceView, &ServiceFacts<'_>) -> bool,
     ) -> Vec<ServiceKey> {
         let is_among = |service: &ServiceView| {
             may_concern(service)

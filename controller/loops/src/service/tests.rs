@@ -11,6 +11,7 @@ mod pace;
 mod released;
 mod rig;
 mod rollout;
+mod selection;
 mod states;
 mod turns;
 mod unserved;

@@ -359,6 +359,7 @@ impl Term {
                 format_args!("other targets are published"),
                 false,
                 &|term, state| {
+                    term.keep_inherited(model, state);
                     term.targets = state.world.nodes;
                     term.queue_without_targets(model, state);
                 },
@@ -885,6 +886,18 @@ impl Term {
                 }
             },
             _ => {}
+        }
+    }
+
+    /// `Rollout::keep_inherited`.
+    fn keep_inherited(&mut self, model: &Services, state: &State) {
+        if self.applied == Some(self.targets) {
+            let facts = model.facts(state.world, self.targets, self.applied);
+            for (uid, key) in UIDS.iter().zip(&mut self.keys) {
+                if let Some(live) = state.leader.live(uid) {
+                    key.progress.targets_change(&live.service, &facts);
+                }
+            }
         }
     }
 

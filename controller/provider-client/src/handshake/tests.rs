@@ -210,6 +210,7 @@ fn nonsense_is_refused_by_name() {
         vec!["a b".into()],
         vec!["a".into(); 65],
     ] {
+        let target_label_keys = classes.clone();
         let refused = capabilities(|offered| {
             offered.load_balancers = Some(LoadBalancersCapability {
                 classes,
@@ -217,6 +218,13 @@ fn nonsense_is_refused_by_name() {
             });
         });
         check(refused, bad, "load_balancers.classes");
+        let refused = capabilities(|offered| {
+            offered.load_balancers = Some(LoadBalancersCapability {
+                target_label_keys,
+                ..LoadBalancersCapability::default()
+            });
+        });
+        check(refused, bad, "load_balancers.target_label_keys");
     }
     for csi_drivers in [
         vec![String::new()],

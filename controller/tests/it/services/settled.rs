@@ -93,6 +93,50 @@ async fn a_restart_over_settled_services_changes_and_writes_and_says_nothing() {
     }
 }
 
+/// With each way to select targets.
+#[tokio::test]
+async fn a_restart_over_selected_targets_changes_and_writes_and_says_nothing() {
+    let pool = "example.com/pool";
+    let nodes = super::fleet(6).map(|machine| machine.label(pool, "x"));
+    let mut stage = super::alone(&[
+        "--lb-target-label-key=example.com/rack",
+        "--lb-max-targets=4",
+    ])
+    .flag("--leader-elect=true")
+    .machines(nodes)
+    .start()
+    .await;
+    let selector = "outrigger.dev/node-selector";
+    stage.serve(annotated("some", selector, pool)).await;
+    stage
+        .serve(annotated("few", "outrigger.dev/max-targets", "2"))
+        .await;
+    let plain = stage.serve(load_balancer("plain")).await;
+    stage
+        .merge("n-00003", json!({"metadata": {"labels": {pool: null}}}))
+        .await;
+    for node in 0..6 {
+        let rack = json!({"metadata": {"labels": {"example.com/rack": "7"}}});
+        stage.merge(&format!("n-{node:05}"), rack).await;
+    }
+    until("the Lease says what all have", async || {
+        let changes = stage.mock.changes().await;
+        holds(changes[1] > 0, || format!("{changes:?}"))
+    })
+    .await;
+    stage.targets_are_remembered().await;
+    let before = stage.mock.changes().await;
+    let writes = stage.writes_after_restart().await;
+    assert_eq!(without_probe(&writes), [""; 0]);
+    let [ensured, updated, deleted] = stage.mock.changes().await;
+    // Those of the Service that shows that it is at work.
+    assert_eq!(
+        [ensured, updated, deleted],
+        [before[0] + 1, before[1], before[2] + 1]
+    );
+    assert_eq!(stage.mock.targets(uid(&plain)).await.len(), 4);
+}
+
 /// Beside its own provider, which has never heard of any load balancer.
 #[tokio::test]
 async fn a_standby_that_takes_over_settled_services_asks_for_nothing() {

@@ -27,6 +27,8 @@ pub enum HoldReason {
     ClassNotServed,
     /// It is too large to be kept.
     TooLarge(Shed),
+    /// An annotation that selects its targets cannot be read.
+    InvalidAnnotation,
     /// There is no provider that could be asked.
     ProviderUnavailable,
 }
@@ -38,6 +40,7 @@ impl HoldReason {
             Self::Paused => "Paused",
             Self::ClassNotServed => CLASS_NOT_SERVED,
             Self::TooLarge(_) => "TooLarge",
+            Self::InvalidAnnotation => "InvalidAnnotation",
             Self::ProviderUnavailable => "ProviderUnavailable",
         }
     }
@@ -63,6 +66,11 @@ impl HoldReason {
                  most, {} KiB: remove what is not needed there",
                 of_field.div_ceil(1_024),
             ),
+            Self::InvalidAnnotation => format!(
+                "The load balancer and its targets stay as they are until the annotation is right, or the \
+                 Service is deleted: {}",
+                service.selection().err().unwrap_or_default()
+            ),
             Self::ProviderUnavailable => format!(
                 "The provider {:?} is not available: what the Service asks for is done as soon as it is \
                  back. Look at the pod of the cloud controller manager and at its log",
@@ -76,6 +84,7 @@ impl HoldReason {
             Self::Paused => EventContent::normal("LoadBalancerPaused", message),
             Self::ClassNotServed => EventContent::warning("LoadBalancerClassNotServed", message),
             Self::TooLarge(_) => EventContent::warning("ServiceTooLarge", message),
+            Self::InvalidAnnotation => EventContent::warning("InvalidTargetAnnotation", message),
             Self::ProviderUnavailable => EventContent::warning("WaitingForProvider", message),
         }
     }
@@ -99,7 +108,7 @@ impl Progress {
             _ => false,
         };
         let why = HoldReason::ProviderUnavailable;
-        match hold(service, why, self.targets.last(facts), facts) {
+        match hold(service, why, self.targets.last(service, facts), facts) {
             Step::Hold {
                 patch: Some(patch),
                 events,
@@ -123,9 +132,10 @@ pub(super) fn hold(
     // A load balancer that is not ours is not held.
     if why != HoldReason::ClassNotServed || !is_not_managed(service) {
         let message = why.message(service, facts.capability);
-        let is_new = service
-            .condition(WAITING)
-            .is_none_or(|waiting| *waiting.reason != *why.reason());
+        let is_new = service.condition(WAITING).is_none_or(|waiting| {
+            *waiting.reason != *why.reason()
+                || (why == HoldReason::InvalidAnnotation && *waiting.message != *message)
+        });
         draft.condition(WAITING, Status::True, why.reason(), &message);
         if is_new {
             events.push(why.event(&message));

@@ -18,7 +18,7 @@ use crate::{
         answer::{Disposition, LoadBalancerAnswer},
         capability::Capability,
         condition::{TARGETS_IN_SYNC, WAITING},
-        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied, RecordedTargets},
+        last_applied::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied, RecordedTargets},
         ownership::{Ownership, is_claimed, is_not_managed},
         patch_plan::PatchDraft,
     },
@@ -32,6 +32,14 @@ pub(super) fn unsettled_record(
     capability: &Capability,
 ) -> Option<LastApplied> {
     is_claimed(service, capability).then(|| LastApplied::begun(service, capability))
+}
+
+/// Returns true if `service` is, as far as is recorded, what its load balancer was made from.
+fn is_as_recorded(service: &ServiceView, capability: &Capability) -> bool {
+    LastApplied::own(service, capability).is_none_or(|record| {
+        let hash = Hash::of(service, capability);
+        record.compare(service, capability, hash) != Comparison::Changed
+    })
 }
 
 /// Which targets the load balancer of one Service has, as far as this process knows.
@@ -49,6 +57,8 @@ enum Last {
     /// The targets of [`ServiceFacts::applied`].
     #[default]
     Inherited,
+    /// This revision, by the Lease before the targets of others changed: this term has not sent it.
+    Kept(Revision),
     /// This revision.
     Revision(Revision),
     /// Others were sent, with an unknown result.
@@ -108,16 +118,36 @@ impl SentTargets {
                     _ => facts.applied == Some(revision),
                 }
             }
-            Last::Revision(last) => last == revision,
+            Last::Kept(last) | Last::Revision(last) => last == revision,
             Last::Unknown => false,
         }
     }
 
-    /// The targets that the load balancer was sent last, where that is known.
-    pub(super) fn last<'a>(&'a self, facts: &ServiceFacts<'a>) -> Option<&'a Revision> {
+    /// [`Progress::targets_change`].
+    pub(super) fn keep_inherited(&mut self, service: &ServiceView, facts: &ServiceFacts<'_>) {
+        let current = facts.targets.revision();
+        if self.last == Last::Inherited
+            && !service.ingress.is_empty()
+            && facts.applied == Some(current)
+            && self.are(service, current, facts)
+            && is_as_recorded(service, facts.capability)
+        {
+            self.last = Last::Kept(current.clone());
+        }
+    }
+
+    /// The targets that the load balancer was sent last, where that is known. The Lease does not say what a Service had
+    /// that selected otherwise.
+    pub(super) fn last<'a>(
+        &'a self,
+        service: &ServiceView,
+        facts: &ServiceFacts<'a>,
+    ) -> Option<&'a Revision> {
         match &self.last {
-            Last::Inherited => facts.applied,
-            Last::Revision(last) => Some(last),
+            Last::Inherited => facts
+                .applied
+                .filter(|_| is_as_recorded(service, facts.capability)),
+            Last::Kept(last) | Last::Revision(last) => Some(last),
             Last::Unknown => None,
         }
     }
@@ -129,8 +159,8 @@ impl SentTargets {
     }
 
     /// Returns true if this term has called the provider for the load balancer.
-    pub(super) fn were_sent(&self) -> bool {
-        self.last != Last::Inherited
+    pub(super) const fn were_sent(&self) -> bool {
+        matches!(self.last, Last::Revision(_) | Last::Unknown)
     }
 
     pub(super) const fn not_written(&mut self) {

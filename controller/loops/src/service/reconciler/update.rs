@@ -3,10 +3,13 @@
 use std::{borrow::Cow, sync::Arc};
 
 use futures::future::join_all;
-use outrigger_core::service::{
-    ServiceView,
-    answer::LoadBalancerAnswer,
-    plan::{BalancerCall, Mode, Step},
+use outrigger_core::{
+    service::{
+        ServiceView,
+        answer::LoadBalancerAnswer,
+        plan::{BalancerCall, Mode, Step},
+    },
+    targets::Targets,
 };
 use tokio::{sync::oneshot, time::Instant};
 use tracing::debug;
@@ -27,26 +30,38 @@ struct Update {
 
 impl Reconciler {
     /// Updates the load balancers of these Services to the current targets, in one call. A Service that needs another
-    /// step by now is requeued.
+    /// step by now is requeued, and so is one that has other targets than the first.
     pub(in crate::service) async fn update_all(&self, keys: Vec<Taken<ServiceKey>>, slot: Slot) {
         let Some(inputs) = self.term.inputs() else {
             return finish_all(keys, Outcome::Retry);
         };
         let mut updates = Vec::new();
+        let mut first: Option<Arc<Targets>> = None;
         for taken in keys {
+            let service = self.term.live(taken.key());
+            let targets = service.map(|service| inputs.pool.targets_of(&service));
+            if let (Some(first), Some(targets)) = (&first, &targets)
+                && first.revision() != targets.revision()
+            {
+                taken.finish(Outcome::RunAgain(Priority::Batch));
+                continue;
+            }
             match self.update_of(taken.key(), &inputs) {
-                Some((service, then)) => updates.push(Update {
-                    taken,
-                    service,
-                    then,
-                }),
+                Some((service, then)) => {
+                    first = first.or(targets);
+                    updates.push(Update {
+                        taken,
+                        service,
+                        then,
+                    });
+                }
                 None => taken.finish(Outcome::RunAgain(Priority::Fresh)),
             }
         }
-        if updates.is_empty() {
-            return;
-        }
-        let Some(_update) = self.begin_update(inputs.targets.revision()).await else {
+        let Some(targets) = first else {
+            return finish_all(updates.into_iter().map(|one| one.taken), Outcome::Retry);
+        };
+        let Some(_update) = self.begin_update(inputs.pool.revision()).await else {
             return finish_all(updates.into_iter().map(|one| one.taken), Outcome::Retry);
         };
         let began = Instant::now();
@@ -56,14 +71,15 @@ impl Reconciler {
                 let is_current = self.term.is_current(&update.service, &inputs);
                 let service = Arc::clone(&update.service);
                 let (call, answered) = TargetsUpdate::new(service, is_current);
-                (call, self.finish_update(update, answered, began, &inputs))
+                (
+                    call,
+                    self.finish_update(update, answered, began, &inputs, &targets),
+                )
             })
             .unzip();
         let call = async {
             let provider = &self.term.provider;
-            let update = provider
-                .load_balancers()
-                .update(slot, calls, &inputs.targets);
+            let update = provider.load_balancers().update(slot, calls, &targets);
             let (unsent, results) = update.await;
             if let Some(results) = results {
                 self.update_size.lock().ended(results);
@@ -99,6 +115,7 @@ impl Reconciler {
         answered: oneshot::Receiver<BatchAnswer<LoadBalancerAnswer>>,
         began: Instant,
         inputs: &DecisionInputs,
+        targets: &Targets,
     ) {
         let key = update.taken.key();
         let Ok(BatchAnswer { result: called, .. }) = answered.await else {
@@ -117,13 +134,12 @@ impl Reconciler {
         let Some(result) = self.writes.record_call(key, "update", called) else {
             return update.taken.finish(Outcome::Retry);
         };
-        let targets = &inputs.targets;
         self.term
             .metrics
             .updated(began.elapsed(), call_result(&result));
         let call = BalancerCall::Update(Cow::Borrowed(targets));
         let ended = self.writes.apply(key, inputs, &call, &result).await;
-        self.requeue_if_outdated(key, targets.revision(), inputs.publications);
+        self.requeue_if_outdated(&update.service, targets.revision(), inputs.publications);
         let outcome = match ended {
             Some(Outcome::Done) => update.then,
             // The store's deletion event ends the queue entry.

@@ -1,7 +1,7 @@
 //! Changes of the nodes that are not in the targets of load balancers yet.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,7 +11,8 @@ use std::{
 use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
-    targets::{self, Debounce, Pace, Targets},
+    string_map::StringMap,
+    targets::{self, Debounce, Pace, TargetRequests},
 };
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
@@ -28,6 +29,14 @@ pub(in crate::service) struct NodeChanges {
     is_stale: AtomicBool,
     /// Names of Nodes that a list did not show. They may not be deleted.
     missing: Mutex<HashSet<Arc<str>>>,
+    /// The requests at the last refresh.
+    requests: Mutex<Requests>,
+}
+
+#[derive(Default)]
+struct Requests {
+    all: TargetRequests,
+    label_keys: BTreeSet<Box<str>>,
 }
 
 impl NodeChanges {
@@ -38,6 +47,7 @@ impl NodeChanges {
             changed: Notify::new(),
             is_stale: AtomicBool::default(),
             missing: Mutex::default(),
+            requests: Mutex::default(),
         }
     }
 
@@ -50,24 +60,55 @@ impl NodeChanges {
         let change = match change {
             Change::Added(node) => {
                 self.missing.lock().remove(&node.name);
-                targets::change(None, Some(node))
+                targets::change(None, Some(node), [])
             }
             Change::Updated(old, node) => {
                 if !targets::is_same_to_provider(old, node) {
                     self.is_stale.store(true, Ordering::Release);
                 }
-                targets::change(Some(old), Some(node))
+                targets::change(Some(old), Some(node), &self.requests.lock().label_keys)
             }
             Change::Deleted(node) => {
                 if origin == Origin::List {
                     self.missing.lock().insert(Arc::clone(&node.name));
                 }
-                targets::change(Some(node), None)
+                targets::change(Some(node), None, [])
             }
         };
         if change != targets::TargetChange::None {
             self.changed(now, change);
         }
+    }
+
+    /// The annotations of a Service change. Where it selects as others do, its targets are there already.
+    pub(in crate::service) fn observe_selection(
+        &self,
+        now: Timestamp,
+        before: &StringMap,
+        after: &StringMap,
+    ) {
+        let none = StringMap::default();
+        let is_new = !self.requests.lock().all.cover(after);
+        if targets::selects_otherwise(before, after)
+            && (is_new || targets::selects_otherwise(before, &none))
+        {
+            self.changed(now, targets::TargetChange::Added);
+        }
+    }
+
+    /// Changes count from now on by what `gather` finds. To be called before the nodes are read. A Service that comes
+    /// meanwhile is among those that were gathered, or is compared with them.
+    pub(in crate::service) fn set_requests(
+        &self,
+        gather: impl FnOnce() -> TargetRequests,
+    ) -> TargetRequests {
+        let mut requests = self.requests.lock();
+        let all = gather();
+        *requests = Requests {
+            label_keys: all.label_keys(),
+            all: all.clone(),
+        };
+        all
     }
 
     fn changed(&self, now: Timestamp, change: targets::TargetChange) {
@@ -93,10 +134,8 @@ impl NodeChanges {
     }
 
     /// Forgets the missing Nodes that are no targets.
-    pub(in crate::service) fn keep_missing(&self, targets: &Targets) {
-        self.missing
-            .lock()
-            .retain(|name| targets.get(name).is_some());
+    pub(in crate::service) fn keep_missing(&self, is_target: impl Fn(&str) -> bool) {
+        self.missing.lock().retain(|name| is_target(name));
     }
 
     /// The API server says that these missing Nodes are deleted.

@@ -21,7 +21,7 @@ fn an_address_of_the_kubelet_is_no_change_of_a_target() {
         after.status_addresses(),
         &*addresses("InternalIP=192.0.2.66")
     );
-    assert_eq!(change(Some(&before), Some(&after)), TargetChange::None);
+    assert_eq!(change(Some(&before), Some(&after), []), TargetChange::None);
     let revision = |node: &NodeView| Targets::among([node.clone().into()]).revision().clone();
     assert_eq!(revision(&before), revision(&after));
     // Once more, and back again.

@@ -472,3 +472,46 @@ fn targets_that_come_back_are_given_again() {
     stage.targets = nodes("n1 n2");
     assert_eq!(stage.next(), Step::Update);
 }
+
+/// The targets of others change, and with them what the Lease says.
+#[test]
+fn a_load_balancer_whose_targets_stay_needs_no_call() {
+    let mut stage = Stage::settled();
+    stage.restart();
+    let facts = stage.facts();
+    let mut kept = stage.clone();
+    kept.progress.targets_change(&stage.service, &facts);
+    // The Lease is cleared before the first call for another Service, and names another pool then.
+    for applied in [None, Some(nodes("other").revision().clone())] {
+        kept.applied = applied.clone();
+        assert_eq!(kept.next(), Step::Idle);
+        let facts = kept.facts();
+        let targets = &kept.progress.targets;
+        assert!(!targets.block_lease_revision(&kept.service, &facts));
+        let mut other = stage.clone();
+        other.applied = applied;
+        assert_eq!(other.next(), Step::Update, "nothing was remembered");
+    }
+    // Its own change.
+    kept.targets = nodes("n1 n3");
+    assert_eq!(kept.next(), Step::Update);
+
+    // By the Lease it does not have them: nothing to remember.
+    let mut behind = Stage::settled();
+    behind.restart();
+    behind.applied = None;
+    let mut after = behind.clone();
+    after
+        .progress
+        .targets_change(&behind.service, &behind.facts());
+    assert_eq!(after.progress, Progress::default());
+    // It is to be ensured: the Lease does not say what it had when it selected otherwise.
+    let mut edited = Stage::settled();
+    edited.restart();
+    edited.annotate(ANNOTATION_NODE_SELECTOR, "pool=x");
+    let mut after = edited.clone();
+    after
+        .progress
+        .targets_change(&edited.service, &edited.facts());
+    assert_eq!(after.progress, Progress::default());
+}

@@ -1,0 +1,389 @@
+use std::{collections::HashSet, sync::Arc};
+
+use jiff::Timestamp;
+use proptest::{collection::vec, prelude::*, sample::select};
+
+use super::{PoolGuard, PoolProposal, TargetPool, TargetRequests, ZONE};
+use crate::{
+    fixture::{load_balancer, map, registered},
+    node::NodeView,
+    service::ServiceView,
+    targets::{
+        ANNOTATION_MAX_TARGETS, ANNOTATION_NODE_SELECTOR, Allowance, LABEL_EXCLUDE, TargetRules,
+        Targets,
+    },
+};
+
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_second(secs).unwrap()
+}
+
+fn node(name: &str, labels: Labels<'_>) -> Arc<NodeView> {
+    Arc::new(NodeView {
+        labels: map(labels),
+        ..registered(name)
+    })
+}
+
+fn service(annotations: Labels<'_>) -> ServiceView {
+    ServiceView {
+        annotations: map(annotations),
+        ..load_balancer("web")
+    }
+}
+
+fn selecting(selector: &str) -> ServiceView {
+    service(&[(ANNOTATION_NODE_SELECTOR, selector)])
+}
+
+fn requests(rules: TargetRules, services: &[&ServiceView]) -> TargetRequests {
+    let mut requests = TargetRequests::new(rules);
+    for service in services {
+        requests.add(&service.annotations);
+    }
+    requests
+}
+
+fn propose(
+    guard: &mut PoolGuard,
+    secs: i64,
+    nodes: &[Arc<NodeView>],
+    services: &[&ServiceView],
+) -> PoolProposal {
+    let requests = requests(TargetRules::default(), services);
+    guard.propose(at(secs), nodes.to_vec(), &HashSet::new(), &requests)
+}
+
+fn pool_of(
+    rules: &TargetRules,
+    nodes: &[Arc<NodeView>],
+    services: &[&ServiceView],
+) -> Arc<TargetPool> {
+    let requests = requests(rules.clone(), services);
+    let mut guard = PoolGuard::new(Allowance::default());
+    guard
+        .propose(at(0), nodes.to_vec(), &HashSet::new(), &requests)
+        .pool
+}
+
+fn pool(nodes: &[Arc<NodeView>], services: &[&ServiceView]) -> Arc<TargetPool> {
+    pool_of(&TargetRules::default(), nodes, services)
+}
+
+fn names(targets: &Targets) -> Vec<&str> {
+    targets.nodes().iter().map(|node| &*node.name).collect()
+}
+
+fn six() -> Vec<Arc<NodeView>> {
+    vec![
+        node("a", &[("pool", "x"), (ZONE, "1")]),
+        node("b", &[("pool", "x"), (ZONE, "2")]),
+        node("c", &[("pool", "x"), (ZONE, "3"), (LABEL_EXCLUDE, "")]),
+        node("d", &[("pool", "y"), (ZONE, "1")]),
+        node("e", &[("pool", "y"), (ZONE, "2")]),
+        node("f", &[]),
+    ]
+}
+
+#[test]
+fn a_service_gets_the_targets_that_it_selects() {
+    let (x, y) = (selecting("pool=x"), selecting("pool notin (x)"));
+    let pool = pool(&six(), &[&x, &y]);
+    assert_eq!(names(pool.all()), ["a", "b", "d", "e", "f"]);
+    assert_eq!(
+        names(&pool.targets_of(&service(&[]))),
+        ["a", "b", "d", "e", "f"]
+    );
+    assert_eq!(names(&pool.targets_of(&x)), ["a", "b"]);
+    assert_eq!(names(&pool.targets_of(&y)), ["d", "e", "f"]);
+    // A selector that the pool was not made for.
+    assert_eq!(names(&pool.targets_of(&selecting("pool=y"))), ["d", "e"]);
+    // Nothing is done for it.
+    assert_eq!(
+        names(&pool.targets_of(&selecting("pool in"))),
+        ["a", "b", "d", "e", "f"]
+    );
+}
+
+/// Without annotations and declarations all is as it was: the Lease's revision too.
+#[test]
+fn no_selection_makes_no_difference() {
+    let pool = pool(&six(), &[&service(&[])]);
+    let plain = Targets::among(six());
+    assert_eq!(pool.revision(), plain.revision());
+    assert_eq!(**pool.all(), plain);
+    let requests = requests(TargetRules::default(), &[&service(&[])]);
+    assert!(requests.label_keys().is_empty());
+}
+
+/// A revision of a pool names the targets of each Service: another one for whatever makes a difference to any.
+#[test]
+fn what_makes_another_pool() {
+    let x = selecting("pool=x");
+    let bounded = service(&[(ANNOTATION_MAX_TARGETS, "2")]);
+    let relabelled = |name: &str, labels: Labels<'_>| {
+        let nodes = six().into_iter();
+        let nodes = nodes.map(|old| {
+            if &*old.name == name {
+                node(name, labels)
+            } else {
+                old
+            }
+        });
+        nodes.collect::<Vec<_>>()
+    };
+    let rules = TargetRules {
+        label_keys: ["rack".into()].into(),
+        most: None,
+    };
+    let at_most = |most| TargetRules {
+        most: std::num::NonZeroUsize::new(most),
+        ..TargetRules::default()
+    };
+    let none = TargetRules::default();
+    for (what, changes, rules, services, nodes) in [
+        ("nothing", false, &none, vec![&x], six()),
+        (
+            "a label that none names",
+            false,
+            &none,
+            vec![&x],
+            relabelled("f", &[("other", "")]),
+        ),
+        (
+            "a label that is selected by",
+            true,
+            &none,
+            vec![&x],
+            relabelled("f", &[("pool", "x")]),
+        ),
+        (
+            "a value that is not selected",
+            false,
+            &none,
+            vec![&x],
+            relabelled("f", &[("pool", "z")]),
+        ),
+        (
+            "a declared label",
+            true,
+            &rules,
+            vec![],
+            relabelled("f", &[("rack", "7")]),
+        ),
+        (
+            "a label beside it",
+            false,
+            &rules,
+            vec![],
+            relabelled("f", &[("pool", "x")]),
+        ),
+        (
+            "the zone",
+            false,
+            &none,
+            vec![&x],
+            relabelled("f", &[(ZONE, "9")]),
+        ),
+        (
+            "the zone of a subset",
+            true,
+            &none,
+            vec![&bounded],
+            relabelled("f", &[(ZONE, "9")]),
+        ),
+        (
+            "the zone, of a bound",
+            true,
+            &at_most(2),
+            vec![],
+            relabelled("f", &[(ZONE, "9")]),
+        ),
+    ] {
+        let before = pool_of(rules, &six(), &services);
+        let after = pool_of(rules, &nodes, &services);
+        assert_eq!(before.revision() != after.revision(), changes, "{what}");
+    }
+    let revisions = [
+        pool(&six(), &[]).revision().clone(),
+        pool(&six(), &[&x]).revision().clone(),
+        pool(&six(), &[&bounded]).revision().clone(),
+        pool_of(&at_most(2), &six(), &[]).revision().clone(),
+        pool_of(&at_most(3), &six(), &[]).revision().clone(),
+    ];
+    let different: HashSet<_> = revisions.iter().collect();
+    assert_eq!(different.len(), revisions.len());
+    // Services that select alike make no other pool.
+    assert_eq!(pool(&six(), &[&x, &x]).revision(), &revisions[1]);
+}
+
+#[test]
+fn which_labels_are_looked_at() {
+    let x = selecting("pool=x,!gpu");
+    let bounded = service(&[(ANNOTATION_MAX_TARGETS, "2")]);
+    let rules = TargetRules {
+        label_keys: ["rack".into()].into(),
+        most: None,
+    };
+    let keys = |services: &[&ServiceView]| {
+        let keys = requests(rules.clone(), services).label_keys();
+        keys.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&[]), ["rack"]);
+    assert_eq!(keys(&[&x]), ["gpu", "pool", "rack"]);
+    assert_eq!(keys(&[&bounded]), ["rack", ZONE]);
+}
+
+#[test]
+fn what_services_add() {
+    let x = selecting("pool=x");
+    let bounded = service(&[(ANNOTATION_MAX_TARGETS, "2")]);
+    let covers = |services: &[&ServiceView], service: &ServiceView| {
+        requests(TargetRules::default(), services).cover(&service.annotations)
+    };
+    assert!(covers(&[], &service(&[])) && !covers(&[], &x) && !covers(&[], &bounded));
+    assert!(covers(&[&x], &x) && !covers(&[&x], &selecting("pool=y")));
+    assert!(!covers(&[&x], &bounded) && covers(&[&bounded], &bounded));
+}
+
+#[test]
+fn only_subsets_have_no_node_set() {
+    let (x, y) = (selecting("pool=x"), selecting("pool=y"));
+    let bounded = service(&[(ANNOTATION_MAX_TARGETS, "2")]);
+    let wide = service(&[(ANNOTATION_MAX_TARGETS, "5")]);
+    let pool = pool(&six(), &[&x, &y, &bounded, &wide]);
+    let set = |service: &ServiceView| pool.targets_of(service).set().map(ToString::to_string);
+    assert_eq!(set(&service(&[])).as_deref(), Some("targets"));
+    assert_eq!(set(&wide).as_deref(), Some("targets"));
+    assert_eq!(set(&bounded), None);
+    let (set_x, set_y) = (set(&x).unwrap(), set(&y).unwrap());
+    assert!(set_x != set_y && set_x.starts_with("targets-") && set_x.len() <= 64);
+}
+
+#[test]
+fn the_lower_bound_counts() {
+    let rules = TargetRules {
+        most: std::num::NonZeroUsize::new(3),
+        ..TargetRules::default()
+    };
+    let bounded = |most: &str| service(&[(ANNOTATION_MAX_TARGETS, most)]);
+    let pool = pool_of(&rules, &six(), &[]);
+    let count = |service: &ServiceView| pool.targets_of(service).nodes().len();
+    assert_eq!(count(&service(&[])), 3);
+    assert_eq!(count(&bounded("2")), 2);
+    assert_eq!(count(&bounded("4")), 3);
+    // The selection comes first.
+    let both = service(&[
+        (ANNOTATION_NODE_SELECTOR, "pool=y"),
+        (ANNOTATION_MAX_TARGETS, "1"),
+    ]);
+    assert!(["d", "e"].contains(&names(&pool.targets_of(&both))[0]));
+}
+
+/// A label that is taken from most nodes is held back for the Services that select by it, and for no other.
+#[test]
+fn each_selector_has_a_guard_of_its_own() {
+    let x = selecting("pool=x");
+    let nodes = |selected: usize| {
+        let labels = |n| {
+            if n < selected {
+                &[("pool", "x")][..]
+            } else {
+                &[][..]
+            }
+        };
+        (0..10)
+            .map(|n| node(&format!("n{n}"), labels(n)))
+            .collect::<Vec<_>>()
+    };
+    let mut guard = PoolGuard::new(Allowance::default());
+    let first = propose(&mut guard, 0, &nodes(10), &[&x]);
+    assert_eq!(
+        (first.pool.targets_of(&x).nodes().len(), first.held),
+        (10, None)
+    );
+    let second = propose(&mut guard, 1, &nodes(2), &[&x]);
+    assert_eq!(second.pool.targets_of(&x).nodes().len(), 10);
+    assert_eq!(second.pool.all().nodes().len(), 10);
+    let held = second.held.unwrap();
+    assert_eq!((held.until, held.kept), (at(31), 8));
+    assert!(propose(&mut guard, 2, &nodes(9), &[&x]).held.is_none());
+    let third = propose(&mut guard, 3, &nodes(2), &[&x]);
+    assert_eq!(third.held.map(|held| held.until), Some(at(33)));
+    let last = propose(&mut guard, 33, &nodes(2), &[&x]);
+    assert_eq!(
+        (names(&last.pool.targets_of(&x)), last.held),
+        (vec!["n0", "n1"], None)
+    );
+    // A selector that no Service names is forgotten: when it comes back, nothing is held.
+    propose(&mut guard, 40, &nodes(10), &[]);
+    let again = propose(&mut guard, 41, &nodes(1), &[&x]);
+    assert_eq!(
+        (again.pool.targets_of(&x).nodes().len(), again.held),
+        (1, None)
+    );
+}
+
+/// The Lease names a pool.
+#[test]
+fn the_lease_speaks_for_each_service() {
+    let x = selecting("pool=x");
+    let pool = pool(&six(), &[&x]);
+    let targets = pool.targets_of(&x);
+    assert_eq!(pool.applied(None, &targets), None);
+    assert_eq!(
+        pool.applied(Some(pool.revision()), &targets),
+        Some(targets.revision())
+    );
+    let other = Targets::among([]).revision().clone();
+    assert_eq!(pool.applied(Some(&other), &targets), Some(&other));
+}
+
+proptest! {
+    /// A pool that names the same revision has the same targets for each Service, whatever the nodes are.
+    #[test]
+    fn equal_revisions_have_equal_targets(
+        nodes in vec(vec(select(vec!["pool", "gpu", "rack", ZONE]), 0..3), 0..12),
+        edited in vec(vec(select(vec!["pool", "gpu", "rack", ZONE]), 0..3), 0..12),
+        most in 0..5_usize,
+    ) {
+        let services = [
+            service(&[]),
+            selecting("pool"),
+            selecting("!gpu"),
+            service(&[(ANNOTATION_NODE_SELECTOR, "pool"), (ANNOTATION_MAX_TARGETS, "2")]),
+        ];
+        let rules = TargetRules {
+            label_keys: ["rack".into()].into(),
+            most: std::num::NonZeroUsize::new(most),
+        };
+        let pool = |nodes: &[Vec<&str>]| {
+            let nodes: Vec<_> = nodes.iter().enumerate().map(|(at, keys)| {
+                let labels: Vec<_> = keys.iter().map(|key| (*key, "1")).collect();
+                node(&format!("n{at}"), &labels)
+            }).collect();
+            pool_of(&rules, &nodes, &services.each_ref())
+        };
+        let (a, b) = (pool(&nodes), pool(&edited));
+        if a.revision() == b.revision() {
+            for service in &services {
+                let (a, b) = (a.targets_of(service), b.targets_of(service));
+                prop_assert_eq!(a.revision(), b.revision());
+                prop_assert_eq!(names(&a), names(&b));
+            }
+        }
+        for service in &services {
+            for pool in [&a, &b] {
+                let selected = pool.targets_of(service);
+                // Never empty because of a bound.
+                let selector = service.annotations.get(ANNOTATION_NODE_SELECTOR);
+                let unbounded = selector.map_or_else(|| self::service(&[]), selecting);
+                let unbounded = pool_of(&TargetRules::default(), pool.all().nodes(), &[&unbounded])
+                    .targets_of(&unbounded);
+                prop_assert_eq!(selected.is_empty(), unbounded.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Services that select their targets, and providers that look at labels or take few targets.
+
+use std::collections::BTreeSet;
+
+use outrigger_core::targets::{ANNOTATION_MAX_TARGETS, ANNOTATION_NODE_SELECTOR};
+use outrigger_provider_mock::ServedLoadBalancers;
+use serde_json::Value;
+
+use super::*;
+use crate::service::TARGETS_ANNOTATION;
+use outrigger_kubernetes::fixture::settled;
+
+fn annotated(name: &str, annotations: &[(&str, &str)]) -> Value {
+    let mut service = service(name);
+    for (key, value) in annotations {
+        service["metadata"]["annotations"][*key] = (*value).into();
+    }
+    service
+}
+
+fn selecting(name: &str, selector: &str) -> Value {
+    annotated(name, &[(ANNOTATION_NODE_SELECTOR, selector)])
+}
+
+/// Gives the node `n{n}` these labels beside those that it has always.
+fn label(rig: &Rig, n: usize, labels: &[(&str, &str)]) {
+    let name = format!("n{n}");
+    let mut node = settled(&name, &format!("mock://{name}"), "True");
+    for (key, value) in labels {
+        node["metadata"]["labels"][*key] = (*value).into();
+    }
+    rig.observe(node);
+}
+
+fn targets(rig: &Rig, name: &str) -> BTreeSet<String> {
+    let made = rig.cloud.load_balancer(&format!("shop/{name}")).unwrap();
+    made.targets.iter().map(|t| t.node.to_string()).collect()
+}
+
+fn nodes(of: impl IntoIterator<Item = usize>) -> BTreeSet<String> {
+    of.into_iter().map(|n| format!("n{n}")).collect()
+}
+
+/// Three plain Services, and three that select the nodes n0, n1, n2 of a pool.
+async fn with_a_pool(setup: Setup) -> Rig {
+    let rig = with_services(3, setup).await;
+    for n in 0..3 {
+        label(&rig, n, &[("pool", "x")]);
+    }
+    for n in 0..3 {
+        let name = format!("x-{n}");
+        rig.cluster.create_service(selecting(&name, "pool=x"));
+        rig.ready(&format!("shop/{name}")).await;
+    }
+    secs(10).await;
+    rig
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_label_changes_the_targets_of_those_that_select_by_it() {
+    let rig = with_a_pool(Setup::default()).await;
+    assert_eq!(targets(&rig, "web-0"), nodes(0..10));
+    assert_eq!(targets(&rig, "x-0"), nodes(0..3));
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 0);
+    let writes = rig.writes();
+    // One joins the pool, in one call for all that select it.
+    label(&rig, 3, &[("pool", "x")]);
+    secs(10).await;
+    for n in 0..3 {
+        assert_eq!(targets(&rig, &format!("x-{n}")), nodes(0..4));
+    }
+    // One leaves it, and goes to another.
+    label(&rig, 0, &[("pool", "y")]);
+    secs(10).await;
+    assert_eq!(targets(&rig, "x-2"), nodes(1..4));
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 2);
+    // The plain ones got no call, and no Service was written.
+    let updated = rig
+        .events()
+        .into_iter()
+        .filter(|e| e == "UpdatedLoadBalancer");
+    assert_eq!(updated.count(), 6);
+    assert_eq!(rig.writes(), writes);
+    // A label that none selects by is no change.
+    label(&rig, 5, &[("rack", "7")]);
+    secs(20).await;
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 2);
+    // A node that goes is one of the targets of both.
+    rig.leave("n1");
+    secs(10).await;
+    assert_eq!(targets(&rig, "x-0"), nodes(2..4));
+    assert_eq!(targets(&rig, "web-0").len(), 9);
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_over_selections_is_silent() {
+    for served in [
+        ServedLoadBalancers::default(),
+        ServedLoadBalancers {
+            target_label_keys: vec!["rack".into()],
+            max_targets: 5,
+            ..ServedLoadBalancers::default()
+        },
+    ] {
+        let mut rig = with_a_pool(Setup::serving(served.clone())).await;
+        let bounded = annotated("few", &[(ANNOTATION_MAX_TARGETS, "2")]);
+        rig.cluster.create_service(bounded);
+        rig.ready("shop/few").await;
+        label(&rig, 3, &[("pool", "x")]);
+        secs(10).await;
+        assert!(rig.lease.lease()["metadata"]["annotations"][TARGETS_ANNOTATION].is_string());
+        let labels = |rig: &Rig| {
+            for n in 0..4 {
+                label(rig, n, &[("pool", "x")]);
+            }
+        };
+        for _ in 0..2 {
+            let before = (rig.mutations(), rig.writes(), rig.events());
+            // The store is filled before the term begins, as by a list.
+            let setup = Setup {
+                leads: false,
+                ..Setup::serving(served.clone())
+            };
+            rig = rig.restart_with(setup).await;
+            labels(&rig);
+            rig.lead().await;
+            secs(60).await;
+            assert_eq!((rig.mutations(), rig.writes(), rig.events()), before);
+        }
+        // And it works: those alone that select the node.
+        let before = rig.calls("UpdateLoadBalancerNodes");
+        label(&rig, 3, &[]);
+        secs(10).await;
+        assert_eq!(targets(&rig, "x-0"), nodes(0..3));
+        assert!(rig.calls("UpdateLoadBalancerNodes") - before <= 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_selector_changes_nothing_and_is_reported() {
+    let rig = with_a_pool(Setup::default()).await;
+    let mutations = rig.mutations();
+    rig.cluster.change_service("shop/x-0", |service| {
+        service["metadata"]["annotations"][ANNOTATION_NODE_SELECTOR] = json!("pool in x");
+    });
+    rig.cluster.create_service(selecting("new", "="));
+    secs(5).await;
+    for key in ["shop/x-0", "shop/new"] {
+        let (status, reason) = rig.condition(key, "Waiting").unwrap();
+        assert_eq!((&*status, &*reason), ("True", "InvalidAnnotation"));
+    }
+    let events = rig.events();
+    let wrong = events.iter().filter(|e| *e == "InvalidTargetAnnotation");
+    assert_eq!(wrong.count(), 2);
+    // Nor do changes of the nodes.
+    label(&rig, 4, &[("pool", "x")]);
+    rig.leave("n0");
+    secs(60).await;
+    assert_eq!(targets(&rig, "x-0"), nodes(0..3));
+    assert_eq!(targets(&rig, "x-1"), nodes([1, 2, 4]));
+    assert!(rig.cloud.load_balancer("shop/new").is_none());
+    assert!(rig.mutations() > mutations);
+    // It gets what it missed, once it is right.
+    rig.cluster.change_service("shop/x-0", |service| {
+        service["metadata"]["annotations"][ANNOTATION_NODE_SELECTOR] = json!("pool in (x)");
+    });
+    secs(10).await;
+    assert_eq!(targets(&rig, "x-0"), nodes([1, 2, 4]));
+    assert_eq!(rig.condition("shop/x-0", "Waiting"), None);
+    // The wrong one can be deleted.
+    rig.cluster.delete_service("shop/new");
+    rig.until("its end", |rig| rig.cluster.service("shop/new").is_none())
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_selector_is_one_ensure() {
+    let rig = with_a_pool(Setup::default()).await;
+    label(&rig, 7, &[("pool", "y")]);
+    let before = (
+        rig.calls("EnsureLoadBalancer"),
+        rig.calls("UpdateLoadBalancerNodes"),
+    );
+    rig.cluster.change_service("shop/x-0", |service| {
+        service["metadata"]["annotations"][ANNOTATION_NODE_SELECTOR] = json!("pool=y");
+    });
+    secs(10).await;
+    assert_eq!(targets(&rig, "x-0"), nodes([7]));
+    let after = (
+        rig.calls("EnsureLoadBalancer"),
+        rig.calls("UpdateLoadBalancerNodes"),
+    );
+    assert_eq!(after, (before.0 + 1, before.1));
+    // From now on it follows that label.
+    label(&rig, 8, &[("pool", "y")]);
+    secs(10).await;
+    assert_eq!(targets(&rig, "x-0"), nodes([7, 8]));
+}
+
+/// A label that most of the selected nodes lose is more likely a mistake than meant.
+#[tokio::test(start_paused = true)]
+async fn a_label_that_most_nodes_lose_is_held_back() {
+    let rig = Rig::start().await;
+    for n in 0..8 {
+        label(&rig, n, &[("pool", "x")]);
+    }
+    rig.cluster.create_service(selecting("web", "pool=x"));
+    rig.ready(WEB).await;
+    let began = Instant::now();
+    for n in 0..7 {
+        label(&rig, n, &[]);
+    }
+    secs(20).await;
+    assert_eq!(targets(&rig, "web"), nodes(0..8));
+    assert!(rig.metrics().contains("outrigger_service_targets_held 1"));
+    rig.until("the end", |rig| targets(rig, "web") == nodes([7]))
+        .await;
+    let held = began.elapsed();
+    assert!((30.0..32.0).contains(&held.as_secs_f64()), "{held:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_declared_label_is_part_of_each_target() {
+    let setup = Setup::serving(ServedLoadBalancers {
+        target_label_keys: vec!["rack".into()],
+        ..ServedLoadBalancers::default()
+    });
+    let rig = with_services(3, setup).await;
+    label(&rig, 3, &[("rack", "7")]);
+    secs(10).await;
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 1, "one for all");
+    label(&rig, 3, &[("rack", "7"), ("pool", "x")]);
+    secs(10).await;
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 1);
+    label(&rig, 3, &[("pool", "x")]);
+    secs(10).await;
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_load_balancer_changes_one_target_for_one_node() {
+    let served = ServedLoadBalancers {
+        max_targets: 4,
+        ..ServedLoadBalancers::default()
+    };
+    let rig = with_services(12, Setup::serving(served)).await;
+    let all =
+        |rig: &Rig| -> Vec<_> { (0..12).map(|n| targets(rig, &format!("web-{n}"))).collect() };
+    let before = all(&rig);
+    assert!(
+        before.iter().all(|targets| targets.len() == 4),
+        "{before:?}"
+    );
+    assert!(
+        before.iter().collect::<BTreeSet<_>>().len() > 1,
+        "each has its own"
+    );
+    let updates = rig.calls("UpdateLoadBalancerNodes");
+    rig.leave("n5");
+    secs(20).await;
+    let after = all(&rig);
+    let mut concerned = 0;
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(after.len(), 4);
+        if before.contains("n5") {
+            concerned += 1;
+            assert_eq!(before.difference(after).count(), 1);
+        } else {
+            assert_eq!(before, after);
+        }
+    }
+    assert!(concerned > 0 && concerned < 12, "{concerned}");
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes") - updates, concerned);
+}
+
+/// Services that select alike go out together, however their keys are mixed.
+#[tokio::test(start_paused = true)]
+async fn many_selectors_are_one_call_each() {
+    let rig = Rig::start().await;
+    for n in 0..10 {
+        label(&rig, n, &[("pool", &(n % 5).to_string())]);
+    }
+    for n in 0..100 {
+        let selector = format!("pool in ({},new)", n % 5);
+        rig.cluster
+            .create_service(selecting(&format!("s-{n}"), &selector));
+    }
+    for n in 0..100 {
+        rig.ready(&format!("shop/s-{n}")).await;
+    }
+    let updates = rig.calls("UpdateLoadBalancerNodes");
+    label(&rig, 0, &[("pool", "new")]);
+    secs(30).await;
+    for n in 0..100 {
+        let own = nodes([n % 5, n % 5 + 5]);
+        let expected = own.union(&nodes([0])).cloned().collect();
+        assert_eq!(targets(&rig, &format!("s-{n}")), expected, "{n}");
+    }
+    // Those of pool 0 have the node already.
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes") - updates, 4);
+}
