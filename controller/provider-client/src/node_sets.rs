@@ -6,7 +6,7 @@
 //!                          └──────────────── once: NODE_SET_UNKNOWN ──────────────────┘
 //! ```
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::{
     FutureExt,
@@ -16,8 +16,9 @@ use outrigger_api::{
     MethodRequest,
     v1::{self, ErrorReason},
 };
-use outrigger_core::targets::{Revision, Targets};
+use outrigger_core::targets::{Revision, SET_OF_ALL, Targets};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tracing::debug;
 
 use super::{
@@ -32,23 +33,36 @@ use upload::{SyncNodeSet, Upload};
 /// Name of the method.
 const SYNC: &str = v1::SyncNodeSetRequest::METHOD.name;
 
-/// There is one set for all Services.
-const SET_ID: &str = "targets";
+/// A set that no call has named for so long makes room for another one.
+const IDLE: Duration = Duration::from_mins(10);
 
 /// The node sets that the provider's process is known to have.
 #[derive(Debug, Default)]
-pub(super) struct NodeSets(Mutex<State>);
+pub(super) struct NodeSets(Mutex<Sets>);
+
+#[derive(Debug, Default)]
+struct Sets {
+    /// All of them are of this process.
+    process: Process,
+    /// Sets by name, no more than the provider holds.
+    by_id: BTreeMap<Arc<str>, State>,
+    /// Counts the syncs, so that old news does not undo a newer one.
+    syncs: u64,
+}
 
 /// Ends with the number of the sync.
 type Syncing = BoxFuture<'static, Result<u64, Error>>;
 
-#[derive(Debug, Default)]
+/// One set.
+#[derive(Debug)]
 struct State {
     held: Option<Held>,
     /// The sync under way. It goes on for as long as a call waits for it.
     running: Option<(Name, WeakShared<Syncing>)>,
-    /// Counts the syncs, so that old news does not undo a newer one.
-    syncs: u64,
+    /// Number of its last sync.
+    sync: u64,
+    /// When a call named it last.
+    used: Instant,
 }
 
 /// The two latest revisions, as the contract wants them kept.
@@ -70,6 +84,11 @@ struct Name {
 type Process = Box<str>;
 
 impl State {
+    fn is_syncing(&self) -> bool {
+        let running = self.running.as_ref();
+        running.is_some_and(|(_, running)| running.upgrade().is_some())
+    }
+
     /// Returns true if a call may name `targets`: the provider holds the revision, and if that is the latest, its
     /// nodes are no older than those of `targets`.
     fn holds(&self, name: &Name, targets: &Arc<Targets>) -> bool {
@@ -89,7 +108,7 @@ impl State {
         held.map(|held| Arc::clone(&held.latest))
     }
 
-    fn synced(&mut self, process: Process, targets: &Arc<Targets>) -> u64 {
+    fn synced(&mut self, process: Process, targets: &Arc<Targets>, sync: u64) {
         let held = self.held.take().filter(|held| held.process == process);
         let before = held.and_then(|held| {
             if held.latest.revision() == targets.revision() {
@@ -103,8 +122,58 @@ impl State {
             latest: Arc::clone(targets),
             before,
         });
-        self.syncs += 1;
-        self.syncs
+        self.sync = sync;
+    }
+}
+
+impl Sets {
+    /// Returns true if the provider holds the set of `targets`, or could beside the others. The one of all Services without
+    /// a selector comes first; any other takes the place of the one that the provider forgets next, that
+    /// was synced longest ago, once that is idle.
+    fn has_room(&self, session: &Session, set: &Arc<str>) -> bool {
+        let most = session
+            .node_sets
+            .map_or(0, |declared| declared.max_sets.max(1));
+        self.process != session.boot_id
+            || self.by_id.contains_key(set)
+            || self.by_id.len() < most as usize
+            || self.next_to_go().is_some_and(|id| {
+                let is_idle = |state: &State| state.used.elapsed() >= IDLE;
+                **set == *SET_OF_ALL || self.by_id.get(&id).is_some_and(is_idle)
+            })
+    }
+
+    fn next_to_go(&self) -> Option<Arc<str>> {
+        let ended = self.by_id.iter().filter(|(_, state)| !state.is_syncing());
+        let oldest = ended.min_by_key(|(_, state)| state.sync);
+        oldest.map(|(id, _)| Arc::clone(id))
+    }
+
+    /// The set of `targets`, with a place of its own from now on; none if there is no room for it.
+    fn place(&mut self, session: &Session, set: &Arc<str>) -> Option<&mut State> {
+        if !self.has_room(session, set) {
+            return None;
+        }
+        if self.process != session.boot_id {
+            self.by_id.clear();
+            self.process = session.boot_id.clone();
+        }
+        let most = session
+            .node_sets
+            .map_or(0, |declared| declared.max_sets.max(1));
+        if !self.by_id.contains_key(set) && self.by_id.len() >= most as usize {
+            let next = self.next_to_go()?;
+            self.by_id.remove(&next);
+        }
+        let new = || State {
+            held: None,
+            running: None,
+            sync: 0,
+            used: Instant::now(),
+        };
+        let state = self.by_id.entry(Arc::clone(set)).or_insert_with(new);
+        state.used = Instant::now();
+        Some(state)
     }
 }
 
@@ -128,7 +197,7 @@ impl Shared {
                 sync => sync?,
             };
             let call = self.call(permit, preconditions, &session, |session| {
-                message(wire_targets(targets, session))
+                message(wire_targets(targets, session, sync.is_some()))
             });
             match call.await {
                 Err(error) if is_unknown(&error) => {
@@ -142,35 +211,38 @@ impl Shared {
                     }
                     is_first = false;
                     debug!(rpc, "node set unknown to the provider");
-                    self.node_sets.mark_unknown(sync);
+                    self.node_sets.mark_unknown(targets, sync);
                 }
                 result => return result,
             }
         }
     }
 
-    /// Syncs `targets` where node sets are served; callers with the same targets share one sync. Returns its
-    /// number, for [`NodeSets::mark_unknown`].
+    /// Syncs `targets` where their node set is served; callers with the same targets share one sync. Returns its
+    /// number, for [`NodeSets::mark_unknown`]; none if the call is to bring the nodes along.
     async fn sync(
         self: &Arc<Self>,
         preconditions: &Preconditions,
         session: &Arc<Session>,
         targets: &Arc<Targets>,
-    ) -> Result<u64, Error> {
-        if !session.has_node_sets() {
-            return Ok(0);
-        }
+    ) -> Result<Option<u64>, Error> {
+        let Some(set) = targets.set().filter(|_| session.has_node_sets()) else {
+            return Ok(None);
+        };
         let name = Name {
             process: session.boot_id.clone(),
             revision: targets.revision().clone(),
         };
         loop {
             let (running, is_ours) = {
-                let mut state = self.node_sets.0.lock();
+                let mut sets = self.node_sets.0.lock();
+                let Some(state) = sets.place(session, set) else {
+                    return Ok(None);
+                };
                 if state.holds(&name, targets) {
-                    return Ok(state.syncs);
+                    return Ok(Some(state.sync));
                 }
-                self.join(&mut state, &name, preconditions, session, targets)
+                self.join(state, set, &name, preconditions, session, targets)
             };
             let result = running.await;
             // If not, another revision goes first, and is the base of this one. An upload of the same revision
@@ -185,6 +257,7 @@ impl Shared {
     fn join(
         self: &Arc<Self>,
         state: &mut State,
+        set: &Arc<str>,
         name: &Name,
         preconditions: &Preconditions,
         session: &Arc<Session>,
@@ -196,23 +269,25 @@ impl Shared {
             return (running, under_way == name);
         }
         let (shared, session) = (Arc::clone(self), Arc::clone(session));
-        let (process, targets) = (name.process.clone(), Arc::clone(targets));
+        let (process, set, targets) = (name.process.clone(), Arc::clone(set), Arc::clone(targets));
         let base = state.base(&process);
         let preconditions = preconditions.without_check();
         let sync = async move {
             let result = shared
                 .upload(&preconditions, &session, base, &targets)
                 .await;
-            let mut state = shared.node_sets.0.lock();
-            state.running = None;
-            match result {
-                Ok(()) => Ok(state.synced(process, &targets)),
-                Err(error) => {
+            let sets = &mut *shared.node_sets.0.lock();
+            sets.syncs += 1;
+            let is_same_process = sets.process == process;
+            if let Some(state) = sets.by_id.get_mut(&set).filter(|_| is_same_process) {
+                state.running = None;
+                match &result {
+                    Ok(()) => state.synced(process, &targets, sets.syncs),
                     // The result is unknown, and a snapshot heals any of them.
-                    state.held = None;
-                    Err(error)
+                    Err(_) => state.held = None,
                 }
             }
+            result.map(|()| sets.syncs)
         };
         let running = sync.boxed().shared();
         state.running = running.downgrade().map(|weak| (name.clone(), weak));
@@ -290,11 +365,18 @@ impl Session {
 
 impl NodeSets {
     /// Records that the provider does not know the set of this sync, unless a later sync has replaced it.
-    fn mark_unknown(&self, sync: u64) {
-        let mut state = self.0.lock();
-        if state.syncs == sync {
+    fn mark_unknown(&self, targets: &Targets, sync: Option<u64>) {
+        let mut sets = self.0.lock();
+        let state = targets.set().and_then(|set| sets.by_id.get_mut(set));
+        if let Some(state) = state.filter(|state| Some(state.sync) == sync) {
             state.held = None;
         }
+    }
+
+    /// Returns true if a call that begins now would name the set of `targets`.
+    pub(super) fn names(&self, targets: &Targets, session: &Session) -> bool {
+        let set = targets.set().filter(|_| session.has_node_sets());
+        set.is_some_and(|set| self.0.lock().has_room(session, set))
     }
 }
 
@@ -306,12 +388,17 @@ fn is_unknown(error: &Error) -> bool {
 }
 
 /// `targets` as a call names them, or brings them along.
-pub(super) fn wire_targets(targets: &Targets, session: &Session) -> v1::NodeTargets {
+pub(super) fn wire_targets(
+    targets: &Targets,
+    session: &Session,
+    is_named: bool,
+) -> v1::NodeTargets {
     use v1::node_targets::Targets as Wire;
+    let set = targets.set().filter(|_| is_named);
     v1::NodeTargets {
-        targets: Some(if session.has_node_sets() {
+        targets: Some(if let Some(set) = set {
             Wire::Ref(v1::NodeSetRef {
-                set_id: SET_ID.into(),
+                set_id: (**set).into(),
                 revision: targets.revision().as_str().into(),
             })
         } else {

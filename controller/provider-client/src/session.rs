@@ -76,7 +76,7 @@ pub struct HandshakeResult {
     pub routes: Option<RoutesCapability>,
     /// Which volumes are looked up; `None` when the provider serves none.
     pub volumes: Option<VolumesCapability>,
-    /// How node sets are held; `None` when the provider serves none. One of them is used.
+    /// How node sets are held; `None` when the provider serves none.
     pub node_sets: Option<v1::NodeSetsCapability>,
     /// Writes to Nodes that the provider may ask for; `None` when it declares no effects at all.
     pub node_effects: Option<AllowedEffects>,

@@ -101,7 +101,8 @@ pub(super) async fn update(
             Err(error) => item.fail(error),
         }
     }
-    let beside = wire_targets(targets, &slot.session).encoded_len();
+    let is_named = provider.shared.node_sets.names(targets, &slot.session);
+    let beside = wire_targets(targets, &slot.session, is_named).encoded_len();
     let most = slot.services_per_update();
     let batch = take_batch(&mut waiting, &slot.session, most, beside);
     let results = if batch.is_empty() {

@@ -10,7 +10,7 @@ use outrigger_core::{
 use prost::Message;
 use tonic::{Request, Status};
 
-use super::{SET_ID, SYNC};
+use super::SYNC;
 use crate::{
     Error, Session,
     call::ProviderCall,
@@ -68,6 +68,7 @@ impl ProviderCall for SyncNodeSet {
 #[derive(Debug)]
 pub(super) struct Upload {
     session: Arc<Session>,
+    set: Arc<str>,
     /// Empty: a snapshot.
     base: Box<str>,
     revision: Box<str>,
@@ -110,6 +111,7 @@ impl Upload {
         changes: Vec<Entry>,
     ) -> Result<Self, Error> {
         Ok(Self {
+            set: targets.set().cloned().unwrap_or_default(),
             base: base.into(),
             revision: targets.revision().as_str().into(),
             node_count: targets.nodes().len(),
@@ -140,7 +142,7 @@ impl Upload {
     fn begin(&self, context: Option<CallContext>) -> v1::NodeSetBegin {
         v1::NodeSetBegin {
             context,
-            set_id: SET_ID.into(),
+            set_id: (*self.set).into(),
             base_revision: self.base.to_string(),
             revision: self.revision.to_string(),
             node_count: self.node_count as u32,

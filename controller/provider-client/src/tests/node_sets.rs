@@ -23,6 +23,7 @@ use super::{
 use crate::{DownCause, Error};
 
 mod loss;
+mod many;
 
 async fn ensure(
     rig: &Rig,
