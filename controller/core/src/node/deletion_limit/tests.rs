@@ -278,6 +278,9 @@ fn nodes_that_await_an_operator_do_so_until_one_confirms() {
     assert_eq!(limiter.absence(3_002, 50, 900), WITHIN);
     assert_eq!(limiter.absence_confirmed(3_002, 49), Ok(Release::Operator));
     assert_eq!(limiter.absence(3_003, 48, 900), MAJORITY);
+    // An answer that confirms nothing does not.
+    limiter.unconfirm("n48");
+    assert_eq!(limiter.absence(3_004, 48, 900), MAJORITY);
 }
 
 #[test]
