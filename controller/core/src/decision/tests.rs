@@ -143,7 +143,12 @@ fn a_node_is_the_same_after_a_recording() {
         ready: Ready::True,
         ..registered("c")
     };
-    for node in [registered("a"), full, since, far] {
+    let timeless = NodeView {
+        ready: Ready::False,
+        ready_since: None,
+        ..registered("d")
+    };
+    for node in [registered("a"), full, since, far, timeless] {
         let text = serde_json::to_string(&node).unwrap();
         assert_eq!(
             serde_json::from_str::<NodeView>(&text).unwrap(),
