@@ -15,6 +15,7 @@ mod node_effects;
 pub mod not_managed;
 pub mod route;
 pub mod service;
+pub mod sweep;
 
 #[cfg(any(test, feature = "fixture"))]
 #[doc(hidden)]

@@ -1,0 +1,391 @@
+//! Sweeps of the mock's cloud, and of providers whose lists are not to be believed.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use outrigger_api::v1;
+use outrigger_core::effects::GrantedPrefixes;
+use outrigger_provider_client::{
+    Cluster, Options, ProviderMetrics,
+    fixture::{Fake, Pipe, Reply, Step, handshake},
+};
+use outrigger_provider_mock::{
+    ProviderOptions, ServedLoadBalancers, ServedRoutes,
+    faults::{Effect, Fault, InjectedError, Method},
+    load_balancers::{AddressMode, LoadBalancer, ServiceTag},
+    routes::{Route, RouteTarget},
+};
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tonic::Code;
+
+use super::*;
+use crate::fixture::{Fixture, Setup, cloud};
+
+const GONE: &str = "0b5bf7b5-gone";
+const OTHER: &str = "51b6ea0c-alive";
+
+fn rig(provider: ProviderOptions) -> Fixture {
+    Fixture::new(Setup {
+        provider,
+        cloud: cloud(|config| config.load_balancers.deprovisioning = Duration::from_secs(40)),
+        ..Setup::default()
+    })
+}
+
+fn with_routes() -> ProviderOptions {
+    ProviderOptions {
+        routes: Some(ServedRoutes::default()),
+        ..ProviderOptions::default()
+    }
+}
+
+/// Puts a load balancer for the Service `shop/NAME` into the cloud.
+fn balance(rig: &Fixture, cluster: &str, name: &str, edit: impl FnOnce(&mut LoadBalancer)) {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut balancer = LoadBalancer {
+        id: format!("lb-{cluster}-{name}"),
+        name: name.to_owned(),
+        cluster: cluster.to_owned(),
+        service: Some(ServiceTag {
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            // The key of a Service is unique in one cluster only.
+            uid: format!("uid-{name}"),
+        }),
+        address_mode: AddressMode::Ip,
+        addresses: Vec::new(),
+        ports: Vec::new(),
+        source_ranges: Vec::new(),
+        health_check_node_port: 0,
+        targets: Arc::default(),
+        protected: false,
+        created_at: now,
+        ready_at: now,
+        gone_at: None,
+    };
+    edit(&mut balancer);
+    rig.cloud.add_load_balancer(balancer).unwrap();
+}
+
+fn route(rig: &Fixture, cluster: &str, third: u8) {
+    let route = Route {
+        name: format!("route-{third}"),
+        cluster: Some(cluster.to_owned()),
+        destination: format!("10.0.{third}.0/24").parse().unwrap(),
+        target: RouteTarget {
+            node: format!("n-{third}"),
+            ..RouteTarget::default()
+        },
+        blackhole: false,
+        created_at: Timestamp::UNIX_EPOCH,
+    };
+    rig.cloud.edit_routes(|table| table.insert(route)).unwrap();
+}
+
+/// Ids and names of all that the cloud has.
+fn left(rig: &Fixture) -> Vec<String> {
+    let balancers = rig.cloud.load_balancers().into_iter();
+    let balancers = balancers.map(|balancer| balancer.id.clone());
+    let routes = rig.cloud.routes().into_iter();
+    balancers
+        .chain(routes.map(|route| route.name.clone()))
+        .collect()
+}
+
+fn within(time: Duration) -> Instant {
+    Instant::now() + time
+}
+
+const HOUR: Duration = Duration::from_hours(1);
+
+async fn sweep(rig: &Fixture) -> Swept {
+    let sweep = Sweep::begin(rig.provider.clone(), GONE, within(HOUR)).await;
+    sweep.unwrap().run(within(HOUR)).await
+}
+
+/// The fates of all objects by their owner.
+fn fates(swept: &Swept) -> Vec<(String, &Fate)> {
+    let fates = swept.objects.iter();
+    fates.map(|(object, fate)| (object.owner(), fate)).collect()
+}
+
+fn refusal(method: Method, code: Code, reason: &str) -> Fault {
+    let error = InjectedError::new(code).with_reason(reason);
+    Fault::on(method, Effect::Error(error))
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_of_the_cluster_goes_and_nothing_of_another() {
+    let rig = rig(with_routes());
+    for name in ["web", "api", "db"] {
+        balance(&rig, GONE, name, |_| {});
+        balance(&rig, OTHER, name, |_| {});
+    }
+    for third in 1..=3 {
+        route(&rig, GONE, third);
+        route(&rig, OTHER, 100 + third);
+    }
+    let others: Vec<_> = left(&rig)
+        .into_iter()
+        .filter(|name| name.contains(OTHER) || name.starts_with("route-10"))
+        .collect();
+    assert_eq!(others.len(), 6);
+    let began = Instant::now();
+    let swept = sweep(&rig).await;
+    assert!(swept.is_clean(), "{swept:?}");
+    assert_eq!(swept.objects.len(), 6);
+    assert_eq!(left(&rig), others);
+    // Each was asked about again while the cloud worked on it.
+    assert!(began.elapsed() >= Duration::from_secs(40));
+    assert!(began.elapsed() < Duration::from_mins(2));
+    let swept = sweep(&rig).await;
+    assert!(swept.is_clean() && swept.objects.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_lists_and_deletes_nothing() {
+    let rig = rig(with_routes());
+    balance(&rig, GONE, "web", |_| {});
+    route(&rig, GONE, 1);
+    let before = left(&rig);
+    let begun = Sweep::begin(rig.provider.clone(), GONE, within(HOUR)).await;
+    let listed = begun.unwrap().list(within(HOUR)).await.unwrap();
+    let shown: Vec<_> = listed.iter().map(|it| (it.kind(), it.owner())).collect();
+    assert_eq!(
+        shown,
+        [
+            ("load-balancer", "shop/web".to_owned()),
+            ("route", "n-1".to_owned())
+        ]
+    );
+    assert_eq!(left(&rig), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stays_is_said_and_not_waited_for() {
+    let rig = rig(ProviderOptions::default());
+    balance(&rig, GONE, "kept", |balancer| balancer.protected = true);
+    balance(&rig, GONE, "nameless", |balancer| balancer.service = None);
+    balance(&rig, GONE, "wrong", |_| {});
+    balance(&rig, GONE, "web", |_| {});
+    let wrong = refusal(
+        Method::DeleteLoadBalancer,
+        Code::InvalidArgument,
+        "INVALID_REQUEST",
+    );
+    rig.cloud.inject(wrong.for_service("shop/wrong"));
+    let began = Instant::now();
+    let swept = sweep(&rig).await;
+    assert!(began.elapsed() < Duration::from_mins(5));
+    assert!(!swept.is_clean());
+    assert_eq!(swept.unfinished, None);
+    let fates: BTreeMap<_, _> = fates(&swept).into_iter().collect();
+    assert_eq!(fates["shop/kept"], &Fate::Retained);
+    assert_eq!(fates["shop/web"], &Fate::Deleted);
+    for owner in ["", "shop/wrong"] {
+        assert!(matches!(fates[owner], Fate::Failed(_)), "{fates:?}");
+    }
+    assert_eq!(rig.cloud.load_balancers().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_of_the_cloud_delays_one_object_and_ends_in_time() {
+    let rig = rig(ProviderOptions::default());
+    for name in ["web", "stuck", "late"] {
+        balance(&rig, GONE, name, |_| {});
+    }
+    let method = Method::DeleteLoadBalancer;
+    let late = refusal(method, Code::Internal, "CLOUD_ERROR").for_service("shop/late");
+    rig.cloud.inject(late.times(3));
+    let stuck = refusal(method, Code::FailedPrecondition, "DEPENDENCY_NOT_READY");
+    rig.cloud.inject(stuck.for_service("shop/stuck"));
+    let began = Instant::now();
+    let sweep = Sweep::begin(rig.provider.clone(), GONE, within(HOUR)).await;
+    let swept = sweep.unwrap().run(within(Duration::from_mins(10))).await;
+    assert!(began.elapsed() <= Duration::from_mins(11));
+    let fates: BTreeMap<_, _> = fates(&swept).into_iter().collect();
+    assert_eq!(fates["shop/web"], &Fate::Deleted);
+    assert_eq!(fates["shop/late"], &Fate::Deleted);
+    let Fate::Failed(why) = fates["shop/stuck"] else {
+        panic!("{fates:?}");
+    };
+    assert!(why.contains("DEPENDENCY_NOT_READY"), "{why}");
+    assert_eq!(swept.unfinished.as_deref(), Some("the time was up"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_was_killed_is_run_again() {
+    let rig = rig(ProviderOptions {
+        load_balancers: Some(ServedLoadBalancers {
+            max_in_flight: 1,
+            ..ServedLoadBalancers::default()
+        }),
+        ..with_routes()
+    });
+    for number in 0..10 {
+        balance(&rig, GONE, &format!("web-{number}"), |_| {});
+        route(&rig, GONE, number);
+    }
+    let slow = Effect::Hang {
+        duration: Some(Duration::from_secs(10)),
+    };
+    rig.cloud
+        .inject(Fault::on(Method::DeleteLoadBalancer, slow));
+    let killed = tokio::time::timeout(Duration::from_secs(55), sweep(&rig)).await;
+    assert!(killed.is_err());
+    rig.cloud.clear_faults();
+    rig.wire.cut();
+    rig.wire.mend();
+    let remain = left(&rig).len();
+    assert!((1..20).contains(&remain), "{remain}");
+    let swept = sweep(&rig).await;
+    assert!(swept.is_clean(), "{swept:?}");
+    assert_eq!(left(&rig), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn routes_without_a_mark_of_their_cluster_are_not_deleted_by() {
+    let rig = rig(ProviderOptions {
+        routes: Some(ServedRoutes {
+            whole_table: true,
+            ..ServedRoutes::default()
+        }),
+        ..ProviderOptions::default()
+    });
+    balance(&rig, GONE, "web", |_| {});
+    route(&rig, OTHER, 1);
+    let before = left(&rig);
+    let refused = Sweep::begin(rig.provider.clone(), GONE, within(HOUR)).await;
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("does not tell clusters apart"), "{error}");
+    assert_eq!(left(&rig), before);
+}
+
+/// A provider that lists `names`, by its own rules.
+fn scripted(
+    list: bool,
+    script: impl Fn(&str) -> Vec<&'static str> + Send + Sync + 'static,
+    tasks: &mut JoinSet<()>,
+) -> (Arc<Fake>, Provider) {
+    let fake = Fake::new();
+    fake.on_handshake(move |_| {
+        let mut answer = handshake();
+        let offered = answer.capabilities.get_or_insert_default();
+        offered.load_balancers = Some(v1::LoadBalancersCapability {
+            list,
+            ..v1::LoadBalancersCapability::default()
+        });
+        Reply::Say(answer)
+    });
+    fake.balancers.list_by(move |request| {
+        let cluster = request.context.as_ref().unwrap();
+        let owned = |name: &str| v1::OwnedLoadBalancer {
+            identity: Some(v1::LoadBalancerIdentity {
+                id: format!("lb-{name}"),
+                name: name.to_owned(),
+            }),
+            service: Some(v1::ServiceRef {
+                uid: format!("uid-{name}"),
+                ..v1::ServiceRef::default()
+            }),
+            status: None,
+        };
+        vec![Step::Say(v1::ListLoadBalancersResponse {
+            items: script(&cluster.cluster_uid)
+                .into_iter()
+                .map(owned)
+                .collect(),
+            complete: true,
+        })]
+    });
+    let options = Options {
+        expected_name: None,
+        allow_untagged: false,
+        effect_prefixes: GrantedPrefixes::default(),
+        controller_name: "test".into(),
+        controller_version: "0".into(),
+        kubernetes_version: String::new(),
+        cluster: Cluster::default(),
+        cluster_uid: GONE.to_owned(),
+        max_receive_bytes: 4 << 20,
+        standby: false,
+    };
+    let metrics = ProviderMetrics::register(&mut Registry::default());
+    let pipe = Pipe(Arc::clone(&fake));
+    let (provider, run) = Provider::new(options, pipe, metrics, CancellationToken::new());
+    tasks.spawn(run);
+    (fake, provider)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_lists_the_same_for_each_cluster_deletes_nothing() {
+    let mut tasks = JoinSet::new();
+    let (fake, provider) = scripted(true, |_| vec!["web", "api"], &mut tasks);
+    let refused = Sweep::begin(provider, GONE, within(HOUR)).await;
+    assert!(matches!(
+        refused.err().unwrap(),
+        CannotSweep::EveryCluster {
+            what: "load balancers",
+            listed: 2
+        }
+    ));
+    assert_eq!(fake.balancers.delete.calls().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_lists_is_refused_by_name() {
+    let mut tasks = JoinSet::new();
+    let (fake, provider) = scripted(false, |_| Vec::new(), &mut tasks);
+    let refused = Sweep::begin(provider, GONE, within(HOUR)).await;
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("provider fake cannot list"), "{error}");
+    assert_eq!(fake.balancers.delete.calls().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_not_there_is_waited_for_and_named() {
+    let mut tasks = JoinSet::new();
+    let (fake, provider) = scripted(true, |_| Vec::new(), &mut tasks);
+    fake.kill();
+    let refused = Sweep::begin(provider, GONE, within(Duration::from_mins(1))).await;
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("no answer in time"), "{error}");
+}
+
+/// The list of a cloud may be behind its deletions.
+#[tokio::test(start_paused = true)]
+async fn only_the_list_says_that_nothing_is_left() {
+    let mut tasks = JoinSet::new();
+    let lists = Arc::new(AtomicUsize::new(0));
+    let late = Arc::clone(&lists);
+    let script = move |cluster: &str| {
+        if cluster == GONE && late.fetch_add(1, Ordering::Relaxed) < 3 {
+            return vec!["web"];
+        }
+        Vec::new()
+    };
+    let (fake, provider) = scripted(true, script, &mut tasks);
+    let begun = Sweep::begin(provider.clone(), GONE, within(HOUR)).await;
+    let begun = begun.unwrap();
+    let swept = begun.run(within(HOUR)).await;
+    assert!(swept.is_clean());
+    assert_eq!(lists.load(Ordering::Relaxed), 4);
+    let deleted = fake.balancers.delete.calls();
+    assert_eq!(deleted.len(), 3);
+    for (_, request) in deleted {
+        assert_eq!(request.context.unwrap().cluster_uid, GONE);
+        assert_eq!(request.service.unwrap().uid, "uid-web");
+    }
+
+    // Never.
+    let for_ever = |cluster: &str| Vec::from_iter((cluster == GONE).then_some("web"));
+    let (_fake, provider) = scripted(true, for_ever, &mut tasks);
+    let begun = Sweep::begin(provider, GONE, within(HOUR)).await;
+    let swept = begun.unwrap().run(within(Duration::from_mins(10))).await;
+    assert!(!swept.is_clean());
+    assert_eq!(swept.unfinished.as_deref(), Some("the time was up"));
+}
