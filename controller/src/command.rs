@@ -1,16 +1,19 @@
-//! The commands beside the controller manager itself: `explain` and `replay`.
+//! The commands beside the controller manager itself: `explain`, `replay` and `sweep`.
 
 mod explain;
 mod replay;
+mod sweep;
 
 use std::{
     collections::BTreeMap,
     env,
     ffi::OsString,
     fmt::Write as _,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
 };
+
+use comfy_table::{Attribute, Cell, Table, presets};
 
 use crate::options::{command_line::CommandLine, flag::Flag};
 
@@ -20,6 +23,7 @@ pub fn run_from_env() -> Option<ExitCode> {
     let command = match words.next()?.to_str()? {
         "explain" => explain::run,
         "replay" => replay::run,
+        "sweep" => sweep::run,
         _ => return None,
     };
     let utf8 = |word: OsString| {
@@ -47,9 +51,16 @@ impl From<String> for Refusal {
     }
 }
 
-/// Reads the words of a command with these flags.
-fn read(flags: &'static [Flag], usage: &str, words: &[String]) -> Result<CommandLine, Refusal> {
-    let line = CommandLine::read(flags, words, &BTreeMap::new());
+/// Reads the words of a command with these flags; of the environment, these variables set flags.
+fn read(
+    flags: &'static [Flag],
+    usage: &str,
+    words: &[String],
+    variables: &[&str],
+) -> Result<CommandLine, Refusal> {
+    let set = |name: &&str| Some(((*name).to_owned(), env::var(name).ok()?));
+    let variables: BTreeMap<_, _> = variables.iter().filter_map(set).collect();
+    let line = CommandLine::read(flags, words, &variables);
     line.map_err(|error| Refusal(format!("{error}\n{usage}")))
 }
 
@@ -62,4 +73,24 @@ fn help(usage: &str, flags: &[Flag]) -> ExitCode {
     }
     let _ = io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
+}
+
+/// A table with this heading.
+pub(crate) fn new_table<const N: usize>(heading: [&str; N], is_colored: bool) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(heading.map(|text| {
+        let cell = Cell::new(text);
+        if is_colored {
+            cell.add_attribute(Attribute::Bold)
+        } else {
+            cell
+        }
+    }));
+    table
+}
+
+/// Returns true if standard output is a terminal whose user has not turned colours off.
+pub(crate) fn is_colored() -> bool {
+    io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none()
 }

@@ -3,9 +3,8 @@
 //!
 //! RBAC: `list`, `watch` on `services` and `nodes`; `get` on the Lease and on the namespace `kube-system`.
 
-use std::{collections::HashSet, io::IsTerminal, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use comfy_table::{Attribute, Cell, Table, presets};
 use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::{
     node::NodeView,
@@ -17,7 +16,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{Fatal, wiring::ControllerContext};
-use crate::options::{Config, config::PlanOutput};
+use crate::{
+    command::{is_colored, new_table},
+    options::{Config, config::PlanOutput},
+};
 use outrigger_kubernetes::{
     api::Api,
     cluster::{self, Lease},
@@ -138,7 +140,7 @@ async fn targets_of_lease(api: &Api, config: &Config) -> Option<Revision> {
 fn print(planned: &[Planned], nodes: usize, output: PlanOutput) {
     let text = match output {
         PlanOutput::Json => format!("{:#}", as_json(planned, nodes)),
-        PlanOutput::Table => as_table(planned, nodes, std::io::stdout().is_terminal()),
+        PlanOutput::Table => as_table(planned, nodes, is_colored()),
     };
     println!("{text}");
 }
@@ -170,18 +172,8 @@ fn as_json(planned: &[Planned], nodes: usize) -> serde_json::Value {
     json!({"targets": nodes, "services": services})
 }
 
-fn as_table(planned: &[Planned], nodes: usize, colours: bool) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    let heading = |text: &str| {
-        let cell = Cell::new(text);
-        if colours {
-            cell.add_attribute(Attribute::Bold)
-        } else {
-            cell
-        }
-    };
-    table.set_header(["SERVICE", "ACTION", "CAUSE", "CHANGE"].map(heading));
+fn as_table(planned: &[Planned], nodes: usize, is_colored: bool) -> String {
+    let mut table = new_table(["SERVICE", "ACTION", "CAUSE", "CHANGE"], is_colored);
     let mut kept = 0;
     for entry in planned {
         if entry.action == Action::Keep && entry.error.is_none() {

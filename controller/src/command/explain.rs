@@ -2,13 +2,12 @@
 
 use std::{
     env,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     net::IpAddr,
     path::PathBuf,
     process::ExitCode,
 };
 
-use comfy_table::{Attribute, Cell, Table, presets};
 use http::Uri;
 use jiff::Timestamp;
 use outrigger_core::text;
@@ -23,7 +22,7 @@ use outrigger_runtime::history::Line;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Refusal, help, read};
+use super::{Refusal, help, is_colored, new_table, read};
 use crate::options::{
     command_line::CommandLine,
     flag::{Flag, Setting, flags},
@@ -74,7 +73,7 @@ struct Repeated<'a> {
 }
 
 pub(super) fn run(words: &[String]) -> Result<ExitCode, Refusal> {
-    let line = read(FLAGS, USAGE, words)?;
+    let line = read(FLAGS, USAGE, words, &[])?;
     let flags = Flags::read(&line)?;
     if flags.help.value {
         return Ok(help(USAGE, FLAGS));
@@ -105,8 +104,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Refusal> {
         let explanation = serde_json::from_str(&explanation).map_err(|error| {
             format!("the answer is not that of this version: {error}; try -o json")
         })?;
-        let is_colored = io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none();
-        table(&explanation, is_colored)
+        table(&explanation, is_colored())
     };
     let _ = io::stdout().write_all(shown.as_bytes());
     Ok(ExitCode::SUCCESS)
@@ -208,7 +206,7 @@ fn refused(server: &Uri, error: ApiError) -> Refusal {
              clusterrolebinding to it"
         ),
         ApiError::Status { message, .. } => format!("{server}: {message}"),
-        ApiError::Transport(why) => format!(
+        ApiError::Unreachable(why) | ApiError::Transport(why) => format!(
             "{server} is not reached: {why}\nRun it in the leader's Pod, or give --server, as after\n  \
              kubectl -n NAMESPACE port-forward POD 10258"
         ),
@@ -237,17 +235,7 @@ fn table(explanation: &Explanation<'_>, is_colored: bool) -> String {
         );
         return shown;
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    let heading = |text: &str| {
-        let cell = Cell::new(text);
-        if is_colored {
-            cell.add_attribute(Attribute::Bold)
-        } else {
-            cell
-        }
-    };
-    table.set_header(["LAST", "TIMES", "BY", "WHAT", "RULE", "WHY"].map(heading));
+    let mut table = new_table(["LAST", "TIMES", "BY", "WHAT", "RULE", "WHY"], is_colored);
     for Repeated { count, first, last } in decisions {
         let times = if *count > 1 {
             format!("{count} since {first:.0}")
@@ -263,10 +251,8 @@ fn table(explanation: &Explanation<'_>, is_colored: bool) -> String {
             text::message(&last.text),
         ]);
     }
-    for line in table.to_string().lines() {
-        shown.push_str(line.trim_end());
-        shown.push('\n');
-    }
+    shown.push_str(&table.trim_fmt());
+    shown.push('\n');
     shown
 }
 

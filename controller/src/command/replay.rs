@@ -47,7 +47,7 @@ struct Tally {
 }
 
 pub(super) fn run(words: &[String]) -> Result<ExitCode, Refusal> {
-    let line = read(FLAGS, USAGE, words)?;
+    let line = read(FLAGS, USAGE, words, &[])?;
     let flags = Flags::read(&line)?;
     if flags.help.value {
         return Ok(help(USAGE, FLAGS));
