@@ -35,7 +35,7 @@
 {{- if .Values.controllerAccounts -}}
 {{- $flags = append $flags "--use-service-account-credentials" -}}
 {{- end -}}
-{{- with .Values.controller.kubeconfig.path -}}
+{{- with include "outrigger.kubeconfig" . -}}
 {{- $flags = concat $flags (list (print "--kubeconfig=" .) (print "--authentication-kubeconfig=" .) (print "--authorization-kubeconfig=" .)) -}}
 {{- end -}}
 {{- $flags = append $flags (printf "--provider-user=%d" (int64 .Values.provider.user)) -}}

@@ -1,16 +1,17 @@
 {{- /* Values that do not fit together end the rendering with one sentence. */ -}}
 {{- define "outrigger.checks" -}}
 {{- $provider := .Values.provider.image -}}
-{{- if not $provider.repository -}}
+{{- $runs := ne .Values.kind "Rights" -}}
+{{- if and $runs (not $provider.repository) -}}
 {{- fail "provider.image.repository is empty: name the image of your cloud's provider" -}}
 {{- end -}}
-{{- if not (or $provider.tag $provider.digest) -}}
+{{- if and $runs (not (or $provider.tag $provider.digest)) -}}
 {{- fail "provider.image.tag and provider.image.digest are empty: set one of them" -}}
 {{- end -}}
 {{- if eq (int .Values.controller.user) (int .Values.provider.user) -}}
 {{- fail "controller.user and provider.user are the same: give each container a user of its own" -}}
 {{- end -}}
-{{- $several := or (ne .Values.kind "Deployment") (gt (int .Values.replicas) 1) -}}
+{{- $several := or (not (has .Values.kind (list "Deployment" "Rights"))) (gt (int .Values.replicas) 1) -}}
 {{- if and (not .Values.leaderElection.enabled) $several -}}
 {{- fail "leaderElection.enabled is false: this needs kind=Deployment with replicas=1" -}}
 {{- end -}}
@@ -18,7 +19,7 @@
 {{- fail "webhook.port and httpsPort are the same: give each server a port of its own" -}}
 {{- end -}}
 {{- /* A flag counts where it stands last: one in controller.args would contradict what the rest of the chart follows. */ -}}
-{{- $values := dict "cluster-name" "clusterName" "cluster-cidr" "clusterCIDR" "controllers" "loops" "allocate-node-cidrs" "loops.nodeIpam" "node-deletion-enabled" "nodeDeletion" "leader-elect" "leaderElection.enabled" "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "enable-leader-migration" "leaderElection.migration" "use-service-account-credentials" "controllerAccounts" "kubeconfig" "controller.kubeconfig.path" "provider-user" "provider.user" "provider-effect-prefixes" "provider.effectPrefixes" "secure-port" "httpsPort" "webhooks" "webhook.enabled" "webhook-secure-port" "webhook.port" "webhook-service" "webhook.enabled" "shutdown-grace-period" "controller.shutdownGraceSeconds" -}}
+{{- $values := dict "cluster-name" "clusterName" "cluster-cidr" "clusterCIDR" "controllers" "loops" "allocate-node-cidrs" "loops.nodeIpam" "node-deletion-enabled" "nodeDeletion" "leader-elect" "leaderElection.enabled" "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "enable-leader-migration" "leaderElection.migration" "use-service-account-credentials" "controllerAccounts" "kubeconfig" "controller.kubeconfig" "provider-user" "provider.user" "provider-effect-prefixes" "provider.effectPrefixes" "secure-port" "httpsPort" "webhooks" "webhook.enabled" "webhook-secure-port" "webhook.port" "webhook-service" "webhook.enabled" "shutdown-grace-period" "controller.shutdownGraceSeconds" -}}
 {{- if .Values.httpsTlsSecret -}}
 {{- $values = merge $values (dict "tls-cert-file" "httpsTlsSecret" "tls-private-key-file" "httpsTlsSecret") -}}
 {{- end -}}
@@ -56,12 +57,19 @@
 {{- if not (kindIs "string" (get (fromYaml (print "name: " $name)) "name")) -}}
 {{- fail (printf "the name of all objects is %s, which YAML takes for no text: set fullnameOverride" $name) -}}
 {{- end -}}
+{{- $kubeconfig := .Values.controller.kubeconfig -}}
+{{- if and $kubeconfig.path $kubeconfig.secret -}}
+{{- fail "controller.kubeconfig.path and controller.kubeconfig.secret are set: set one of them" -}}
+{{- end -}}
+{{- if and .Values.webhook.enabled (or $kubeconfig.secret (not $runs)) -}}
+{{- fail "webhook.enabled is for a controller in the cluster that it serves: the API server of another one would not reach its Service" -}}
+{{- end -}}
 {{- $code := .Values.provider -}}
 {{- if and $code.rules (not $code.serviceAccountToken) -}}
 {{- fail "provider.rules are for a provider with the Pod's token: set provider.serviceAccountToken, too" -}}
 {{- end -}}
-{{- if and $code.serviceAccountToken .Values.controller.kubeconfig.path -}}
-{{- fail "provider.serviceAccountToken needs a ServiceAccount, and controller.kubeconfig.path takes its place: give the provider a kubeconfig by volumes and provider.args" -}}
+{{- if and $code.serviceAccountToken (include "outrigger.kubeconfig" .) -}}
+{{- fail "provider.serviceAccountToken needs a ServiceAccount, and controller.kubeconfig takes its place: give the provider a kubeconfig by volumes and provider.args" -}}
 {{- end -}}
 {{- if and $code.leaseName (eq $code.leaseName .Values.leaderElection.leaseName) -}}
 {{- fail "provider.leaseName is leaderElection.leaseName: the controller and the provider would keep each other from leading" -}}
@@ -80,11 +88,11 @@
 {{- fail "loops.nodeIpam and loops.nodeRoute need clusterCIDR" -}}
 {{- end -}}
 {{- if eq .Values.kind "StaticPod" -}}
-{{- if not .Values.controller.kubeconfig.path -}}
+{{- if not (include "outrigger.kubeconfig" .) -}}
 {{- fail "kind=StaticPod needs controller.kubeconfig.path: a static Pod has no ServiceAccount" -}}
 {{- end -}}
-{{- if or .Values.webhook.tlsSecret .Values.httpsTlsSecret $clientCA.configMap $clientCA.secret -}}
-{{- fail "kind=StaticPod mounts no Secret and no ConfigMap: leave httpsTlsSecret, webhook.tlsSecret and webhook.clientCA empty, or give files by controller.args and volumes" -}}
+{{- if or $kubeconfig.secret .Values.webhook.tlsSecret .Values.httpsTlsSecret $clientCA.configMap $clientCA.secret -}}
+{{- fail "kind=StaticPod mounts no Secret and no ConfigMap: leave controller.kubeconfig.secret, httpsTlsSecret, webhook.tlsSecret and webhook.clientCA empty, or give files by controller.args and volumes" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

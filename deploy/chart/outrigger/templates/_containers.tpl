@@ -59,7 +59,9 @@ volumeMounts:
   {{- if .Values.leaderElection.enabled }}
   - {name: leader-election, mountPath: /run/leader-election}
   {{- end }}
-  {{- if .Values.controller.kubeconfig.path }}
+  {{- if .Values.controller.kubeconfig.secret }}
+  - {name: kubeconfig, mountPath: /etc/outrigger/kubeconfig, readOnly: true}
+  {{- else if .Values.controller.kubeconfig.path }}
   - {name: kubeconfig, mountPath: {{ .Values.controller.kubeconfig.path | quote }}, readOnly: true}
   {{- else }}
   - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}

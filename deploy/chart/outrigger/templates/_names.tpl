@@ -30,9 +30,30 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- .Values.serviceAccount.name | default (include "outrigger.name" .) -}}
 {{- end -}}
 
+{{- /* Path of the kubeconfig in the container; empty without one. */ -}}
+{{- define "outrigger.kubeconfig" -}}
+{{- with .Values.controller.kubeconfig -}}
+{{- if .secret -}}
+/etc/outrigger/kubeconfig/{{ .key }}
+{{- else -}}
+{{- .path -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Not empty: Pods of the controller run in this cluster, and are found by a Service. */ -}}
+{{- define "outrigger.runsHere" -}}
+{{- if has .Values.kind (list "Deployment" "DaemonSet" "None") -}}true{{- end -}}
+{{- end -}}
+
+{{- /* Not empty: this is the cluster that is served, so that the rights belong here. */ -}}
+{{- define "outrigger.servesHere" -}}
+{{- if or (eq .Values.kind "Rights") (and (include "outrigger.runsHere" .) (not .Values.controller.kubeconfig.secret)) -}}true{{- end -}}
+{{- end -}}
+
 {{- /* The subjects of each binding: the account, or the user of a kubeconfig. */ -}}
 {{- define "outrigger.subjects" -}}
-{{- if .Values.controller.kubeconfig.path -}}
+{{- if or (eq .Values.kind "Rights") (include "outrigger.kubeconfig" .) -}}
 - kind: User
   apiGroup: rbac.authorization.k8s.io
   name: {{ .Values.controller.kubeconfig.user | quote }}

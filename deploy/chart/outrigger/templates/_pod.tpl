@@ -1,6 +1,6 @@
 {{- /* The spec of the Pod, whatever makes it. */ -}}
 {{- define "outrigger.pod" -}}
-{{- if not .Values.controller.kubeconfig.path -}}
+{{- if not (include "outrigger.kubeconfig" .) -}}
 serviceAccountName: {{ include "outrigger.serviceAccount" . | quote }}
 {{ end -}}
 # The token is mounted below, in the containers that need it.
@@ -57,9 +57,12 @@ volumes:
   - name: leader-election
     emptyDir: {medium: Memory, sizeLimit: 1Mi}
   {{- end }}
-  {{- with .Values.controller.kubeconfig.path }}
+  {{- if .Values.controller.kubeconfig.secret }}
   - name: kubeconfig
-    hostPath: {path: {{ . | quote }}, type: File}
+    secret: {secretName: {{ .Values.controller.kubeconfig.secret | quote }}}
+  {{- else if .Values.controller.kubeconfig.path }}
+  - name: kubeconfig
+    hostPath: {path: {{ .Values.controller.kubeconfig.path | quote }}, type: File}
   {{- else }}
   - name: token
     projected:
