@@ -2,8 +2,9 @@
 //!
 //! An [`Authenticator`] serves all clients of a user, so that a credential plugin runs once for all of
 //! them. A credential is used, as in client-go, until it expires or the API server refuses it
-//! (401), and files with tokens, certificates and keys are read again when they change. A certificate
-//! that changed begins a new generation: connections with the former certificate are not used any more.
+//! (401). The kubeconfig and the files with tokens, certificates and keys are read again, so that a Secret that is
+//! mounted as one may change. A certificate that changed begins a new generation: connections with the former certificate
+//! are not used any more.
 //!
 //! kube's own authentication does less: it reads a client certificate once, whether from a file or from a plugin, gives
 //! a plugin no time limit, even where it runs on the caller's thread, asks for a credential again only when it expires,
@@ -31,6 +32,7 @@ use self::{exec::Plugin, files::Files, metrics::ExecMetrics, tls::Presented};
 use super::{
     api::Api,
     certificate::validity,
+    kubeconfig::Kubeconfig,
     service_account::{Account, NoToken},
 };
 use outrigger_runtime::telemetry::Repeats;
@@ -77,14 +79,18 @@ impl Authenticators {
         }
     }
 
-    /// The authenticator of `user`. Reads files, runs no plugin.
+    /// The authenticator of `user`, of this kubeconfig if it is of one. Reads files, runs no plugin.
     ///
     /// # Errors
     /// A file or an entry that cannot be used, as a sentence.
-    pub(super) fn of(&self, user: &AuthInfo) -> Result<Authenticator, String> {
+    pub(super) fn of(
+        &self,
+        user: &AuthInfo,
+        kubeconfig: Option<Kubeconfig>,
+    ) -> Result<Authenticator, String> {
         let files = Files::of(user)?;
         let Some(exec) = files.exec(user) else {
-            return Authenticator::from_files(files);
+            return Authenticator::from_files(files.in_kubeconfig(kubeconfig));
         };
         let key = exec::key(exec, &files);
         let mut plugins = self.plugins.lock();

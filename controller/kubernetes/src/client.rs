@@ -25,10 +25,12 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 use self::size::Counted;
 use self::source::Way;
+pub(super) use self::source::read_kubeconfig;
 pub use self::source::{ApiServer, InProcess, Source, SourceError};
 use super::{
     authenticator::{Authenticator, Authenticators},
     error::{AnswerTimeout, Fenced, chain},
+    kubeconfig::Kubeconfig,
     metrics::{ClientMetrics, is_watch},
     traffic::Traffic,
     transport::Transport,
@@ -89,7 +91,8 @@ impl Clients {
         authenticators: &Authenticators,
         metrics: ClientMetrics,
     ) -> Result<Self, SourceError> {
-        let authenticator = authenticators.of(&server.config.auth_info);
+        let kubeconfig = server.kubeconfig.clone();
+        let authenticator = authenticators.of(&server.config.auth_info, kubeconfig);
         let authenticator = authenticator.map_err(|reason| SourceError::Client {
             server: server.config.cluster_url.to_string(),
             reason,
@@ -164,7 +167,17 @@ impl Clients {
         };
         match &self.server.way {
             Way::Network(proxy) => {
-                let transport = Transport::new(config, proxy.as_ref(), authenticator.clone(), host);
+                let transport = {
+                    let kubeconfig = self.server.kubeconfig.as_ref();
+                    let verifier = kubeconfig.and_then(Kubeconfig::verifier);
+                    Transport::new(
+                        config,
+                        verifier,
+                        proxy.as_ref(),
+                        authenticator.clone(),
+                        host,
+                    )
+                };
                 layered(config, govern.around(transport.map_err(&refuse)?))
             }
             Way::InProcess(service) => layered(config, govern.around(service.clone())),

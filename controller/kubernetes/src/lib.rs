@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod decode;
 pub mod error;
 pub mod events;
+mod kubeconfig;
 pub mod leader;
 pub mod metrics;
 pub mod nodes;

@@ -37,7 +37,7 @@ use kube::{
     config::AuthInfo,
 };
 use parking_lot::Mutex;
-use rustls::client::Resumption;
+use rustls::client::{Resumption, danger::ServerCertVerifier};
 use tokio::net::TcpStream;
 use tower::{BoxError, Service, ServiceExt, util::BoxCloneSyncService};
 
@@ -89,12 +89,14 @@ struct Pool {
 }
 
 impl Transport {
-    /// To the API server of `config`, whose user counts for nothing: that is `authenticator`.
+    /// To the API server of `config`, whose user counts for nothing: that is `authenticator`. So do its CAs where there is a
+    /// `verifier`.
     ///
     /// # Errors
     /// CAs that cannot be used, as a sentence.
     pub(super) fn new(
         config: &Config,
+        verifier: Option<Arc<dyn ServerCertVerifier>>,
         proxy: Option<&Proxy>,
         authenticator: Authenticator,
         host: Arc<str>,
@@ -105,6 +107,9 @@ impl Transport {
             .rustls_client_config()
             .map_err(|error| chain(&error))?;
         tls.client_auth_cert_resolver = authenticator.certificate();
+        if let Some(verifier) = verifier {
+            tls.dangerous().set_certificate_verifier(verifier);
+        }
         // A resumed session would go on with the certificate of the former.
         tls.resumption = Resumption::disabled();
         let mut https = HttpsConnectorBuilder::new()

@@ -1,4 +1,4 @@
-//! Credentials of a kubeconfig's user that are given there, or in files that it names.
+//! Credentials of a kubeconfig's user that are given there, or in files that it names. All are read again.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use super::{
     material::{Material, basic, bearer},
     tls,
 };
+use crate::kubeconfig::Kubeconfig;
 
 /// A text that is given, or in a file.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub(super) struct Files {
     token_file: Option<PathBuf>,
     /// Where there is no file with a token, or it cannot be read.
     header: Option<HeaderValue>,
+    /// The kubeconfig that has all of it.
+    kubeconfig: Option<Kubeconfig>,
 }
 
 impl Files {
@@ -75,7 +78,29 @@ impl Files {
             certificate,
             token_file: file.map(PathBuf::from),
             header,
+            kubeconfig: None,
         })
+    }
+
+    /// The same, to be read again from there.
+    pub(super) fn in_kubeconfig(self, kubeconfig: Option<Kubeconfig>) -> Self {
+        Self { kubeconfig, ..self }
+    }
+
+    /// The credentials of the user that the kubeconfig names now.
+    fn again(&self) -> Result<Self, String> {
+        let Some(kubeconfig) = &self.kubeconfig else {
+            return Ok(self.clone());
+        };
+        let user = kubeconfig.read()?;
+        let files = Self::of(&user)?;
+        if files.exec(&user).is_some() {
+            return Err(
+                "the kubeconfig's user has a credential plugin by now, which takes a restart"
+                    .into(),
+            );
+        }
+        Ok(files)
     }
 
     /// The plugin of the user, if nothing goes before it.
@@ -84,10 +109,11 @@ impl Files {
         user.exec.as_ref().filter(|_| !given)
     }
 
-    /// True if any of it is in a file.
+    /// True if any of it is in a file that is read again.
     pub(super) fn change(&self) -> bool {
         let file = |text: &Text| matches!(text, Text::File(_));
-        self.token_file.is_some()
+        self.kubeconfig.is_some()
+            || self.token_file.is_some()
             || self
                 .certificate
                 .as_ref()
@@ -131,10 +157,10 @@ impl Files {
         Ok(material)
     }
 
-    /// [`Self::read`], off the runtime's threads.
+    /// Reads them as they are now, off the runtime's threads.
     pub(super) async fn read_again(&self) -> Result<Material, String> {
         let files = self.clone();
-        let read = tokio::task::spawn_blocking(move || files.read());
+        let read = tokio::task::spawn_blocking(move || files.again()?.read());
         read.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 }

@@ -62,7 +62,9 @@ async fn a_plugin_runs_once_for_all_clients_and_again_after_a_401() {
     let directory = tempfile::tempdir().unwrap();
     let user = plugin(directory.path(), &printing(directory.path(), ""));
     let (authenticators, metrics) = authenticators();
-    let clients: Vec<_> = (0..20).map(|_| authenticators.of(&user).unwrap()).collect();
+    let clients: Vec<_> = (0..20)
+        .map(|_| authenticators.of(&user, None).unwrap())
+        .collect();
     let answers = clients.iter().map(Authenticator::current);
     for answer in futures::future::join_all(answers).await {
         assert_eq!(token(&answer.unwrap()), "Bearer token-1");
@@ -97,7 +99,7 @@ async fn a_credential_is_used_until_shortly_before_it_expires() {
     let status = format!(r#","expirationTimestamp":"{expires}""#);
     let user = plugin(directory.path(), &printing(directory.path(), &status));
     let (authenticators, _) = authenticators();
-    let authenticator = authenticators.of(&user).unwrap();
+    let authenticator = authenticators.of(&user, None).unwrap();
     authenticator.current().await.unwrap();
     let now = Instant::now();
     let due = |seconds| {
@@ -148,7 +150,7 @@ async fn a_plugin_that_hangs_is_killed_and_named() {
 async fn a_plugin_whose_words_differ_each_time_is_said_once_a_minute() {
     let directory = tempfile::tempdir().unwrap();
     let user = plugin(directory.path(), "");
-    let authenticator = authenticators().0.of(&user).unwrap();
+    let authenticator = authenticators().0.of(&user, None).unwrap();
     authenticator.0.replace(Ok(Material::default()));
     let warnings = Warnings::listen();
     for run in 0..24 {
@@ -169,7 +171,7 @@ fn the_age_of_a_plugins_certificate_is_observed_when_it_is_replaced() {
     let mut registry = Registry::default();
     let metrics = ClientMetrics::register(&mut registry);
     let user = plugin(directory.path(), "");
-    let authenticator = Authenticators::new(&metrics).of(&user).unwrap();
+    let authenticator = Authenticators::new(&metrics).of(&user, None).unwrap();
     let yielded = || {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut params = rcgen::CertificateParams::default();
@@ -230,7 +232,7 @@ async fn a_plugin_that_fails_says_why_in_one_sentence() {
         ),
     ] {
         let user = plugin(directory.path(), script);
-        let authenticator = authenticators().0.of(&user).unwrap();
+        let authenticator = authenticators().0.of(&user, None).unwrap();
         let error = authenticator.current().await.err().unwrap().to_string();
         assert!(
             error.starts_with("no credential for the API server: exec: "),
@@ -244,7 +246,7 @@ async fn a_plugin_that_fails_says_why_in_one_sentence() {
     }
     let mut missing = plugin(directory.path(), "");
     missing.exec.as_mut().unwrap().command = Some("/nowhere/plugin".into());
-    let authenticator = authenticators().0.of(&missing).unwrap();
+    let authenticator = authenticators().0.of(&missing, None).unwrap();
     let error = authenticator.current().await.err().unwrap().to_string();
     assert_eq!(
         error,
@@ -283,7 +285,7 @@ async fn no_word_of_the_output_of_a_plugin_is_in_an_error() {
     ] {
         let output = output.to_string();
         let user = plugin(directory.path(), &format!("printf '%s' '{output}'"));
-        let authenticator = authenticators().0.of(&user).unwrap();
+        let authenticator = authenticators().0.of(&user, None).unwrap();
         let error = authenticator.current().await.err().unwrap().to_string();
         assert!(error.contains("plugin.sh: "), "{error}");
         // The secret as text, and as bytes of a line.
@@ -291,6 +293,66 @@ async fn no_word_of_the_output_of_a_plugin_is_in_an_error() {
             assert!(!error.contains(leaked), "{output}: {error}");
         }
     }
+}
+
+/// Such as a Secret that is mounted.
+#[tokio::test(start_paused = true)]
+async fn a_kubeconfig_is_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    let write = |user: serde_json::Value| {
+        let file = json!({
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "https://served"}}],
+            "users": [{"name": "of another", "user": {"token": "other"}}, {"name": "u", "user": user}],
+        });
+        fs::write(&path, file.to_string()).unwrap();
+    };
+    write(json!({"token": "one"}));
+    let kubeconfig = Kubeconfig::new(&path, None).unwrap();
+    let user = kubeconfig.read().unwrap();
+    let authenticator = authenticators().0.of(&user, Some(kubeconfig)).unwrap();
+    let current = async || authenticator.current().await.unwrap();
+    let first = current().await;
+    assert_eq!(token(&first), "Bearer one");
+    write(json!({"token": "two"}));
+    tokio::time::advance(FILES).await;
+    while token(&current().await) != "Bearer two" {
+        tokio::task::yield_now().await;
+    }
+    // A certificate instead of a token: other connections, and no header.
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::default();
+    let certificate = params.self_signed(&key).unwrap().pem();
+    write(json!({
+        "client-certificate-data": BASE64_STANDARD.encode(certificate),
+        "client-key-data": BASE64_STANDARD.encode(key.serialize_pem()),
+    }));
+    tokio::time::advance(FILES + PAUSE).await;
+    while current().await.header.is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert!(authenticator.0.presented.current().is_some());
+    assert_eq!(current().await.generation, first.generation + 1);
+
+    // A file that cannot be used leaves the last credential, and is named.
+    let warnings = Warnings::listen();
+    for broken in ["{", "current-context: none"] {
+        fs::write(&path, broken).unwrap();
+        tokio::time::advance(Duration::from_mins(2)).await;
+        while warnings.with(&path.display().to_string()).is_empty() {
+            assert!(current().await.header.is_none());
+            tokio::task::yield_now().await;
+        }
+        assert!(authenticator.0.presented.current().is_some());
+    }
+    write(json!({"token": "three"}));
+    tokio::time::advance(FILES + PAUSE).await;
+    while current().await.header.is_none() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(token(&current().await), "Bearer three");
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,7 +364,7 @@ async fn a_file_with_a_token_is_read_again() {
         token_file: Some(path.to_str().unwrap().into()),
         ..AuthInfo::default()
     };
-    let authenticator = authenticators().0.of(&user).unwrap();
+    let authenticator = authenticators().0.of(&user, None).unwrap();
     let shown = async || token(&authenticator.current().await.unwrap());
     assert_eq!(shown().await, "Bearer one");
     fs::write(&path, "two\n").unwrap();
@@ -322,7 +384,7 @@ async fn a_file_with_a_token_is_read_again() {
 #[test]
 fn credentials_of_a_kubeconfig_are_checked_at_once() {
     let text = |text: &str| Some(text.to_owned());
-    let refused = |user: AuthInfo| authenticators().0.of(&user).err().unwrap();
+    let refused = |user: AuthInfo| authenticators().0.of(&user, None).err().unwrap();
     let file = AuthInfo {
         client_certificate: text("/nowhere/tls.crt"),
         client_key: text("/nowhere/tls.key"),
@@ -350,7 +412,7 @@ fn credentials_of_a_kubeconfig_are_checked_at_once() {
         password: Some("open sesame".into()),
         ..AuthInfo::default()
     };
-    let held = authenticators().0.of(&basic).unwrap();
+    let held = authenticators().0.of(&basic, None).unwrap();
     let held = held.0.state.read();
     let header = held.credential.as_ref().unwrap().header.as_ref().unwrap();
     assert_eq!(header, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
@@ -377,7 +439,7 @@ fn an_expired_certificate_is_named_with_its_date() {
         ..AuthInfo::default()
     };
     let hint = |user: &AuthInfo, at: &str| {
-        let authenticator = authenticators().0.of(user).unwrap();
+        let authenticator = authenticators().0.of(user, None).unwrap();
         authenticator.hint(at.parse().unwrap())
     };
     let [before, after] = ["2026-02-02T00:00:00Z", "2026-02-04T00:00:00Z"];

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use http::{Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use kube::{
@@ -102,7 +103,18 @@ impl Source {
         if let Some(proxy) = &proxy {
             info!(server = %config.cluster_url, ?proxy, "API server is reached through a proxy");
         }
+        let kubeconfig = self.kubeconfig.as_deref().map(|path| {
+            let verified = !config.accept_invalid_certs;
+            let authorities = config.root_cert.as_deref().filter(|_| verified);
+            crate::kubeconfig::Kubeconfig::new(path, authorities).map_err(|reason| {
+                SourceError::Kubeconfig {
+                    path: path.to_owned(),
+                    reason,
+                }
+            })
+        });
         Ok(ApiServer {
+            kubeconfig: kubeconfig.transpose()?,
             config,
             way: Way::Network(proxy),
         })
@@ -154,6 +166,20 @@ fn one_line(text: &str) -> String {
 /// Stands in for `proxy-url` while kube reads a kubeconfig.
 const ANY_PROXY: &str = "http://proxy";
 
+/// The configuration of the kubeconfig at `path` as it is now. Blocks on the disk.
+///
+/// # Errors
+/// A kubeconfig that cannot be read or used.
+pub(crate) fn read_kubeconfig(path: &Path) -> Result<Config, SourceError> {
+    // It reads files and waits for nothing.
+    let read = from_file(path).now_or_never();
+    let read = read.ok_or_else(|| SourceError::Kubeconfig {
+        path: path.to_owned(),
+        reason: "it was not read in one go".to_owned(),
+    })?;
+    read.map(|(config, _)| config)
+}
+
 /// The cluster of the current context.
 fn cluster(file: &mut Kubeconfig) -> Option<&mut Cluster> {
     let current = file.current_context.as_ref()?;
@@ -173,6 +199,8 @@ fn cluster(file: &mut Kubeconfig) -> Option<&mut Cluster> {
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     pub(super) config: Config,
+    /// The kubeconfig of `config`, which is read again.
+    pub(super) kubeconfig: Option<crate::kubeconfig::Kubeconfig>,
     pub(super) way: Way,
 }
 
@@ -192,6 +220,7 @@ impl ApiServer {
     pub fn in_process(service: InProcess) -> Self {
         Self {
             config: Config::new(Uri::from_static("http://in-process")),
+            kubeconfig: None,
             way: Way::InProcess(service),
         }
     }
@@ -204,6 +233,7 @@ impl ApiServer {
     /// PEM that cannot be read, as a sentence.
     pub fn at(mut self, url: Uri, authorities: Option<&[u8]>) -> Result<Self, &'static str> {
         self.config.cluster_url = url;
+        self.kubeconfig = None;
         self.config.tls_server_name = None;
         self.config.accept_invalid_certs = authorities.is_none();
         self.config.root_cert = match authorities {
