@@ -55,8 +55,9 @@ Errors are written to standard error once; upstream repeats them as a log line.
 A kubeconfig's user may have a token, a file with one, a client certificate (of any X.509 version), user and
 password, or a credential plugin (`exec`). Legacy `auth-provider` entries are refused.
 
-- Files with tokens, certificates and keys are looked at every 10 s and after a 401; new connections present the
-  new certificate. A file that cannot be read, or a key that does not fit yet, leaves the former in use.
+- The kubeconfig, and the files with tokens, certificates and keys that it names, are looked at every 10 s and after
+  a 401. New connections present the new certificate and trust the new CAs. A file that cannot be read, or a key that
+  does not fit yet, leaves the former in use.
 - A plugin runs once for all clients of the process, when the first request needs it; again shortly before
   its credential expires, or after a 401. After 30 s it is killed with all that it started. It gets no
   terminal, so that `interactiveMode: Always` is refused.

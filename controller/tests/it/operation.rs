@@ -5,6 +5,7 @@ mod api_server_gone;
 mod escalation;
 mod exits;
 mod hand_over;
+mod hosted;
 mod identity;
 mod migration;
 mod permissions;
