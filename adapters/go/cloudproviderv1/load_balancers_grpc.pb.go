@@ -146,7 +146,8 @@ type LoadBalancersServiceClient interface {
 	//	                                    calls pauses, after the pause
 	DeleteLoadBalancer(ctx context.Context, in *DeleteLoadBalancerRequest, opts ...grpc.CallOption) (*DeleteLoadBalancerResponse, error)
 	// OPTIONAL (LoadBalancersCapability.list). Everything this cluster owns in the
-	// cloud, for drift and orphans; the controller deletes nothing by it.
+	// cloud, for drift and orphans; the loops delete nothing by it. The command sweep
+	// deletes all of it once the cluster is gone.
 	//
 	//	answer                              the controller
 	//	complete                            compares it with the Services: drift,
@@ -368,7 +369,8 @@ type LoadBalancersServiceServer interface {
 	//	                                    calls pauses, after the pause
 	DeleteLoadBalancer(context.Context, *DeleteLoadBalancerRequest) (*DeleteLoadBalancerResponse, error)
 	// OPTIONAL (LoadBalancersCapability.list). Everything this cluster owns in the
-	// cloud, for drift and orphans; the controller deletes nothing by it.
+	// cloud, for drift and orphans; the loops delete nothing by it. The command sweep
+	// deletes all of it once the cluster is gone.
 	//
 	//	answer                              the controller
 	//	complete                            compares it with the Services: drift,

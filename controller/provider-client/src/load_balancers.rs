@@ -159,7 +159,7 @@ impl LoadBalancers<'_> {
     }
 
     /// Lists every load balancer that this cluster owns in the cloud, all of them or an error. For
-    /// reports: nothing may be deleted by it.
+    /// reports, and for the sweep of a cluster that is gone: no loop deletes by it.
     ///
     /// # Errors
     /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].

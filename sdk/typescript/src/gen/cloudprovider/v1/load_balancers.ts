@@ -1872,7 +1872,8 @@ export const LoadBalancersServiceService = {
   },
   /**
    * OPTIONAL (LoadBalancersCapability.list). Everything this cluster owns in the
-   * cloud, for drift and orphans; the controller deletes nothing by it.
+   * cloud, for drift and orphans; the loops delete nothing by it. The command sweep
+   * deletes all of it once the cluster is gone.
    *
    *   answer                              the controller
    *   complete                            compares it with the Services: drift,
@@ -2008,7 +2009,8 @@ export interface LoadBalancersServiceServer extends UntypedServiceImplementation
   deleteLoadBalancer: handleUnaryCall<DeleteLoadBalancerRequest, DeleteLoadBalancerResponse>;
   /**
    * OPTIONAL (LoadBalancersCapability.list). Everything this cluster owns in the
-   * cloud, for drift and orphans; the controller deletes nothing by it.
+   * cloud, for drift and orphans; the loops delete nothing by it. The command sweep
+   * deletes all of it once the cluster is gone.
    *
    *   answer                              the controller
    *   complete                            compares it with the Services: drift,
@@ -2174,7 +2176,8 @@ export interface LoadBalancersServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * OPTIONAL (LoadBalancersCapability.list). Everything this cluster owns in the
-   * cloud, for drift and orphans; the controller deletes nothing by it.
+   * cloud, for drift and orphans; the loops delete nothing by it. The command sweep
+   * deletes all of it once the cluster is gone.
    *
    *   answer                              the controller
    *   complete                            compares it with the Services: drift,
