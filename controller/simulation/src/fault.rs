@@ -1,26 +1,81 @@
 //! The faults of a run: what goes wrong, when, and for how long.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use fastrand::Rng;
 use outrigger_provider_mock::faults::{self, BadAnswer, Effect, InjectedError, Method};
 
-/// How long much happens.
-const CROWDED: Duration = Duration::from_mins(1);
-
 /// One of the two Pods, by number.
 pub type Pod = usize;
 
-/// Something that goes wrong from one time to another.
+/// Something that goes wrong for a while.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// Since the beginning.
-    pub at: Duration,
+    /// In this round.
+    pub round: usize,
+    /// In it.
+    pub begins: Begin,
     /// The time after which it is mended.
     pub lasts: Duration,
     /// The kind of it.
     pub kind: Kind,
 }
+
+/// When something begins, in its round.
+#[derive(Clone, Copy, Debug)]
+pub enum Begin {
+    /// So long after its begin.
+    After(Duration),
+    /// So long after so many of these. A fault of a Pod is then one of the Pod that holds the Lease.
+    With(Occasion, u32, Duration),
+}
+
+/// Work that may be in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Occasion {
+    /// A request of a controller that writes an object of this kind.
+    Write(&'static str),
+    /// A call of a provider to the cloud.
+    Call(&'static str),
+}
+
+/// How often there was each occasion in a round.
+pub type Occasions = BTreeMap<Occasion, u32>;
+
+impl Begin {
+    /// In the middle of work with this probability, otherwise within `crowded`.
+    pub fn draw(in_work: f64, crowded: Duration, random: &mut Rng) -> Self {
+        if random.f64() > in_work {
+            return Self::After(crowded.mul_f64(random.f64()));
+        }
+        let (occasion, most) = OCCASIONS[random.usize(0..OCCASIONS.len())];
+        // While it is in flight, or soon after.
+        let after = Duration::from_millis((2000_f64.powf(random.f64())) as u64);
+        Self::With(occasion, random.u32(1..=most), after)
+    }
+
+    /// The time since the begin of the round when it begins, if that is known.
+    pub fn time(self) -> Option<Duration> {
+        match self {
+            Self::After(time) => Some(time),
+            Self::With(..) => None,
+        }
+    }
+}
+
+/// Occasions, and the number that is not rare in a round.
+pub const OCCASIONS: [(Occasion, u32); 10] = [
+    (Occasion::Write("nodes"), 8),
+    (Occasion::Write("services"), 8),
+    (Occasion::Call("GetInstances"), 4),
+    (Occasion::Call("FindLoadBalancer"), 4),
+    (Occasion::Call("CreateLoadBalancer"), 2),
+    (Occasion::Call("ModifyLoadBalancer"), 2),
+    (Occasion::Call("SetTargets"), 2),
+    (Occasion::Call("DeleteLoadBalancer"), 2),
+    (Occasion::Call("CreateRoute"), 2),
+    (Occasion::Call("DeleteRoute"), 2),
+];
 
 /// Kinds of faults.
 #[derive(Clone, Debug)]
@@ -43,8 +98,9 @@ pub enum Kind {
     LateEvents(Pod),
     /// The watches of a Pod end at each event.
     CutWatches(Pod),
-    /// The API server forgets its history.
-    Compaction,
+    /// The watches of a Pod break and are refused, until the API server forgets its history: only a list shows what
+    /// happened meanwhile.
+    Relist(Pod),
     /// The clock of a Pod's machine is wrong by so many seconds.
     Clock(Pod, i64),
     /// Something that the cloud or its provider does.
@@ -83,41 +139,61 @@ pub enum Wrong {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (at, lasts) = (self.at.as_secs_f64(), self.lasts.as_secs_f64());
-        write!(f, "at {at:.3} s for {lasts:.3} s: {:?}", self.kind)
+        let (round, lasts) = (self.round, self.lasts.as_secs_f64());
+        match self.begins {
+            Begin::After(time) => write!(f, "round {round}, {:.3} s", time.as_secs_f64())?,
+            Begin::With(occasion, nth, after) => {
+                write!(f, "round {round}, {after:?} after {occasion:?} {nth}")?;
+            }
+        }
+        write!(f, ", for {lasts:.3} s: {:?}", self.kind)
     }
 }
 
-/// When much happens, each time for [`CROWDED`]; between these nothing begins. People and faults meet there.
-pub fn crowds(seed: u64, hours: f64) -> Vec<Duration> {
-    let mut random = Rng::with_seed(seed ^ 0xc10d);
-    let last = (hours * 3_600_000.0) as u64 - CROWDED.as_millis() as u64;
-    let count = (hours * 12.0) as usize;
-    (0..count.max(1))
-        .map(|_| Duration::from_millis(random.u64(..last)))
-        .collect()
-}
-
-/// A time in one of the `crowds`.
-pub fn within(crowds: &[Duration], random: &mut Rng) -> Duration {
-    let after = Duration::from_millis(random.u64(..CROWDED.as_millis() as u64));
-    random.choice(crowds).copied().unwrap_or_default() + after
+/// A source of chance for one round of a seed, and how long much happens in that round.
+pub fn of_round(seed: u64, round: usize, purpose: u64) -> (Rng, Duration) {
+    let mut random = Rng::with_seed(seed ^ (round as u64) << 32);
+    let crowded = Duration::from_secs(random.u64(2..45));
+    (Rng::with_seed(random.u64(..) ^ purpose), crowded)
 }
 
 /// The faults of a seed.
-pub fn faults(seed: u64, hours: f64) -> Vec<Fault> {
-    let mut random = Rng::with_seed(seed ^ 0xfa17);
-    let crowds = crowds(seed, hours);
-    let mut faults: Vec<_> = (0..crowds.len() * 6)
-        .map(|_| Fault {
-            at: within(&crowds, &mut random),
-            // Most are short; some last longer than every deadline.
-            lasts: Duration::from_millis((200.0 * 1000.0_f64.powf(random.f64())) as u64),
-            kind: kind(&mut random),
-        })
-        .collect();
-    faults.sort_by_key(|fault| fault.at);
+pub fn faults(seed: u64, rounds: usize) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for round in 0..rounds {
+        let (mut random, crowded) = of_round(seed, round, 0xfa17);
+        // Many rounds with few, since faults hide each other.
+        for _ in 0..random.usize(1..9) {
+            faults.push(Fault {
+                round,
+                begins: Begin::draw(0.7, crowded, &mut random),
+                // Most are short; some last longer than every deadline.
+                lasts: Duration::from_millis((200.0 * 1000.0_f64.powf(random.f64())) as u64),
+                kind: kind(&mut random),
+            });
+        }
+    }
     faults
+}
+
+impl Kind {
+    /// The same of another Pod.
+    #[must_use]
+    pub fn of(self, pod: Pod) -> Self {
+        match self {
+            Self::Kill(_) => Self::Kill(pod),
+            Self::Terminate(_) => Self::Terminate(pod),
+            Self::Freeze(_) => Self::Freeze(pod),
+            Self::KillProvider(_) => Self::KillProvider(pod),
+            Self::FreezeProvider(_) => Self::FreezeProvider(pod),
+            Self::Requests(_, wrong, chance) => Self::Requests(pod, wrong, chance),
+            Self::LateEvents(_) => Self::LateEvents(pod),
+            Self::CutWatches(_) => Self::CutWatches(pod),
+            Self::Clock(_, seconds) => Self::Clock(pod, seconds),
+            Self::Relist(_) => Self::Relist(pod),
+            Self::Upgrade(_) | Self::Cloud(_) | Self::SlowCloud(_) => self,
+        }
+    }
 }
 
 fn kind(random: &mut Rng) -> Kind {
@@ -146,7 +222,7 @@ fn kind(random: &mut Rng) -> Kind {
         }
         15 => Kind::LateEvents(pod),
         16 => Kind::CutWatches(pod),
-        17 => Kind::Compaction,
+        17 => Kind::Relist(pod),
         18 => Kind::Clock(pod, random.i64(-400..400)),
         19 => Kind::SlowCloud(Duration::from_secs(random.u64(1..30))),
         _ => Kind::Cloud(Box::new(cloud_fault(random))),

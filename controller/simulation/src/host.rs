@@ -129,7 +129,7 @@ impl Host {
 
     /// Takes its turns away until `time`, as SIGSTOP does.
     pub fn freeze(&mut self, time: Duration) {
-        self.frozen_until = time;
+        self.frozen_until = self.frozen_until.max(time);
     }
 
     /// Steps its machine's clock.

@@ -38,9 +38,9 @@ struct Options {
     /// Processes at a time
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Simulated hours in which users act and faults happen
-    #[arg(long, value_parser = hours, default_value = "1")]
-    hours: f64,
+    /// Rounds: in each users act and faults happen, then what users want must be reached
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: u32,
     /// With --seed: only these of its faults, by number; without a number: none
     #[arg(long, value_delimiter = ',', num_args = 0.., requires = "seed")]
     faults: Option<Vec<usize>>,
@@ -58,16 +58,10 @@ fn range(text: &str) -> Result<Range<u64>, String> {
     Ok(number(first)?..number(end)?)
 }
 
-fn hours(text: &str) -> Result<f64, String> {
-    let hours = text.parse().ok();
-    let hours = hours.filter(|hours| (0.1..10_000.0).contains(hours));
-    hours.ok_or_else(|| "write a number from 0.1 to 10000".to_owned())
-}
-
 fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
     if let (Some(seed), Some(number)) = (options.seed, options.faults.iter().flatten().max()) {
-        let count = fault::faults(seed, options.hours).len();
+        let count = fault::faults(seed, options.rounds as usize).len();
         ensure!(
             *number < count,
             "seed {seed} has the faults 0 to {}",
@@ -97,7 +91,7 @@ fn one(options: &Options, seed: u64) -> anyhow::Result<bool> {
         ..Logging::default()
     };
     Telemetry::install_to(&logging, log.clone(), 1)?;
-    let all = fault::faults(seed, options.hours);
+    let all = fault::faults(seed, options.rounds as usize);
     let chosen = all.into_iter().enumerate();
     let chosen = chosen.filter(|(number, _)| {
         options
@@ -105,11 +99,12 @@ fn one(options: &Options, seed: u64) -> anyhow::Result<bool> {
             .as_ref()
             .is_none_or(|some| some.contains(number))
     });
-    let (faults, hours) = (chosen.map(|(_, fault)| fault).collect(), options.hours);
+    let faults = chosen.map(|(_, fault)| fault).collect();
+    let rounds = options.rounds as usize;
     // Another thread, whose hash maps have not been seeded yet.
     let run = thread::Builder::new().stack_size(STACK).spawn(move || {
         fastrand::seed(seed);
-        World::new(seed, hours, faults)?.run()
+        World::new(seed, rounds, faults)?.run()
     })?;
     let outcome = run.join().map_err(|_| anyhow!("a panic; see above"))??;
     let (lines, digest) = log.digest();
@@ -121,11 +116,11 @@ fn one(options: &Options, seed: u64) -> anyhow::Result<bool> {
     match &outcome.broken {
         None => println!("seed {seed}: well; {summary}"),
         Some(broken) => {
-            let hours = options.hours;
+            let rounds = options.rounds;
             let faults = options.faults.as_deref().map(numbers);
             let faults = faults.map_or_else(String::new, |numbers| format!(" --faults {numbers}"));
             println!(
-                "seed {seed}: FAILED: {broken}; {summary}\n  cargo run --release -p outrigger-simulation -- --hours {hours} --seed \
+                "seed {seed}: FAILED: {broken}; {summary}\n  cargo run --release -p outrigger-simulation -- --rounds {rounds} --seed \
                  {seed}{faults} --log\n  --shrink in place of --log finds the faults that it takes"
             );
         }
@@ -195,8 +190,8 @@ fn child(options: &Options, seed: u64, faults: Option<&[usize]>) -> anyhow::Resu
     command.args([
         "--seed",
         &seed.to_string(),
-        "--hours",
-        &options.hours.to_string(),
+        "--rounds",
+        &options.rounds.to_string(),
     ]);
     if let Some(faults) = faults {
         command.arg("--faults");

@@ -9,11 +9,15 @@ use outrigger_provider_mock::{
 };
 use serde_json::{Value, json};
 
-use crate::{apiserver::ApiServer, fault, host};
+use crate::{
+    apiserver::ApiServer,
+    fault::{self, Begin, Occasions},
+    host,
+};
 
-/// Services and machines of a run.
-const SERVICES: u32 = 5;
-const MACHINES: u32 = 6;
+/// Services and machines of a run. A round is about one or two of each: what happens to one object at a time matters.
+const SERVICES: u32 = 4;
+const MACHINES: u32 = 5;
 
 /// How long the control plane waits for a silent kubelet.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -24,40 +28,75 @@ pub const NODES: &str = "/api/v1/nodes";
 /// The collection of the Services of a run.
 pub const SERVICES_OF_RUN: &str = "/api/v1/namespaces/default/services";
 
+const PAUSED: &str = "outrigger.dev/paused";
+
 /// All of them.
 pub struct People {
     api: ApiServer,
     cloud: Cloud,
+    seed: u64,
     /// Things to do, by their time.
     due: BTreeMap<(Duration, u64), Deed>,
+    /// Things to do once work is in flight.
+    waiting: Vec<(Begin, u64)>,
+    /// The objects that this round is about.
+    services: Vec<u32>,
+    machines: Vec<u32>,
     number: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Deed {
     /// Something that this random number decides.
     Act(u64),
     Register(u32),
     Silent(u32),
     CreateService(u32, u64),
+    EditService(u32, Value),
 }
 
 impl People {
-    /// Those of `seed`, who act for `hours`.
-    pub fn new(seed: u64, hours: f64, api: &ApiServer, cloud: &Cloud) -> Self {
-        let mut people = Self {
+    /// The people of `seed`.
+    pub fn new(seed: u64, api: &ApiServer, cloud: &Cloud) -> Self {
+        Self {
             api: api.clone(),
             cloud: cloud.clone(),
+            seed,
             due: BTreeMap::new(),
+            waiting: Vec::new(),
+            services: Vec::new(),
+            machines: Vec::new(),
             number: 0,
-        };
-        let mut random = Rng::with_seed(seed ^ 0x9e09);
-        let crowds = fault::crowds(seed, hours);
-        for _ in 0..crowds.len() * 10 {
-            let at = fault::within(&crowds, &mut random);
-            people.plan(at, Deed::Act(random.u64(..)));
         }
-        people
+    }
+
+    /// Plans what is done in a round that begins at `now`.
+    pub fn begin_round(&mut self, round: usize, now: Duration) {
+        let (mut random, crowded) = fault::of_round(self.seed, round, 0x9e09);
+        let mut some = |all: u32| (0..random.u32(1..3)).map(|_| random.u32(0..all)).collect();
+        (self.services, self.machines) = (some(SERVICES), some(MACHINES));
+        if round == 0 {
+            for number in 0..MACHINES - 1 {
+                self.make_machine(&machine_name(number));
+                self.plan(now, Deed::Register(number));
+            }
+            for number in 0..SERVICES - 1 {
+                self.plan(now, Deed::CreateService(number, random.u64(..)));
+            }
+        }
+        for _ in 0..random.usize(3..20) {
+            let begins = Begin::draw(0.3, crowded, &mut random);
+            let chance = random.u64(..);
+            match begins.time() {
+                Some(time) => self.plan(now + time, Deed::Act(chance)),
+                None => self.waiting.push((begins, chance)),
+            }
+        }
+    }
+
+    /// Nothing that waits for an occasion comes any more.
+    pub fn forget(&mut self) {
+        self.waiting.clear();
     }
 
     /// The time of what is to be done next.
@@ -70,8 +109,18 @@ impl People {
         self.due.insert((at, self.number), deed);
     }
 
-    /// Does what is due at `now`.
-    pub fn act(&mut self, now: Duration) {
+    /// Does what is due at `now`, after these `occasions` in the round.
+    pub fn act(&mut self, now: Duration, occasions: &Occasions) {
+        for (begins, chance) in std::mem::take(&mut self.waiting) {
+            match begins {
+                Begin::With(occasion, nth, after)
+                    if occasions.get(&occasion).is_some_and(|count| *count >= nth) =>
+                {
+                    self.plan(now + after, Deed::Act(chance));
+                }
+                _ => self.waiting.push((begins, chance)),
+            }
+        }
         while let Some(entry) = self.due.first_entry()
             && entry.key().0 <= now
         {
@@ -83,6 +132,7 @@ impl People {
                 Deed::CreateService(number, chance) => {
                     self.create_service(number, &mut Rng::with_seed(chance));
                 }
+                Deed::EditService(number, change) => self.edit_service(number, &change),
             }
         }
     }
@@ -98,21 +148,23 @@ impl People {
     // ---- Services ---------------------------------------------------------------------------
 
     fn change_service(&mut self, now: Duration, random: &mut Rng) {
-        let number = random.u32(0..SERVICES);
-        let path = format!("{SERVICES_OF_RUN}/s{number}");
+        let number = random.choice(&self.services).copied().unwrap_or_default();
+        let path = service_path(number);
         let Ok(service) = self.api.get(&path) else {
             self.create_service(number, random);
             return;
         };
         let is_load_balancer = service["spec"]["type"] == "LoadBalancer";
-        let change = match random.u32(0..12) {
+        let change = match random.u32(0..13) {
             0..3 => {
                 tracing::info!(service = number, "a user deletes a Service");
                 note(self.api.delete(&path));
                 if random.bool() {
                     // Made again as soon as it is gone, or a little later.
-                    let wait = Duration::from_secs(random.u64(1..90));
-                    self.plan(now + wait, Deed::CreateService(number, random.u64(..)));
+                    self.plan(
+                        now + soon(random),
+                        Deed::CreateService(number, random.u64(..)),
+                    );
                 }
                 return;
             }
@@ -132,13 +184,27 @@ impl People {
             10 => {
                 json!({"metadata": {"annotations": {"outrigger.dev/resync": random.u32(..).to_string()}}})
             }
+            11 => json!({"metadata": {"annotations": {PAUSED: "true"}}}),
             _ if is_load_balancer => json!({"spec": {
                 "externalTrafficPolicy": (["Local", "Cluster"][random.usize(0..2)]), "healthCheckNodePort": null,
             }}),
             _ => json!({"metadata": {"labels": {"edited": null}}}),
         };
+        // No Service stays paused, and users change their mind.
+        let undone = if change["metadata"]["annotations"][PAUSED].is_null() {
+            (random.u32(0..3) == 0).then(|| undo(&change, &service))
+        } else {
+            Some(json!({"metadata": {"annotations": {PAUSED: null}}}))
+        };
+        if let Some(change) = undone {
+            self.plan(now + soon(random), Deed::EditService(number, change));
+        }
+        self.edit_service(number, &change);
+    }
+
+    fn edit_service(&self, number: u32, change: &Value) {
         tracing::info!(service = number, %change, "a user edits a Service");
-        note(self.api.patch(&path, &change));
+        note(self.api.patch(&service_path(number), change));
     }
 
     fn create_service(&mut self, number: u32, random: &mut Rng) {
@@ -161,7 +227,7 @@ impl People {
     pub fn leave(&mut self) {
         tracing::info!("users give up all Services");
         for number in 0..SERVICES {
-            let path = format!("{SERVICES_OF_RUN}/s{number}");
+            let path = service_path(number);
             if self.api.get(&path).is_ok() {
                 note(self.api.delete(&path));
             }
@@ -171,17 +237,14 @@ impl People {
     // ---- Nodes ------------------------------------------------------------------------------
 
     fn change_machine(&mut self, now: Duration, random: &mut Rng) {
-        let number = random.u32(0..MACHINES);
-        let name = format!("m{number}");
+        let number = random.choice(&self.machines).copied().unwrap_or_default();
+        let name = machine_name(number);
         let path = format!("{NODES}/{name}");
         let machine = self.cloud.find(&name);
         let node = self.api.get(&path).ok();
-        match (machine, random.u32(0..8)) {
+        match (machine, random.u32(0..10)) {
             (None, _) if node.is_none() => {
-                tracing::info!(machine = %name, "a machine comes");
-                if let Ok(spec) = name.parse() {
-                    let _ = self.cloud.create(InstanceSpec::named(spec));
-                }
+                self.make_machine(&name);
                 let boots = Duration::from_millis(random.u64(0..20_000));
                 self.plan(now + boots, Deed::Register(number));
             }
@@ -203,8 +266,15 @@ impl People {
             (Some(_), 3) if node.is_some() => {
                 tracing::info!(machine = %name, "a user deletes a Node");
                 note(self.api.delete(&path));
-                let wait = Duration::from_secs(random.u64(1..30));
-                self.plan(now + wait, Deed::Register(number));
+                self.plan(now + soon(random), Deed::Register(number));
+            }
+            // With the same name, and perhaps before anything was done about the one before.
+            (Some(_), 7) if node.is_some() => {
+                tracing::info!(machine = %name, "a user replaces a machine and its Node");
+                let _ = self.cloud.delete(&name);
+                note(self.api.delete(&path));
+                self.make_machine(&name);
+                self.plan(now + soon(random), Deed::Register(number));
             }
             (Some(_), 4 | 5) if node.is_some() => {
                 let value = random.bool().then_some("true");
@@ -216,17 +286,23 @@ impl People {
             (Some(_), 6) if node.is_some() => {
                 tracing::info!(machine = %name, "a kubelet is silent");
                 self.report(number, "Unknown");
-                let wait = Duration::from_secs(random.u64(1..120));
-                self.plan(now + wait, Deed::Register(number));
+                self.plan(now + soon(random), Deed::Register(number));
             }
             // A machine does not come before the Node of the one before has gone.
             _ => {}
         }
     }
 
+    fn make_machine(&self, name: &str) {
+        tracing::info!(machine = %name, "a machine comes");
+        if let Ok(spec) = name.parse() {
+            let _ = self.cloud.create(InstanceSpec::named(spec));
+        }
+    }
+
     /// The kubelet of a machine that runs registers its Node, or reports that it is ready.
     fn register(&mut self, number: u32) {
-        let name = format!("m{number}");
+        let name = machine_name(number);
         if !self.runs(number) {
             return;
         }
@@ -251,12 +327,12 @@ impl People {
     }
 
     fn runs(&self, number: u32) -> bool {
-        let machine = self.cloud.find(&format!("m{number}"));
+        let machine = self.cloud.find(&machine_name(number));
         machine.is_some_and(|machine| machine.power == Power::Running)
     }
 
     fn report(&mut self, number: u32, status: &str) {
-        let name = format!("m{number}");
+        let name = machine_name(number);
         let path = format!("{NODES}/{name}");
         let Ok(node) = self.api.get(&path) else {
             return;
@@ -270,6 +346,30 @@ impl People {
         conditions.push(ready(status));
         let change = json!({"status": {"conditions": conditions}});
         note(self.api.patch(&format!("{path}/status"), &change));
+    }
+}
+
+fn machine_name(number: u32) -> String {
+    format!("m{number}")
+}
+
+fn service_path(number: u32) -> String {
+    format!("{SERVICES_OF_RUN}/s{number}")
+}
+
+/// From 20 ms to 2 min, mostly short.
+fn soon(random: &mut Rng) -> Duration {
+    Duration::from_millis((20.0 * 6000_f64.powf(random.f64())) as u64)
+}
+
+/// The change that brings back what `change` has replaced in `object`.
+fn undo(change: &Value, object: &Value) -> Value {
+    match change {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, change)| (name.clone(), undo(change, &object[name])))
+            .collect(),
+        _ => object.clone(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use outrigger_provider_mock::{Cloud, instances::Power, load_balancers::LoadBalancer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     apiserver::{ApiServer, Request, Write},
@@ -34,9 +34,29 @@ pub struct Promises {
     pod_cidrs: BTreeMap<String, Value>,
     /// The client that holds the Lease.
     leader: Option<String>,
-    /// Writes of controllers, those of Leases and events left out.
-    pub writes: u64,
+    /// Writes that controllers asked for, those of Leases and events left out, whether they changed anything or not.
+    writes: u64,
+    /// The last one.
+    last_write: String,
 }
+
+/// Requests and calls of controllers so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activity {
+    writes: u64,
+    last_write: String,
+    /// Calls that can change the cloud, by method.
+    calls: BTreeMap<&'static str, u64>,
+}
+
+/// Calls that can change the cloud.
+const CHANGES: [&str; 5] = [
+    "EnsureLoadBalancer",
+    "UpdateLoadBalancerNodes",
+    "DeleteLoadBalancer",
+    "BatchCreateRoutes",
+    "BatchDeleteRoutes",
+];
 
 impl Promises {
     /// Looks at what was written since the last time, and at the cloud. Some writes of a leader may be `late`: they come
@@ -51,17 +71,45 @@ impl Promises {
         self.load_balancers(cloud)
     }
 
+    /// Requests and calls of controllers so far.
+    pub fn activity(&self, cloud: &Cloud) -> Activity {
+        let counts = cloud.counters().calls;
+        let calls = CHANGES.map(|method| {
+            let calls = counts.get(method).map_or(0, |codes| codes.values().sum());
+            (method, calls)
+        });
+        Activity {
+            writes: self.writes,
+            last_write: self.last_write.clone(),
+            calls: calls.into(),
+        }
+    }
+
+    /// All is as users want it, and nothing is in flight any more: what was given up before has no say from now on.
+    pub fn settled(&mut self) {
+        self.released.retain(|_, since| since.is_none());
+    }
+
+    /// The client that holds the Lease.
+    pub fn leader(&self) -> Option<&str> {
+        self.leader.as_deref()
+    }
+
     fn written(&mut self, write: &Write, late: bool, cloud: &Cloud) -> Result<(), String> {
-        let Some(change) = &write.change else {
-            return Ok(());
-        };
         let Request {
             client,
             resource,
             path,
-            ..
+            verb,
         } = &write.request;
         let by_controller = client != "user";
+        if by_controller && !matches!(*resource, "leases" | "events") {
+            self.writes += 1;
+            self.last_write = format!("{client}: {verb:?} {path}");
+        }
+        let Some(change) = &write.change else {
+            return Ok(());
+        };
         let (before, after) = (change.before.as_deref(), change.after.as_deref());
         match *resource {
             "leases" => {
@@ -71,14 +119,11 @@ impl Promises {
                     .map(|_| client.clone());
             }
             "events" => {}
-            _ if by_controller => {
-                self.writes += 1;
-                if self.leader.as_ref() != Some(client) && !late {
-                    return Err(format!(
-                        "{client} changes {path} while the Lease is held by {:?}",
-                        self.leader
-                    ));
-                }
+            _ if by_controller && self.leader.as_ref() != Some(client) && !late => {
+                return Err(format!(
+                    "{client} changes {path} while the Lease is held by {:?}",
+                    self.leader
+                ));
             }
             _ => {}
         }
@@ -245,6 +290,12 @@ fn node_complaints(node: &Value, cloud: &Cloud) -> Vec<String> {
         return wrong;
     };
     let runs = machine.power == Power::Running;
+    let addresses = array(&node["status"]["addresses"]);
+    for address in machine.addresses.iter().map(|one| json!(one)) {
+        if !addresses.contains(&address) {
+            wrong.push(format!("the Node {name} lacks the address {address}"));
+        }
+    }
     if has_taint(UNINITIALIZED) {
         wrong.push(format!("the Node {name} is not initialised"));
     }
@@ -375,6 +426,15 @@ fn service_complaints(
     differ("status", format!("{actual:?}"), format!("{shown:?}"));
     if !has_finalizer {
         wrong.push(format!("the Service {name} has no finalizer"));
+    }
+    for condition in array(&service["status"]["conditions"]) {
+        let (kind, status) = (&condition["type"], &condition["status"]);
+        if kind == "outrigger.dev/Waiting" || status != "True" {
+            wrong.push(format!(
+                "the Service {name} has the condition {kind} {status}: {}",
+                condition["message"]
+            ));
+        }
     }
     wrong
 }

@@ -6,7 +6,7 @@ use super::{Options, child};
 
 /// Leaves out as many faults of `seed` as it goes: halves first, then ever less. Prints those that are left.
 pub(super) fn shrink(options: &Options, seed: u64) -> anyhow::Result<bool> {
-    let all = fault::faults(seed, options.hours);
+    let all = fault::faults(seed, options.rounds as usize);
     let mut left: Vec<usize> = match &options.faults {
         Some(faults) => faults.clone(),
         None => (0..all.len()).collect(),

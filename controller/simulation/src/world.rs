@@ -1,20 +1,20 @@
 //! A run: one cloud, one API server, two Pods, and the turns that they take.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use futures::channel::mpsc::UnboundedSender;
 use jiff::SignedDuration;
 use outrigger_provider_mock::{
-    Cloud, CloudConfig, ProviderOptions, ServedLoadBalancers, ServedRoutes, cloud::Clock,
-    load_balancers::LoadBalancerRules,
+    Cloud, CloudConfig, ListedTarget, ProviderOptions, ServedLoadBalancers, ServedRoutes,
+    cloud::Clock, load_balancers::LoadBalancerRules,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
     apiserver::{self, ApiServer, Delivery, FaultKind, Verb, Write},
-    fault::{Declared, Fault, Kind, Pod, Wrong},
+    fault::{Begin, Declared, Fault, Kind, OCCASIONS, Occasion, Occasions, Pod, Wrong},
     host::{self, Host},
     people::People,
     process,
@@ -30,8 +30,12 @@ const LONG: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_mins(50);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_secs(5);
-/// How long it stays so then. In the first half events and conditions may follow, in the second nothing is written.
-const SILENCE: Duration = Duration::from_mins(20);
+/// How long what waits for its time may still follow then.
+const GRACE: Duration = Duration::from_mins(8);
+/// How long nothing is asked for after that.
+const SILENCE: Duration = Duration::from_mins(4);
+/// After which the kubelet starts a process again.
+const RESTART: Duration = Duration::from_secs(2);
 
 /// A late request is on its way for less than this.
 const LATEST: Duration = Duration::from_secs(8);
@@ -44,14 +48,20 @@ struct PodState {
     socket: Socket,
     controller: Option<(Host, UnboundedSender<()>)>,
     provider: Option<Host>,
-    /// The kubelet starts the controller again then.
+    /// The kubelet starts the controller then.
     starts: Option<Duration>,
-    skew: SignedDuration,
+    /// The kubelet starts the provider then.
+    provider_starts: Option<Duration>,
 }
 
 /// A run.
 pub struct World {
+    seed: u64,
     now: Duration,
+    rounds: usize,
+    round: usize,
+    round_began: Duration,
+    turn: Duration,
     random: Rng,
     api: ApiServer,
     cloud: Cloud,
@@ -60,9 +70,12 @@ pub struct World {
     people: People,
     pods: [PodState; 2],
     faults: Vec<(Fault, Phase)>,
+    /// Requests of an earlier term may arrive until then.
+    late_until: Duration,
     /// The faults of requests and watches, as the API server asks.
     network: Arc<Mutex<Network>>,
-    options: ProviderOptions,
+    /// Calls to the cloud before this round.
+    calls_before: BTreeMap<String, u64>,
     promises: Promises,
     turns: u64,
 }
@@ -70,7 +83,7 @@ pub struct World {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Comes,
-    Lasts,
+    LastsUntil(Duration),
     Over,
 }
 
@@ -80,9 +93,12 @@ struct Network {
     requests: Vec<(Pod, Wrong, f64, Rng)>,
     late: Vec<(Pod, Duration)>,
     cut: Vec<Pod>,
+    blind: Vec<Pod>,
     latency: Rng,
     /// The newest of the API server.
     version: u64,
+    /// Writes of this round.
+    writes: Occasions,
 }
 
 /// The result of a run.
@@ -95,11 +111,29 @@ pub struct Outcome {
     pub broken: Option<String>,
 }
 
-fn options() -> ProviderOptions {
+/// Why a run ends early.
+enum End {
+    Broken(String),
+    Failed(anyhow::Error),
+}
+
+impl From<anyhow::Error> for End {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Routes are listed without the name of their Node: with it, one that a Node leaves behind while no process leads looks
+/// like that of the next Node of its name (docs/evidence.md).
+fn options(seed: u64) -> ProviderOptions {
     ProviderOptions {
         load_balancers: Some(ServedLoadBalancers::default()),
         routes: Some(ServedRoutes {
-            target: outrigger_provider_mock::ListedTarget::All,
+            target: if seed.is_multiple_of(2) {
+                ListedTarget::ProviderId
+            } else {
+                ListedTarget::NextHop
+            },
             ..ServedRoutes::default()
         }),
         ..ProviderOptions::default()
@@ -107,11 +141,11 @@ fn options() -> ProviderOptions {
 }
 
 impl World {
-    /// A run of `seed`, with these faults, in which people act for `hours`.
+    /// A run of `seed`, with these faults, in which people act in so many rounds.
     ///
     /// # Errors
     /// If the processes cannot be started.
-    pub fn new(seed: u64, hours: f64, faults: Vec<Fault>) -> anyhow::Result<Self> {
+    pub fn new(seed: u64, rounds: usize, faults: Vec<Fault>) -> anyhow::Result<Self> {
         let outside = Host::start("-", Duration::ZERO, std::future::pending())?;
         let origin = outside.visit(Instant::now);
         let cloud = Cloud::new(CloudConfig {
@@ -133,16 +167,21 @@ impl World {
             latency: Rng::with_seed(seed ^ 0x1a7e),
             ..Network::default()
         }));
-        let people = People::new(seed, hours, &api, &cloud);
+        let people = People::new(seed, &api, &cloud);
         let pod = || PodState {
             socket: Socket::default(),
             controller: None,
             provider: None,
             starts: Some(Duration::ZERO),
-            skew: SignedDuration::ZERO,
+            provider_starts: Some(Duration::ZERO),
         };
-        let mut world = Self {
+        let world = Self {
+            seed,
             now: Duration::ZERO,
+            rounds,
+            round: 0,
+            round_began: Duration::ZERO,
+            turn: SHORT,
             random: Rng::with_seed(seed),
             api,
             cloud,
@@ -153,13 +192,13 @@ impl World {
                 .into_iter()
                 .map(|fault| (fault, Phase::Comes))
                 .collect(),
+            late_until: Duration::ZERO,
             network,
-            options: options(),
+            calls_before: BTreeMap::new(),
             promises: Promises::default(),
             turns: 0,
         };
         world.connect_network();
-        world.start_providers()?;
         Ok(world)
     }
 
@@ -168,7 +207,11 @@ impl World {
     /// # Errors
     /// If a process cannot be started.
     pub fn run(mut self) -> anyhow::Result<Outcome> {
-        let broken = self.run_to_end()?.err();
+        let broken = match self.run_rounds() {
+            Ok(()) => None,
+            Err(End::Broken(broken)) => Some(format!("round {}: {broken}", self.round)),
+            Err(End::Failed(error)) => return Err(error),
+        };
         Ok(Outcome {
             time: self.now,
             turns: self.turns,
@@ -176,86 +219,171 @@ impl World {
         })
     }
 
-    fn run_to_end(&mut self) -> anyhow::Result<Result<(), String>> {
-        let mut last_version = 0;
-        let mut turn = SHORT;
-        // Until when all must be well, once nothing is left to come.
-        let mut settles: Option<Duration> = None;
-        let mut silent: Option<(Duration, u64)> = None;
-        let mut left = false;
-        let mut look = Duration::ZERO;
-        loop {
-            self.begin_and_end_faults()?;
-            self.start_controllers()?;
-            let people = &mut self.people;
-            let now = self.now;
-            self.outside.visit(|| people.act(now));
-            let mut next = self.now + turn;
-            let times = [
-                self.people.next(),
-                self.next_fault(),
-                self.pods[0].starts,
-                self.pods[1].starts,
-            ];
-            for time in times.into_iter().flatten() {
-                next = next.min(time.max(self.now + Duration::from_millis(1)));
+    /// In each round people act and faults happen; then what users want is reached, nothing more is asked for, and
+    /// another leader finds nothing to do.
+    fn run_rounds(&mut self) -> Result<(), End> {
+        for round in 0..self.rounds {
+            self.begin_round(round);
+            while self.people.next().is_some() || self.is_faulty() {
+                self.step()?;
             }
-            let written = self.pods.iter().map(|pod| pod.socket.writes()).sum::<u64>();
-            self.take_turns(next);
-            if let Err(broken) = self.look() {
-                return Ok(Err(broken));
+            self.settle()?;
+            self.run_for(GRACE)?;
+            self.stay_silent("nothing changes")?;
+            for pod in &mut self.pods {
+                pod.controller = None;
+                pod.starts = Some(self.now + RESTART);
             }
-            let version = self.api.version();
-            let happens = version != last_version
-                || self.pods.iter().map(|pod| pod.socket.writes()).sum::<u64>() != written;
-            last_version = version;
-            self.network.lock().version = version;
-            turn = if happens { SHORT } else { (turn * 2).min(LONG) };
+            self.outside
+                .visit(|| tracing::info!("both controllers are killed while nothing happens"));
+            self.stay_silent("another leader only takes over")?;
+            self.promises.settled();
+        }
+        let people = &mut self.people;
+        self.outside.visit(|| people.leave());
+        self.settle()
+    }
 
-            if self.people.next().is_some()
-                || self.faults.iter().any(|(_, phase)| *phase != Phase::Over)
-            {
-                continue;
-            }
-            let end = *settles.get_or_insert(self.now + PATIENCE);
-            if self.now < look {
-                continue;
-            }
-            look = self.now + LOOK;
-            let complaints = self.outside.visit(|| complaints(&self.api, &self.cloud));
-            if !complaints.is_empty() {
-                if let Some((since, _)) = silent {
-                    return Ok(Err(format!(
-                        "reached after {since:?}, but not for long: {}",
-                        complaints.join("; ")
-                    )));
-                }
-                if self.now > end {
-                    return Ok(Err(format!("not reached: {}", complaints.join("; "))));
-                }
-                continue;
-            }
-            if left {
-                return Ok(Ok(()));
-            }
-            let (since, writes) = *silent.get_or_insert_with(|| {
-                self.outside
-                    .visit(|| tracing::info!("all is as users want it"));
-                (self.now, 0)
-            });
-            if self.now < since + SILENCE / 2 {
-                silent = Some((since, self.promises.writes));
-            } else if self.promises.writes != writes {
-                return Ok(Err(format!(
-                    "{} writes though nothing changes",
-                    self.promises.writes - writes
-                )));
-            } else if self.now > since + SILENCE {
-                let people = &mut self.people;
-                self.outside.visit(|| people.leave());
-                (left, silent, settles) = (true, None, Some(self.now + PATIENCE));
+    fn begin_round(&mut self, round: usize) {
+        self.outside.visit(|| tracing::info!(round, "a round"));
+        (self.round, self.round_began) = (round, self.now);
+        let (people, now) = (&mut self.people, self.now);
+        self.outside.visit(|| people.begin_round(round, now));
+        self.network.lock().writes.clear();
+        self.calls_before = self.calls();
+    }
+
+    /// Nothing that waits for an occasion which did not come in this round happens any more.
+    fn forget_occasions(&mut self) {
+        self.people.forget();
+        for (fault, phase) in &mut self.faults {
+            if fault.round == self.round && *phase == Phase::Comes {
+                *phase = Phase::Over;
             }
         }
+    }
+
+    /// True if a fault is to come in this round at its time, or lasts.
+    fn is_faulty(&self) -> bool {
+        self.faults.iter().any(|(fault, phase)| match phase {
+            Phase::Comes => fault.round == self.round && fault.begins.time().is_some(),
+            Phase::LastsUntil(_) => true,
+            Phase::Over => false,
+        })
+    }
+
+    /// Runs until all is as users want it.
+    fn settle(&mut self) -> Result<(), End> {
+        let mut end = self.now + PATIENCE;
+        loop {
+            self.run_for(LOOK)?;
+            if self.people.next().is_some() || self.is_faulty() {
+                // The occasion of one has come late.
+                end = self.now + PATIENCE;
+                continue;
+            }
+            let complaints = self.complaints();
+            if complaints.is_empty() {
+                self.outside
+                    .visit(|| tracing::info!("all is as users want it"));
+                self.forget_occasions();
+                return Ok(());
+            }
+            if self.now > end {
+                return Err(End::Broken(format!(
+                    "not reached: {}",
+                    complaints.join("; ")
+                )));
+            }
+        }
+    }
+
+    /// Runs for some time in which all stays as users want it, and nothing is asked for.
+    fn stay_silent(&mut self, when: &str) -> Result<(), End> {
+        let before = self.promises.activity(&self.cloud);
+        self.run_for(SILENCE)?;
+        let complaints = self.complaints();
+        if !complaints.is_empty() {
+            let complaints = complaints.join("; ");
+            return Err(End::Broken(format!(
+                "reached, but not for long: {complaints}"
+            )));
+        }
+        let after = self.promises.activity(&self.cloud);
+        if after != before {
+            return Err(End::Broken(format!(
+                "{when}, but {before:?} becomes {after:?}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn complaints(&self) -> Vec<String> {
+        self.outside.visit(|| complaints(&self.api, &self.cloud))
+    }
+
+    fn run_for(&mut self, time: Duration) -> Result<(), End> {
+        let end = self.now + time;
+        while self.now < end {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next turn.
+    fn step(&mut self) -> Result<(), End> {
+        let occasions = self.occasions();
+        self.begin_and_end_faults(&occasions);
+        self.start_processes()?;
+        let people = &mut self.people;
+        let now = self.now;
+        self.outside.visit(|| people.act(now, &occasions));
+        let mut next = self.now + self.turn;
+        let starts = self
+            .pods
+            .iter()
+            .flat_map(|pod| [pod.starts, pod.provider_starts]);
+        let times = starts.chain([self.people.next(), self.next_fault()]);
+        for time in times.flatten() {
+            next = next.min(time.max(self.now + Duration::from_millis(1)));
+        }
+        let before = (self.api.version(), self.written());
+        self.take_turns(next);
+        self.look().map_err(End::Broken)?;
+        let after = (self.api.version(), self.written());
+        self.network.lock().version = after.0;
+        self.turn = if after == before {
+            (self.turn * 3).min(LONG)
+        } else {
+            SHORT
+        };
+        Ok(())
+    }
+
+    /// How often something was written to a socket.
+    fn written(&self) -> u64 {
+        self.pods.iter().map(|pod| pod.socket.writes()).sum()
+    }
+
+    /// How often there was each occasion in this round.
+    fn occasions(&self) -> Occasions {
+        let mut occasions = self.network.lock().writes.clone();
+        for (occasion, _) in OCCASIONS {
+            if let Occasion::Call(operation) = occasion {
+                let calls = |of: &BTreeMap<String, u64>| of.get(operation).copied().unwrap_or(0);
+                let count = calls(&self.calls()) - calls(&self.calls_before);
+                occasions.insert(occasion, count as u32);
+            }
+        }
+        occasions
+    }
+
+    /// All calls to the cloud.
+    fn calls(&self) -> BTreeMap<String, u64> {
+        let counts = self.cloud.counters().cloud.into_iter();
+        counts
+            .map(|(operation, counts)| (operation, counts.served))
+            .collect()
     }
 
     /// Gives each process its turn, in any order.
@@ -283,25 +411,21 @@ impl World {
                 self.outside
                     .visit(|| tracing::info!(host = name, reason, "a controller has ended"));
                 pod.controller = None;
-                pod.starts = Some(self.now + Duration::from_secs(2));
+                pod.starts = Some(self.now + RESTART);
             }
             if let Some(reason) = pod.provider.as_mut().and_then(Host::ended) {
                 let name = PROVIDERS[number];
                 self.outside
                     .visit(|| tracing::error!(host = name, reason, "a provider has ended"));
                 pod.provider = None;
+                pod.provider_starts = Some(self.now + RESTART);
             }
         }
     }
 
     fn look(&mut self) -> Result<(), String> {
         let writes = self.api.take_writes();
-        let is_late = |(fault, _): &(Fault, Phase)| {
-            let end = fault.at + fault.lasts + LATEST;
-            matches!(fault.kind, Kind::Requests(_, Wrong::Late, _))
-                && (fault.at..end).contains(&self.now)
-        };
-        let late = self.faults.iter().any(is_late);
+        let late = self.now < self.late_until;
         let (promises, cloud) = (&mut self.promises, &self.cloud);
         self.outside.visit(|| {
             for Write { request, code, .. } in &writes {
@@ -316,31 +440,21 @@ impl World {
 
     // ---- processes --------------------------------------------------------------------------
 
-    fn start_controllers(&mut self) -> anyhow::Result<()> {
-        for (number, pod) in self.pods.iter_mut().enumerate() {
-            if pod.starts.is_none_or(|at| at > self.now) {
-                continue;
+    fn start_processes(&mut self) -> anyhow::Result<()> {
+        for number in 0..self.pods.len() {
+            let (options, skew) = (self.options(), self.skew(number));
+            let pod = &mut self.pods[number];
+            if pod.starts.take_if(|at| *at <= self.now).is_some() {
+                let name = CONTROLLERS[number];
+                let (mut host, signal) =
+                    process::controller(name, self.now, &self.api, &pod.socket)?;
+                host.set_skew(skew);
+                pod.controller = Some((host, signal));
             }
-            pod.starts = None;
-            let name = CONTROLLERS[number];
-            let (mut host, signal) = process::controller(name, self.now, &self.api, &pod.socket)?;
-            host.set_skew(pod.skew);
-            pod.controller = Some((host, signal));
-        }
-        Ok(())
-    }
-
-    fn start_providers(&mut self) -> anyhow::Result<()> {
-        for (number, pod) in self.pods.iter_mut().enumerate() {
-            if pod.provider.is_none() {
-                let started = process::provider(
-                    PROVIDERS[number],
-                    self.now,
-                    &self.cloud,
-                    self.options.clone(),
-                    &pod.socket,
-                );
-                pod.provider = Some(started?);
+            if pod.provider_starts.take_if(|at| *at <= self.now).is_some() {
+                let name = PROVIDERS[number];
+                let started = process::provider(name, self.now, &self.cloud, options, &pod.socket)?;
+                pod.provider = Some(started);
             }
         }
         Ok(())
@@ -348,43 +462,92 @@ impl World {
 
     // ---- faults -----------------------------------------------------------------------------
 
+    /// The faults that last.
+    fn lasting(&self) -> impl Iterator<Item = &Kind> {
+        let faults = self.faults.iter();
+        let lasting = faults.filter(|(_, phase)| matches!(phase, Phase::LastsUntil(_)));
+        lasting.map(|(fault, _)| &fault.kind)
+    }
+
+    /// Declarations of providers that start now.
+    fn options(&self) -> ProviderOptions {
+        let mut options = options(self.seed);
+        for kind in self.lasting() {
+            if let Kind::Upgrade(declared) = kind {
+                declare(&mut options, *declared);
+            }
+        }
+        options
+    }
+
+    /// The error of the clock of a Pod's machine.
+    fn skew(&self, number: Pod) -> SignedDuration {
+        let seconds = self.lasting().map(|kind| match kind {
+            Kind::Clock(pod, seconds) if *pod == number => *seconds,
+            _ => 0,
+        });
+        SignedDuration::from_secs(seconds.sum())
+    }
+
     fn next_fault(&self) -> Option<Duration> {
         let times = self.faults.iter().filter_map(|(fault, phase)| match phase {
-            Phase::Comes => Some(fault.at),
-            Phase::Lasts => Some(fault.at + fault.lasts),
-            Phase::Over => None,
+            Phase::Comes if fault.round == self.round => {
+                fault.begins.time().map(|time| self.round_began + time)
+            }
+            Phase::LastsUntil(end) => Some(*end),
+            Phase::Comes | Phase::Over => None,
         });
         times.min()
     }
 
-    fn begin_and_end_faults(&mut self) -> anyhow::Result<()> {
+    fn begin_and_end_faults(&mut self, occasions: &Occasions) {
+        let in_round = self.now.saturating_sub(self.round_began);
+        let leader = self.promises.leader();
+        let leader = CONTROLLERS.iter().position(|name| Some(*name) == leader);
         for number in 0..self.faults.len() {
             let (fault, phase) = &mut self.faults[number];
-            let begins = match phase {
-                Phase::Comes if fault.at <= self.now => {
-                    *phase = Phase::Lasts;
-                    true
-                }
-                Phase::Lasts if fault.at + fault.lasts <= self.now => {
-                    *phase = Phase::Over;
-                    false
-                }
+            let begins = match *phase {
+                Phase::Comes if fault.round == self.round => match fault.begins {
+                    Begin::After(time) if self.round_began + time > self.now => continue,
+                    Begin::After(_) => true,
+                    Begin::With(occasion, nth, after) => {
+                        if occasions.get(&occasion).is_none_or(|count| *count < nth) {
+                            continue;
+                        }
+                        // Its time is known now.
+                        fault.begins = Begin::After(in_round + after);
+                        fault.kind = match leader {
+                            Some(leader) => fault.kind.clone().of(leader),
+                            None => fault.kind.clone(),
+                        };
+                        if !after.is_zero() {
+                            continue;
+                        }
+                        true
+                    }
+                },
+                Phase::LastsUntil(end) if end <= self.now => false,
                 _ => continue,
+            };
+            let end = self.now + fault.lasts;
+            *phase = if begins {
+                Phase::LastsUntil(end)
+            } else {
+                Phase::Over
             };
             let fault = fault.clone();
             let outside = &self.outside;
             outside.visit(|| tracing::info!(begins, %fault, "fault"));
-            self.change(&fault, begins)?;
+            self.change(&fault.kind, begins, end);
         }
-        Ok(())
     }
 
-    fn change(&mut self, fault: &Fault, begins: bool) -> anyhow::Result<()> {
-        let end = fault.at + fault.lasts;
-        match &fault.kind {
+    fn change(&mut self, kind: &Kind, begins: bool, end: Duration) {
+        match kind {
             Kind::Kill(pod) if begins => {
-                self.pods[*pod].controller = None;
-                self.pods[*pod].starts = Some(end);
+                let pod = &mut self.pods[*pod];
+                pod.controller = None;
+                pod.starts = pod.starts.max(Some(end));
             }
             Kind::Terminate(pod) if begins => {
                 if let Some((_, signal)) = &self.pods[*pod].controller {
@@ -396,40 +559,48 @@ impl World {
                     host.freeze(end);
                 }
             }
-            Kind::KillProvider(pod) if begins => self.pods[*pod].provider = None,
-            Kind::KillProvider(_) => self.start_providers()?,
+            Kind::KillProvider(pod) if begins => {
+                let pod = &mut self.pods[*pod];
+                pod.provider = None;
+                pod.provider_starts = pod.provider_starts.max(Some(end));
+            }
             Kind::FreezeProvider(pod) if begins => {
                 if let Some(host) = &mut self.pods[*pod].provider {
                     host.freeze(end);
                 }
             }
-            Kind::Upgrade(declared) => {
-                self.options = options();
-                if begins {
-                    declare(&mut self.options, *declared);
-                }
+            Kind::Upgrade(_) => {
                 for pod in &mut self.pods {
                     pod.provider = None;
+                    pod.provider_starts.get_or_insert(self.now);
                 }
-                self.start_providers()?;
             }
-            Kind::Clock(pod, seconds) => {
-                let skew = SignedDuration::from_secs(if begins { *seconds } else { 0 });
-                self.pods[*pod].skew = skew;
+            Kind::Clock(pod, _) => {
+                let skew = self.skew(*pod);
                 if let Some((host, _)) = &mut self.pods[*pod].controller {
                     host.set_skew(skew);
                 }
             }
-            Kind::Compaction if begins => self.api.compact(),
-            Kind::Requests(..) | Kind::LateEvents(_) | Kind::CutWatches(_) => self.change_network(),
+            Kind::Relist(_) => {
+                if !begins {
+                    self.api.compact();
+                }
+                self.change_network();
+            }
+            Kind::Requests(_, wrong, _) => {
+                if matches!(wrong, Wrong::Late) {
+                    self.late_until = self.late_until.max(end + LATEST);
+                }
+                self.change_network();
+            }
+            Kind::LateEvents(_) | Kind::CutWatches(_) => self.change_network(),
             Kind::Cloud(_) | Kind::SlowCloud(_) => {
-                let (cloud, faults) = (&self.cloud, &self.faults);
+                let (cloud, lasting) = (&self.cloud, self.lasting());
                 self.outside.visit(|| {
                     cloud.clear_faults();
                     let mut latency = Duration::from_millis(40);
-                    for (fault, phase) in faults {
-                        match &fault.kind {
-                            _ if *phase != Phase::Lasts => {}
+                    for kind in lasting {
+                        match kind {
                             Kind::Cloud(effect) => cloud.inject(effect.as_ref().clone()),
                             Kind::SlowCloud(slow) => latency = *slow,
                             _ => {}
@@ -440,7 +611,6 @@ impl World {
             }
             _ => {}
         }
-        Ok(())
     }
 
     /// Brings the faults of the network up to date.
@@ -449,10 +619,11 @@ impl World {
         network.requests.clear();
         network.late.clear();
         network.cut.clear();
+        network.blind.clear();
         for (number, (fault, phase)) in self.faults.iter().enumerate() {
-            if *phase != Phase::Lasts {
+            let Phase::LastsUntil(end) = *phase else {
                 continue;
-            }
+            };
             match fault.kind {
                 Kind::Requests(pod, wrong, chance) => {
                     if matches!(wrong, Wrong::Behind(_)) {
@@ -461,8 +632,12 @@ impl World {
                     let random = Rng::with_seed(number as u64 ^ self.now.as_millis() as u64);
                     network.requests.push((pod, wrong, chance, random));
                 }
-                Kind::LateEvents(pod) => network.late.push((pod, fault.at + fault.lasts)),
+                Kind::LateEvents(pod) => network.late.push((pod, end)),
                 Kind::CutWatches(pod) => network.cut.push(pod),
+                Kind::Relist(pod) => {
+                    network.cut.push(pod);
+                    network.blind.push(pod);
+                }
                 _ => {}
             }
         }
@@ -493,11 +668,21 @@ fn declare(options: &mut ProviderOptions, declared: Declared) {
 
 impl Network {
     fn on_request(&mut self, request: &apiserver::Request) -> apiserver::Fault {
+        if request.verb.writes() {
+            *self
+                .writes
+                .entry(Occasion::Write(request.resource))
+                .or_default() += 1;
+        }
         let mut fault = apiserver::Fault {
             before: Duration::ZERO,
             after: Duration::from_millis(self.latency.u64(1..8)),
             kind: FaultKind::None,
         };
+        let is_its = |pod: &Pod| request.client == CONTROLLERS[*pod];
+        if request.verb == Verb::Watch && self.blind.iter().any(is_its) {
+            fault.kind = FaultKind::Refused(503);
+        }
         for (pod, wrong, chance, random) in &mut self.requests {
             if request.client != CONTROLLERS[*pod] || random.f64() >= *chance {
                 continue;

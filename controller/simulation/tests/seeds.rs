@@ -18,7 +18,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn the_same_seed_twice_gives_the_same_log() {
-    let log = |seed| text(&simulate(&["--seed", seed, "--hours", "0.4", "--log"]));
+    let log = |seed| text(&simulate(&["--seed", seed, "--rounds", "2", "--log"]));
     let (one, again, other) = (log("7"), log("7"), log("8"));
     let differs = one
         .lines()
@@ -32,7 +32,7 @@ fn the_same_seed_twice_gives_the_same_log() {
 
 #[test]
 fn fixed_seeds_keep_all_promises() {
-    let output = simulate(&["--seeds", "1..7", "--hours", "0.5"]);
+    let output = simulate(&["--seeds", "5..11", "--rounds", "3"]);
     assert!(output.status.success(), "{}", text(&output));
 }
 
@@ -42,8 +42,11 @@ fn options_that_cannot_be_followed_are_refused() {
         (&["--log"][..], "--seed"),
         (&["--shrink"], "--seed"),
         (&["--faults", "1"], "--seed"),
-        (&["--seed", "7", "--faults", "99"], "has the faults 0 to 71"),
-        (&["--seed", "7", "--hours", "0.01"], "0.1 to 10000"),
+        (
+            &["--seed", "7", "--faults", "9999"],
+            "has the faults 0 to 30",
+        ),
+        (&["--seed", "7", "--rounds", "0"], "1..=100000"),
     ] {
         let output = simulate(options);
         let text = text(&output);
@@ -54,7 +57,7 @@ fn options_that_cannot_be_followed_are_refused() {
 /// `--shrink` tries it first: a refusal would look as a failure of the seed.
 #[test]
 fn a_seed_runs_without_any_fault() {
-    let output = simulate(&["--seed", "7", "--hours", "0.1", "--log", "--faults"]);
+    let output = simulate(&["--seed", "7", "--rounds", "1", "--log", "--faults"]);
     let text = text(&output);
     assert!(
         output.status.success() && text.contains("seed 7: well"),
