@@ -28,13 +28,19 @@ async fn the_shipped_manifests_grant_what_their_flags_need() {
     let rights = Rights::shipped().of("shipped");
     rights.grant(&cluster.plane).await;
     let mut part = cluster.part("shipped").user("shipped");
-    // The port is the test's, and so is the provider's user.
-    let own = ["--secure-port=", "--provider-user="];
+    // The port is the test's, and so are the provider's user and the volume of the Pod.
+    let own = [
+        "--secure-port=",
+        "--provider-user=",
+        "--leader-elect-identity-file=",
+    ];
     let flags = shipped_flags().into_iter();
     for flag in flags.filter(|flag| !own.iter().any(|own| flag.starts_with(own))) {
         part = part.flag(&flag);
     }
     part = part.flag(&format!("--provider-user={}", geteuid().as_raw()));
+    let file = cluster.dir().join("identities");
+    part = part.flag(&format!("--leader-elect-identity-file={}", file.display()));
     let mut replica = part.start().await;
     replica.leads().await;
     replica.own_node(&cluster, "shipped").await;
