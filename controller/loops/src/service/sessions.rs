@@ -71,6 +71,8 @@ impl Sessions {
                 // The nodes may have changed while there was no session.
                 self.rollout.queue_without_targets();
             }
+            // And the last answers may have come right before: their record on the Lease waits for a session.
+            self.term.targets.applied.progressed();
             if is_other {
                 self.queue_all();
             }

@@ -37,6 +37,28 @@ async fn the_revision_that_all_have_is_on_the_lease() {
     .await;
 }
 
+/// Found by the simulation: the next leader sent all targets once more.
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_goes_away_after_the_last_answer_holds_up_no_record() {
+    let rig = with_services(3, Setup::default()).await;
+    rig.until("the first set", |rig| annotation(rig).is_some())
+        .await;
+    rig.leave("n1");
+    rig.until("the targets", |rig| {
+        let all = rig.cloud.load_balancers();
+        all.iter().all(|lb| lb.targets.len() == 9)
+    })
+    .await;
+    sleep(Duration::from_millis(50)).await;
+    rig.wire.cut();
+    secs(10).await;
+    assert_eq!(annotation(&rig), None);
+    rig.wire.mend();
+    rig.until("the record", |rig| annotation(rig).is_some())
+        .await;
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 1);
+}
+
 /// All wait for it, not the first one alone.
 #[tokio::test(start_paused = true)]
 async fn no_call_goes_out_before_the_lease_has_forgotten() {
