@@ -87,11 +87,12 @@ impl NodeChanges {
         before: &StringMap,
         after: &StringMap,
     ) {
-        let none = StringMap::default();
+        // Mostly: then nothing is read, and no lock is taken.
+        if !targets::selects_otherwise(before, after) {
+            return;
+        }
         let is_new = !self.requests.lock().all.cover(after);
-        if targets::selects_otherwise(before, after)
-            && (is_new || targets::selects_otherwise(before, &none))
-        {
+        if is_new || targets::selects_otherwise(before, &StringMap::default()) {
             self.changed(now, targets::TargetChange::Added);
         }
     }
