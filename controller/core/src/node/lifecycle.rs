@@ -393,7 +393,7 @@ impl Lifecycle {
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleAction {
         // The Ready condition changed since the question: perhaps the machine is back.
-        if (node.ready, node.ready_since) != (node_at_lookup.ready, node_at_lookup.ready_since) {
+        if !has_same_readiness(node, node_at_lookup) {
             self.limiter.dismiss(&node.name);
             return LifecycleAction::Inconclusive(Inconclusive::NodeChanged);
         }
@@ -429,6 +429,11 @@ fn visible(
     let by_age = after(node.created, delay).duration_since(facts.time_of_day);
     let by_age = after(now, by_age.try_into().unwrap_or_default());
     by_age.min(after(since, delay)).max(now)
+}
+
+/// Returns true if the Ready condition of `node` is that of `node_at_lookup`.
+fn has_same_readiness(node: &NodeView, node_at_lookup: &NodeView) -> bool {
+    (node.ready, node.ready_since) == (node_at_lookup.ready, node_at_lookup.ready_since)
 }
 
 /// Returns true if a lookup of `node` would be the same question as that of `node_at_lookup`. Providers look up

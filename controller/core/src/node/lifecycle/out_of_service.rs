@@ -17,7 +17,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Lifecycle, LifecycleAction, LifecycleFacts};
+use super::{Lifecycle, LifecycleAction, LifecycleFacts, has_same_readiness};
 use crate::node::{
     NodeView, Ready, UnreadableLabel,
     change::TaintAddition,
@@ -128,9 +128,7 @@ impl Lifecycle {
         node_at_lookup: &NodeView,
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleAction {
-        let heard = (node.ready, node.ready_since);
-        let is_silent = node.ready == Ready::Unknown
-            && heard == (node_at_lookup.ready, node_at_lookup.ready_since);
+        let is_silent = node.ready == Ready::Unknown && has_same_readiness(node, node_at_lookup);
         let lasting = match node.out_of_service_after(facts.out_of_service_after) {
             Ok(Some(lasting)) if is_silent && !node.is_out_of_service() => lasting,
             Ok(_) => {
