@@ -22,6 +22,26 @@ pub(crate) fn program() -> PathBuf {
     env::var_os("OUTRIGGER_TEST_CONTROLLER").map_or_else(built, PathBuf::from)
 }
 
+/// The output of a command that has ended, and its exit code.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    /// Runs `command` to its end.
+    pub(crate) async fn of(command: &mut Command) -> Self {
+        let ran = command.output().await.unwrap();
+        Self {
+            code: ran.status.code(),
+            out: String::from_utf8(ran.stdout).unwrap(),
+            err: String::from_utf8(ran.stderr).unwrap(),
+        }
+    }
+}
+
 /// A running `cloud-controller-manager`. Dropping it kills it.
 pub(crate) struct Controller {
     child: Child,

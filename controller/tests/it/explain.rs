@@ -12,7 +12,7 @@ use tonic::Code;
 use crate::{
     caller::Port,
     cluster::services::load_balancer,
-    controller::program,
+    controller::{Ran, program},
     mock::{
         instance,
         load_balancers::{about, error},
@@ -22,22 +22,8 @@ use crate::{
     wait::{holds, until},
 };
 
-/// The output of a command, and its exit code.
-#[derive(Debug)]
-struct Ran {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
 async fn run(args: &[&str]) -> Ran {
-    let mut command = Command::new(program());
-    let ran = command.args(args).env_clear().output().await.unwrap();
-    Ran {
-        code: ran.status.code(),
-        out: String::from_utf8(ran.stdout).unwrap(),
-        err: String::from_utf8(ran.stderr).unwrap(),
-    }
+    Ran::of(Command::new(program()).args(args).env_clear()).await
 }
 
 async fn explain(port: &Port, kubeconfig: &Path, args: &[&str]) -> Ran {

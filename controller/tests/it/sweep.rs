@@ -14,20 +14,12 @@ use tokio::process::Command;
 
 use crate::{
     cluster::{SYSTEM, services::load_balancer},
-    controller::program,
+    controller::{Ran, program},
     mock::{Mock, load_balancers::about},
     replica::LEASE,
     stage::{Setup, Stage},
     wait::{holds, until},
 };
-
-/// The output of a sweep, and its exit code.
-#[derive(Debug)]
-struct Ran {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
 
 /// A cluster whose controller has made three load balancers and a route, beside load balancers of another cluster.
 async fn used() -> (Stage, String) {
@@ -81,12 +73,7 @@ fn command(stage: &Stage, uid: &str, args: &[&str]) -> Command {
 }
 
 async fn sweep(stage: &Stage, uid: &str, args: &[&str]) -> Ran {
-    let ran = command(stage, uid, args).output().await.unwrap();
-    Ran {
-        code: ran.status.code(),
-        out: String::from_utf8(ran.stdout).unwrap(),
-        err: String::from_utf8(ran.stderr).unwrap(),
-    }
+    Ran::of(&mut command(stage, uid, args)).await
 }
 
 /// Ids of the load balancers in the cloud.
