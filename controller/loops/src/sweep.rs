@@ -202,9 +202,9 @@ impl Sweep {
         if this.has_balancers && !session.declares::<ListLoadBalancersRequest>() {
             return Err(CannotSweep::NoList(name()));
         }
-        let nobody = Uuid::new_v4().to_string();
+        let unused_uid = Uuid::new_v4().to_string();
         this.provider
-            .set_cluster_uid(ClusterUid::Read(nobody.into()));
+            .set_cluster_uid(ClusterUid::Read(unused_uid.into()));
         let listed = this.list(deadline).await.map_err(CannotSweep::Failed)?;
         for (what, kind) in [("load balancers", "load-balancer"), ("routes", "route")] {
             let listed = listed.iter().filter(|object| object.kind() == kind).count();
