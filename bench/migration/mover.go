@@ -144,20 +144,17 @@ func (m *mover) staleTargets(state *cloud.State) []string {
 func (m *mover) calls() (int, error) {
 	sum := 0
 	for _, replica := range m.all {
-		counts, err := replica.Calls()
+		changes, err := replica.Changes()
 		if err != nil {
 			return 0, err
 		}
-		for operation, count := range counts {
-			if rig.ChangesCloud(operation) {
-				sum += count
-			}
-		}
+		sum += changes
 	}
 	return sum, nil
 }
 
 // quiet waits until neither controller has written for a while and the cloud has not been called for a change.
 func (m *mover) quiet(ctx context.Context) error {
-	return m.Quiet(ctx, m.active.Processes(), m.calls, rig.Upstream, rig.Outrigger)
+	_, err := m.Quiet(ctx, m.active.Processes(), m.calls, rig.Upstream, rig.Outrigger)
+	return err
 }

@@ -7,6 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -20,18 +23,29 @@ func ChangesCloud(operation string) bool {
 	return !slices.ContainsFunc([]string{"Get", "List", "Find", "Instance"}, isLookup)
 }
 
-// lineCounts counts the lines of a journal, in which the Go fake names its calls.
+// lineCounts counts the lines of a journal, in which the Go fake names its calls. It reads each line once.
 func lineCounts(journal string) func() (map[string]int, error) {
+	var end int64
+	counts := map[string]int{}
 	return func() (map[string]int, error) {
-		counts := map[string]int{}
-		text, err := os.ReadFile(journal)
-		if err != nil && !os.IsNotExist(err) { // there is none before the first call
+		file, err := os.Open(journal)
+		if os.IsNotExist(err) { // there is none before the first call
+			return map[string]int{}, nil
+		}
+		if err != nil {
 			return nil, err
 		}
-		for line := range bytes.Lines(text) {
+		defer func() { _ = file.Close() }()
+		text, err := io.ReadAll(io.NewSectionReader(file, end, math.MaxInt64-end))
+		if err != nil {
+			return nil, err
+		}
+		complete := text[:bytes.LastIndexByte(text, '\n')+1]
+		end += int64(len(complete))
+		for line := range bytes.Lines(complete) {
 			counts[strings.TrimSpace(string(line))]++
 		}
-		return counts, nil
+		return maps.Clone(counts), nil
 	}
 }
 

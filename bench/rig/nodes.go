@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
@@ -53,6 +55,29 @@ func (r *Rig) Initialized(ctx context.Context, alive []*Process, prefix string, 
 		return len(nodes) == count, err
 	})
 }
+
+// Exclude takes nodes out of all load balancers, by their label; several at a time.
+func (r *Rig) Exclude(ctx context.Context, prefix string, count int) error {
+	label := fmt.Appendf(nil, `{"metadata": {"labels": {%q: ""}}}`, corev1.LabelNodeExcludeBalancers)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for number := range count {
+		group.Go(func() error {
+			name := numbered(prefix, number)
+			_, err := r.Client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, label, metav1.PatchOptions{})
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// Delete removes one of the nodes that Register has added.
+func (r *Rig) Delete(ctx context.Context, prefix string, number int) error {
+	return r.Client.CoreV1().Nodes().Delete(ctx, numbered(prefix, number), metav1.DeleteOptions{})
+}
+
+// numbered is the testbed's name of a node.
+func numbered(prefix string, number int) string { return fmt.Sprintf("%s%05d", prefix, number) }
 
 // IsTainted reports whether the node waits for its initialization.
 func IsTainted(node *corev1.Node) bool {

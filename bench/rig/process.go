@@ -84,8 +84,10 @@ type Usage struct{ PeakMiB, CPUSeconds float64 }
 
 // Usage reads the kernel's account of a running process. The peak that wait4 returns would include the bench itself, which the
 // child was for a moment.
-func (p *Process) Usage() (Usage, error) {
-	folder := filepath.Join("/proc", strconv.Itoa(p.command.Process.Pid))
+func (p *Process) Usage() (Usage, error) { return usage(p.name, p.command.Process.Pid) }
+
+func usage(name string, pid int) (Usage, error) {
+	folder := filepath.Join("/proc", strconv.Itoa(pid))
 	status, err := os.ReadFile(filepath.Join(folder, "status"))
 	if err != nil {
 		return Usage{}, err
@@ -96,13 +98,39 @@ func (p *Process) Usage() (Usage, error) {
 	}
 	peak, err := peakKiB(string(status))
 	if err != nil {
-		return Usage{}, fmt.Errorf("%s: %w", p.name, err)
+		return Usage{}, fmt.Errorf("%s: %w", name, err)
 	}
 	ticks, err := cpuTicks(string(stat))
 	if err != nil {
-		return Usage{}, fmt.Errorf("%s: %w", p.name, err)
+		return Usage{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return Usage{PeakMiB: peak / 1024, CPUSeconds: ticks / 100}, nil // USER_HZ is 100 on every Linux
+}
+
+// descendant is the process id of a program that this process, or one that it has started, has started.
+func (p *Process) descendant(program string) (int, error) {
+	parents := []string{strconv.Itoa(p.command.Process.Pid)}
+	for len(parents) > 0 {
+		lists, err := filepath.Glob(filepath.Join("/proc", parents[0], "task", "*", "children"))
+		if err != nil {
+			return 0, err
+		}
+		parents = parents[1:]
+		for _, list := range lists {
+			children, err := os.ReadFile(list)
+			if err != nil {
+				continue // that thread has ended
+			}
+			for child := range strings.FieldsSeq(string(children)) {
+				name, err := os.ReadFile(filepath.Join("/proc", child, "comm"))
+				if err == nil && strings.TrimSpace(string(name)) == program {
+					return strconv.Atoi(child)
+				}
+				parents = append(parents, child)
+			}
+		}
+	}
+	return 0, fmt.Errorf("%s has not started %s", p.name, program)
 }
 
 // PeakMiB reads the peak of memory until the context or the process ends: a process that has ended no longer shows it.

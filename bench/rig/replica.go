@@ -46,6 +46,18 @@ func (r *Rig) Start(name string, starter Starter) (*Replica, error) {
 	return starter(r, dir)
 }
 
+// Changes counts the calls so far that change the cloud.
+func (r *Replica) Changes() (int, error) {
+	counts, err := r.Calls()
+	sum := 0
+	for operation, count := range counts {
+		if ChangesCloud(operation) {
+			sum += count
+		}
+	}
+	return sum, err
+}
+
 // Processes are the controller's and, where there is one, the provider's.
 func (r *Replica) Processes() []*Process {
 	if r.Provider == nil {

@@ -124,6 +124,16 @@ func (r *Rig) Close() {
 	}
 }
 
+// APIServer is what kube-apiserver has used since its start.
+func (r *Rig) APIServer() (Usage, error) {
+	const name = "kube-apiserver"
+	pid, err := r.plane.descendant(name)
+	if err != nil {
+		return Usage{}, err
+	}
+	return usage(name, pid)
+}
+
 // Testbed runs a command of outrigger-testbed on the control plane and returns its output.
 func (r *Rig) Testbed(ctx context.Context, arguments ...string) ([]byte, error) {
 	return output(ctx, r.programs.testbed, append(arguments, "--kubeconfig", r.Kubeconfig)...)

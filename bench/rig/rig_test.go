@@ -38,6 +38,23 @@ func TestJournalIsCountedByOperation(t *testing.T) {
 	if err != nil || !maps.Equal(counts, map[string]int{"InstanceMetadata": 2, "EnsureLoadBalancer": 1}) {
 		t.Error(counts, err)
 	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	count := lineCounts(path)
+	for _, step := range []struct {
+		text     string
+		metadata int
+	}{{"", 2}, {"Instance", 2}, {"Metadata\nInstanceMetadata\n", 4}} {
+		if _, err := file.WriteString(step.text); err != nil {
+			t.Fatal(err)
+		}
+		if counts, err := count(); err != nil || counts["InstanceMetadata"] != step.metadata || len(counts) != 2 {
+			t.Errorf("after %q: %v, %v", step.text, counts, err)
+		}
+	}
 	for operation, changes := range map[string]bool{
 		"InstanceMetadata": false, "FindLoadBalancer": false, "GetLoadBalancer": false, "ListInstances": false,
 		"EnsureLoadBalancer": true, "EnsureLoadBalancerDeleted": true, "SetTargets": true,

@@ -32,14 +32,14 @@ func Until(ctx context.Context, goal string, alive []*Process, condition func() 
 }
 
 // Quiet waits until the programs with these user agents have written nothing for a while, and calls, unless it is nil, has
-// returned the same number as long. Lookups do not count: they never end.
-func (r *Rig) Quiet(ctx context.Context, alive []*Process, calls func() (int, error), agents ...string) error {
+// returned the same number as long. Lookups do not count: they never end. It returns the time of the last write or call.
+func (r *Rig) Quiet(ctx context.Context, alive []*Process, calls func() (int, error), agents ...string) (time.Time, error) {
 	last, before := time.Now(), -1
 	mark, err := r.Audit.Mark()
 	if err != nil {
-		return err
+		return last, err
 	}
-	return Until(ctx, "the end of all writes", alive, func() (bool, error) {
+	err = Until(ctx, "the end of all writes", alive, func() (bool, error) {
 		next, err := r.Audit.Mark()
 		if err != nil {
 			return false, err
@@ -67,4 +67,5 @@ func (r *Rig) Quiet(ctx context.Context, alive []*Process, calls func() (int, er
 		}
 		return time.Since(last) > quiet, nil
 	})
+	return last, err
 }

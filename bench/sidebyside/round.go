@@ -115,7 +115,38 @@ func (b *bench) fresh(ctx context.Context, contestant contestant, measured measu
 	if err := work.finish(ctx, replica, "services", measured); err != nil {
 		return nil, err
 	}
-	return replica, weigh(replica, measured)
+	if err := weigh(replica, measured); err != nil {
+		return nil, err
+	}
+	err = b.change(ctx, contestant, replica, "leave", measured, func() error { return b.Delete(ctx, nodePrefix, b.nodes-1) })
+	if err != nil {
+		return nil, fmt.Errorf("a node leaves: %w", err)
+	}
+	err = b.change(ctx, contestant, replica, "exclusion", measured, func() error { return b.Exclude(ctx, nodePrefix, excluded(b.nodes)) })
+	if err != nil {
+		return nil, fmt.Errorf("the exclusion of nodes: %w", err)
+	}
+	return replica, nil
+}
+
+// excluded is how many nodes leave all load balancers by their label.
+func excluded(nodes int) int { return max(nodes/10, 1) }
+
+// change measures an edit of nodes until the last call to the cloud because of it.
+func (b *bench) change(ctx context.Context, contestant contestant, replica *rig.Replica, id string, measured measures, edit func() error) error {
+	work, err := b.begin(contestant, replica)
+	if err != nil {
+		return err
+	}
+	if err := edit(); err != nil {
+		return err
+	}
+	last, err := b.Quiet(ctx, replica.Processes(), replica.Changes)
+	if err != nil {
+		return err
+	}
+	measured[id+".seconds"] = last.Sub(work.began).Seconds()
+	return work.finish(ctx, replica, id, measured)
 }
 
 // weigh notes memory and CPU until now.
@@ -189,6 +220,8 @@ type work struct {
 	began time.Time
 	mark  int
 	calls map[string]int
+	// server is what the API server had used.
+	server rig.Usage
 }
 
 // begin counts from now on. Calls to the cloud of a replica that is yet to start begin at zero.
@@ -197,7 +230,11 @@ func (b *bench) begin(contestant contestant, running *rig.Replica) (*work, error
 	if err != nil {
 		return nil, err
 	}
-	w := &work{bench: b, agent: contestant.agent, mark: mark, began: time.Now(), calls: map[string]int{}}
+	server, err := b.APIServer()
+	if err != nil {
+		return nil, err
+	}
+	w := &work{bench: b, agent: contestant.agent, mark: mark, server: server, began: time.Now(), calls: map[string]int{}}
 	if running != nil {
 		w.calls, err = running.Calls()
 	}
@@ -206,9 +243,14 @@ func (b *bench) begin(contestant contestant, running *rig.Replica) (*work, error
 
 // finish waits until nothing has been written for a while, and counts.
 func (w *work) finish(ctx context.Context, replica *rig.Replica, id string, measured measures) error {
-	if err := w.bench.Quiet(ctx, replica.Processes(), nil, w.agent); err != nil {
+	if _, err := w.bench.Quiet(ctx, replica.Processes(), nil, w.agent); err != nil {
 		return err
 	}
+	server, err := w.bench.APIServer()
+	if err != nil {
+		return err
+	}
+	measured[id+".apiserver"] = server.CPUSeconds - w.server.CPUSeconds
 	requests, err := w.bench.Audit.Since(w.mark, w.agent)
 	if err != nil {
 		return err

@@ -23,16 +23,22 @@ var allMeasures = []measure{
 	{"cold.writes", "cold start: API writes", false},
 	{"cold.events", "cold start: events", false},
 	{"cold.calls", "cold start: calls to the cloud", true},
+	{"cold.apiserver", "cold start: CPU of the API server, s", true},
 	{"services.seconds", "{services} Services together until the last has its address, s", true},
 	{"services.writes", "Services: API writes", false},
 	{"services.events", "Services: events", false},
 	{"services.calls", "Services: calls to the cloud", false},
+	{"services.apiserver", "Services: CPU of the API server, s", false},
 	{"memory.sum", "peak memory until then, all processes, MiB", true},
 	{"memory.controller", "peak memory: controller", false},
 	{"memory.provider", "peak memory: provider", false},
 	{"cpu.sum", "CPU until then, all processes, s", true},
 	{"cpu.controller", "CPU: controller", false},
 	{"cpu.provider", "CPU: provider", false},
+	{"leave.seconds", "a Node is deleted, until the last load balancer is without it, s", true},
+	{"leave.changes", "a Node is deleted: calls that change the cloud", true},
+	{"exclusion.seconds", "{excluded} Nodes get the label that excludes them, until the last load balancer is without them, s", false},
+	{"exclusion.changes", "{excluded} Nodes are excluded: calls that change the cloud", false},
 	{"restart.writes", "restart over all of it: API writes", true},
 	{"restart.events", "restart: events", true},
 	{"restart.changes", "restart: calls that change the cloud", true},
@@ -58,7 +64,7 @@ func (r *Report) table(shown detail) [][]string {
 		header = append(header, contestant.Title)
 	}
 	rows := [][]string{header}
-	sizes := strings.NewReplacer("{nodes}", strconv.Itoa(r.Nodes), "{services}", strconv.Itoa(r.Services))
+	sizes := strings.NewReplacer("{nodes}", strconv.Itoa(r.Nodes), "{services}", strconv.Itoa(r.Services), "{excluded}", strconv.Itoa(excluded(r.Nodes)))
 	for _, measure := range allMeasures {
 		if shown == summary && !measure.inSummary {
 			continue
