@@ -9,10 +9,11 @@ import (
 	"outrigger.dev/bench/report"
 )
 
-// The marks of the tables of a whole run, in full and as the README has it.
+// The marks of the tables of a whole run, in full and as the README has it, and of the largest cluster.
 var (
-	fullMark    = report.Mark("table")
-	summaryMark = report.Mark("summary")
+	fullMark     = report.Mark("table")
+	summaryMark  = report.Mark("summary")
+	envelopeMark = report.Mark("envelope")
 )
 
 // Report is a whole run.
@@ -24,6 +25,8 @@ type Report struct {
 	Rounds      int                  `json:"rounds"`
 	Latency     string               `json:"latency"`
 	Contestants []*report.Contestant `json:"contestants"`
+
+	envelope bool
 }
 
 // Figures are those of each round, and their spread beside them.
@@ -39,8 +42,12 @@ func (r *Report) Table() [][]string { return r.table(full) }
 
 // Sections are the table of docs/performance.md, and the shorter one of the README.
 func (r *Report) Sections() map[string]string {
+	table := report.Section(r.conditions()+"; the median, with the least and the most", r.table(full))
+	if r.envelope {
+		return map[string]string{envelopeMark: table}
+	}
 	return map[string]string{
-		fullMark:    report.Section(r.conditions()+"; the median, with the least and the most", r.table(full)),
+		fullMark:    table,
 		summaryMark: report.Section("Side by side, by [one command](bench/README.md): "+r.conditions()+"; medians", r.table(summary)),
 	}
 }

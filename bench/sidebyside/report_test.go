@@ -48,12 +48,27 @@ func TestTableHasMedianAndSpread(t *testing.T) {
 	}
 }
 
-func TestQuickIsADefaultThatOtherFlagsChange(t *testing.T) {
+func TestTheLargestClusterHasAPlaceOfItsOwn(t *testing.T) {
+	result := measured(map[string]float64{"cold.seconds": 1})
+	if sections := result.Sections(); len(sections) != 2 || sections[fullMark] == "" || sections[summaryMark] == "" {
+		t.Error(sections)
+	}
+	result.envelope = true
+	if sections := result.Sections(); len(sections) != 1 || sections[envelopeMark] == "" {
+		t.Error(sections)
+	}
+}
+
+func TestSizesAreDefaultsThatOtherFlagsChange(t *testing.T) {
 	o, err := parse([]string{"--quick", "--nodes=7", "--contestants=mock,adapter"})
 	if err != nil || o.nodes != 7 || o.services != 20 || o.rounds != 1 || ids(o.contestants) != "mock,adapter" {
 		t.Error(o, err)
 	}
-	for _, wrong := range [][]string{{"--rounds=0"}, {"--contestants=other"}, {"nodes"}} {
+	o, err = parse([]string{"--envelope", "--services=9"})
+	if err != nil || o.nodes != 5000 || o.services != 9 || o.rounds != 1 || ids(o.contestants) != ids(inEnvelope) {
+		t.Error(o, err)
+	}
+	for _, wrong := range [][]string{{"--rounds=0"}, {"--contestants=other"}, {"nodes"}, {"--quick", "--envelope"}} {
 		if _, err := parse(wrong); err == nil {
 			t.Errorf("%q was accepted", wrong)
 		}
