@@ -92,7 +92,8 @@ pub struct Line<'a, O> {
     pub rule: Cow<'a, str>,
     /// For people.
     pub text: Cow<'a, str>,
-    /// The inputs; absent for what is no decision of core, and for inputs that are too large.
+    /// The inputs; absent for what is no decision of core, and for inputs that are too large. Only a recording has those of
+    /// a Node that is in sync.
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     pub decision: Option<RecordedDecision<'a>>,
     /// The outcome of the decision.
@@ -145,7 +146,8 @@ struct Shared {
 }
 
 impl History {
-    /// Remembers decisions in at most `bytes` of memory, 0 for none, and writes all of them to `recording`.
+    /// Remembers decisions in at most `bytes` of memory, 0 for none, and writes all of them to `recording`. The
+    /// memory has only the time of a Node that is in sync, and how often it was.
     pub fn new(bytes: usize, recording: Option<Recording>, metrics: HistoryMetrics) -> Self {
         let is_on = bytes > 0 || recording.is_some();
         Self(is_on.then(|| {
@@ -236,6 +238,7 @@ impl Shared {
         decided: Option<(RecordedDecision<'_>, DecisionOutcome<'_>)>,
     ) {
         let object = subject.to_string();
+        let is_in_sync = reason.is_in_sync();
         let (decision, outcome) = decided.unzip();
         let mut line = Line {
             time: time_of_day(),
@@ -259,7 +262,8 @@ impl Shared {
         {
             self.metrics.lost.inc();
         }
-        if shown.len() > ring::LONGEST {
+        // Thousands of Nodes are in sync each few minutes: with their inputs they would push out what was decided.
+        if is_in_sync || shown.len() > ring::LONGEST {
             (line.decision, line.outcome) = (None, None);
             shown = serde_json::to_string(&line).unwrap_or_default().into();
         }

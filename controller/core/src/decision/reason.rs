@@ -21,6 +21,9 @@ use crate::{
     },
 };
 
+/// The rule of a decision about a Node by which nothing has to be written.
+const IN_SYNC: &str = "in_sync";
+
 /// Why a decision is as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionReason {
@@ -38,6 +41,11 @@ impl DecisionReason {
         }
     }
 
+    /// Returns true if the Node is as it should be: what each refresh finds, as long as nothing changes.
+    pub fn is_in_sync(&self) -> bool {
+        self.rule == IN_SYNC
+    }
+
     /// The reason of `decision`, whose outcome was `outcome`.
     pub fn of(decision: &RecordedDecision<'_>, outcome: &DecisionOutcome<'_>) -> Self {
         match outcome {
@@ -48,7 +56,7 @@ impl DecisionReason {
                     Self::new("initialize", with_warnings(changes(change), &plan.warnings))
                 }
                 Some(change) => Self::new("write_labels", changes(change)),
-                None => Self::new("in_sync", "metadata and spec are as they should be"),
+                None => Self::new(IN_SYNC, "metadata and spec are as they should be"),
             },
             DecisionOutcome::Addresses(PlanOutcome::Plan(addresses)) => of_addresses(addresses),
             DecisionOutcome::Refresh(plan) => {
@@ -59,7 +67,7 @@ impl DecisionReason {
                 };
                 let writes: Vec<_> = change.into_iter().chain(addresses).collect();
                 let (rule, text) = if writes.is_empty() {
-                    ("in_sync", "the Node is as its instance".to_owned())
+                    (IN_SYNC, "the Node is as its instance".to_owned())
                 } else {
                     ("refresh", writes.join("; "))
                 };
@@ -88,7 +96,7 @@ fn of_addresses(addresses: &DesiredAddresses) -> DecisionReason {
             "the provider names none; the kubelet's stay",
         ),
         DesiredAddresses::Unchanged => {
-            DecisionReason::new("in_sync", "the addresses are as they should be")
+            DecisionReason::new(IN_SYNC, "the addresses are as they should be")
         }
         DesiredAddresses::Changed(new) => DecisionReason::new("write_addresses", list(new)),
     }

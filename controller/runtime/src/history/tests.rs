@@ -5,7 +5,40 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
+use outrigger_core::node::{
+    NodeAddress, NodeView, initialize::Policy, instance::Instance, refresh,
+};
+use serde_json::json;
+
 use super::*;
+
+/// A Node with a label of some length, and its machine.
+fn node(at: usize) -> (NodeView, Instance) {
+    let node = json!({
+        "metadata": {"name": format!("n{at}"), "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
+                     "labels": {"text": "x".repeat(1_000)}},
+        "spec": {"providerID": format!("mock://n{at}")},
+    });
+    let instance = Instance {
+        provider_id: format!("mock://n{at}").into(),
+        ..Instance::default()
+    };
+    (serde_json::from_value(node).unwrap(), instance)
+}
+
+/// A refresh, by which an address may have to be written.
+fn refreshed(history: &History, (node, instance): &(NodeView, Instance)) {
+    let policy = Policy::default();
+    let plan = refresh::plan(node, instance, &policy);
+    history.decided("test", Subject::node(&node.name), || {
+        let decision = RecordedDecision::Refresh {
+            node: Cow::Borrowed(node),
+            instance: Cow::Borrowed(instance),
+            policy: Cow::Borrowed(&policy),
+        };
+        (decision, DecisionOutcome::Refresh(Cow::Borrowed(&plan)))
+    });
+}
 
 fn history(bytes: usize) -> (History, HistoryMetrics) {
     let metrics = HistoryMetrics::default();
@@ -37,6 +70,38 @@ fn lines_that_are_alike_are_counted_and_the_newest_text_is_shown() {
     assert_eq!(lines(&history, "n"), ["b 1 1", "a 3 3"]);
     assert_eq!(lines(&history, "unknown"), [""; 0]);
     assert!(metrics.bytes.get() > 0);
+}
+
+#[test]
+fn the_last_decision_outlives_a_thousand_refreshes_that_change_nothing() {
+    const NODES: usize = 5;
+    let (history, metrics) = history(8_000);
+    let mut nodes: Vec<_> = (0..NODES).map(node).collect();
+    let address = NodeAddress {
+        kind: "InternalIP".into(),
+        address: "10.0.0.1".into(),
+    };
+    nodes[0].1.addresses = [address].into();
+    refreshed(&history, &nodes[0]);
+    nodes[0].1.addresses = [].into();
+    for _ in 0..1_000 {
+        for node in &nodes {
+            refreshed(&history, node);
+        }
+    }
+    let bytes = metrics.bytes.get();
+    assert!(bytes < 6_000, "{bytes}");
+    assert_eq!(
+        lines(&history, "n0"),
+        [
+            "refresh 1 addresses InternalIP=10.0.0.1",
+            "in_sync 1000 the Node is as its instance"
+        ]
+    );
+    let explained: Value =
+        serde_json::from_str(&history.explain(Subject::node("n0")).unwrap()).unwrap();
+    let has_inputs = |at: usize| explained[at]["last"].get("decision").is_some();
+    assert!(has_inputs(0) && !has_inputs(1), "{explained}");
 }
 
 #[test]
