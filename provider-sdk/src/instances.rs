@@ -14,7 +14,7 @@ use crate::sink::{Listed, Sink};
 use crate::{Context, Error, Node};
 
 pub use capability::{InstancesCapability, LookupPreference};
-pub use instance::{Instance, PowerState};
+pub use instance::{Instance, PlannedMaintenance, PowerState};
 pub use lookup::{Certainty, Lookup, Outcome, Query, View};
 
 /// Results of a batch by the name of the Node that was asked about.

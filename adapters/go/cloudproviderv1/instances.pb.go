@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -92,7 +93,9 @@ const (
 	PowerState_POWER_STATE_PENDING PowerState = 1
 	// Running.
 	PowerState_POWER_STATE_RUNNING PowerState = 2
-	// Stopped, and can be started: the Node gets the shutdown taint and stays.
+	// Stopped, and can be started: the Node gets the shutdown taint and stays. Not a
+	// machine that is about to stop: with --out-of-service-after its Pods are deleted
+	// and its volumes detached, and nothing may run there any more.
 	PowerState_POWER_STATE_SHUTDOWN PowerState = 3
 	// Being deleted; treated as SHUTDOWN until it is absent.
 	PowerState_POWER_STATE_TERMINATING PowerState = 4
@@ -436,9 +439,13 @@ type Instance struct {
 	// without host bits, no other instance's. With --cidr-allocator-type=CloudAllocator
 	// they become spec.podCIDRs of a Node without any, which Kubernetes never lets
 	// change. Empty: not allocated yet, the controller asks again.
-	PodCidrs      []string `protobuf:"bytes,9,rep,name=pod_cidrs,json=podCidrs,proto3" json:"pod_cidrs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PodCidrs []string `protobuf:"bytes,9,rep,name=pod_cidrs,json=podCidrs,proto3" json:"pod_cidrs,omitempty"`
+	// Maintenance of the machine that the cloud has announced; absent: none, or no more.
+	// With --maintenance-condition the Node has the condition MaintenancePlanned. A change
+	// of it, and its end, are written once two answers in a row have it.
+	PlannedMaintenance *PlannedMaintenance `protobuf:"bytes,10,opt,name=planned_maintenance,json=plannedMaintenance,proto3" json:"planned_maintenance,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
@@ -534,6 +541,70 @@ func (x *Instance) GetPodCidrs() []string {
 	return nil
 }
 
+func (x *Instance) GetPlannedMaintenance() *PlannedMaintenance {
+	if x != nil {
+		return x.PlannedMaintenance
+	}
+	return nil
+}
+
+// Work of the cloud on a machine, by which what runs there may be interrupted.
+type PlannedMaintenance struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it begins, after 1970-01-01T00:00:00Z and before the year 10000; absent, or
+	// any other: not known. The same in each answer, also once it is in the past: report
+	// it until the maintenance is over.
+	StartsAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	// The work, for people: at most 256 bytes, the rest is cut. The same in each answer.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedMaintenance) Reset() {
+	*x = PlannedMaintenance{}
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedMaintenance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedMaintenance) ProtoMessage() {}
+
+func (x *PlannedMaintenance) ProtoReflect() protoreflect.Message {
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedMaintenance.ProtoReflect.Descriptor instead.
+func (*PlannedMaintenance) Descriptor() ([]byte, []int) {
+	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PlannedMaintenance) GetStartsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartsAt
+	}
+	return nil
+}
+
+func (x *PlannedMaintenance) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // A list is asked for.
 type ListInstancesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -549,7 +620,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[4]
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +632,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[4]
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +645,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{4}
+	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListInstancesRequest) GetContext() *CallContext {
@@ -611,7 +682,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[5]
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +694,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_instances_proto_msgTypes[5]
+	mi := &file_cloudprovider_v1_instances_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +707,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{5}
+	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListInstancesResponse) GetItems() []*Instance {
@@ -657,7 +728,7 @@ var File_cloudprovider_v1_instances_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_instances_proto_rawDesc = "" +
 	"\n" +
-	" cloudprovider/v1/instances.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\"\xf5\x01\n" +
+	" cloudprovider/v1/instances.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"\xf5\x01\n" +
 	"\x18BatchGetInstancesRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12,\n" +
 	"\x05items\x18\x02 \x03(\v2\x16.cloudprovider.v1.NodeR\x05items\x12>\n" +
@@ -673,7 +744,7 @@ const file_cloudprovider_v1_instances_proto_rawDesc = "" +
 	"notManaged\x12*\n" +
 	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusH\x00R\x05error\x12=\n" +
 	"\aeffects\x18\x06 \x01(\v2#.cloudprovider.v1.KubernetesEffectsR\aeffectsB\t\n" +
-	"\aoutcome\"\xd6\x03\n" +
+	"\aoutcome\"\xad\x04\n" +
 	"\bInstance\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x1b\n" +
@@ -685,10 +756,15 @@ const file_cloudprovider_v1_instances_proto_rawDesc = "" +
 	"\x11additional_labels\x18\a \x03(\v20.cloudprovider.v1.Instance.AdditionalLabelsEntryR\x10additionalLabels\x12=\n" +
 	"\vpower_state\x18\b \x01(\x0e2\x1c.cloudprovider.v1.PowerStateR\n" +
 	"powerState\x12\x1b\n" +
-	"\tpod_cidrs\x18\t \x03(\tR\bpodCidrs\x1aC\n" +
+	"\tpod_cidrs\x18\t \x03(\tR\bpodCidrs\x12U\n" +
+	"\x13planned_maintenance\x18\n" +
+	" \x01(\v2$.cloudprovider.v1.PlannedMaintenanceR\x12plannedMaintenance\x1aC\n" +
 	"\x15AdditionalLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"e\n" +
+	"\x12PlannedMaintenance\x127\n" +
+	"\tstarts_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bstartsAt\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xc3\x01\n" +
 	"\x14ListInstancesRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12>\n" +
 	"\rmax_staleness\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\fmaxStaleness\x122\n" +
@@ -728,7 +804,7 @@ func file_cloudprovider_v1_instances_proto_rawDescGZIP() []byte {
 }
 
 var file_cloudprovider_v1_instances_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_cloudprovider_v1_instances_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_cloudprovider_v1_instances_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_cloudprovider_v1_instances_proto_goTypes = []any{
 	(InstanceView)(0),                 // 0: cloudprovider.v1.InstanceView
 	(PowerState)(0),                   // 1: cloudprovider.v1.PowerState
@@ -736,45 +812,49 @@ var file_cloudprovider_v1_instances_proto_goTypes = []any{
 	(*BatchGetInstancesResponse)(nil), // 3: cloudprovider.v1.BatchGetInstancesResponse
 	(*InstanceResult)(nil),            // 4: cloudprovider.v1.InstanceResult
 	(*Instance)(nil),                  // 5: cloudprovider.v1.Instance
-	(*ListInstancesRequest)(nil),      // 6: cloudprovider.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),     // 7: cloudprovider.v1.ListInstancesResponse
-	nil,                               // 8: cloudprovider.v1.Instance.AdditionalLabelsEntry
-	(*CallContext)(nil),               // 9: cloudprovider.v1.CallContext
-	(*Node)(nil),                      // 10: cloudprovider.v1.Node
-	(*durationpb.Duration)(nil),       // 11: google.protobuf.Duration
-	(*Absent)(nil),                    // 12: cloudprovider.v1.Absent
-	(*NotManaged)(nil),                // 13: cloudprovider.v1.NotManaged
-	(*status.Status)(nil),             // 14: google.rpc.Status
-	(*KubernetesEffects)(nil),         // 15: cloudprovider.v1.KubernetesEffects
-	(*NodeAddress)(nil),               // 16: cloudprovider.v1.NodeAddress
+	(*PlannedMaintenance)(nil),        // 6: cloudprovider.v1.PlannedMaintenance
+	(*ListInstancesRequest)(nil),      // 7: cloudprovider.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),     // 8: cloudprovider.v1.ListInstancesResponse
+	nil,                               // 9: cloudprovider.v1.Instance.AdditionalLabelsEntry
+	(*CallContext)(nil),               // 10: cloudprovider.v1.CallContext
+	(*Node)(nil),                      // 11: cloudprovider.v1.Node
+	(*durationpb.Duration)(nil),       // 12: google.protobuf.Duration
+	(*Absent)(nil),                    // 13: cloudprovider.v1.Absent
+	(*NotManaged)(nil),                // 14: cloudprovider.v1.NotManaged
+	(*status.Status)(nil),             // 15: google.rpc.Status
+	(*KubernetesEffects)(nil),         // 16: cloudprovider.v1.KubernetesEffects
+	(*NodeAddress)(nil),               // 17: cloudprovider.v1.NodeAddress
+	(*timestamppb.Timestamp)(nil),     // 18: google.protobuf.Timestamp
 }
 var file_cloudprovider_v1_instances_proto_depIdxs = []int32{
-	9,  // 0: cloudprovider.v1.BatchGetInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
-	10, // 1: cloudprovider.v1.BatchGetInstancesRequest.items:type_name -> cloudprovider.v1.Node
-	11, // 2: cloudprovider.v1.BatchGetInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
+	10, // 0: cloudprovider.v1.BatchGetInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
+	11, // 1: cloudprovider.v1.BatchGetInstancesRequest.items:type_name -> cloudprovider.v1.Node
+	12, // 2: cloudprovider.v1.BatchGetInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
 	0,  // 3: cloudprovider.v1.BatchGetInstancesRequest.view:type_name -> cloudprovider.v1.InstanceView
 	4,  // 4: cloudprovider.v1.BatchGetInstancesResponse.results:type_name -> cloudprovider.v1.InstanceResult
 	5,  // 5: cloudprovider.v1.InstanceResult.found:type_name -> cloudprovider.v1.Instance
-	12, // 6: cloudprovider.v1.InstanceResult.absent:type_name -> cloudprovider.v1.Absent
-	13, // 7: cloudprovider.v1.InstanceResult.not_managed:type_name -> cloudprovider.v1.NotManaged
-	14, // 8: cloudprovider.v1.InstanceResult.error:type_name -> google.rpc.Status
-	15, // 9: cloudprovider.v1.InstanceResult.effects:type_name -> cloudprovider.v1.KubernetesEffects
-	16, // 10: cloudprovider.v1.Instance.addresses:type_name -> cloudprovider.v1.NodeAddress
-	8,  // 11: cloudprovider.v1.Instance.additional_labels:type_name -> cloudprovider.v1.Instance.AdditionalLabelsEntry
+	13, // 6: cloudprovider.v1.InstanceResult.absent:type_name -> cloudprovider.v1.Absent
+	14, // 7: cloudprovider.v1.InstanceResult.not_managed:type_name -> cloudprovider.v1.NotManaged
+	15, // 8: cloudprovider.v1.InstanceResult.error:type_name -> google.rpc.Status
+	16, // 9: cloudprovider.v1.InstanceResult.effects:type_name -> cloudprovider.v1.KubernetesEffects
+	17, // 10: cloudprovider.v1.Instance.addresses:type_name -> cloudprovider.v1.NodeAddress
+	9,  // 11: cloudprovider.v1.Instance.additional_labels:type_name -> cloudprovider.v1.Instance.AdditionalLabelsEntry
 	1,  // 12: cloudprovider.v1.Instance.power_state:type_name -> cloudprovider.v1.PowerState
-	9,  // 13: cloudprovider.v1.ListInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
-	11, // 14: cloudprovider.v1.ListInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
-	0,  // 15: cloudprovider.v1.ListInstancesRequest.view:type_name -> cloudprovider.v1.InstanceView
-	5,  // 16: cloudprovider.v1.ListInstancesResponse.items:type_name -> cloudprovider.v1.Instance
-	2,  // 17: cloudprovider.v1.InstancesService.BatchGetInstances:input_type -> cloudprovider.v1.BatchGetInstancesRequest
-	6,  // 18: cloudprovider.v1.InstancesService.ListInstances:input_type -> cloudprovider.v1.ListInstancesRequest
-	3,  // 19: cloudprovider.v1.InstancesService.BatchGetInstances:output_type -> cloudprovider.v1.BatchGetInstancesResponse
-	7,  // 20: cloudprovider.v1.InstancesService.ListInstances:output_type -> cloudprovider.v1.ListInstancesResponse
-	19, // [19:21] is the sub-list for method output_type
-	17, // [17:19] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	6,  // 13: cloudprovider.v1.Instance.planned_maintenance:type_name -> cloudprovider.v1.PlannedMaintenance
+	18, // 14: cloudprovider.v1.PlannedMaintenance.starts_at:type_name -> google.protobuf.Timestamp
+	10, // 15: cloudprovider.v1.ListInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
+	12, // 16: cloudprovider.v1.ListInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
+	0,  // 17: cloudprovider.v1.ListInstancesRequest.view:type_name -> cloudprovider.v1.InstanceView
+	5,  // 18: cloudprovider.v1.ListInstancesResponse.items:type_name -> cloudprovider.v1.Instance
+	2,  // 19: cloudprovider.v1.InstancesService.BatchGetInstances:input_type -> cloudprovider.v1.BatchGetInstancesRequest
+	7,  // 20: cloudprovider.v1.InstancesService.ListInstances:input_type -> cloudprovider.v1.ListInstancesRequest
+	3,  // 21: cloudprovider.v1.InstancesService.BatchGetInstances:output_type -> cloudprovider.v1.BatchGetInstancesResponse
+	8,  // 22: cloudprovider.v1.InstancesService.ListInstances:output_type -> cloudprovider.v1.ListInstancesResponse
+	21, // [21:23] is the sub-list for method output_type
+	19, // [19:21] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_instances_proto_init() }
@@ -796,7 +876,7 @@ func file_cloudprovider_v1_instances_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_instances_proto_rawDesc), len(file_cloudprovider_v1_instances_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -216,8 +216,9 @@ mod tests {
         type Entry = v1::Instance;
 
         fn take(&mut self, entry: v1::Instance) -> bool {
+            let is_kept = !entry.provider_id.is_empty();
             self.push(entry);
-            true
+            is_kept
         }
     }
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::SystemTime};
 
 use outrigger_api::v1;
 
@@ -31,6 +31,35 @@ pub struct Instance {
     /// With [`allocates_pod_cidrs`](crate::InstancesCapability::allocates_pod_cidrs) they become its
     /// Node's, which Kubernetes never lets change.
     pub pod_cidrs: Vec<String>,
+    /// Maintenance of the machine that the cloud has announced; none, or no more.
+    pub planned_maintenance: Option<PlannedMaintenance>,
+}
+
+/// Work of the cloud on a machine, by which what runs there may be interrupted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlannedMaintenance {
+    /// When it begins; `None`: not known. The same in each answer, until the maintenance is over.
+    pub starts_at: Option<SystemTime>,
+    /// The work, for people: at most 256 bytes, the same in each answer.
+    pub reason: String,
+}
+
+impl PlannedMaintenance {
+    /// Maintenance that begins then.
+    pub fn new(starts_at: impl Into<Option<SystemTime>>, reason: impl Into<String>) -> Self {
+        Self {
+            starts_at: starts_at.into(),
+            reason: reason.into(),
+        }
+    }
+
+    fn into_wire(self) -> v1::PlannedMaintenance {
+        v1::PlannedMaintenance {
+            starts_at: self.starts_at.map(Into::into),
+            reason: self.reason,
+        }
+    }
 }
 
 /// State of the machine of an instance.
@@ -58,6 +87,7 @@ setters! { Instance {
     with_region => region: String,
     with_additional_labels => additional_labels: BTreeMap<String, String>,
     with_pod_cidrs => pod_cidrs: Vec<String>,
+    with_planned_maintenance => planned_maintenance: Option<PlannedMaintenance>,
 } }
 
 setters! { plain Instance {
@@ -85,6 +115,7 @@ impl Instance {
             additional_labels: self.additional_labels.into_iter().collect(),
             power_state: self.power_state.into_wire().into(),
             pod_cidrs: self.pod_cidrs,
+            planned_maintenance: self.planned_maintenance.map(PlannedMaintenance::into_wire),
         }
     }
 }

@@ -25,10 +25,11 @@ _sym_db = _symbol_database.Default()
 from . import common_pb2 as cloudprovider_dot_v1_dot_common__pb2
 from . import options_pb2 as cloudprovider_dot_v1_dot_options__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n cloudprovider/v1/instances.proto\x12\x10\x63loudprovider.v1\x1a\x1d\x63loudprovider/v1/common.proto\x1a\x1e\x63loudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\"\xd1\x01\n\x18\x42\x61tchGetInstancesRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12%\n\x05items\x18\x02 \x03(\x0b\x32\x16.cloudprovider.v1.Node\x12\x30\n\rmax_staleness\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\x04view\x18\x04 \x01(\x0e\x32\x1e.cloudprovider.v1.InstanceView\"N\n\x19\x42\x61tchGetInstancesResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .cloudprovider.v1.InstanceResult\"\x91\x02\n\x0eInstanceResult\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05\x66ound\x18\x02 \x01(\x0b\x32\x1a.cloudprovider.v1.InstanceH\x00\x12*\n\x06\x61\x62sent\x18\x03 \x01(\x0b\x32\x18.cloudprovider.v1.AbsentH\x00\x12\x33\n\x0bnot_managed\x18\x04 \x01(\x0b\x32\x1c.cloudprovider.v1.NotManagedH\x00\x12#\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x12\x34\n\x07\x65\x66\x66\x65\x63ts\x18\x06 \x01(\x0b\x32#.cloudprovider.v1.KubernetesEffectsB\t\n\x07outcome\"\xe5\x02\n\x08Instance\x12\x13\n\x0bprovider_id\x18\x01 \x01(\t\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\x15\n\rinstance_type\x18\x03 \x01(\t\x12\x30\n\taddresses\x18\x04 \x03(\x0b\x32\x1d.cloudprovider.v1.NodeAddress\x12\x0c\n\x04zone\x18\x05 \x01(\t\x12\x0e\n\x06region\x18\x06 \x01(\t\x12K\n\x11\x61\x64\x64itional_labels\x18\x07 \x03(\x0b\x32\x30.cloudprovider.v1.Instance.AdditionalLabelsEntry\x12\x31\n\x0bpower_state\x18\x08 \x01(\x0e\x32\x1c.cloudprovider.v1.PowerState\x12\x11\n\tpod_cidrs\x18\t \x03(\t\x1a\x37\n\x15\x41\x64\x64itionalLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa6\x01\n\x14ListInstancesRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12\x30\n\rmax_staleness\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\x04view\x18\x03 \x01(\x0e\x32\x1e.cloudprovider.v1.InstanceView\"T\n\x15ListInstancesResponse\x12)\n\x05items\x18\x01 \x03(\x0b\x32\x1a.cloudprovider.v1.Instance\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08*z\n\x0cInstanceView\x12\x1d\n\x19INSTANCE_VIEW_UNSPECIFIED\x10\x00\x12\x16\n\x12INSTANCE_VIEW_FULL\x10\x01\x12\x1a\n\x16INSTANCE_VIEW_METADATA\x10\x02\x12\x17\n\x13INSTANCE_VIEW_STATE\x10\x03*\x92\x01\n\nPowerState\x12\x1b\n\x17POWER_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13POWER_STATE_PENDING\x10\x01\x12\x17\n\x13POWER_STATE_RUNNING\x10\x02\x12\x18\n\x14POWER_STATE_SHUTDOWN\x10\x03\x12\x1b\n\x17POWER_STATE_TERMINATING\x10\x04\x32\x8d\x02\n\x10InstancesService\x12~\n\x11\x42\x61tchGetInstances\x12*.cloudprovider.v1.BatchGetInstancesRequest\x1a+.cloudprovider.v1.BatchGetInstancesResponse\"\x10\x82\xa8\x19\x0c\n\x02\x08\x1e(\x02\x32\x04name\x12y\n\rListInstances\x12&.cloudprovider.v1.ListInstancesRequest\x1a\'.cloudprovider.v1.ListInstancesResponse\"\x15\x82\xa8\x19\x11\n\x03\x08\xac\x02\x1a\x02\x08<(\x02:\x04list0\x01\x42\xc6\x01\n\x1e\x64\x65v.outrigger.cloudprovider.v1B\x0eInstancesProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n cloudprovider/v1/instances.proto\x12\x10\x63loudprovider.v1\x1a\x1d\x63loudprovider/v1/common.proto\x1a\x1e\x63loudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"\xd1\x01\n\x18\x42\x61tchGetInstancesRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12%\n\x05items\x18\x02 \x03(\x0b\x32\x16.cloudprovider.v1.Node\x12\x30\n\rmax_staleness\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\x04view\x18\x04 \x01(\x0e\x32\x1e.cloudprovider.v1.InstanceView\"N\n\x19\x42\x61tchGetInstancesResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .cloudprovider.v1.InstanceResult\"\x91\x02\n\x0eInstanceResult\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05\x66ound\x18\x02 \x01(\x0b\x32\x1a.cloudprovider.v1.InstanceH\x00\x12*\n\x06\x61\x62sent\x18\x03 \x01(\x0b\x32\x18.cloudprovider.v1.AbsentH\x00\x12\x33\n\x0bnot_managed\x18\x04 \x01(\x0b\x32\x1c.cloudprovider.v1.NotManagedH\x00\x12#\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x12\x34\n\x07\x65\x66\x66\x65\x63ts\x18\x06 \x01(\x0b\x32#.cloudprovider.v1.KubernetesEffectsB\t\n\x07outcome\"\xa8\x03\n\x08Instance\x12\x13\n\x0bprovider_id\x18\x01 \x01(\t\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\x15\n\rinstance_type\x18\x03 \x01(\t\x12\x30\n\taddresses\x18\x04 \x03(\x0b\x32\x1d.cloudprovider.v1.NodeAddress\x12\x0c\n\x04zone\x18\x05 \x01(\t\x12\x0e\n\x06region\x18\x06 \x01(\t\x12K\n\x11\x61\x64\x64itional_labels\x18\x07 \x03(\x0b\x32\x30.cloudprovider.v1.Instance.AdditionalLabelsEntry\x12\x31\n\x0bpower_state\x18\x08 \x01(\x0e\x32\x1c.cloudprovider.v1.PowerState\x12\x11\n\tpod_cidrs\x18\t \x03(\t\x12\x41\n\x13planned_maintenance\x18\n \x01(\x0b\x32$.cloudprovider.v1.PlannedMaintenance\x1a\x37\n\x15\x41\x64\x64itionalLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"S\n\x12PlannedMaintenance\x12-\n\tstarts_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xa6\x01\n\x14ListInstancesRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12\x30\n\rmax_staleness\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\x04view\x18\x03 \x01(\x0e\x32\x1e.cloudprovider.v1.InstanceView\"T\n\x15ListInstancesResponse\x12)\n\x05items\x18\x01 \x03(\x0b\x32\x1a.cloudprovider.v1.Instance\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08*z\n\x0cInstanceView\x12\x1d\n\x19INSTANCE_VIEW_UNSPECIFIED\x10\x00\x12\x16\n\x12INSTANCE_VIEW_FULL\x10\x01\x12\x1a\n\x16INSTANCE_VIEW_METADATA\x10\x02\x12\x17\n\x13INSTANCE_VIEW_STATE\x10\x03*\x92\x01\n\nPowerState\x12\x1b\n\x17POWER_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13POWER_STATE_PENDING\x10\x01\x12\x17\n\x13POWER_STATE_RUNNING\x10\x02\x12\x18\n\x14POWER_STATE_SHUTDOWN\x10\x03\x12\x1b\n\x17POWER_STATE_TERMINATING\x10\x04\x32\x8d\x02\n\x10InstancesService\x12~\n\x11\x42\x61tchGetInstances\x12*.cloudprovider.v1.BatchGetInstancesRequest\x1a+.cloudprovider.v1.BatchGetInstancesResponse\"\x10\x82\xa8\x19\x0c\n\x02\x08\x1e(\x02\x32\x04name\x12y\n\rListInstances\x12&.cloudprovider.v1.ListInstancesRequest\x1a\'.cloudprovider.v1.ListInstancesResponse\"\x15\x82\xa8\x19\x11\n\x03\x08\xac\x02\x1a\x02\x08<(\x02:\x04list0\x01\x42\xc6\x01\n\x1e\x64\x65v.outrigger.cloudprovider.v1B\x0eInstancesProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,24 +43,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INSTANCESSERVICE'].methods_by_name['BatchGetInstances']._serialized_options = b'\202\250\031\014\n\002\010\036(\0022\004name'
   _globals['_INSTANCESSERVICE'].methods_by_name['ListInstances']._loaded_options = None
   _globals['_INSTANCESSERVICE'].methods_by_name['ListInstances']._serialized_options = b'\202\250\031\021\n\003\010\254\002\032\002\010<(\002:\004list'
-  _globals['_INSTANCEVIEW']._serialized_start=1357
-  _globals['_INSTANCEVIEW']._serialized_end=1479
-  _globals['_POWERSTATE']._serialized_start=1482
-  _globals['_POWERSTATE']._serialized_end=1628
-  _globals['_BATCHGETINSTANCESREQUEST']._serialized_start=175
-  _globals['_BATCHGETINSTANCESREQUEST']._serialized_end=384
-  _globals['_BATCHGETINSTANCESRESPONSE']._serialized_start=386
-  _globals['_BATCHGETINSTANCESRESPONSE']._serialized_end=464
-  _globals['_INSTANCERESULT']._serialized_start=467
-  _globals['_INSTANCERESULT']._serialized_end=740
-  _globals['_INSTANCE']._serialized_start=743
-  _globals['_INSTANCE']._serialized_end=1100
-  _globals['_INSTANCE_ADDITIONALLABELSENTRY']._serialized_start=1045
-  _globals['_INSTANCE_ADDITIONALLABELSENTRY']._serialized_end=1100
-  _globals['_LISTINSTANCESREQUEST']._serialized_start=1103
-  _globals['_LISTINSTANCESREQUEST']._serialized_end=1269
-  _globals['_LISTINSTANCESRESPONSE']._serialized_start=1271
-  _globals['_LISTINSTANCESRESPONSE']._serialized_end=1355
-  _globals['_INSTANCESSERVICE']._serialized_start=1631
-  _globals['_INSTANCESSERVICE']._serialized_end=1900
+  _globals['_INSTANCEVIEW']._serialized_start=1542
+  _globals['_INSTANCEVIEW']._serialized_end=1664
+  _globals['_POWERSTATE']._serialized_start=1667
+  _globals['_POWERSTATE']._serialized_end=1813
+  _globals['_BATCHGETINSTANCESREQUEST']._serialized_start=208
+  _globals['_BATCHGETINSTANCESREQUEST']._serialized_end=417
+  _globals['_BATCHGETINSTANCESRESPONSE']._serialized_start=419
+  _globals['_BATCHGETINSTANCESRESPONSE']._serialized_end=497
+  _globals['_INSTANCERESULT']._serialized_start=500
+  _globals['_INSTANCERESULT']._serialized_end=773
+  _globals['_INSTANCE']._serialized_start=776
+  _globals['_INSTANCE']._serialized_end=1200
+  _globals['_INSTANCE_ADDITIONALLABELSENTRY']._serialized_start=1145
+  _globals['_INSTANCE_ADDITIONALLABELSENTRY']._serialized_end=1200
+  _globals['_PLANNEDMAINTENANCE']._serialized_start=1202
+  _globals['_PLANNEDMAINTENANCE']._serialized_end=1285
+  _globals['_LISTINSTANCESREQUEST']._serialized_start=1288
+  _globals['_LISTINSTANCESREQUEST']._serialized_end=1454
+  _globals['_LISTINSTANCESRESPONSE']._serialized_start=1456
+  _globals['_LISTINSTANCESRESPONSE']._serialized_end=1540
+  _globals['_INSTANCESSERVICE']._serialized_start=1816
+  _globals['_INSTANCESSERVICE']._serialized_end=2085
 # @@protoc_insertion_point(module_scope)

@@ -8,6 +8,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.rpc import status_pb2 as _status_pb2
@@ -71,7 +72,10 @@ class _PowerStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PowerState
     POWER_STATE_RUNNING: _PowerState.ValueType  # 2
     """Running."""
     POWER_STATE_SHUTDOWN: _PowerState.ValueType  # 3
-    """Stopped, and can be started: the Node gets the shutdown taint and stays."""
+    """Stopped, and can be started: the Node gets the shutdown taint and stays. Not a
+    machine that is about to stop: with --out-of-service-after its Pods are deleted
+    and its volumes detached, and nothing may run there any more.
+    """
     POWER_STATE_TERMINATING: _PowerState.ValueType  # 4
     """Being deleted; treated as SHUTDOWN until it is absent."""
 
@@ -85,7 +89,10 @@ POWER_STATE_PENDING: PowerState.ValueType  # 1
 POWER_STATE_RUNNING: PowerState.ValueType  # 2
 """Running."""
 POWER_STATE_SHUTDOWN: PowerState.ValueType  # 3
-"""Stopped, and can be started: the Node gets the shutdown taint and stays."""
+"""Stopped, and can be started: the Node gets the shutdown taint and stays. Not a
+machine that is about to stop: with --out-of-service-after its Pods are deleted
+and its volumes detached, and nothing may run there any more.
+"""
 POWER_STATE_TERMINATING: PowerState.ValueType  # 4
 """Being deleted; treated as SHUTDOWN until it is absent."""
 Global___PowerState: _TypeAlias = PowerState  # noqa: Y015
@@ -252,6 +259,7 @@ class Instance(_message.Message):
     ADDITIONAL_LABELS_FIELD_NUMBER: _builtins.int
     POWER_STATE_FIELD_NUMBER: _builtins.int
     POD_CIDRS_FIELD_NUMBER: _builtins.int
+    PLANNED_MAINTENANCE_FIELD_NUMBER: _builtins.int
     provider_id: _builtins.str
     """"<provider_name>://..." or another of provider_id_prefixes; at most 1,024
     bytes. Becomes spec.providerID, which Kubernetes never lets change. REQUIRED
@@ -291,6 +299,13 @@ class Instance(_message.Message):
         change. Empty: not allocated yet, the controller asks again.
         """
 
+    @_builtins.property
+    def planned_maintenance(self) -> Global___PlannedMaintenance:
+        """Maintenance of the machine that the cloud has announced; absent: none, or no more.
+        With --maintenance-condition the Node has the condition MaintenancePlanned. A change
+        of it, and its end, are written once two answers in a row have it.
+        """
+
     def __init__(
         self,
         *,
@@ -303,14 +318,46 @@ class Instance(_message.Message):
         additional_labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         power_state: Global___PowerState.ValueType = ...,
         pod_cidrs: _abc.Iterable[_builtins.str] | None = ...,
+        planned_maintenance: Global___PlannedMaintenance | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["planned_maintenance", b"planned_maintenance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["additional_labels", b"additional_labels", "addresses", b"addresses", "instance_type", b"instance_type", "node_name", b"node_name", "pod_cidrs", b"pod_cidrs", "power_state", b"power_state", "provider_id", b"provider_id", "region", b"region", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["additional_labels", b"additional_labels", "addresses", b"addresses", "instance_type", b"instance_type", "node_name", b"node_name", "planned_maintenance", b"planned_maintenance", "pod_cidrs", b"pod_cidrs", "power_state", b"power_state", "provider_id", b"provider_id", "region", b"region", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Instance: _TypeAlias = Instance  # noqa: Y015
+
+@_typing.final
+class PlannedMaintenance(_message.Message):
+    """Work of the cloud on a machine, by which what runs there may be interrupted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STARTS_AT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """The work, for people: at most 256 bytes, the rest is cut. The same in each answer."""
+    @_builtins.property
+    def starts_at(self) -> _timestamp_pb2.Timestamp:
+        """When it begins, after 1970-01-01T00:00:00Z and before the year 10000; absent, or
+        any other: not known. The same in each answer, also once it is in the past: report
+        it until the maintenance is over.
+        """
+
+    def __init__(
+        self,
+        *,
+        starts_at: _timestamp_pb2.Timestamp | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["starts_at", b"starts_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "starts_at", b"starts_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedMaintenance: _TypeAlias = PlannedMaintenance  # noqa: Y015
 
 @_typing.final
 class ListInstancesRequest(_message.Message):

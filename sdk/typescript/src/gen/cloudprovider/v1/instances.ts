@@ -21,6 +21,7 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { Duration } from "../../google/protobuf/duration.js";
+import { Timestamp } from "../../google/protobuf/timestamp.js";
 import { Status } from "../../google/rpc/status.js";
 import { Absent, CallContext, KubernetesEffects, Node, NodeAddress, NotManaged } from "./common.js";
 
@@ -51,7 +52,11 @@ export enum PowerState {
   PENDING = 1,
   /** RUNNING - Running. */
   RUNNING = 2,
-  /** SHUTDOWN - Stopped, and can be started: the Node gets the shutdown taint and stays. */
+  /**
+   * SHUTDOWN - Stopped, and can be started: the Node gets the shutdown taint and stays. Not a
+   * machine that is about to stop: with --out-of-service-after its Pods are deleted
+   * and its volumes detached, and nothing may run there any more.
+   */
   SHUTDOWN = 3,
   /** TERMINATING - Being deleted; treated as SHUTDOWN until it is absent. */
   TERMINATING = 4,
@@ -156,11 +161,31 @@ export interface Instance {
    * change. Empty: not allocated yet, the controller asks again.
    */
   podCidrs: string[];
+  /**
+   * Maintenance of the machine that the cloud has announced; absent: none, or no more.
+   * With --maintenance-condition the Node has the condition MaintenancePlanned. A change
+   * of it, and its end, are written once two answers in a row have it.
+   */
+  plannedMaintenance: PlannedMaintenance | undefined;
 }
 
 export interface Instance_AdditionalLabelsEntry {
   key: string;
   value: string;
+}
+
+/** Work of the cloud on a machine, by which what runs there may be interrupted. */
+export interface PlannedMaintenance {
+  /**
+   * When it begins, after 1970-01-01T00:00:00Z and before the year 10000; absent, or
+   * any other: not known. The same in each answer, also once it is in the past: report
+   * it until the maintenance is over.
+   */
+  startsAt:
+    | Date
+    | undefined;
+  /** The work, for people: at most 256 bytes, the rest is cut. The same in each answer. */
+  reason: string;
 }
 
 /** A list is asked for. */
@@ -487,6 +512,7 @@ function createBaseInstance(): Instance {
     additionalLabels: {},
     powerState: 0,
     podCidrs: [],
+    plannedMaintenance: undefined,
   };
 }
 
@@ -518,6 +544,9 @@ export const Instance: MessageFns<Instance> = {
     }
     for (const v of message.podCidrs) {
       writer.uint32(74).string(v!);
+    }
+    if (message.plannedMaintenance !== undefined) {
+      PlannedMaintenance.encode(message.plannedMaintenance, writer.uint32(82).fork()).join();
     }
     return writer;
   },
@@ -610,6 +639,14 @@ export const Instance: MessageFns<Instance> = {
             message.podCidrs.push(reader.string());
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.plannedMaintenance = PlannedMaintenance.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -644,6 +681,9 @@ export const Instance: MessageFns<Instance> = {
     );
     message.powerState = object.powerState ?? 0;
     message.podCidrs = object.podCidrs?.map((e) => e) || [];
+    message.plannedMaintenance = (object.plannedMaintenance !== undefined && object.plannedMaintenance !== null)
+      ? PlannedMaintenance.fromPartial(object.plannedMaintenance)
+      : undefined;
     return message;
   },
 };
@@ -713,6 +753,73 @@ export const Instance_AdditionalLabelsEntry: MessageFns<Instance_AdditionalLabel
     const message = createBaseInstance_AdditionalLabelsEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
+    return message;
+  },
+};
+
+function createBasePlannedMaintenance(): PlannedMaintenance {
+  return { startsAt: undefined, reason: "" };
+}
+
+export const PlannedMaintenance: MessageFns<PlannedMaintenance> = {
+  encode(message: PlannedMaintenance, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.startsAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.startsAt), writer.uint32(10).fork()).join();
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PlannedMaintenance {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePlannedMaintenance();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.startsAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<PlannedMaintenance>, I>>(base?: I): PlannedMaintenance {
+    return PlannedMaintenance.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<PlannedMaintenance>, I>>(object: I): PlannedMaintenance {
+    const message = createBasePlannedMaintenance();
+    message.startsAt = object.startsAt ?? undefined;
+    message.reason = object.reason ?? "";
     return message;
   },
 };
@@ -1042,6 +1149,18 @@ type DeepPartial<T> = T extends Builtin ? T
 type KeysOfUnion<T> = T extends T ? keyof T : never;
 type Exact<P, I extends P> = P extends Builtin ? P
   : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
+
+function toTimestamp(date: Date): Timestamp {
+  const seconds = Math.trunc(date.getTime() / 1_000);
+  const nanos = (date.getTime() % 1_000) * 1_000_000;
+  return { seconds, nanos };
+}
+
+function fromTimestamp(t: Timestamp): Date {
+  let millis = (t.seconds || 0) * 1_000;
+  millis += (t.nanos || 0) / 1_000_000;
+  return new globalThis.Date(millis);
+}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
