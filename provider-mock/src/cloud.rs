@@ -30,8 +30,9 @@ pub use load_balancers::Deletion;
 use crate::connections::Connections;
 use crate::faults::Faults;
 use crate::instances::{
-    BadText, Instance, InstanceId, InstanceSpec, Inventory, LookupRequest, LookupResult, NodeName,
-    Placement, PodCidrRange, Power, ProviderName, Refused, Rules, is_visible,
+    BadText, Instance, InstanceId, InstanceSpec, Inventory, LookupRequest, LookupResult,
+    Maintenance, NodeName, Placement, PodCidrRange, Power, ProviderName, Refused, Rules,
+    is_visible,
 };
 use crate::journal::Journal;
 use crate::load_balancers::{LoadBalancerInventory, LoadBalancerRefused, LoadBalancerRules};
@@ -306,12 +307,27 @@ impl Cloud {
 
     /// Sets the power state of an instance, found by name or id; none: there is no such instance.
     pub fn set_power(&self, name_or_id: &str, power: Power) -> Option<Arc<Instance>> {
+        self.change_instance(name_or_id, |instance| instance.power = power)
+    }
+
+    /// Announces maintenance of an instance, found by name or id, or that there is none any more; none: there is no such
+    /// instance.
+    pub fn announce_maintenance(
+        &self,
+        name_or_id: &str,
+        maintenance: Option<Maintenance>,
+    ) -> Option<Arc<Instance>> {
+        self.change_instance(name_or_id, |instance| instance.maintenance = maintenance)
+    }
+
+    fn change_instance(
+        &self,
+        name_or_id: &str,
+        change: impl FnOnce(&mut Instance),
+    ) -> Option<Arc<Instance>> {
         let mut inventory = self.inventory();
-        let instance = self.find_in(&inventory, name_or_id)?;
-        let changed = Instance {
-            power,
-            ..Instance::clone(&instance)
-        };
+        let mut changed = Instance::clone(&*self.find_in(&inventory, name_or_id)?);
+        change(&mut changed);
         let changed = inventory.replace(changed)?;
         drop(inventory);
         self.changed();

@@ -17,8 +17,8 @@ pub use load_balancers::{
     EditLoadBalancer, NewLoadBalancer, ShownLoadBalancer, ShownLoadBalancers,
 };
 pub use messages::{
-    ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
-    Listed, NewQuota, Status, Targets,
+    AnnounceMaintenance, ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections,
+    Failure, InjectFault, Listed, NewQuota, Status, Targets,
 };
 pub use operations::Operation;
 pub use routes::{EditRoutes, NewRoute, ShownRoutes};

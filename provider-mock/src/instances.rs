@@ -57,6 +57,9 @@ pub struct Instance {
     /// Blocks that its Pods have, one of each IP family.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pod_cidrs: Vec<Cidr>,
+    /// Maintenance that the cloud has announced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<Maintenance>,
     /// When it was made, by the cloud's clock.
     pub created_at: Timestamp,
 }
@@ -67,6 +70,18 @@ pub struct Instance {
 )]
 fn is_zero(generation: &u32) -> bool {
     *generation == 0
+}
+
+/// Maintenance of an instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Maintenance {
+    /// When it begins; none: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<Timestamp>,
+    /// The work.
+    #[serde(default)]
+    pub reason: String,
 }
 
 /// The power state of an instance.

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use outrigger_provider_mock::cloud::Jitter;
 use outrigger_provider_mock::control::operations as on;
 use outrigger_provider_mock::control::{
-    ChangeCost, Client, CloseConnections, InjectFault, NewQuota, Targets,
+    AnnounceMaintenance, ChangeCost, Client, CloseConnections, InjectFault, NewQuota, Targets,
 };
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::faults::Effect;
@@ -44,6 +44,8 @@ enum Action {
     Stop(Targets),
     /// Start instances
     Start(Targets),
+    /// Announce maintenance of instances, or its end
+    Maintenance(AnnounceMaintenance),
     /// Delete instances for good: they are not synthesised again
     Delete {
         #[command(flatten)]
@@ -153,6 +155,13 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
         }
         Action::Start(targets) => {
             changed("started", &client.ask(on::START_INSTANCES, &targets).await?)
+        }
+        Action::Maintenance(announced) => {
+            let done = if announced.over { "over" } else { "announced" };
+            changed(
+                done,
+                &client.ask(on::ANNOUNCE_MAINTENANCE, &announced).await?,
+            )
         }
         Action::Delete {
             targets,

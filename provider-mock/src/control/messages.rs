@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::cloud::Quota;
@@ -76,6 +77,27 @@ pub struct Targets {
     #[arg(skip)]
     #[serde(default)]
     pub terminating: bool,
+}
+
+/// `POST /v1/instances/maintenance`: announces maintenance of instances.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct AnnounceMaintenance {
+    /// Names, ids or provider IDs; if one is not known, nothing is changed
+    #[arg(required = true, value_name = "NAME|ID")]
+    pub targets: Vec<String>,
+    /// When it begins, such as 2026-12-01T02:00:00Z [default: not known]
+    #[arg(long, value_name = "TIME")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<Timestamp>,
+    /// The work
+    #[arg(long, default_value = "")]
+    #[serde(default)]
+    pub reason: String,
+    /// It is over, or called off
+    #[arg(long, conflicts_with_all = ["starts_at", "reason"])]
+    #[serde(default)]
+    pub over: bool,
 }
 
 /// The changed object.

@@ -7,8 +7,8 @@ use http::Method;
 
 use super::load_balancers::{EditLoadBalancer, NewLoadBalancer, ShownLoadBalancers};
 use super::messages::{
-    ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, InjectFault, Listed, Status,
-    Targets,
+    AnnounceMaintenance, ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections,
+    InjectFault, Listed, Status, Targets,
 };
 use super::routes::{EditRoutes, NewRoute, ShownRoutes};
 use super::volumes::ShownVolumes;
@@ -61,6 +61,9 @@ pub const CREATE_INSTANCE: Operation<InstanceSpec, Changed> = post("/v1/instance
 pub const START_INSTANCES: Operation<Targets, Changed> = post("/v1/instances/start");
 /// Stops instances.
 pub const STOP_INSTANCES: Operation<Targets, Changed> = post("/v1/instances/stop");
+/// Announces maintenance of instances, or its end.
+pub const ANNOUNCE_MAINTENANCE: Operation<AnnounceMaintenance, Changed> =
+    post("/v1/instances/maintenance");
 /// Deletes instances.
 pub const DELETE_INSTANCES: Operation<Targets, Changed> = post("/v1/instances/delete");
 /// Lists the load balancers, without their targets.

@@ -17,15 +17,15 @@ use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
 use super::messages::{
-    ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
-    Listed, NewQuota, Status, Targets,
+    AnnounceMaintenance, ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections,
+    Failure, InjectFault, Listed, NewQuota, Status, Targets,
 };
 use super::operations::{self as on, Operation};
 use super::refusal::{Refusal, chosen};
 use super::{load_balancers, routes, volumes};
 use crate::cloud::{Cloud, Jitter, Quota};
 use crate::faults::Fault;
-use crate::instances::{Instance, InstanceId, InstanceSpec, Power};
+use crate::instances::{Instance, InstanceId, InstanceSpec, Maintenance, Power};
 
 /// Largest request.
 const MAX_BODY: usize = 4 << 20;
@@ -80,6 +80,7 @@ fn router(cloud: Cloud, about: Arc<About>) -> Router {
         .on(&on::STOP_INSTANCES, |cloud, targets| {
             set_power(cloud, &targets, Power::Shutdown)
         })
+        .on(&on::ANNOUNCE_MAINTENANCE, announce_maintenance)
         .on(&on::DELETE_INSTANCES, |cloud, targets| {
             delete(cloud, &targets)
         })
@@ -225,6 +226,20 @@ fn set_power(cloud: &Cloud, targets: &Targets, power: Power) -> Result<Changed, 
         .iter()
         .filter_map(|id| cloud.set_power(id.as_str(), power));
     Ok(changed(set))
+}
+
+fn announce_maintenance(cloud: &Cloud, announced: AnnounceMaintenance) -> Result<Changed, Refusal> {
+    let targets = Targets {
+        targets: announced.targets,
+        ..Targets::default()
+    };
+    let maintenance = (!announced.over).then_some(Maintenance {
+        starts_at: announced.starts_at,
+        reason: announced.reason,
+    });
+    let ids = resolve(cloud, &targets)?;
+    let announce = |id: &InstanceId| cloud.announce_maintenance(id.as_str(), maintenance.clone());
+    Ok(changed(ids.iter().filter_map(announce)))
 }
 
 fn delete(cloud: &Cloud, targets: &Targets) -> Result<Changed, Refusal> {

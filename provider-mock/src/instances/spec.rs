@@ -99,6 +99,7 @@ impl InstanceSpec {
             addresses,
             labels,
             pod_cidrs: self.pod_cidrs,
+            maintenance: None,
             created_at: now,
             name: self.name,
         }

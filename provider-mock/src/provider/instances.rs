@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::SystemTime;
 
 use futures::stream::{self, StreamExt as _};
 use outrigger_provider_sdk as sdk;
@@ -156,6 +157,10 @@ fn answer(cloud: &Cloud, instance: &Instance) -> sdk::Instance {
         .with_region(instance.region.to_string())
         .with_additional_labels(labels.collect::<BTreeMap<_, _>>())
         .with_pod_cidrs(pod_cidrs.collect::<Vec<_>>())
+        .with_planned_maintenance(instance.maintenance.as_ref().map(|maintenance| {
+            let starts_at = maintenance.starts_at.map(SystemTime::from);
+            sdk::PlannedMaintenance::new(starts_at, maintenance.reason.as_str())
+        }))
         .with_power_state(match instance.power {
             Power::Pending => sdk::PowerState::Pending,
             Power::Running => sdk::PowerState::Running,
