@@ -21,7 +21,7 @@ use outrigger_conformance::{
 use outrigger_provider_mock::{
     Cloud, CloudConfig, MockProvider, ProviderOptions, ServedRoutes, ServedVolumes,
     faults::{Effect, Fault, InjectedError, Method},
-    instances::{InstanceSpec, Power},
+    instances::{InstanceSpec, Maintenance, Power},
     volumes::{Volume as CloudVolume, VolumeState},
 };
 use outrigger_provider_sdk::Endpoint;
@@ -89,6 +89,11 @@ impl Mock {
         };
         let mut inputs = Inputs::default();
         inputs.instances.existing = vec![create("worker-1"), create("worker-2")];
+        let maintenance = Maintenance {
+            starts_at: Some("2026-12-01T02:00:00Z".parse().unwrap()),
+            reason: "new host".to_owned(),
+        };
+        cloud.announce_maintenance("worker-1", Some(maintenance));
         inputs.instances.stopped = Some(create("stopped-1"));
         cloud.set_power("stopped-1", Power::Shutdown);
         inputs.instances.absent = Some(Machine {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use outrigger_api::v1::{Instance, InstanceView, PowerState};
+use outrigger_api::v1::{Instance, InstanceView, PlannedMaintenance, PowerState};
 
 use crate::{
     case::{Check, check},
@@ -23,6 +23,7 @@ pub(super) fn checks() -> Vec<Check> {
         check("INS-26", unknown_view),
         check("INS-27", async |subject| each(subject, pod_cidrs).await),
         check("INS-28", as_in_inputs),
+        check("INS-35", planned_maintenance),
     ]
 }
 
@@ -162,6 +163,43 @@ fn pod_cidrs(instance: &Instance) -> Verdict {
             format!("{:?}", instance.pod_cidrs),
         )?;
         families.push(is_ipv4);
+    }
+    Ok(())
+}
+
+async fn planned_maintenance(subject: &Subject) -> Verdict {
+    let first = all(subject, InstanceView::Metadata).await?;
+    let again = all(subject, InstanceView::Metadata).await?;
+    if !first
+        .iter()
+        .chain(&again)
+        .any(|one| one.planned_maintenance.is_some())
+    {
+        return Err(skipped("no machine has planned maintenance"));
+    }
+    for (first, again) in first.iter().zip(&again) {
+        let planned = &first.planned_maintenance;
+        expect(
+            *planned == again.planned_maintenance,
+            format!("{planned:?} in the next answer, too"),
+            format!("{:?}", again.planned_maintenance),
+        )?;
+        let Some(PlannedMaintenance { starts_at, reason }) = planned else {
+            continue;
+        };
+        if let Some(starts_at) = starts_at {
+            let read = jiff::Timestamp::new(starts_at.seconds, starts_at.nanos);
+            expect(
+                read.is_ok_and(|at| at > jiff::Timestamp::UNIX_EPOCH),
+                "a time after 1970-01-01T00:00:00Z and before the year 10000",
+                format!("{} s and {} ns", starts_at.seconds, starts_at.nanos),
+            )?;
+        }
+        expect(
+            reason.len() <= 256,
+            "a reason of at most 256 bytes",
+            format!("{} bytes", reason.len()),
+        )?;
     }
     Ok(())
 }

@@ -1,10 +1,13 @@
 //! Mistakes in the fields of an instance.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 use outrigger_api::v1::{
-    BatchGetInstancesRequest, Instance, InstanceView, Node, NodeAddress, PowerState,
-    instance_result::Outcome,
+    BatchGetInstancesRequest, Instance, InstanceView, Node, NodeAddress, PlannedMaintenance,
+    PowerState, instance_result::Outcome,
 };
 use parking_lot::Mutex;
 
@@ -50,10 +53,25 @@ pub(super) fn defects() -> Vec<Defect> {
         found("pod-cidr-with-host-bits", |instance| {
             instance.pod_cidrs = vec!["10.244.1.1/24".to_owned()];
         }),
+        found("maintenance-in-milliseconds", |instance| {
+            let seconds = 1_800_000_000_000;
+            maintained(instance, prost_types::Timestamp { seconds, nanos: 0 });
+        }),
+        found("maintenance-soon", |instance| {
+            let soon = SystemTime::now() + Duration::from_hours(3);
+            maintained(instance, soon.into());
+        }),
         found("region-as-zone", |instance| {
             instance.zone.clone_from(&instance.region);
         }),
     ]
+}
+
+fn maintained(instance: &mut Instance, starts_at: prost_types::Timestamp) {
+    instance.planned_maintenance = Some(PlannedMaintenance {
+        starts_at: Some(starts_at),
+        reason: "new host".to_owned(),
+    });
 }
 
 /// Changes each instance that is found.
