@@ -23,6 +23,7 @@ pub mod initialize;
 pub mod instance;
 pub mod labels;
 pub mod lifecycle;
+pub mod maintenance;
 pub mod ownership;
 pub mod refresh;
 mod wire;
@@ -44,6 +45,14 @@ pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Value of the taint [`TAINT_OUT_OF_SERVICE`] that the controller adds, and by which it knows its own again: other clients,
 /// and operators as Kubernetes' page tells them to, write `nodeshutdown`.
 pub const OUT_OF_SERVICE_VALUE: &str = "nodeshutdown.outrigger.dev";
+
+/// Taint of a node whose cloud has announced maintenance, with the effect [`EFFECT_PREFER_NO_SCHEDULE`]
+/// ([`crate::node::maintenance`]).
+pub const TAINT_MAINTENANCE: &str = "outrigger.dev/maintenance-planned";
+
+/// Taint effect: the scheduler prefers other nodes. A cloud that announces the maintenance of all machines must not keep
+/// each Pod from being scheduled.
+pub const EFFECT_PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
 
 /// Taint effect: what does not tolerate it is evicted.
 pub const EFFECT_NO_EXECUTE: &str = "NoExecute";
@@ -116,7 +125,8 @@ pub struct NodeView {
     /// When `ready` became what it is; absent without the condition, and where its time cannot be
     /// read. A time out of range is the nearest [`Timestamp`].
     pub ready_since: Option<Timestamp>,
-    /// Conditions with a domain in their type, by type: Kubernetes' own have none.
+    /// Conditions with a domain in their type, and [`maintenance::MAINTENANCE_PLANNED`], by type: others of Kubernetes' own
+    /// are left out.
     pub conditions: Box<[Condition]>,
     /// The condition [`NETWORK_UNAVAILABLE`], if there is one.
     pub network_unavailable: Option<Box<NetworkUnavailable>>,
@@ -243,6 +253,11 @@ impl Taint {
         self.is_shutdown()
             || (self.is(TAINT_OUT_OF_SERVICE, EFFECT_NO_EXECUTE)
                 && &*self.value == OUT_OF_SERVICE_VALUE)
+    }
+
+    /// Returns true if it is the taint of announced maintenance, whoever has added it.
+    pub(crate) fn is_of_maintenance(&self) -> bool {
+        self.is(TAINT_MAINTENANCE, EFFECT_PREFER_NO_SCHEDULE)
     }
 
     /// The API server identifies a taint by key and effect.

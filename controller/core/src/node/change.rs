@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::node::{
     EFFECT_NO_EXECUTE, EFFECT_NO_SCHEDULE, NodeAddress, NodeView, OUT_OF_SERVICE_VALUE,
-    TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN, Taint,
+    TAINT_MAINTENANCE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN, Taint,
 };
 
 /// One write to `nodes/<name>`, made so that it cannot lose a concurrent change (instead of Q-3,
@@ -47,7 +47,8 @@ impl TaintRemoval {
                 index,
                 key: taint.key.clone(),
                 effect: taint.effect.clone(),
-                value: (*taint.key == *TAINT_OUT_OF_SERVICE).then(|| taint.value.clone()),
+                value: matches!(&*taint.key, TAINT_OUT_OF_SERVICE | TAINT_MAINTENANCE)
+                    .then(|| taint.value.clone()),
             })
             .collect()
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    node::{NodeAddress, NodeView},
+    node::{NodeAddress, NodeView, maintenance::PlannedMaintenance},
     string_map::StringMap,
 };
 
@@ -30,6 +30,8 @@ pub struct Instance {
     pub power_state: PowerState,
     /// Pod CIDRs that the cloud allocated, as the provider spells them: the node-ipam loop checks them.
     pub pod_cidrs: Box<[Box<str>]>,
+    /// Maintenance that the cloud has announced.
+    pub planned_maintenance: Option<PlannedMaintenance>,
 }
 
 impl Instance {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ANNOTATION_LAST_APPLIED, NETWORK_UNAVAILABLE, NetworkUnavailable, NodeAddress, NodeView, Ready,
-    Taint,
+    Taint, maintenance::MAINTENANCE_PLANNED,
 };
 use crate::{
     condition::{self, Condition},
@@ -175,7 +175,9 @@ impl From<NodeView> for NodeJson {
 }
 
 fn qualified(mut conditions: Vec<Condition>) -> Box<[Condition]> {
-    conditions.retain(|condition| condition.kind.contains('/'));
+    conditions.retain(|condition| {
+        condition.kind.contains('/') || &*condition.kind == MAINTENANCE_PLANNED
+    });
     conditions.sort_unstable_by(|a, b| a.kind.cmp(&b.kind));
     conditions.into()
 }

@@ -14,7 +14,7 @@ use outrigger_core::{
 };
 
 use super::{Error, LookupAnswer, RPC};
-use crate::{InstancesCapability, LookupPurpose, wire};
+use crate::{InstancesCapability, LookupPurpose, health::timestamp, wire};
 
 /// The call.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +102,10 @@ pub(in super::super) fn read_instance(
             additional_labels: raw.additional_labels.into_iter().collect(),
             power_state,
             pod_cidrs: raw.pod_cidrs,
+            planned_maintenance: raw.planned_maintenance.map(|maintenance| {
+                let starts_at = maintenance.starts_at.as_ref().and_then(timestamp);
+                (starts_at, maintenance.reason)
+            }),
         }
     };
     read.check(rules)

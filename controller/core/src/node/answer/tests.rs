@@ -1,3 +1,4 @@
+use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{RawInstance, Rules};
@@ -7,10 +8,14 @@ use crate::{
     fixture::{addresses, map},
     node::{
         instance::{Instance, PowerState},
+        maintenance::PlannedMaintenance,
         ownership::Prefixes,
     },
     syntax,
 };
+
+/// The last whole second that a [`Timestamp`] can hold.
+const LAST_SECOND: Timestamp = Timestamp::constant(253_402_207_200, 0);
 
 fn good() -> RawInstance {
     RawInstance {
@@ -65,6 +70,7 @@ fn a_legal_answer_becomes_an_instance_unchanged() {
         ],
         power_state: PowerState::Running,
         pod_cidrs: vec!["10.1.2.0/24".into()],
+        planned_maintenance: Some((Some(LAST_SECOND), "new host".into())),
         ..with_addresses(&[
             ("InternalIP", "10.0.0.5"),
             ("InternalIP", "fd00::5"),
@@ -89,8 +95,44 @@ fn a_legal_answer_becomes_an_instance_unchanged() {
         additional_labels: map(&[("example.com/rack", "7"), ("node.kubernetes.io/x", "")]),
         power_state: PowerState::Running,
         pod_cidrs: ["10.1.2.0/24".into()].into(),
+        planned_maintenance: Some(PlannedMaintenance {
+            starts_at: Some(LAST_SECOND),
+            reason: "new host".into(),
+        }),
     };
     assert_eq!(check(raw), Ok(expected));
+}
+
+/// Nothing of it is a reason to refuse the instance.
+#[test]
+fn maintenance_is_cut_to_a_line_of_256_bytes_and_a_time_that_has_a_meaning() {
+    let read = |starts_at, reason: &str| {
+        let raw = RawInstance {
+            planned_maintenance: Some((starts_at, reason.into())),
+            ..good()
+        };
+        check(raw).unwrap().planned_maintenance.unwrap()
+    };
+    let at = Timestamp::constant;
+    for (starts_at, expected) in [
+        (None, None),
+        (Some(Timestamp::MIN), None),
+        (Some(at(-1, 0)), None),
+        (Some(Timestamp::UNIX_EPOCH), None),
+        (Some(at(1, 999_999_999)), Some(at(1, 0))),
+        (Some(Timestamp::MAX), Some(LAST_SECOND)),
+    ] {
+        assert_eq!(read(starts_at, "").starts_at, expected);
+    }
+    for (reason, expected) in [
+        ("x".repeat(5_000), "x".repeat(256)),
+        (
+            "a\nb\u{1b}[2J\u{202e}".into(),
+            "a\\nb\\u{1b}[2J\\u{202e}".into(),
+        ),
+    ] {
+        assert_eq!(*read(None, &reason).reason, *expected);
+    }
 }
 
 #[test]

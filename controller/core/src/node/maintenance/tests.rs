@@ -1,0 +1,289 @@
+use jiff::ToSpan;
+use proptest::{collection::vec, option, prelude::*, sample::select};
+
+use super::*;
+use crate::{
+    condition::Condition,
+    fixture::{registered, taints},
+};
+
+const BOTH: MaintenanceSettings = MaintenanceSettings {
+    condition: true,
+    taint_before: Duration::from_hours(1),
+};
+
+fn at(minutes: i64) -> Timestamp {
+    "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap() + minutes.minutes()
+}
+
+fn node() -> NodeView {
+    NodeView {
+        provider_id: "mock://n1".into(),
+        taints: [].into(),
+        ..registered("n1")
+    }
+}
+
+fn machine(planned_maintenance: Option<PlannedMaintenance>) -> Instance {
+    Instance {
+        provider_id: "mock://n1".into(),
+        planned_maintenance,
+        ..Instance::default()
+    }
+}
+
+fn announced(starts_at: Option<Timestamp>, reason: &str) -> Instance {
+    machine(Some(PlannedMaintenance::new(starts_at, reason.into())))
+}
+
+fn quiet() -> Instance {
+    machine(None)
+}
+
+/// `node` with all writes that follow from one answer, one after the other, and how many these were.
+fn answered(
+    node: &NodeView,
+    instance: &Instance,
+    is_repeated: bool,
+    settings: MaintenanceSettings,
+) -> (NodeView, usize) {
+    let (mut node, mut writes) = (node.clone(), 0);
+    while let Some(write) = plan(at(0), &node, instance, is_repeated, settings) {
+        writes += 1;
+        assert!(writes <= 2, "{write:?}");
+        node = match write {
+            MaintenanceWrite::Condition(write) => write.applied_to(&node, "2"),
+            MaintenanceWrite::AddTaint(taint) => taint.applied_to(&node, "2"),
+            MaintenanceWrite::RemoveTaint(change) => change.applied_to(&node, "2"),
+        };
+    }
+    (node, writes)
+}
+
+/// The same after two answers that say the same.
+fn settled(node: &NodeView, instance: &Instance, settings: MaintenanceSettings) -> NodeView {
+    let (node, _) = answered(node, instance, false, settings);
+    answered(&node, instance, true, settings).0
+}
+
+fn words(node: &NodeView) -> Vec<String> {
+    let conditions = node.conditions.iter();
+    let conditions =
+        conditions.map(|c| format!("{} {} {}: {}", c.kind, c.status, c.reason, c.message));
+    let taints = node
+        .taints
+        .iter()
+        .map(|t| format!("{}={}:{}", t.key, t.value, t.effect));
+    conditions.chain(taints).collect()
+}
+
+const CONDITION: &str =
+    "MaintenancePlanned True AnnouncedByCloud: the cloud has announced maintenance of the machine";
+const TAINT: &str = "outrigger.dev/maintenance-planned=AnnouncedByCloud:PreferNoSchedule";
+
+fn is_tainted(node: &NodeView) -> bool {
+    words(node).contains(&TAINT.to_owned())
+}
+
+#[test]
+fn an_announcement_is_on_the_node_with_the_first_answer_and_until_two_have_none() {
+    for (starts_at, reason, expected) in [
+        (None, "", CONDITION.to_owned()),
+        (None, "new host", format!("{CONDITION}: new host")),
+        (
+            Some(at(600)),
+            "new host",
+            format!("{CONDITION} from 2026-11-21T20:00:00Z on: new host"),
+        ),
+        (
+            Some(Timestamp::MAX),
+            "",
+            format!("{CONDITION} from 9999-12-30T22:00:00Z on"),
+        ),
+    ] {
+        let instance = announced(starts_at, reason);
+        let (during, writes) = answered(&node(), &instance, false, BOTH);
+        assert_eq!((words(&during), writes), (vec![expected], 1));
+        assert_eq!(during.conditions[0].last_transition_time, Some(at(0)));
+        // Nothing of it changes with time alone.
+        assert_eq!(plan(at(10), &during, &instance, true, BOTH), None);
+
+        assert_eq!(plan(at(20), &during, &quiet(), false, BOTH), None);
+        let (end, writes) = answered(&during, &quiet(), true, BOTH);
+        assert_eq!((words(&end).len(), writes), (0, 1));
+    }
+    assert_eq!(plan(at(0), &node(), &quiet(), true, BOTH), None);
+}
+
+/// Only the words change, and so not the time of the transition.
+#[test]
+fn another_time_is_shown_once_it_is_repeated_and_is_no_transition() {
+    let first = settled(&node(), &announced(Some(at(600)), ""), BOTH);
+    let later = announced(Some(at(660)), "");
+    assert_eq!(plan(at(9), &first, &later, false, BOTH), None);
+    let second = settled(&first, &later, BOTH);
+    assert!(second.conditions[0].message.contains("21:00:00Z"));
+    assert_eq!(second.conditions[0].last_transition_time, Some(at(0)));
+}
+
+#[test]
+fn the_taint_comes_ahead_of_time_and_goes_with_the_announcement() {
+    for (starts_at, expected) in [
+        (Some(at(61)), false),
+        (Some(at(60)), true),
+        (Some(at(0)), true),
+        (Some(at(-600)), true),
+        (Some(Timestamp::UNIX_EPOCH), false),
+        (Some(Timestamp::MAX), false),
+        (None, false),
+    ] {
+        let (during, _) = answered(&node(), &announced(starts_at, ""), false, BOTH);
+        assert_eq!(is_tainted(&during), expected, "{starts_at:?}");
+        let end = settled(&during, &quiet(), BOTH);
+        assert_eq!(words(&end), Vec::<String>::new());
+    }
+    let soon = settled(&node(), &announced(Some(at(30)), ""), BOTH);
+    let put_off = announced(Some(at(300)), "");
+    let (once, _) = answered(&soon, &put_off, false, BOTH);
+    assert!(is_tainted(&once));
+    assert!(!is_tainted(&settled(&soon, &put_off, BOTH)));
+}
+
+#[test]
+fn each_flag_is_for_its_own_part_and_without_it_that_part_goes() {
+    let instance = announced(Some(at(0)), "");
+    for (condition, taint_before, expected) in [
+        (false, Duration::ZERO, 0),
+        (true, Duration::ZERO, 1),
+        (false, Duration::from_hours(1), 1),
+        (true, Duration::from_hours(1), 2),
+    ] {
+        let settings = MaintenanceSettings {
+            condition,
+            taint_before,
+        };
+        let (during, writes) = answered(&node(), &instance, false, settings);
+        assert_eq!((words(&during).len(), writes), (expected, expected));
+        let off = settled(&during, &instance, MaintenanceSettings::default());
+        assert_eq!(words(&off), Vec::<String>::new());
+    }
+}
+
+fn of_operator() -> NodeView {
+    NodeView {
+        conditions: [Condition {
+            kind: MAINTENANCE_PLANNED.into(),
+            status: "True".into(),
+            reason: "MaintenanceWindow".into(),
+            ..Condition::default()
+        }]
+        .into(),
+        taints: [Taint {
+            key: TAINT_MAINTENANCE.into(),
+            value: "".into(),
+            effect: EFFECT_PREFER_NO_SCHEDULE.into(),
+        }]
+        .into(),
+        ..node()
+    }
+}
+
+#[test]
+fn the_condition_and_the_taint_of_an_operator_stay_as_they_are() {
+    let own = of_operator();
+    for instance in [announced(Some(at(0)), "new host"), quiet()] {
+        assert_eq!(plan(at(0), &own, &instance, true, BOTH), None);
+    }
+    // Another effect is another taint.
+    let mut own = own;
+    own.taints[0].effect = "NoSchedule".into();
+    let during = settled(&own, &announced(Some(at(0)), ""), BOTH);
+    assert!(is_tainted(&during));
+    assert_eq!(settled(&during, &quiet(), BOTH).taints, own.taints);
+}
+
+#[test]
+fn a_removal_names_the_value_by_which_the_taint_is_ours() {
+    let during = settled(&node(), &announced(Some(at(0)), ""), BOTH);
+    let off = MaintenanceSettings {
+        condition: true,
+        ..MaintenanceSettings::default()
+    };
+    let Some(MaintenanceWrite::RemoveTaint(change)) =
+        plan(at(0), &during, &announced(Some(at(0)), ""), true, off)
+    else {
+        panic!("no removal");
+    };
+    assert_eq!(change.remove_taints[0].value.as_deref(), Some(ANNOUNCED));
+}
+
+#[test]
+fn a_node_that_is_not_initialised_or_has_another_machine_is_left_alone() {
+    let instance = announced(Some(at(0)), "");
+    let young = NodeView {
+        taints: taints("cloud:NoSchedule"),
+        ..node()
+    };
+    let another = NodeView {
+        provider_id: "mock://n2".into(),
+        ..node()
+    };
+    for node in [young, another] {
+        assert_eq!(plan(at(0), &node, &instance, true, BOTH), None);
+    }
+}
+
+#[test]
+fn a_change_of_the_condition_has_an_event() {
+    let event = |node: &NodeView, instance: &Instance| {
+        let write = plan(at(0), node, instance, true, BOTH).unwrap();
+        write.event().map(|event| (event.reason, event.message))
+    };
+    let instance = announced(Some(at(0)), "new host");
+    let text =
+        "the cloud has announced maintenance of the machine from 2026-11-21T10:00:00Z on: new host";
+    let expected = Some(("MaintenancePlanned".into(), text.into()));
+    assert_eq!(event(&node(), &instance), expected);
+    let tainted = NodeView {
+        conditions: [].into(),
+        ..settled(&node(), &instance, BOTH)
+    };
+    assert_eq!(event(&tainted, &quiet()), None);
+    let (_, message) = event(&settled(&node(), &instance, BOTH), &quiet()).unwrap();
+    assert!(message.contains("no maintenance"), "{message}");
+}
+
+fn any_announcement() -> impl Strategy<Value = Option<PlannedMaintenance>> {
+    let starts_at = select(&[-600, 0, 30, 60, 61, 600][..]);
+    let planned = (option::of(starts_at), select(&["", "new host"][..]));
+    let planned = planned
+        .prop_map(|(starts_at, reason)| PlannedMaintenance::new(starts_at.map(at), reason.into()));
+    option::of(planned)
+}
+
+proptest! {
+    /// Whatever a provider says in turn: an operator's own stays, two answers that agree are shown, and a provider that
+    /// never says the same twice has its first condition and its first taint written, and nothing else.
+    #[test]
+    fn answers_in_any_order_end_in_what_was_said_twice(
+        answers in vec(any_announcement(), 0..12),
+        last in any_announcement(),
+    ) {
+        let (mut shown, mut before, mut writes, mut repeats) = (node(), None, 0, 0);
+        for planned in answers {
+            let is_repeated = before == Some(planned.clone());
+            before = Some(planned.clone());
+            let instance = machine(planned);
+            let (next, written) = answered(&shown, &instance, is_repeated, BOTH);
+            shown = next;
+            writes += written;
+            repeats += usize::from(is_repeated);
+            let left = answered(&of_operator(), &instance, is_repeated, BOTH);
+            prop_assert_eq!(left, (of_operator(), 0));
+        }
+        prop_assert!(writes <= 2 + 4 * repeats, "{writes} writes, {repeats} repeats");
+        let instance = machine(last);
+        let end = words(&settled(&shown, &instance, BOTH));
+        prop_assert_eq!(end, words(&settled(&node(), &instance, BOTH)));
+    }
+}
