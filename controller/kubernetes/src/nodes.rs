@@ -12,6 +12,7 @@ use outrigger_core::{
         change::{NodeChange, PodCidrsWrite, TaintAddition},
         effects::{self, EffectsWrite},
         lifecycle::Deletion,
+        maintenance::MaintenanceWrite,
     },
     route::NetworkConditionWrite,
 };
@@ -38,8 +39,18 @@ pub enum Write {
     PodCidrs(PodCidrsWrite),
     /// A condition.
     NetworkCondition(NetworkConditionWrite),
-    /// Annotations and conditions of the provider.
+    /// Annotations and conditions.
     Effects(EffectsWrite),
+}
+
+impl From<MaintenanceWrite> for Write {
+    fn from(write: MaintenanceWrite) -> Self {
+        match write {
+            MaintenanceWrite::Condition(write) => Self::Effects(write),
+            MaintenanceWrite::AddTaint(taint) => Self::Taint(taint),
+            MaintenanceWrite::RemoveTaint(change) => Self::Node(change),
+        }
+    }
 }
 
 impl ObjectWrite<NodeView> for Write {

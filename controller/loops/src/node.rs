@@ -23,7 +23,9 @@ use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use outrigger_core::{
-    node::{NodeAddress, NodeView, initialize, ownership::NodeScope},
+    node::{
+        NodeAddress, NodeView, initialize, maintenance::MaintenanceSettings, ownership::NodeScope,
+    },
     selector::Selector,
 };
 use tokio::sync::Semaphore;
@@ -57,6 +59,8 @@ pub struct NodeSettings {
     pub refresh_period: Duration,
     /// `--node-selector`: which nodes without a provider id are this provider's; absent: all.
     pub selector: Option<Arc<Selector>>,
+    /// `--maintenance-condition`, `--maintenance-taint-before`.
+    pub maintenance: MaintenanceSettings,
 }
 
 /// The cloud-node loop.

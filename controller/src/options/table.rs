@@ -201,6 +201,14 @@ flags! {
             parity: Better("with upstream's 1, one slow answer of the cloud delays all others"),
             configz: "NodeController.ConcurrentNodeSyncs",
         };
+        /// Give a Node the condition MaintenancePlanned (KEP-5683, alpha) while the cloud announces maintenance of
+        /// its machine.
+        maintenance_condition: bool = "false" {
+            parity: Ours("upstream's providers have no way to say it; off while the type of condition is alpha")
+        };
+        /// Time before announced maintenance at which the Node gets the taint
+        /// outrigger.dev/maintenance-planned:PreferNoSchedule; 0: never.
+        maintenance_taint_before: GoDuration = "0s" { parity: Ours("as for --maintenance-condition") };
     }
     "Cloud-node-lifecycle-controller" {
         /// Number of Nodes tainted or deleted concurrently.

@@ -3,6 +3,7 @@
 
 mod deletion;
 mod effects;
+mod maintenance;
 mod out_of_service;
 mod providers;
 mod refresh;

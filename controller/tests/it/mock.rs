@@ -14,10 +14,10 @@ use std::{
 
 use outrigger_provider_mock::{
     control::{
-        Client, InjectFault, Targets,
+        AnnounceMaintenance, Client, InjectFault, Targets,
         operations::{
-            CLEAR_FAULTS, COUNTERS, CREATE_INSTANCE, DELETE_INSTANCES, INSTANCES, SET_FAULT,
-            START_INSTANCES, STATUS, STOP_INSTANCES,
+            ANNOUNCE_MAINTENANCE, CLEAR_FAULTS, COUNTERS, CREATE_INSTANCE, DELETE_INSTANCES,
+            INSTANCES, SET_FAULT, START_INSTANCES, STATUS, STOP_INSTANCES,
         },
     },
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
@@ -113,6 +113,11 @@ impl Mock {
     /// Stops an instance; it can be started again.
     pub(crate) async fn stop(&self, name: &str) {
         self.control.ask(STOP_INSTANCES, &only(name)).await.unwrap();
+    }
+
+    pub(crate) async fn announce(&self, announced: AnnounceMaintenance) {
+        let announced = self.control.ask(ANNOUNCE_MAINTENANCE, &announced).await;
+        announced.unwrap();
     }
 
     pub(crate) async fn start_instance(&self, name: &str) {

@@ -10,6 +10,7 @@ use outrigger_core::node::{
     NodeView,
     claims::{Claims, Duplicate},
     instance::Instance,
+    maintenance::PlannedMaintenance,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -40,12 +41,26 @@ pub(super) struct NodeMemory {
     pub(super) is_unfinished: bool,
     /// Its taint may be gone: the answer to the write got lost.
     pub(super) is_unconfirmed: bool,
-    /// It was seen to differ from its machine, which is like this.
-    pub(super) observed: Option<Arc<Instance>>,
+    /// It was seen to differ from its machine.
+    pub(super) refresh_input: Option<RefreshInput>,
+    /// Maintenance of its machine as the last sweep read it, where that or the Node shows some.
+    maintenance: Option<MaintenanceReading>,
     /// The event about an annotation that is no switch was written.
     pub(super) is_mistaken: bool,
     /// It cannot be initialised, and an event is to say why at this time.
     report_due: Option<Instant>,
+}
+
+/// Maintenance of a machine as a sweep read it; none: the cloud announces none.
+#[derive(Debug)]
+struct MaintenanceReading(Option<PlannedMaintenance>);
+
+/// The machine that a Node is brought in line with.
+#[derive(Clone, Debug)]
+pub(super) struct RefreshInput {
+    pub(super) instance: Arc<Instance>,
+    /// The sweep before read the same of its maintenance.
+    pub(super) repeats_maintenance: bool,
 }
 
 impl NodeMemory {
@@ -54,7 +69,8 @@ impl NodeMemory {
             uid: node.uid.clone(),
             is_unfinished: false,
             is_unconfirmed: false,
-            observed: None,
+            refresh_input: None,
+            maintenance: None,
             is_mistaken: false,
             report_due: None,
         }
@@ -63,9 +79,19 @@ impl NodeMemory {
     const fn is_empty(&self) -> bool {
         !self.is_unfinished
             && !self.is_unconfirmed
-            && self.observed.is_none()
+            && self.refresh_input.is_none()
+            && self.maintenance.is_none()
             && !self.is_mistaken
             && self.report_due.is_none()
+    }
+
+    /// Notes maintenance of the machine of `node` as a sweep reads it. Returns true if the sweep before read the same.
+    pub(super) fn repeats_maintenance(&mut self, node: &NodeView, instance: &Instance) -> bool {
+        let read = &instance.planned_maintenance;
+        let before = self.maintenance.take();
+        let is_relevant = read.is_some() || node.shows_maintenance();
+        self.maintenance = is_relevant.then(|| MaintenanceReading(read.clone()));
+        before.is_some_and(|before| before.0 == *read)
     }
 
     /// It is initialised.
@@ -112,12 +138,12 @@ impl CloudNodeState {
     }
 
     /// The machine of `node` as it was seen last, if that differs.
-    pub(super) fn observed(&self, node: &NodeView) -> Option<Arc<Instance>> {
+    pub(super) fn refresh_input(&self, node: &NodeView) -> Option<RefreshInput> {
         let all = self.nodes.lock();
         let memory = all
             .get(&node.name)
             .filter(|memory| memory.uid == node.uid)?;
-        memory.observed.clone()
+        memory.refresh_input.clone()
     }
 
     /// Returns true if the initialization of `node` needs another write although its taint is gone.

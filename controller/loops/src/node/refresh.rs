@@ -25,7 +25,11 @@ use outrigger_core::node::{
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-use super::{CloudNode, memory::NodeMemory, sync::policy};
+use super::{
+    CloudNode,
+    memory::{NodeMemory, RefreshInput},
+    sync::policy,
+};
 use outrigger_provider_client::{Error, InstancesCapability, LookupAnswer, LookupPurpose, Session};
 use outrigger_runtime::queue::Priority;
 
@@ -295,8 +299,8 @@ impl Sweep<'_> {
         }
         if let Ok(lookup) = answer {
             (cloud_node.on_lookup)(node, lookup);
-            // An earlier observation is stale.
-            let forget = |memory: &mut NodeMemory| memory.observed = None;
+            // An earlier input is stale.
+            let forget = |memory: &mut NodeMemory| memory.refresh_input = None;
             cloud_node.state.remember(nodes, node, forget);
         }
         match answer {
@@ -333,14 +337,22 @@ impl Sweep<'_> {
         self.tally.present += 1;
         self.cloud_node.confirm_instance(node, instance);
         let plan = self.cloud_node.plan_refresh(node, instance, &self.policy);
-        if plan.is_empty() && plan.warnings.is_empty() {
+        let (nodes, state) = (&self.cloud_node.context.nodes, &self.cloud_node.state);
+        let repeats = |memory: &mut NodeMemory| memory.repeats_maintenance(node, instance);
+        let repeats_maintenance = state.remember(nodes, node, repeats).unwrap_or_default();
+        let maintenance = self
+            .cloud_node
+            .plan_maintenance(node, instance, repeats_maintenance);
+        if plan.is_empty() && plan.warnings.is_empty() && maintenance.is_none() {
             return;
         }
         self.tally.differ += 1;
-        let instance = Arc::new(instance.clone());
-        let nodes = &self.cloud_node.context.nodes;
-        let observe = |memory: &mut NodeMemory| memory.observed = Some(instance);
-        self.cloud_node.state.remember(nodes, node, observe);
+        let input = RefreshInput {
+            instance: Arc::new(instance.clone()),
+            repeats_maintenance,
+        };
+        let observe = |memory: &mut NodeMemory| memory.refresh_input = Some(input);
+        state.remember(nodes, node, observe);
         let name = Arc::clone(&node.name);
         self.cloud_node.context.queue.add(name, Priority::Bulk);
     }

@@ -11,12 +11,17 @@ use outrigger_core::{
         address::{self, DesiredAddresses},
         initialize::{self, EVENT_ADDRESS, NodeWarning, Policy},
         instance::{Instance, Lookup},
+        maintenance::{self, MaintenanceWrite},
         refresh::{self, RefreshPlan},
     },
 };
 use tracing::{debug, info, warn};
 
-use super::{CloudNode, NAME, error::NodeSyncError, memory::NodeMemory};
+use super::{
+    CloudNode, NAME,
+    error::NodeSyncError,
+    memory::{NodeMemory, RefreshInput},
+};
 use crate::not_managed::ASKED_AGAIN;
 use outrigger_kubernetes::{error::ApiError, nodes::Write};
 use outrigger_provider_client::{InstancesCapability, LookupAnswer, LookupPurpose, Session};
@@ -62,7 +67,7 @@ impl CloudNode {
             });
             return Outcome::Done;
         }
-        let observed = self.state.observed(&node);
+        let refresh_input = self.state.refresh_input(&node);
         // On the heap: all but the lookup, for which the Nodes of a whole cluster may wait at one time.
         let (work, result) = if node.is_uninitialized() || self.state.needs_another_write(&node) {
             let result = self.initialize(Arc::clone(&node), &session).await;
@@ -70,8 +75,8 @@ impl CloudNode {
                 self.report(&node, error);
             }
             ("initialize", result)
-        } else if let Some(instance) = observed {
-            let result = Box::pin(self.refresh(node, &instance, &session)).await;
+        } else if let Some(input) = refresh_input {
+            let result = Box::pin(self.refresh(node, &input, &session)).await;
             ("refresh", result)
         } else {
             let result = Box::pin(self.reconcile(node, &session)).await;
@@ -107,7 +112,11 @@ impl CloudNode {
         match self.lookup(Arc::clone(node)).await {
             Ok(Lookup::Found(instance)) => {
                 let confirmed = self.confirm_instance(node, &instance);
-                let observe = |memory: &mut NodeMemory| memory.observed = Some(instance.into());
+                let input = RefreshInput {
+                    instance: instance.into(),
+                    repeats_maintenance: false,
+                };
+                let observe = |memory: &mut NodeMemory| memory.refresh_input = Some(input);
                 self.state.remember(&self.context.nodes, node, observe);
                 confirmed.then_some(Outcome::RunAgain(Priority::Fresh))
             }
@@ -456,9 +465,10 @@ impl CloudNode {
     async fn refresh(
         &self,
         node: Arc<NodeView>,
-        instance: &Arc<Instance>,
+        input: &RefreshInput,
         session: &Session,
     ) -> Result<Outcome, NodeSyncError> {
+        let instance = &input.instance;
         // The next sweep finds it again.
         let Some(instances) = &session.instances else {
             return Ok(Outcome::Done);
@@ -482,16 +492,60 @@ impl CloudNode {
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(write_of(refresh::plan(node, instance, &policy).addresses))
         };
-        if let Some(node) = self.settle(node, instances, labels).await? {
-            self.settle(node, instances, addresses).await?;
+        if let Some(node) = self.settle(node, instances, labels).await?
+            && let Some(node) = self.settle(node, instances, addresses).await?
+        {
+            self.write_maintenance(node, input, instances).await?;
         }
         self.state
             .remember(&self.context.nodes, &node_before, |memory| {
-                let is_same = |last: &mut Arc<Instance>| Arc::ptr_eq(last, instance);
-                memory.observed.take_if(is_same);
+                let is_same = |last: &mut RefreshInput| Arc::ptr_eq(&last.instance, instance);
+                memory.refresh_input.take_if(is_same);
             });
         debug!(node = &*node_before.name, "node refreshed");
         Ok(Outcome::Done)
+    }
+
+    /// The next write for what the cloud has announced about the machine of `node`.
+    pub(super) fn plan_maintenance(
+        &self,
+        node: &NodeView,
+        instance: &Instance,
+        is_repeated: bool,
+    ) -> Option<MaintenanceWrite> {
+        let settings = self.settings.maintenance;
+        maintenance::plan(time_of_day(), node, instance, is_repeated, settings)
+    }
+
+    /// Writes what the cloud has announced about the machine: the condition, then the taint.
+    async fn write_maintenance(
+        &self,
+        mut node: Arc<NodeView>,
+        input: &RefreshInput,
+        instances: &InstancesCapability,
+    ) -> Result<(), NodeSyncError> {
+        let RefreshInput {
+            instance,
+            repeats_maintenance,
+        } = input;
+        for _ in 0..2 {
+            let mut event = None;
+            let write = |node: &NodeView| -> Result<_, NodeSyncError> {
+                let write = self.plan_maintenance(node, instance, *repeats_maintenance);
+                event = write.as_ref().and_then(MaintenanceWrite::event);
+                Ok(write.map(Write::from))
+            };
+            let Some(written) = self.settle(node, instances, write).await? else {
+                break;
+            };
+            if let Some(event) = event {
+                info!(node = &*written.name, event = %event.message, "maintenance of the node");
+                self.note(&written.name, "maintenance", || event.message.to_string());
+                self.context.node_event(&written, event);
+            }
+            node = written;
+        }
+        Ok(())
     }
 }
 

@@ -7,11 +7,13 @@ mod failures;
 mod held_up;
 mod left_alone;
 mod leftovers;
+mod maintenance;
 mod refresh;
 mod trust;
 
 use std::{sync::Arc, time::Duration};
 
+use outrigger_core::node::maintenance::MaintenanceSettings;
 use outrigger_provider_mock::{
     Cloud, CloudConfig, ProviderOptions,
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
@@ -67,6 +69,10 @@ fn hosted_on(
         refreshers: 32,
         refresh_period: PERIOD,
         selector: None,
+        maintenance: MaintenanceSettings {
+            condition: true,
+            taint_before: Duration::from_hours(1),
+        },
     };
     let on_lookup = on_lookup(&mut fixture);
     let metrics = NodeMetrics::register(&mut fixture.registry);

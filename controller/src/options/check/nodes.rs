@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use outrigger_core::{node::deletion_limit::DeletionLimits, selector::Selector};
+use outrigger_core::{
+    node::{deletion_limit::DeletionLimits, maintenance::MaintenanceSettings},
+    selector::Selector,
+};
 use outrigger_loops::{lifecycle::LifecycleSettings, node::NodeSettings};
 
 use super::Findings;
@@ -21,6 +24,10 @@ pub(super) fn initialisation(
         refreshers: if refreshers > 0 { refreshers } else { workers },
         refresh_period: f.period(&flags.node_status_update_frequency),
         selector,
+        maintenance: MaintenanceSettings {
+            condition: flags.maintenance_condition.value,
+            taint_before: f.duration(&flags.maintenance_taint_before),
+        },
     }
 }
 

@@ -1,0 +1,150 @@
+//! Maintenance that the cloud announces.
+
+use outrigger_provider_mock::{
+    cloud::Preference,
+    faults::{Effect, Fault, InjectedError, Method},
+    instances::Maintenance,
+};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{PERIOD, refresh::fleet};
+use crate::fixture::Fixture;
+
+const TAINT: &str = "outrigger.dev/maintenance-planned";
+
+/// The answers from now on say that maintenance begins in so many hours; none: they have no maintenance.
+fn announce(fixture: &Fixture, starts_in: Option<i64>, reason: &str) {
+    let maintenance = starts_in.map(|hours| Maintenance {
+        starts_at: Some(jiff::Timestamp::now() + jiff::SignedDuration::from_hours(hours)),
+        reason: reason.to_owned(),
+    });
+    let machine = fixture.cloud.announce_maintenance("n1", maintenance);
+    assert!(machine.is_some());
+}
+
+fn condition(fixture: &Fixture) -> Option<Value> {
+    let live = fixture.live("n1");
+    let conditions = live["status"]["conditions"].as_array()?.iter();
+    let mut planned = conditions.filter(|condition| condition["type"] == "MaintenancePlanned");
+    planned.next().cloned()
+}
+
+fn is_tainted(fixture: &Fixture) -> bool {
+    let taints = fixture.live("n1")["spec"]["taints"].to_string();
+    taints.contains(TAINT)
+}
+
+#[tokio::test(start_paused = true)]
+async fn maintenance_is_on_the_node_as_long_as_the_cloud_announces_it() {
+    for preference in [Preference::List, Preference::Batch] {
+        let fixture = fleet(3, preference).await;
+        sleep(PERIOD).await;
+        let before = fixture.api_writes().len();
+        announce(&fixture, Some(20), "new\nhost");
+        sleep(PERIOD * 2).await;
+        let planned = condition(&fixture).unwrap();
+        assert_eq!(planned["status"], "True");
+        let message = planned["message"].as_str().unwrap();
+        assert!(message.ends_with(": new\\nhost"), "{message}");
+        assert!(!is_tainted(&fixture));
+        // It is put forward.
+        announce(&fixture, Some(0), "new host");
+        sleep(PERIOD * 3).await;
+        assert!(is_tainted(&fixture));
+        assert_ne!(condition(&fixture).unwrap()["message"], message);
+
+        // A cloud that fails says nothing of it.
+        let down = InjectedError::new(tonic::Code::Internal).with_reason("CLOUD_ERROR");
+        for method in [Method::BatchGetInstances, Method::ListInstances] {
+            fixture
+                .cloud
+                .inject(Fault::on(method, Effect::Error(down.clone())));
+        }
+        sleep(PERIOD * 4).await;
+        assert!(condition(&fixture).is_some() && is_tainted(&fixture));
+        fixture.cloud.clear_faults();
+
+        announce(&fixture, None, "");
+        sleep(PERIOD * 4).await;
+        assert_eq!((condition(&fixture), is_tainted(&fixture)), (None, false));
+        let mut writes = fixture.api_writes().split_off(before);
+        let events = writes.extract_if(.., |write| write.starts_with("POST"));
+        let mut events: Vec<_> = events.collect();
+        events.sort();
+        assert_eq!(
+            events,
+            [
+                "POST MaintenanceOver",
+                "POST MaintenancePlanned",
+                "POST MaintenancePlanned"
+            ]
+        );
+        assert_eq!(writes.len(), 5, "{preference:?}: {writes:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_says_now_this_and_now_that_costs_no_writes() {
+    let fixture = fleet(3, Preference::List).await;
+    announce(&fixture, Some(0), "new host");
+    sleep(PERIOD * 2).await;
+    let (shown, before) = (condition(&fixture), fixture.api_writes().len());
+    assert!(shown.is_some() && is_tainted(&fixture));
+    for answers in [[None, Some(0)], [Some(48), Some(72)]] {
+        for starts_in in answers.repeat(10) {
+            announce(&fixture, starts_in, "new host");
+            sleep(PERIOD).await;
+        }
+    }
+    assert_eq!((condition(&fixture), is_tainted(&fixture)), (shown, true));
+    let writes = fixture.api_writes().split_off(before);
+    assert_eq!(writes, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_answer_to_a_new_leader_takes_nothing_away() {
+    let fixture = fleet(3, Preference::List).await;
+    announce(&fixture, Some(0), "new host");
+    sleep(PERIOD * 2).await;
+    announce(&fixture, None, "");
+    sleep(PERIOD).await;
+    // The second answer without it would end it, but it is the first to this leader.
+    fixture.end_term();
+    fixture.begin_term();
+    sleep(PERIOD / 2).await;
+    assert!(condition(&fixture).is_some() && is_tainted(&fixture));
+    sleep(PERIOD * 2).await;
+    assert_eq!((condition(&fixture), is_tainted(&fixture)), (None, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_that_an_operator_set_stays() {
+    let fixture = fleet(3, Preference::List).await;
+    let own = json!({"key": TAINT, "effect": "PreferNoSchedule"});
+    fixture.cluster.change_node("n1", |node| {
+        let taints = node["spec"]["taints"].as_array_mut().unwrap();
+        taints.push(own.clone());
+    });
+    fixture.refresh("n1");
+    let taints = fixture.live("n1")["spec"]["taints"].clone();
+    for starts_in in [Some(0), None] {
+        announce(&fixture, starts_in, "new host");
+        sleep(PERIOD * 4).await;
+        assert_eq!(condition(&fixture).is_some(), starts_in.is_some());
+        assert_eq!(fixture.live("n1")["spec"]["taints"], taints);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_paused_is_left_alone() {
+    let fixture = fleet(3, Preference::List).await;
+    fixture.cluster.change_node("n1", |node| {
+        node["metadata"]["labels"]["outrigger.dev.node-restriction.kubernetes.io/paused"] =
+            "true".into();
+    });
+    fixture.refresh("n1");
+    announce(&fixture, Some(0), "new host");
+    sleep(PERIOD * 3).await;
+    assert_eq!((condition(&fixture), is_tainted(&fixture)), (None, false));
+}
