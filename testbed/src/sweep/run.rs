@@ -57,7 +57,7 @@ const CHANGES: [&str; 6] = [
 ];
 
 /// Everything at short intervals; all loops.
-const FLAGS: [&str; 11] = [
+const FLAGS: [&str; 13] = [
     "--secure-port=0",
     "--controllers=*,persistentvolume-labels",
     "--allocate-node-cidrs",
@@ -68,6 +68,8 @@ const FLAGS: [&str; 11] = [
     "--node-deletion-window=2s",
     "--load-balancer-update-idle=300ms",
     "--leader-elect-retry-period=1s",
+    "--maintenance-condition",
+    "--maintenance-taint-before=1h",
     "-v=4",
 ];
 
