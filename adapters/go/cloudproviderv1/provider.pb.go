@@ -319,7 +319,8 @@ func (x *ClusterInfo) GetServiceCidrs() []string {
 
 // The provider and its capabilities. Refused at handshake: a list of prefixes, keys
 // or classes with more than 64 entries or with an entry that is not 1 to 253 visible
-// ASCII characters; and a value beyond the limit that its field names.
+// ASCII characters; a key of labels that no label can have; and a value beyond the
+// limit that its field names.
 type HandshakeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen minor: the lower of both maxima, inside both ranges, >= 1. 0 is

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, num::NonZeroUsize, time::Duration};
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, METHODS, MINOR, v1};
 use outrigger_core::{
     cidr::Cidr, effects::AllowedEffects, forbidden_addresses::ForbiddenAddresses,
-    node::ownership::Prefixes, service::capability::Capability, targets::TargetRules, text,
+    node::ownership::Prefixes, service::capability::Capability, syntax, targets::TargetRules, text,
     volume::ServedVolumes,
 };
 
@@ -285,7 +285,10 @@ fn accept_instances(
         prefixes: Prefixes::new(name, prefixes).map_err(RefusedHandshake::bad)?,
         visibility_delay,
         without_provider_id: instances.without_provider_id,
-        managed_label_keys: entries("instances.managed_label_keys", instances.managed_label_keys)?,
+        managed_label_keys: label_keys(
+            "instances.managed_label_keys",
+            instances.managed_label_keys,
+        )?,
         allocates_pod_cidrs: instances.allocates_pod_cidrs,
         forbidden,
     })
@@ -312,7 +315,7 @@ fn accept_load_balancers(
         reads,
         effects,
         targets: TargetRules {
-            label_keys: sorted(entries(
+            label_keys: sorted(label_keys(
                 "load_balancers.target_label_keys",
                 offered.target_label_keys,
             )?),
@@ -392,6 +395,20 @@ fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, RefusedHan
             Ok(entry.into())
         })
         .collect()
+}
+
+/// The entries, each a key that a label can have.
+fn label_keys(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, RefusedHandshake> {
+    let keys = entries(field, list)?;
+    for key in &keys {
+        syntax::label_key(key).map_err(|complaint| {
+            let key = text::cut(key, 64);
+            RefusedHandshake::bad(format!(
+                "{field} has the entry \"{key}\", which {complaint}"
+            ))
+        })?;
+    }
+    Ok(keys)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use outrigger_api::v1::{CallClass, GetStatusRequest, HandshakeResponse};
 
 use crate::{
     case::{Check, check},
+    labels::is_label_key,
     subject::Subject,
     verdict::{Verdict, expect},
 };
@@ -13,6 +14,7 @@ use crate::{
 pub(super) fn checks() -> Vec<Check> {
     vec![
         check("IDN-20", async |subject| lists(subject.handshake())),
+        check("IDN-34", async |subject| label_keys(subject)),
         check("IDN-21", async |subject| message_limit(subject.handshake())),
         check("IDN-22", async |subject| visibility_delay(subject)),
         check("IDN-23", async |subject| configuration_revision(subject)),
@@ -47,6 +49,10 @@ fn lists(handshake: &HandshakeResponse) -> Verdict {
             &instances.managed_label_keys,
         ),
         ("LoadBalancersCapability.classes", &load_balancers.classes),
+        (
+            "LoadBalancersCapability.target_label_keys",
+            &load_balancers.target_label_keys,
+        ),
         ("VolumesCapability.csi_drivers", &volumes.csi_drivers),
         (
             "EffectsCapability.service_annotation_prefixes",
@@ -73,6 +79,22 @@ fn lists(handshake: &HandshakeResponse) -> Verdict {
             let expected = format!("entries of {field} are 1 to 253 visible ASCII characters");
             expect(false, expected, format!("{entry:?}"))?;
         }
+    }
+    Ok(())
+}
+
+fn label_keys(subject: &Subject) -> Verdict {
+    let (instances, load_balancers) = (subject.instances(), subject.load_balancers());
+    for (field, keys) in [
+        ("managed_label_keys", &instances.managed_label_keys),
+        ("target_label_keys", &load_balancers.target_label_keys),
+    ] {
+        let wrong: Vec<_> = keys.iter().filter(|key| !is_label_key(key)).collect();
+        expect(
+            wrong.is_empty(),
+            format!("entries of {field} are label keys, [prefix/]name"),
+            format!("{wrong:?}"),
+        )?;
     }
     Ok(())
 }

@@ -226,6 +226,24 @@ fn nonsense_is_refused_by_name() {
         });
         check(refused, bad, "load_balancers.target_label_keys");
     }
+    // A label would never have it, and no target would follow it.
+    let no_key = "topology.kubernetes.io/zone=a";
+    let refused = capabilities(|offered| {
+        offered.load_balancers = Some(LoadBalancersCapability {
+            target_label_keys: vec!["zone".into(), no_key.into()],
+            ..LoadBalancersCapability::default()
+        });
+    });
+    check(
+        refused,
+        bad,
+        "\"topology.kubernetes.io/zone=a\", which is no label key",
+    );
+    check(
+        instances(|i| i.managed_label_keys = vec!["Example.com/rack".into()]),
+        bad,
+        "managed_label_keys has the entry \"Example.com/rack\", which has a prefix",
+    );
     for csi_drivers in [
         vec![String::new()],
         vec!["x".repeat(254)],

@@ -19,6 +19,10 @@ pub(super) fn defects() -> Vec<Defect> {
             let prefixes = (0..65).map(|number| format!("mock-{number}.example/"));
             answer.service_annotation_prefixes = prefixes.collect();
         }),
+        Defect::new("selector-as-label-key").declares(|declared| {
+            let load_balancers = declared.load_balancers.get_or_insert_default();
+            load_balancers.target_label_keys = vec!["topology.kubernetes.io/zone=a".to_owned()];
+        }),
         handshake("tiny-messages", |answer| {
             answer.max_receive_message_bytes = 65_535;
         })

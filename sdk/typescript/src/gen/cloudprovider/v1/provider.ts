@@ -95,7 +95,8 @@ export interface ClusterInfo {
 /**
  * The provider and its capabilities. Refused at handshake: a list of prefixes, keys
  * or classes with more than 64 entries or with an entry that is not 1 to 253 visible
- * ASCII characters; and a value beyond the limit that its field names.
+ * ASCII characters; a key of labels that no label can have; and a value beyond the
+ * limit that its field names.
  */
 export interface HandshakeResponse {
   /**
