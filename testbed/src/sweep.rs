@@ -44,7 +44,8 @@ pub(crate) enum Fault {
     /// SIGKILL of the controller when its k-th write to a Node, Service or volume, or its k-th call that changes the cloud or what
     /// the provider holds, has been carried out and before it knows; then it is started again
     Kill,
-    /// The k-th event of a watch of Nodes, Services or volumes is left out; after two seconds the watch expires
+    /// The k-th event of a watch of Nodes, Services or volumes, after the objects that it begins with, is left out; after two
+    /// seconds the watch expires
     Omit,
     /// After a step the controller is killed and started again, and its list of Nodes, of Services or of volumes is one from before
     /// the step; the watch shows what has happened since two seconds later

@@ -46,9 +46,10 @@ pub enum Fault {
         /// How it ends.
         cut: Cut,
     },
-    /// The watch goes on without the event. Such a rule meets events, bookmarks aside, instead of requests.
+    /// The watch goes on without the event. Such a rule meets events, bookmarks and the objects that a watch begins with aside,
+    /// instead of requests.
     OmitEvent,
-    /// The list shows the objects as they were at this resource version, as an API server that lags would show them.
+    /// The list in pages shows the objects as they were at this resource version, as an API server that lags would show them.
     Past(String),
     /// The request is passed on after this time.
     Delay(Duration),
@@ -116,6 +117,13 @@ impl Fault {
         Self::status(503, "ServiceUnavailable", message)
     }
 
+    /// 422 on a watch that is to begin with all objects, as of an API server that has this off.
+    pub fn streams_no_objects() -> Self {
+        let message = "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is \
+                       forbidden for watch unless the WatchList feature gate is enabled";
+        Self::status(422, "Invalid", message)
+    }
+
     /// Any other status, without `Retry-After`.
     pub fn status(code: u16, reason: &'static str, message: &str) -> Self {
         Self::Status {
@@ -169,6 +177,12 @@ impl Rule {
     #[must_use]
     pub fn watches(self) -> Self {
         self.when(Recorded::is_watch)
+    }
+
+    /// Only watches that begin with all objects.
+    #[must_use]
+    pub fn streams(self) -> Self {
+        self.when(Recorded::streams_objects)
     }
 
     /// Only requests whose path contains `part`, for example `/nodes`.

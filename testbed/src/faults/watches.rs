@@ -62,6 +62,7 @@ impl Watches {
         open.watches.insert(id, (request.path.clone(), sender));
         drop(open);
         let watch = Watch {
+            is_beginning: request.streams_objects(),
             request,
             rules,
             body,
@@ -83,6 +84,8 @@ impl Watches {
 
 struct Watch {
     request: Recorded,
+    /// The objects of the beginning come, which no API server leaves out.
+    is_beginning: bool,
     rules: Option<Rules>,
     body: Body,
     /// The beginning of an event whose end has not come yet.
@@ -131,9 +134,10 @@ impl Watch {
         let mut passed = BytesMut::with_capacity(complete.len());
         for line in complete.split_inclusive(|byte| *byte == b'\n') {
             let is_bookmark = line.starts_with(br#"{"type":"BOOKMARK""#);
-            if !is_bookmark && rules.omits_event_of(&self.request) {
+            if !is_bookmark && !self.is_beginning && rules.omits_event_of(&self.request) {
                 continue;
             }
+            self.is_beginning &= !is_bookmark;
             passed.extend_from_slice(line);
             if let Some(end) = &mut self.end {
                 end.after -= 1;

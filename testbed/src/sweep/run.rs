@@ -368,13 +368,16 @@ impl<'a> Run<'a> {
         Ok(nodes.metadata.resource_version.unwrap_or_default())
     }
 
-    /// Kills the controller and starts it again, with a list as of `version`, which its watch makes good later.
+    /// Kills the controller and starts it again, with a list as of `version`, which its watch makes good later. The list comes in
+    /// pages: an API server streams no objects of the past.
     async fn restart_in_the_past(
         &mut self,
         collection: &'static str,
         version: String,
     ) -> Result<()> {
         self.kill().await?;
+        let pages = Rule::new(faults::Fault::streams_no_objects()).streams();
+        self.proxy.inject(pages.path_ends(collection).times(1));
         let list = Rule::new(faults::Fault::Past(version)).method(Method::GET);
         let list = list
             .when(|request| !request.is_watch())
