@@ -250,9 +250,13 @@ impl ApiServer {
     fn about(client: &str, incoming: &Incoming) -> Result<(Request, Target), Status> {
         let target = Target::of(&incoming.path)?;
         let is_watch = matches!(query(&incoming.query, "watch"), "true" | "1");
+        let verb = match Verb::of(&incoming.method, &target, is_watch)? {
+            Verb::Watch if query(&incoming.query, "sendInitialEvents") == "true" => Verb::Stream,
+            verb => verb,
+        };
         let request = Request {
             client: client.to_owned(),
-            verb: Verb::of(&incoming.method, &target, is_watch)?,
+            verb,
             resource: target.resource.plural,
             path: incoming.path.clone(),
         };
@@ -272,7 +276,7 @@ impl ApiServer {
             ));
         }
         let (request, target) = Self::about(client, incoming)?;
-        if request.verb == Verb::Watch {
+        if matches!(request.verb, Verb::Watch | Verb::Stream) {
             let (pairs, is_partial) = (&incoming.query, incoming.is_partial);
             let watch = Watch::open(self.clone(), request, target, pairs, is_partial, past)?;
             return Ok(Served::Watch(Box::new(watch)));

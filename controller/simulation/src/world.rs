@@ -696,7 +696,9 @@ impl Network {
                     continue;
                 }
                 Wrong::Behind(versions) => match request.verb {
-                    Verb::List => FaultKind::Past(self.version.saturating_sub(*versions)),
+                    Verb::List | Verb::Stream => {
+                        FaultKind::Past(self.version.saturating_sub(*versions))
+                    }
                     Verb::Watch => FaultKind::Refused(410),
                     _ => continue,
                 },

@@ -165,6 +165,8 @@ pub enum Verb {
     List,
     /// Changes of a collection.
     Watch,
+    /// All objects of a collection, and then its changes: a watch with `sendInitialEvents`.
+    Stream,
     /// POST.
     Create,
     /// PUT.
@@ -203,6 +205,6 @@ impl Verb {
 
     /// True if it may change an object.
     pub const fn writes(self) -> bool {
-        !matches!(self, Self::Get | Self::List | Self::Watch)
+        !matches!(self, Self::Get | Self::List | Self::Watch | Self::Stream)
     }
 }

@@ -60,7 +60,7 @@ impl Registry<'_> {
     pub(super) fn answer(&mut self, call: &Call<'_>) -> Result<Answer, Status> {
         match call.verb {
             Verb::Get => self.get(call),
-            Verb::List | Verb::Watch => self.list(call),
+            Verb::List | Verb::Watch | Verb::Stream => self.list(call),
             Verb::Create => self.create(call.target.clone(), decode(call)?),
             Verb::Update => self.update(call),
             Verb::Patch => self.patch(call),

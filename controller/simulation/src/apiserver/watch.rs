@@ -16,7 +16,7 @@ use super::{
     partial,
     resource::Target,
     shape::{self, text},
-    status::Status,
+    status::{Cause, Status},
     store::Change,
     verbs::{query, selected_name},
 };
@@ -78,9 +78,7 @@ impl Watch {
             .parse()
             .map(Duration::from_secs);
         let has_bookmarks = matches!(query(pairs, "allowWatchBookmarks"), "true" | "1");
-        if !query(pairs, "sendInitialEvents").is_empty() {
-            return Err(Status::left_out("sendInitialEvents"));
-        }
+        let has_objects = begins_with_objects(pairs)?;
         let mut watch = Self {
             name: selected_name(pairs)?.map(str::to_owned),
             request,
@@ -95,47 +93,55 @@ impl Watch {
             has_ended: false,
             server,
         };
-        watch.begin(query(pairs, "resourceVersion"), has_bookmarks, past)?;
+        watch.version = watch.first_version(query(pairs, "resourceVersion"), has_objects, past)?;
+        if has_objects {
+            watch.begin_with_objects(has_bookmarks);
+        }
         watch.began = watch.version;
         watch.bookmark = has_bookmarks.then(|| watch.bookmark_after(now));
         Ok(watch)
     }
 
-    /// Without a version, the objects as they are come first, and with bookmarks the end of them is marked.
-    fn begin(
-        &mut self,
+    /// The version of the first objects, or that after which changes come.
+    fn first_version(
+        &self,
         version: &str,
-        has_bookmarks: bool,
+        has_objects: bool,
         past: Option<u64>,
-    ) -> Result<(), Status> {
+    ) -> Result<u64, Status> {
+        let store = &self.server.shared.lock().store;
+        let newest = past.map_or(store.version(), |past| past.max(store.compacted()));
+        if matches!(version, "" | "0") {
+            return Ok(newest);
+        }
+        let version = version.parse().map_err(|_| {
+            let why = "strconv.ParseUint: parsing \"x\": invalid syntax";
+            Status::internal(&format!(
+                "resourceVersion: Invalid value: {version:?}: {why}"
+            ))
+        })?;
+        match has_objects {
+            true if version > newest => Err(Status::left_out("waiting for a version")),
+            true => Ok(newest),
+            false => Ok(version),
+        }
+    }
+
+    /// The objects come first, in the order of their keys, and with bookmarks the end of them is marked.
+    fn begin_with_objects(&mut self, has_bookmarks: bool) {
         let server = self.server.clone();
         let store = &server.shared.lock().store;
-        if !matches!(version, "" | "0") {
-            let parsed = version.parse().map_err(|_| {
-                let why = "strconv.ParseUint: parsing \"x\": invalid syntax";
-                Status::internal(&format!(
-                    "resourceVersion: Invalid value: {version:?}: {why}"
-                ))
-            });
-            self.version = parsed?;
-            return Ok(());
-        }
-        self.version = past.unwrap_or_default().max(store.compacted());
-        if past.is_none() {
-            self.version = store.version();
-        }
         let objects = store.at(self.target.resource.plural, self.version);
         let objects = objects.unwrap_or_default().into_values();
         let selected = objects.filter(|object| self.selects(object));
         self.first = selected
             .map(|object| self.line("ADDED", Value::clone(&object)))
             .collect();
-        if has_bookmarks && version.is_empty() {
+        if has_bookmarks {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
             let line = self.bookmark(self.version, Some(annotations));
             self.first.push_back(line);
         }
-        Ok(())
     }
 
     /// Its lines, until it ends.
@@ -261,6 +267,39 @@ impl Watch {
             object["metadata"]["annotations"] = annotations;
         }
         self.line("BOOKMARK", object)
+    }
+}
+
+/// Returns true if the query asks for the objects before their changes: a watch without a version does, unless it says
+/// otherwise.
+fn begins_with_objects(pairs: &[(String, String)]) -> Result<bool, Status> {
+    let sends = pairs.iter().find(|(name, _)| name == "sendInitialEvents");
+    let sends = sends.map(|(_, value)| !matches!(&**value, "false" | "0"));
+    let at = "resourceVersionMatch";
+    let matching = query(pairs, at);
+    let mut causes = Vec::new();
+    match sends {
+        None if matching.is_empty() => {
+            return Ok(matches!(query(pairs, "resourceVersion"), "" | "0"));
+        }
+        None => causes.push(Cause::forbidden(
+            at,
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )),
+        Some(_) if matching != "NotOlderThan" => causes.push(Cause::forbidden(
+            at,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        )),
+        Some(_) => {}
+    }
+    if !matches!(matching, "" | "NotOlderThan") {
+        let message =
+            format!("Unsupported value: {matching:?}: supported values: \"NotOlderThan\"");
+        causes.push(Cause::new(at, "FieldValueNotSupported", message));
+    }
+    match &*causes {
+        [] => Ok(sends == Some(true)),
+        causes => Err(Status::invalid_options(causes)),
     }
 }
 

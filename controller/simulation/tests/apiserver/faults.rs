@@ -57,9 +57,14 @@ async fn watch(
     client: &Client,
     version: u64,
 ) -> impl Stream<Item = Result<(String, Value), std::io::Error>> + Unpin {
-    let path = format!(
-        "{NODES}?watch=true&allowWatchBookmarks=true&timeoutSeconds=290&resourceVersion={version}"
-    );
+    watch_from(client, &format!("resourceVersion={version}")).await
+}
+
+async fn watch_from(
+    client: &Client,
+    begin: &str,
+) -> impl Stream<Item = Result<(String, Value), std::io::Error>> + Unpin + use<> {
+    let path = format!("{NODES}?watch=true&allowWatchBookmarks=true&timeoutSeconds=290&{begin}");
     let request = http::Request::get(path).body(Body::empty()).unwrap();
     let body = client
         .send(request)
@@ -162,8 +167,15 @@ async fn a_list_shows_the_past() {
             .0,
         404
     );
+    let streamed = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let stream = watch_from(&client, streamed).await;
     // A watch from there goes on.
     server.end_faults();
+    let shown = stream.take(2).map(|event| event.unwrap().0);
+    assert_eq!(shown.collect::<Vec<_>>().await, ["ADDED", "BOOKMARK"]);
+    let stream = watch_from(&client, streamed).await;
+    let shown = stream.take(1).map(|event| event.unwrap().1);
+    assert_eq!(shown.collect::<Vec<_>>().await, [json!("new")]);
     let mut events = watch(&client, past).await;
     let mut next = async || events.next().await.unwrap().unwrap();
     assert_eq!(next().await, ("DELETED".to_owned(), json!("gone")));
