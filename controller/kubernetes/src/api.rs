@@ -75,6 +75,17 @@ pub struct DeletePreconditions<'a> {
     pub resource_version: &'a str,
 }
 
+/// The beginning of a watch.
+#[derive(Clone, Copy, Debug)]
+pub enum Begin<'a> {
+    /// All objects as a quorum read shows them, in the order of their keys, and then
+    /// [`ObjectEvent::InitialEnd`] (`sendInitialEvents`, KEP-3157). An API server refuses it as invalid where this is
+    /// off, as does one before 1.27.
+    Objects,
+    /// The changes after this version. With an empty one the first events show the objects as they are.
+    After(&'a str),
+}
+
 impl Api {
     /// Requests through `client`.
     pub fn new(client: Client) -> Self {
@@ -155,25 +166,29 @@ impl Api {
         }
     }
 
-    /// Changes at `path` after `version`, until the API server ends the watch; of the object `name` alone,
-    /// if there is one, which RBAC can allow by name. With an empty `version` the first events show the
-    /// objects as they are. The watch is to be answered within `limit`. An object that cannot be decoded is in
-    /// its event, and ends nothing.
+    /// Changes at `path` from `begin` on, until the API server ends the watch; of the object `name` alone,
+    /// if there is one, which RBAC can allow by name. The watch is to be answered within `limit`. An object that
+    /// cannot be decoded is in its event, and ends nothing.
     pub async fn watch<T: DeserializeOwned>(
         &self,
         path: &str,
         name: Option<&str>,
-        version: &str,
+        begin: Begin<'_>,
         limit: Duration,
     ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, ApiError>> + use<T>, ApiError> {
         let mut request = ApiRequest::new(Method::GET, path);
         if let Some(name) = name {
             request = request.query("fieldSelector", format!("metadata.name={name}"));
         }
+        let request = match begin {
+            Begin::Objects => request
+                .query("sendInitialEvents", "true")
+                .query("resourceVersionMatch", "NotOlderThan"),
+            Begin::After(version) => request.query("resourceVersion", version),
+        };
         let mut request = request
             .query("watch", "true")
             .query("allowWatchBookmarks", "true")
-            .query("resourceVersion", version)
             .query("timeoutSeconds", WATCH_SECONDS.to_string())
             .build()?;
         // Kubernetes 1.37 compresses each event by itself, which is more than one gzip member.

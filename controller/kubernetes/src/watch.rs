@@ -1,5 +1,6 @@
-//! Keeps a store in sync with the API server: list in pages, watch, list again when the watch is
-//! too old. One task and one back-off per resource, so that a sick watch delays no other.
+//! Keeps a store in sync with the API server: a watch that begins with all objects, then shows their changes, and begins
+//! again when it is too old. Where the API server does not begin a watch so, a list in pages comes before it. One task
+//! and one back-off per resource, so that a sick watch delays no other.
 //!
 //! RBAC: `list` and `watch` on the resource.
 
@@ -14,6 +15,7 @@ use std::{
 
 use futures::StreamExt;
 use jiff::Timestamp;
+use outrigger_core::error_class::ErrorClass;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -21,7 +23,7 @@ use tracing::{debug, info, warn};
 pub use self::health::{Health, Sight};
 use self::{pause::Pause, undecodable::UndecodableObjects};
 use super::{
-    api::Api,
+    api::{Api, Begin},
     decode::{Item, ObjectEvent, Undecodable},
     error::ApiError,
     metrics::WatchMetrics,
@@ -41,8 +43,15 @@ const PAGE: u32 = 100;
 /// back, or etcd was restored from a time before the watch's version: only a list shows which.
 const SILENCE: Duration = Duration::from_secs(150);
 
+/// A stream of all objects that stands still for so long is given up for pages: the API server, or a proxy before it,
+/// holds it back.
+const STALL: Duration = Duration::from_secs(30);
+
 /// A watch that lived so long was healthy: the next one starts immediately, with the back-off reset.
 const HEALTHY: Duration = Duration::from_secs(20);
+
+/// A `Retry-After` counts up to here. kube-apiserver asks for at most 30 s, while its watch cache is not filled.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// Why a watch has to be started again.
 #[derive(Debug)]
@@ -53,6 +62,8 @@ enum End {
     Silent,
     /// The version is too old: only a full list helps.
     Expired,
+    /// The objects did not come in a stream, for this reason: pages may help.
+    NotStreamed(String),
     /// More is to be kept of objects than was: only a full list shows it.
     Outdated,
     /// Anything else.
@@ -73,10 +84,45 @@ impl End {
             Self::Clean => "ended",
             Self::Silent => "silent",
             Self::Expired => "expired",
+            Self::NotStreamed(_) => "not-streamed",
             Self::Outdated => "outdated",
             Self::Failed(_) => "error",
         }
     }
+
+    /// The end of a watch before it had shown all objects. A stream that the API server does not take, holds back or
+    /// breaks off says nothing of a list in pages. Where it is away, has no time or refuses us, a list would meet the same.
+    fn before_all_objects(self, is_open: bool) -> Self {
+        match self {
+            Self::Clean => Self::NotStreamed(
+                "the API server ended the watch before all objects had come".to_owned(),
+            ),
+            Self::Silent => Self::NotStreamed(format!("nothing came for {} s", STALL.as_secs())),
+            Self::Expired => Self::NotStreamed("the resourceVersion is too old".to_owned()),
+            Self::Failed(error) if is_open || wants_pages(&error) => {
+                Self::NotStreamed(error.to_string())
+            }
+            end => end,
+        }
+    }
+
+    /// When the API server wants to be asked again.
+    fn retry_after(&self) -> Duration {
+        match self {
+            Self::Failed(ApiError::Status { retry_after, .. }) => {
+                retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// True if an API server that answers the request for a stream so may answer that for a page: it knows no streams
+/// (400, 422), its watch cache does not catch up with etcd (504), or a proxy waits for the end of the answer.
+fn wants_pages(error: &ApiError) -> bool {
+    error.class() == ErrorClass::Invalid
+        || error.code() == Some(504)
+        || matches!(error, ApiError::Timeout(_))
 }
 
 /// How a watch went.
@@ -85,6 +131,15 @@ struct WatchRun {
     opened: Option<Instant>,
     /// True if anything came.
     has_received: bool,
+}
+
+/// A full list that is under way.
+#[derive(Debug)]
+struct Listing {
+    /// The objects that came.
+    keys: HashSet<Arc<str>>,
+    /// False once an object came without a readable key, which may be any of those that did not come.
+    is_complete: bool,
 }
 
 /// Keeps `store` in sync until `stop`, and reports to `health`. Never gives up: what can fail
@@ -121,28 +176,35 @@ struct Reflector<V> {
 impl<V: View> Reflector<V> {
     async fn keep_in_sync(&self) {
         let mut pause = Pause::default();
-        // The version to watch from; none: list first.
+        // The version to watch from; none: all objects first.
         let mut version: Option<String> = None;
+        // The next full list comes in pages.
+        let mut in_pages = false;
         // The last watch ended silent, and nothing was received since.
         let mut is_silent = false;
         loop {
             let mut run = WatchRun::default();
-            let end = match version.take() {
-                None => match self.list().await {
+            let end = if version.is_none() && in_pages {
+                match self.list().await {
                     Ok(listed) => {
                         version = Some(listed);
+                        in_pages = false;
                         continue;
                     }
                     Err(error) => End::of(error),
-                },
-                Some(mut at) => {
-                    let end = self.watch(&mut at, &mut pause, &mut run).await;
-                    is_silent &= !run.has_received;
-                    if !matches!(end, End::Expired | End::Outdated | End::Silent) {
-                        version = Some(at);
-                    }
-                    end
                 }
+            } else {
+                let mut end = self.watch(&mut version, &mut pause, &mut run).await;
+                is_silent &= !run.has_received;
+                if version.is_none() {
+                    end = end.before_all_objects(run.opened.is_some());
+                }
+                if matches!(end, End::Expired | End::Outdated | End::Silent) {
+                    version = None;
+                }
+                // A watch that shows nothing would not show the objects either.
+                in_pages = matches!(end, End::Silent | End::NotStreamed(_));
+                end
             };
             // A list that fails after a long time, or a watch that is not opened, shows no health.
             let healthy = run.opened.is_some_and(|opened| opened.elapsed() >= HEALTHY);
@@ -151,10 +213,11 @@ impl<V: View> Reflector<V> {
             }
             self.ended(&end, &mut pause, is_silent);
             is_silent |= matches!(end, End::Silent);
-            if healthy && matches!(end, End::Clean) {
+            if healthy && matches!(end, End::Clean) || matches!(end, End::NotStreamed(_)) {
                 continue;
             }
-            tokio::time::sleep(pause.next(fastrand::f64())).await;
+            let pause = pause.next(fastrand::f64()).max(end.retry_after());
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -166,6 +229,10 @@ impl<V: View> Reflector<V> {
             End::Failed(error) => self.failed(error, pause),
             End::Outdated => info!(resource, "more of the objects is to be kept; listing again"),
             End::Expired => info!(resource, "the watch is too old; listing again"),
+            End::NotStreamed(reason) => info!(
+                resource,
+                reason, "the API server did not send all objects in a stream; listing in pages"
+            ),
             End::Silent if is_silent => {
                 debug!(resource, "the watch is still silent; listing again");
             }
@@ -195,31 +262,44 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    /// A full list into the store, and the version that it shows.
+    /// A full list in pages into the store, and the version that it shows.
     async fn list(&self) -> Result<String, ApiError> {
-        let resource = V::RESOURCE.name;
-        let labels = [("resource", resource)];
-        self.metrics.lists.get_or_create(&labels).inc();
-        self.store.begin_list();
-        let mut listed: HashSet<Arc<str>> = HashSet::new();
-        // Without its key, an object that cannot be decoded may be any of those that are not listed.
-        let mut is_complete = true;
-        let each = |item| {
-            let key = self.store_object(item, Origin::List);
-            is_complete &= !key.is_empty();
-            listed.insert(key);
-        };
+        let mut listing = self.begin_list();
+        let each = |item| self.add(&mut listing, item);
         let version = self.api.list::<V>(V::RESOURCE.path, PAGE, each).await;
         self.count();
         let version = version?;
-        let is_listed = |key: &str| !is_complete || listed.contains(key);
-        self.store.finish_list(is_listed);
-        self.undecodable.retain(|key| listed.contains(key));
+        self.finish_list(&listing);
+        Ok(version)
+    }
+
+    fn begin_list(&self) -> Listing {
+        self.store.begin_list();
+        Listing {
+            keys: HashSet::new(),
+            is_complete: true,
+        }
+    }
+
+    /// Stores an object of a full list.
+    fn add(&self, listing: &mut Listing, item: Item<V>) {
+        let key = self.store_object(item, Origin::List);
+        listing.is_complete &= !key.is_empty();
+        listing.keys.insert(key);
+    }
+
+    /// All objects have come: forgets the others.
+    fn finish_list(&self, listing: &Listing) {
+        let Listing { keys, is_complete } = listing;
+        let labels = [("resource", V::RESOURCE.name)];
+        self.metrics.lists.get_or_create(&labels).inc();
+        self.store
+            .finish_list(|key| !is_complete || keys.contains(key));
+        self.undecodable.retain(|key| keys.contains(key));
         self.health.listed();
         self.count();
         self.shown();
-        info!(resource, objects = listed.len(), "listed");
-        Ok(version)
+        info!(resource = V::RESOURCE.name, objects = keys.len(), "listed");
     }
 
     /// Stores an object. Returns its key, which is empty if it is not known.
@@ -241,11 +321,22 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    /// Follows changes after `version`, which moves along, until the watch ends.
-    async fn watch(&self, version: &mut String, pause: &mut Pause, run: &mut WatchRun) -> End {
+    /// Follows changes after `version`, which moves along, until the watch ends. Without a version, all objects come first;
+    /// it is there once they have come.
+    async fn watch(
+        &self,
+        version: &mut Option<String>,
+        pause: &mut Pause,
+        run: &mut WatchRun,
+    ) -> End {
         let resource = V::RESOURCE.name;
         let path = V::RESOURCE.path;
-        let mut events = match self.api.watch::<V>(path, None, version, SILENCE).await {
+        let mut listing = version.is_none().then(|| self.begin_list());
+        let (begin, limit) = match version {
+            Some(version) => (Begin::After(version), SILENCE),
+            None => (Begin::Objects, STALL),
+        };
+        let mut events = match self.api.watch::<V>(path, None, begin, limit).await {
             Ok(events) => std::pin::pin!(events),
             Err(error) => return End::of(error),
         };
@@ -255,19 +346,39 @@ impl<V: View> Reflector<V> {
             info!(resource, "watching again");
         }
         loop {
+            let silence = if listing.is_some() { STALL } else { SILENCE };
             let event = tokio::select! {
-                event = timeout(SILENCE, events.next()) => event,
+                event = timeout(silence, events.next()) => event,
                 () = self.store.outdated() => return End::Outdated,
             };
             let event = match event {
                 Err(_) => return End::Silent,
                 // Once in some minutes, which is often enough.
-                Ok(None) if self.store.shed().1 => return End::Outdated,
+                Ok(None) if listing.is_none() && self.store.shed().1 => return End::Outdated,
                 Ok(None) => return End::Clean,
                 Ok(Some(Err(error))) => return End::of(error),
                 Ok(Some(Ok(event))) => event,
             };
             run.has_received = true;
+            if let Some(all) = &mut listing {
+                match event {
+                    ObjectEvent::Applied(item) => self.add(all, item),
+                    ObjectEvent::Deleted(item) => {
+                        all.keys.remove(self.delete(&item));
+                    }
+                    ObjectEvent::InitialEnd(at) => {
+                        self.finish_list(all);
+                        *version = Some(at);
+                        listing = None;
+                    }
+                    // It would come after the objects, so that this API server, or one behind it, knows no such stream.
+                    ObjectEvent::Bookmark(_) => {
+                        let reason = "a bookmark came before that which ends the objects";
+                        return End::Failed(ApiError::Decode(reason.to_owned()));
+                    }
+                }
+                continue;
+            }
             let labels = [("resource", resource)];
             self.metrics.events.get_or_create(&labels).inc();
             match event {
@@ -277,18 +388,24 @@ impl<V: View> Reflector<V> {
                 }
                 ObjectEvent::Deleted(item) => {
                     move_on(version, &item);
-                    let key = match &item {
-                        Item::Decoded(view) => &**view.key(),
-                        Item::Undecodable(object) => &object.key,
-                    };
-                    self.undecodable.deleted(key);
-                    self.store.delete(key, Origin::Watch);
+                    self.delete(&item);
                 }
-                ObjectEvent::Bookmark(at) => *version = at,
+                ObjectEvent::Bookmark(at) | ObjectEvent::InitialEnd(at) => *version = Some(at),
             }
             self.count();
             self.shown();
         }
+    }
+
+    /// Forgets an object that was deleted, and returns its key.
+    fn delete<'a>(&self, item: &'a Item<V>) -> &'a str {
+        let key = match item {
+            Item::Decoded(view) => &**view.key(),
+            Item::Undecodable(object) => &object.key,
+        };
+        self.undecodable.deleted(key);
+        self.store.delete(key, Origin::Watch);
+        key
     }
 
     /// The store is as the API server has it at this moment, or was a moment ago.
@@ -321,7 +438,7 @@ impl<V: View> Reflector<V> {
 }
 
 /// Moves the version to watch from on to that of `item`.
-fn move_on<V: View>(version: &mut String, item: &Item<V>) {
+fn move_on<V: View>(version: &mut Option<String>, item: &Item<V>) {
     let new = match item {
         Item::Decoded(view) => view.resource_version(),
         Item::Undecodable(Undecodable {
@@ -329,7 +446,7 @@ fn move_on<V: View>(version: &mut String, item: &Item<V>) {
         }) => resource_version,
     };
     if !new.is_empty() {
-        new.clone_into(version);
+        *version = Some(new.to_owned());
     }
 }
 

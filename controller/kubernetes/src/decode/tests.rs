@@ -118,6 +118,24 @@ fn an_event_about_an_odd_object_is_an_event() {
     assert!(error.to_string().contains("LATER"), "{error}");
 }
 
+#[test]
+fn only_the_mark_ends_the_initial_events() {
+    let of = |metadata: Value| {
+        let bookmark = json!({"type": "BOOKMARK", "object": {"metadata": metadata}});
+        event::<NodeView>(&bookmark.to_string()).unwrap()
+    };
+    let mark = |value: &str| json!({"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": value, "x": "y"}});
+    assert_eq!(of(mark("true")), ObjectEvent::InitialEnd("7".to_owned()));
+    for metadata in [
+        mark("false"),
+        json!({"resourceVersion": "7"}),
+        json!({"resourceVersion": "7", "annotations": null}),
+        json!({"resourceVersion": "7", "annotations": {}}),
+    ] {
+        assert_eq!(of(metadata), ObjectEvent::Bookmark("7".to_owned()));
+    }
+}
+
 prop_compose! {
     fn any_text()(text in "[a-zA-Z\"\\\\{}:,\\[\\]é-]{0,8}") -> String { text }
 }

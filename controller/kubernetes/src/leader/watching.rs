@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{LeaderConfig, object::LeaseObject};
 use crate::{
-    api::Api,
+    api::{Api, Begin},
     decode::{Item, ObjectEvent},
     error::ApiError,
 };
@@ -75,7 +75,8 @@ impl Watch {
                 } = &self.config;
                 let (path, limit) = (self.config.collection(), durations.request_timeout());
                 // No version: the first event shows the Lease as it is.
-                let opened = self.api.watch(&path, Some(name), "", limit).await;
+                let all = Begin::After("");
+                let opened = self.api.watch(&path, Some(name), all, limit).await;
                 match opened {
                     Ok(events) => {
                         self.state = State::Open {
@@ -130,7 +131,7 @@ async fn next_observation(
                 ObjectEvent::Deleted(Item::Undecodable(lease)) => {
                     return Ok(LeaseObservation::Deleted(lease.resource_version));
                 }
-                ObjectEvent::Bookmark(_) => {}
+                ObjectEvent::Bookmark(_) | ObjectEvent::InitialEnd(_) => {}
             },
             Ok(None) | Err(_) => return Err(None),
         }

@@ -16,6 +16,7 @@ use crate::fixture::scripted::{self, ScriptedAnswer};
 
 mod outdated;
 mod silence;
+mod streamed;
 mod undecodable;
 
 fn node(name: &str, version: u64) -> Value {
@@ -45,12 +46,28 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Runs a watch of nodes against `answer`, which gets the number of the request and its URI.
+    /// Runs a watch of nodes against `answer`, which gets the number of the request and its URI. The API server streams no
+    /// lists; requests for them are not counted.
     fn start(answer: impl Fn(usize, &str) -> Option<ScriptedAnswer> + Send + 'static) -> Self {
+        Self::with(false, answer)
+    }
+
+    /// The same with an API server that may stream lists.
+    fn streaming(answer: impl Fn(usize, &str) -> Option<ScriptedAnswer> + Send + 'static) -> Self {
+        Self::with(true, answer)
+    }
+
+    fn with(
+        streams: bool,
+        answer: impl Fn(usize, &str) -> Option<ScriptedAnswer> + Send + 'static,
+    ) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&requests);
         let client = scripted::client(move |request: Request<Body>| {
             let uri = request.uri().to_string();
+            if !streams && uri.contains("sendInitialEvents") {
+                return std::future::ready(scripted::streams_no_lists()).boxed();
+            }
             let number = log.lock().len();
             log.lock().push((Instant::now(), uri.clone()));
             match answer(number, &uri) {

@@ -110,6 +110,10 @@ async fn drill(plan: Plan) {
             .path_ends("/api/v1/nodes")
             .when(|list| !list.is_watch());
         backstage.proxy.inject(late);
+        let no_streams = Rule::new(Failing::streams_no_objects()).streams();
+        backstage
+            .proxy
+            .inject(no_streams.path_ends("/api/v1/nodes"));
     }
     let mut stage = backstage.start_with(&kubeconfig);
     let namespace = format!("liveness-{}", plan.seed);

@@ -35,7 +35,7 @@ async fn cut_watches_are_opened_again_where_they_ended() {
     let requests = stage.proxy.requests();
     let lists = requests
         .iter()
-        .filter(|r| r.path == "/api/v1/nodes" && !r.is_watch());
+        .filter(|r| r.path == "/api/v1/nodes" && (!r.is_watch() || r.streams_objects()));
     assert_eq!(lists.count(), 1, "a cut is no reason to list again");
     stage.controller.pid();
 }
@@ -120,6 +120,8 @@ async fn a_list_of_many_pages_that_fails_in_the_middle_is_begun_again() {
             .when(page)
             .times(1)
     };
+    let no_streams = Rule::new(Fault::streams_no_objects()).streams();
+    backstage.proxy.inject(no_streams);
     let broken = backstage.proxy.inject(list(Fault::internal_error()));
     let expired = backstage.proxy.inject(list(Fault::expired()));
     let stage = backstage.start();
@@ -129,4 +131,24 @@ async fn a_list_of_many_pages_that_fails_in_the_middle_is_begun_again() {
         .wait_for(DEADLINE, |_| broken.hits() + expired.hits() == 2);
     hits.await.expect("both rules have met a page");
     assert_eq!(stage.writes().len(), 3 * 230);
+}
+
+#[tokio::test]
+async fn a_stream_of_all_objects_that_breaks_in_the_middle_is_followed_by_pages() {
+    let stage = Setup::synthesizing().machines(Machine::numbered("part-", 60));
+    let backstage = stage.prepare().await;
+    let cut = Fault::CutWatch {
+        after: 30,
+        cut: Cut::Abrupt,
+    };
+    let cut = Rule::new(cut).streams().path_ends("/nodes").times(1);
+    let cut = backstage.proxy.inject(cut);
+    let stage = backstage.start();
+    stage.all_synced("part-", 60).await;
+    assert_eq!(cut.hits(), 1);
+    let requests = stage.proxy.requests();
+    let nodes = requests.iter().filter(|r| r.path == "/api/v1/nodes");
+    let kinds: Vec<_> = nodes.map(|r| (r.is_watch(), r.streams_objects())).collect();
+    assert_eq!(kinds[..3], [(true, true), (false, false), (true, false)]);
+    assert_eq!(stage.writes().len(), 3 * 60);
 }

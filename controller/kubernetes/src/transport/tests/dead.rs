@@ -8,7 +8,7 @@ use super::{
     server::{Fate, Relay, Server},
     *,
 };
-use crate::error::ApiError;
+use crate::{api::Begin, error::ApiError};
 
 /// Within which client-go notices it.
 const NOTICED: Duration = Duration::from_secs(45);
@@ -40,7 +40,9 @@ async fn way() -> Way {
 #[tokio::test]
 async fn a_watch_whose_connection_went_dead_ends() {
     let Way { api, relay, .. } = &way().await;
-    let watch = api.watch::<Value>("/api/v1/nodes", None, "1", WAIT).await;
+    let watch = api
+        .watch::<Value>("/api/v1/nodes", None, Begin::After("1"), WAIT)
+        .await;
     let mut events = std::pin::pin!(watch.unwrap());
     relay.meet(Fate::Dead);
     // Nothing comes any more that real time would have to bring.
@@ -63,7 +65,9 @@ async fn a_watch_whose_connection_went_dead_ends() {
 #[tokio::test]
 async fn a_watch_whose_connection_is_closed_says_so() {
     let Way { api, relay, .. } = &way().await;
-    let watch = api.watch::<Value>("/api/v1/nodes", None, "1", WAIT).await;
+    let watch = api
+        .watch::<Value>("/api/v1/nodes", None, Begin::After("1"), WAIT)
+        .await;
     let mut events = std::pin::pin!(watch.unwrap());
     relay.meet(Fate::Closed);
     let error = timeout(WAIT, events.next())
@@ -93,7 +97,9 @@ async fn a_request_that_is_given_up_takes_its_connection_out_of_use() {
 #[tokio::test]
 async fn all_requests_of_a_client_share_one_connection() {
     let Way { api, relay, .. } = &way().await;
-    let watch = api.watch::<Value>("/api/v1/nodes", None, "1", WAIT).await;
+    let watch = api
+        .watch::<Value>("/api/v1/nodes", None, Begin::After("1"), WAIT)
+        .await;
     let _events = std::pin::pin!(watch.unwrap());
     let gets = futures::future::join_all((0..20).map(|_| get(api))).await;
     assert!(gets.iter().all(Result::is_ok), "{gets:?}");
@@ -111,7 +117,9 @@ async fn a_server_that_speaks_http_1_1_alone_is_spoken_to() {
         &json!({}),
     ))
     .await;
-    let watch = api.watch::<Value>("/api/v1/nodes", None, "1", WAIT).await;
+    let watch = api
+        .watch::<Value>("/api/v1/nodes", None, Begin::After("1"), WAIT)
+        .await;
     let _events = std::pin::pin!(watch.unwrap());
     get(&api).await.unwrap();
 }
