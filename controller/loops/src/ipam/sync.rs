@@ -73,8 +73,8 @@ impl NodeIpam {
     async fn await_store(&self, name: &Arc<str>) -> Option<Outcome> {
         self.state.observe(name);
         let uid: Box<str> = self.state.allocator.lock().awaited(name)?.into();
-        match self.context.api.get::<NodeView>(&nodes::path(name)).await {
-            Ok(node) if node.uid == uid => Some(Outcome::Retry),
+        match self.context.api.uid(&nodes::path(name)).await {
+            Ok(live) if *live == *uid => Some(Outcome::Retry),
             Err(error) if !error.is_not_found() => Some(error.retry()),
             _ => {
                 self.forget(name, &uid);

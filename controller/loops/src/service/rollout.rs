@@ -321,8 +321,8 @@ impl Rollout {
         let pool = self.term.targets.current();
         let target = pool.get(name);
         let path = nodes::path(name);
-        match self.api.get::<NodeView>(&path).await {
-            Ok(live) if target.is_some_and(|target| target.uid == live.uid) => {
+        match self.api.uid(&path).await {
+            Ok(uid) if target.is_some_and(|target| *target.uid == *uid) => {
                 warn!(
                     node = name,
                     "a list did not show the Node, but the API server has it"
