@@ -154,17 +154,19 @@ impl Api {
         Ok(metadata.uid)
     }
 
-    /// All objects at `path`, in pages of at most `page`: calls `each` with each object as it arrives, and returns the
-    /// version that the list shows. An object that cannot be decoded is no error.
+    /// All objects at `path` that the field selector selects, in pages of at most `page`: calls `each` with each object as
+    /// it arrives, and returns the version that the list shows. An object that cannot be decoded is no error.
     pub async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
+        selector: Option<&str>,
         page: u32,
         mut each: impl FnMut(Item<T>),
     ) -> Result<String, ApiError> {
         let mut token = String::new();
         loop {
             let request = ApiRequest::new(Method::GET, path)
+                .selecting(selector)
                 .query("limit", page.to_string())
                 .query("continue", token);
             let read = async |response: Response<Body>| {
@@ -183,20 +185,17 @@ impl Api {
         }
     }
 
-    /// Changes at `path` from `begin` on, until the API server ends the watch; of the object `name` alone,
-    /// if there is one, which RBAC can allow by name. The watch is to be answered within `limit`. An object that
-    /// cannot be decoded is in its event, and ends nothing.
+    /// Changes at `path` from `begin` on, until the API server ends the watch, of the objects that the field selector
+    /// selects; RBAC can allow the one of a `metadata.name` by its name. The watch is to be answered within `limit`. An
+    /// object that cannot be decoded is in its event, and ends nothing.
     pub async fn watch<T: DeserializeOwned>(
         &self,
         path: &str,
-        name: Option<&str>,
+        selector: Option<&str>,
         begin: Begin<'_>,
         limit: Duration,
     ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, ApiError>> + use<T>, ApiError> {
-        let mut request = ApiRequest::new(Method::GET, path);
-        if let Some(name) = name {
-            request = request.query("fieldSelector", format!("metadata.name={name}"));
-        }
+        let request = ApiRequest::new(Method::GET, path).selecting(selector);
         let request = match begin {
             Begin::Objects => request
                 .query("sendInitialEvents", "true")

@@ -27,7 +27,7 @@ use super::{
     decode::{Item, ObjectEvent, Undecodable},
     error::ApiError,
     metrics::WatchMetrics,
-    store::{Origin, Store, View},
+    store::{Origin, Resource, Store, View},
 };
 
 mod health;
@@ -266,7 +266,8 @@ impl<V: View> Reflector<V> {
     async fn list(&self) -> Result<String, ApiError> {
         let mut listing = self.begin_list();
         let each = |item| self.add(&mut listing, item);
-        let version = self.api.list::<V>(V::RESOURCE.path, PAGE, each).await;
+        let Resource { path, selector, .. } = V::RESOURCE;
+        let version = self.api.list::<V>(path, selector, PAGE, each).await;
         self.count();
         let version = version?;
         self.finish_list(&listing);
@@ -329,14 +330,17 @@ impl<V: View> Reflector<V> {
         pause: &mut Pause,
         run: &mut WatchRun,
     ) -> End {
-        let resource = V::RESOURCE.name;
-        let path = V::RESOURCE.path;
+        let Resource {
+            name: resource,
+            path,
+            selector,
+        } = V::RESOURCE;
         let mut listing = version.is_none().then(|| self.begin_list());
         let (begin, limit) = match version {
             Some(version) => (Begin::After(version), SILENCE),
             None => (Begin::Objects, STALL),
         };
-        let mut events = match self.api.watch::<V>(path, None, begin, limit).await {
+        let mut events = match self.api.watch::<V>(path, selector, begin, limit).await {
             Ok(events) => std::pin::pin!(events),
             Err(error) => return End::of(error),
         };

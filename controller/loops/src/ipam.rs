@@ -211,7 +211,12 @@ impl NodeIpam {
                 "Node cannot be decoded: its Pod CIDRs are not known, and may be given to another"
             ),
         };
-        while let Err(error) = self.context.api.list(nodes::COLLECTION, PAGE, each).await {
+        while let Err(error) = self
+            .context
+            .api
+            .list(nodes::COLLECTION, None, PAGE, each)
+            .await
+        {
             warn!(%error, "Pod CIDRs of all Nodes cannot be listed; none is allocated until then");
             sleep(LIST_RETRY).await;
         }

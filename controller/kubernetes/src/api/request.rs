@@ -33,6 +33,14 @@ impl<'a> ApiRequest<'a> {
         self
     }
 
+    /// Objects that the field selector selects, if there is one.
+    pub(super) fn selecting(self, selector: Option<&str>) -> Self {
+        match selector {
+            Some(selector) => self.query("fieldSelector", selector),
+            None => self,
+        }
+    }
+
     pub(super) const fn accept(mut self, accept: &'static str) -> Self {
         self.accept = accept;
         self

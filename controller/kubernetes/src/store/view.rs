@@ -14,6 +14,8 @@ pub struct Resource {
     pub name: &'static str,
     /// Path of the collection: `/api/v1/nodes`.
     pub path: &'static str,
+    /// Field selector of the objects that are watched; none: all.
+    pub selector: Option<&'static str>,
 }
 
 /// The content of a store: a small immutable view of one object.
@@ -61,6 +63,7 @@ impl View for NodeView {
     const RESOURCE: Resource = Resource {
         name: "nodes",
         path: crate::nodes::COLLECTION,
+        selector: None,
     };
 
     fn key(&self) -> &Arc<str> {
@@ -88,6 +91,7 @@ impl View for ServiceView {
     const RESOURCE: Resource = Resource {
         name: "services",
         path: "/api/v1/services",
+        selector: None,
     };
 
     fn key(&self) -> &Arc<str> {
@@ -128,6 +132,7 @@ impl View for VolumeView {
     const RESOURCE: Resource = Resource {
         name: "persistentvolumes",
         path: "/api/v1/persistentvolumes",
+        selector: None,
     };
 
     fn key(&self) -> &Arc<str> {

@@ -94,7 +94,10 @@ impl NodeConfirmer {
             // The route may lead to it.
             Item::Undecodable(node) => undecodable = Some(node),
         };
-        self.context.api.list(nodes::COLLECTION, PAGE, each).await?;
+        self.context
+            .api
+            .list(nodes::COLLECTION, None, PAGE, each)
+            .await?;
         match undecodable {
             None => Ok(()),
             Some(node) => Err(ApiError::Decode(format!(
