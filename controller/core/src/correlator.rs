@@ -103,6 +103,15 @@ impl ObjectRef {
         }
     }
 
+    /// A `CertificateSigningRequest`.
+    pub fn csr(name: impl Into<Arc<str>>, uid: impl Into<Arc<str>>) -> Self {
+        Self {
+            api_version: "certificates.k8s.io/v1",
+            kind: "CertificateSigningRequest",
+            ..Self::node(name, uid)
+        }
+    }
+
     /// A `v1.Service`.
     pub fn service(service: &ServiceView) -> Self {
         Self {

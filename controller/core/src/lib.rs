@@ -21,6 +21,7 @@ pub mod cidr;
 pub mod cluster_uid;
 pub mod condition;
 pub mod correlator;
+pub mod csr;
 pub mod decision;
 mod digest;
 pub mod effects;

@@ -1,0 +1,151 @@
+//! The decision about a request of the right form: from the Nodes and the cloud's answer.
+
+use std::{net::IpAddr, sync::Arc};
+
+use super::{CsrProblem, CsrView, ServingRequest, SubjectName};
+use crate::{
+    fault::Excerpt,
+    forbidden_addresses::ForbiddenAddresses,
+    node::{
+        NodeView,
+        address::{EXTERNAL_DNS, HOSTNAME, INTERNAL_DNS},
+        instance::{Instance, Lookup, PowerState},
+    },
+};
+
+/// First label of the names by which Pods find the API server.
+const API_SERVER: &str = "kubernetes";
+
+/// The next step about a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CsrStep<'a> {
+    /// Nothing: it is decided, or for another signer.
+    Nothing,
+    /// It is left alone for good: its `spec` never changes.
+    Leave(&'a CsrProblem),
+    /// It is left alone until the Node has changed.
+    Await(CsrProblem),
+    /// The provider is asked for the instance of this Node; [`decide`] follows.
+    Ask(&'a ServingRequest, Arc<NodeView>),
+}
+
+/// The decision about a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CsrDecision {
+    /// All checks are passed.
+    Approve,
+    /// The Node is another provider's, which has a controller of its own.
+    NotManaged,
+    /// It is left alone until the cloud reports otherwise.
+    Await(CsrProblem),
+}
+
+/// The next step about `csr`, whose Node is `node` of the store. A provider ID is not needed where the cloud is
+/// `without_provider_id`s.
+pub fn step(
+    csr: &CsrView,
+    node: impl FnOnce(&str) -> Option<Arc<NodeView>>,
+    without_provider_id: bool,
+) -> CsrStep<'_> {
+    let request = match &csr.pending {
+        None => return CsrStep::Nothing,
+        Some(Err(problem)) => return CsrStep::Leave(problem),
+        Some(Ok(request)) => request,
+    };
+    let name = || Arc::clone(&request.node);
+    match node(&request.node).filter(|node| node.deleted.is_none()) {
+        None => CsrStep::Await(CsrProblem::NoNode(name())),
+        Some(node) if node.provider_id.is_empty() && !without_provider_id => {
+            CsrStep::Await(CsrProblem::NoProviderId(name()))
+        }
+        Some(node) => CsrStep::Ask(request, node),
+    }
+}
+
+/// The decision about `request` of the kubelet of `node`, given the provider's answer about it, that is no older than the
+/// request, and all `nodes`.
+pub fn decide<'a>(
+    request: &ServingRequest,
+    node: &NodeView,
+    answer: &Lookup,
+    nodes: impl IntoIterator<Item = &'a NodeView>,
+) -> CsrDecision {
+    let instance = match answer {
+        Lookup::NotManaged { .. } => return CsrDecision::NotManaged,
+        Lookup::Absent { .. } => {
+            return CsrDecision::Await(CsrProblem::Absent(Arc::clone(&node.name)));
+        }
+        Lookup::Found(instance) => instance,
+    };
+    match problem(request, node, instance, nodes) {
+        None => CsrDecision::Approve,
+        Some(problem) => CsrDecision::Await(problem),
+    }
+}
+
+fn problem<'a>(
+    request: &ServingRequest,
+    node: &NodeView,
+    instance: &Instance,
+    nodes: impl IntoIterator<Item = &'a NodeView>,
+) -> Option<CsrProblem> {
+    let name = || Arc::clone(&node.name);
+    if instance.is_other_than(node) {
+        return Some(CsrProblem::OtherInstance(name()));
+    }
+    if matches!(
+        instance.power_state,
+        PowerState::Shutdown | PowerState::Terminating
+    ) {
+        return Some(CsrProblem::Stopped(name()));
+    }
+    let has_same_id = |other: &&NodeView| {
+        let id = &*other.provider_id;
+        let ids = [&*node.provider_id, &*instance.provider_id];
+        other.name != node.name
+            && !id.is_empty()
+            && ids.iter().any(|of| id.eq_ignore_ascii_case(of))
+    };
+    if let Some(other) = nodes.into_iter().find(has_same_id) {
+        let other = Arc::clone(&other.name);
+        return Some(CsrProblem::Shared {
+            node: name(),
+            other,
+        });
+    }
+    if !has_name(instance, &node.name) {
+        return Some(CsrProblem::NodeName(name()));
+    }
+    let others = request.names.iter().filter_map(|name| match name {
+        SubjectName::Dns(name) => (!has_name(instance, name)).then(|| name.to_string()),
+        SubjectName::Ip(ip) => (!has_ip(instance, *ip)).then(|| ip.to_string()),
+    });
+    let others: Vec<_> = others.collect();
+    (!others.is_empty()).then(|| CsrProblem::NotReported {
+        node: name(),
+        names: Excerpt::of(&others.join(", ")),
+    })
+}
+
+/// True if the cloud reports `name` for the machine, and it is none of the API server's, as which Pods would trust a
+/// certificate of the same authority.
+fn has_name(instance: &Instance, name: &str) -> bool {
+    let addresses = instance.addresses.iter();
+    let mut names = addresses
+        .filter(|address| [HOSTNAME, INTERNAL_DNS, EXTERNAL_DNS].contains(&&*address.kind))
+        .map(|address| &*address.address)
+        .chain([&*instance.node_name]);
+    let first_label = name.split('.').next().unwrap_or_default();
+    !name.is_empty()
+        && !first_label.eq_ignore_ascii_case(API_SERVER)
+        && names.any(|reported| reported.eq_ignore_ascii_case(name))
+        && ForbiddenAddresses::default().check_name(name).is_ok()
+}
+
+/// True if the cloud reports `ip` for the machine; a host name may be an IP address.
+fn has_ip(instance: &Instance, ip: IpAddr) -> bool {
+    let addresses = instance.addresses.iter();
+    addresses
+        .filter_map(|address| address.address.parse::<IpAddr>().ok())
+        .any(|reported| reported.to_canonical() == ip)
+}
