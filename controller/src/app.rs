@@ -7,6 +7,7 @@
 //! ```
 
 mod access;
+mod csr;
 mod dry_run;
 mod explain;
 mod identity;
@@ -195,6 +196,7 @@ async fn add_loops(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     ipam::add(wiring, on_lookup).await?;
     route::add(wiring).await?;
     volume::add(wiring).await?;
+    csr::add(wiring).await?;
     nodes::watch(wiring);
     Ok(())
 }

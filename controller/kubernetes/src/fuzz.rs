@@ -3,8 +3,10 @@
 mod decoders;
 mod patches;
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use outrigger_runtime::fixture::near::Edit;
 use proptest::prelude::*;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
@@ -62,6 +64,42 @@ fn service() -> Value {
                                           "ports": [{"port": 80, "protocol": "TCP"}]}]},
         },
     })
+}
+
+/// A kubelet's request, with the DER of its PKCS #10 in PEM.
+fn csr(der: &[u8]) -> Value {
+    let base64 = BASE64_STANDARD.encode(der);
+    let lines: Vec<_> = base64
+        .as_bytes()
+        .chunks(64)
+        .map(String::from_utf8_lossy)
+        .collect();
+    let label = "CERTIFICATE REQUEST-----\n";
+    let pem = format!("-----BEGIN {label}{}\n-----END {label}", lines.join("\n"));
+    json!({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+        "metadata": {"name": "csr", "uid": "u", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "signerName": "kubernetes.io/kubelet-serving", "request": BASE64_STANDARD.encode(pem),
+            "username": "system:node:a", "groups": ["system:nodes", "system:authenticated"],
+            "usages": ["digital signature", "server auth"], "expirationSeconds": 3600,
+        },
+        "status": {"conditions": null, "certificate": null},
+    })
+}
+
+/// The DER of a kubelet's request.
+fn pkcs10() -> Vec<u8> {
+    let mut params = CertificateParams::new(vec!["a".to_owned(), "10.0.0.1".to_owned()]).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(DnType::OrganizationName, "system:nodes");
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "system:node:a");
+    let key = KeyPair::generate().unwrap();
+    params.serialize_request(&key).unwrap().der().to_vec()
 }
 
 fn volume() -> Value {

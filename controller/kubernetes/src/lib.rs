@@ -5,6 +5,7 @@ pub mod authenticator;
 pub mod certificate;
 pub mod client;
 pub mod cluster;
+pub mod csrs;
 pub mod decode;
 pub mod error;
 pub mod events;

@@ -1,4 +1,5 @@
-//! The loops that keep a cloud and a cluster in sync: nodes, their lifecycle, Services, routes and Pod CIDRs.
+//! The loops that keep a cloud and a cluster in sync: nodes, their lifecycle, Services, routes, Pod CIDRs and serving
+//! certificates of kubelets.
 //!
 //! ```text
 //!  store ─► event handlers ─► queue ─► control_loop ─► loop ─► core: plan ─► a call to the provider, a write to the API server
@@ -8,6 +9,7 @@
 
 pub mod context;
 pub mod control_loop;
+pub mod csr;
 pub mod ipam;
 pub mod lifecycle;
 pub mod node;

@@ -12,8 +12,8 @@ use outrigger_kubernetes::{
     metrics::{ClientMetrics, WatchMetrics},
 };
 use outrigger_loops::{
-    ipam::IpamMetrics, lifecycle::LifecycleMetrics, node::NodeMetrics, route::RouteMetrics,
-    service::ServiceMetrics,
+    csr::CsrMetrics, ipam::IpamMetrics, lifecycle::LifecycleMetrics, node::NodeMetrics,
+    route::RouteMetrics, service::ServiceMetrics,
 };
 use outrigger_provider_client::ProviderMetrics;
 use outrigger_runtime::{
@@ -30,6 +30,7 @@ pub(crate) struct Metrics {
     pub(crate) access: AccessMetrics,
     pub(crate) client: ClientMetrics,
     pub(crate) controllers: RunningControllers,
+    pub(crate) csr: CsrMetrics,
     pub(crate) events: EventMetrics,
     pub(crate) history: HistoryMetrics,
     pub(crate) ipam: IpamMetrics,
@@ -54,6 +55,7 @@ impl Metrics {
             access: AccessMetrics::register(registry),
             client: ClientMetrics::register(registry),
             controllers: RunningControllers::register(registry),
+            csr: CsrMetrics::register(registry),
             events: EventMetrics::register(registry),
             history: HistoryMetrics::register(registry),
             ipam: IpamMetrics::register(registry),

@@ -15,13 +15,16 @@ pub enum Controller {
     NodeIpam,
     /// Labels of volumes; runs only where it is named.
     VolumeLabels,
+    /// Approval of serving certificates of kubelets; runs only where it is named.
+    KubeletServing,
 }
 
 impl Controller {
     /// All that exist, in order of name.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::CloudNode,
         Self::CloudNodeLifecycle,
+        Self::KubeletServing,
         Self::NodeIpam,
         Self::NodeRoute,
         Self::VolumeLabels,
@@ -49,6 +52,10 @@ impl Controller {
             Self::VolumeLabels => (
                 "persistentvolume-labels-controller",
                 "persistentvolume-labels",
+            ),
+            Self::KubeletServing => (
+                "kubelet-serving-approving-controller",
+                "kubelet-serving-approving",
             ),
         }
     }
@@ -82,9 +89,10 @@ impl Controllers {
             .iter()
             .filter_map(|item| Controller::of_name(item))
             .collect();
-        // `*` does not turn on what upstream has no more.
+        // `*` does not turn on what upstream has no more, or never had.
         let is_meant = |controller: &Controller| {
-            *controller != Controller::VolumeLabels || named.contains(controller)
+            let by_name = [Controller::VolumeLabels, Controller::KubeletServing];
+            !by_name.contains(controller) || named.contains(controller)
         };
         let all = Controller::ALL.into_iter().zip(on);
         let enabled = all.filter_map(|(controller, on)| on.then_some(controller));

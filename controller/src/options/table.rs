@@ -116,7 +116,7 @@ flags! {
         /// Controllers to run: '*' for all, 'foo' to enable one, '-foo' to disable it; the first item that
         /// names a controller decides. Known are cloud-node-controller, cloud-node-lifecycle-controller,
         /// node-ipam-controller, node-route-controller, service-lb-controller, and, only if named,
-        /// persistentvolume-labels-controller.
+        /// kubelet-serving-approving-controller and persistentvolume-labels-controller.
         controllers: Vec<String> = "*" { configz: "Generic.Controllers" };
         #[expect(dead_code)]
         external_cloud_volume_plugin: String = "" {

@@ -1,14 +1,14 @@
 //! No byte of an API server, a kubelet or a file ends the process, and one odd object costs no other one.
 
-use std::{fs, time::Duration};
+use std::{fs, sync::OnceLock, time::Duration};
 
-use outrigger_core::{node::NodeView, service::ServiceView, volume::VolumeView};
+use outrigger_core::{csr::CsrView, node::NodeView, service::ServiceView, volume::VolumeView};
 use outrigger_runtime::fixture::near;
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{edits, node, service, volume};
+use super::{csr, edits, node, pkcs10, service, volume};
 use crate::{
     client::Source,
     decode::{self, Item, ListReader, ObjectEvent},
@@ -34,6 +34,9 @@ fn decode<V: DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
     }
     let _ = decode::event::<V>(text);
 }
+
+/// Made once: a key takes a while.
+static PKCS10: OnceLock<Vec<u8>> = OnceLock::new();
 
 const KUBECONFIG: &str = "apiVersion: v1
 kind: Config
@@ -64,6 +67,14 @@ proptest! {
         for bytes in [near(&volume()), changed(&volume())] {
             decode::<VolumeView>(&bytes);
         }
+        let der = PKCS10.get_or_init(pkcs10);
+        let of_kubelet = csr(der);
+        for bytes in [near(&of_kubelet), changed(&of_kubelet)] {
+            decode::<CsrView>(&bytes);
+        }
+        let other = csr(&near::bytes(der, &edits));
+        let view: CsrView = serde_json::from_value(other.clone()).unwrap();
+        prop_assert!(other != of_kubelet || view.pending.is_some_and(|request| request.is_ok()));
     }
 
     /// However its bytes are cut.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    annotations::ReadAnnotations, node::NodeView, service::ServiceView, volume::VolumeView,
+    annotations::ReadAnnotations, csr::CsrView, node::NodeView, service::ServiceView,
+    volume::VolumeView,
 };
 use serde::de::DeserializeOwned;
 
@@ -133,6 +134,26 @@ impl View for VolumeView {
         name: "persistentvolumes",
         path: "/api/v1/persistentvolumes",
         selector: None,
+    };
+
+    fn key(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+impl View for CsrView {
+    const RESOURCE: Resource = Resource {
+        name: "certificatesigningrequests",
+        path: "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+        selector: Some(crate::csrs::SELECTOR),
     };
 
     fn key(&self) -> &Arc<str> {

@@ -26,6 +26,7 @@ async fn serve() -> (Running, Queue<u8>) {
     let metrics = Metrics::register(&mut registry);
     metrics.access.sample();
     metrics.client.sample();
+    metrics.csr.sample();
     metrics.leader.sample();
     metrics.ipam.sample();
     metrics.lifecycle.sample();

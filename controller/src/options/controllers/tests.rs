@@ -43,6 +43,15 @@ fn star_does_not_enable_labels_of_volumes() {
     check("*,-persistentvolume-labels", ALL);
 }
 
+/// It needs a right that the others do without: an operator asks for it.
+#[test]
+fn star_does_not_enable_the_approval_of_serving_certificates() {
+    let all = "cloud-node cloud-node-lifecycle kubelet-serving-approving nodeipam route service";
+    check("*,kubelet-serving-approving", all);
+    check("kubelet-serving-approving-controller,*", all);
+    check("*,-kubelet-serving-approving", ALL);
+}
+
 #[test]
 fn cli_22_star_enables_and_minus_disables() {
     check("*", ALL);

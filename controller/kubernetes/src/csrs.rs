@@ -1,0 +1,43 @@
+//! The approval of a `CertificateSigningRequest`, if no client has decided about it yet.
+//!
+//! RBAC: `patch` on `certificatesigningrequests/approval`; `approve` on the `signers` of its signer.
+
+use outrigger_core::csr::CsrView;
+use serde_json::{Value, json};
+
+use super::{
+    patch::{Patch, add, test},
+    writer::ObjectWrite,
+};
+
+/// The field selector of [`outrigger_core::csr::SIGNER`].
+pub(super) const SELECTOR: &str = "spec.signerName=kubernetes.io/kubelet-serving";
+
+/// The condition `Approved`.
+#[derive(Clone, Debug)]
+pub struct Approval {
+    /// `message` of the condition.
+    pub message: String,
+}
+
+impl ObjectWrite<CsrView> for Approval {
+    fn subresource(&self) -> &'static str {
+        "/approval"
+    }
+
+    /// Refused if another client has approved or denied the request, or the signer has failed.
+    fn patch(&self, csr: &CsrView, _: &CsrView) -> Patch {
+        let approved = json!({
+            "type": "Approved", "status": "True", "reason": "AutoApproved", "message": self.message,
+        });
+        Patch::Json(vec![
+            test("/metadata/uid", &*csr.uid),
+            test("/status/conditions", Value::Null),
+            add("/status/conditions", json!([approved])),
+        ])
+    }
+
+    fn applied_to(&self, csr: &CsrView, version: &str) -> CsrView {
+        csr.decided(version)
+    }
+}

@@ -1,0 +1,286 @@
+//! The loop kubelet-serving-approving: approves the requests of kubelets for serving certificates, if the cloud
+//! reports every name in them for the kubelet's machine.
+//!
+//! ```text
+//!  store ─► queue ─► core::csr::step ─► Ask ─► provider: instances().look_up (batched)
+//!                         │                          │ checked answer
+//!                         ▼                          ▼
+//!                       Leave, Await        core::csr::decide ─► Approve: one PATCH
+//!                         └────────────────────────────┴───────► Await: one event, tried again
+//! ```
+//!
+//! It denies nothing, so that another approver, or an operator, can approve what it leaves alone.
+//!
+//! RBAC: `list`, `watch`, `get` on `certificatesigningrequests`, `patch` on their `approval`, `approve` on the signer
+//! `kubernetes.io/kubelet-serving`; `create`, `patch` on `events`.
+
+mod metrics;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use outrigger_core::{
+    correlator::EventContent,
+    csr::{CsrDecision, CsrProblem, CsrStep, CsrView, ServingRequest, decide, step},
+    node::NodeView,
+};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tracing::{info, warn};
+
+pub use self::metrics::CsrMetrics;
+use crate::{
+    context::LoopContext,
+    control_loop::{ControlLoop, LoopInputs, Task},
+};
+use outrigger_kubernetes::{
+    csrs::Approval,
+    error::ApiError,
+    events::ObjectRef,
+    store::{Change, Store},
+    writer::ObjectWriter,
+};
+use outrigger_provider_client::{LookupPurpose, Slot};
+use outrigger_runtime::{
+    clock::time_of_day,
+    log_repeated,
+    queue::{Backoff, Outcome, Priority, QueueMetrics, SLOWEST},
+};
+
+/// Name of the loop in `--controllers` and in its health check.
+pub const NAME: &str = "kubelet-serving-approving-controller";
+/// The component of its events.
+pub const COMPONENT: &str = "kubelet-serving-approving";
+
+/// Why a request is left alone.
+const NOT_APPROVED: &str = "ServingCertificateNotApproved";
+
+/// Requests that are written at once.
+const WRITERS: usize = 8;
+/// A Node that has no provider ID for so long is worth an event: it is usually being initialised.
+const INITIALIZED_WITHIN: Duration = Duration::from_mins(1);
+/// So long a kubelet waits for a certificate before it makes another request.
+const PATIENCE: Duration = Duration::from_mins(15);
+
+/// The loop kubelet-serving-approving.
+pub struct KubeletServing {
+    context: LoopContext<Arc<str>>,
+    csrs: Arc<Store<CsrView>>,
+    writer: ObjectWriter<CsrView>,
+    metrics: CsrMetrics,
+    state: Arc<CsrState>,
+    writing: Semaphore,
+}
+
+/// The last event about each request, so that it is not repeated with each try.
+#[derive(Debug, Default)]
+pub struct CsrState(Mutex<HashMap<Arc<str>, CsrProblem>>);
+
+impl CsrState {
+    /// True if `problem` differs from the last one about the request.
+    fn is_news(&self, name: &Arc<str>, problem: &CsrProblem) -> bool {
+        let before = self.0.lock().insert(Arc::clone(name), problem.clone());
+        before.as_ref() != Some(problem)
+    }
+
+    fn forget(&self, name: &str) {
+        self.0.lock().remove(name);
+    }
+}
+
+/// Subscribes the loop to `csrs`.
+pub fn subscribe(csrs: &Store<CsrView>, metrics: &QueueMetrics) -> LoopInputs<Arc<str>, CsrState> {
+    let backoff = Backoff::default().with_jitter();
+    let inputs = LoopInputs::<_, CsrState>::new("certificatesigningrequests", backoff, metrics);
+    let LoopInputs { queue, state } = inputs.clone();
+    csrs.subscribe(move |change: &Change<'_, CsrView>, origin| {
+        // A lease term begins with all requests.
+        let Some(state) = state.current() else {
+            return;
+        };
+        match change {
+            Change::Added(csr) | Change::Updated(_, csr) if csr.pending.is_some() => {
+                queue.add(Arc::clone(&csr.name), origin.priority());
+            }
+            Change::Added(csr) | Change::Updated(_, csr) | Change::Deleted(csr) => {
+                queue.remove(&csr.name);
+                state.forget(&csr.name);
+            }
+        }
+    });
+    inputs
+}
+
+impl KubeletServing {
+    /// The loop over `csrs`, for one lease term.
+    pub fn new(
+        context: LoopContext<Arc<str>>,
+        csrs: Arc<Store<CsrView>>,
+        metrics: CsrMetrics,
+    ) -> Self {
+        Self {
+            writer: ObjectWriter::new(context.api.clone(), Arc::clone(&csrs)),
+            context,
+            csrs,
+            metrics,
+            state: Arc::default(),
+            writing: Semaphore::new(WRITERS),
+        }
+    }
+
+    async fn sync(&self, name: &str) -> Outcome {
+        let Some(csr) = self.csrs.get(name) else {
+            return Outcome::Done;
+        };
+        let Some(session) = self.context.provider.session() else {
+            return Outcome::Retry;
+        };
+        let Some(offered) = &session.instances else {
+            // Another process serves none: the next one is asked.
+            return Outcome::Done;
+        };
+        let node = |name: &str| self.context.nodes.get(name);
+        match step(&csr, node, offered.without_provider_id) {
+            CsrStep::Nothing => Outcome::Done,
+            CsrStep::Leave(problem) => {
+                self.leave(&csr, problem);
+                Outcome::Done
+            }
+            CsrStep::Await(problem) => self.try_again(&csr, &problem),
+            CsrStep::Ask(request, node) => self.ask(&csr, request, node).await,
+        }
+    }
+
+    async fn ask(
+        &self,
+        csr: &Arc<CsrView>,
+        request: &ServingRequest,
+        node: Arc<NodeView>,
+    ) -> Outcome {
+        let instances = self.context.provider.instances();
+        let lookup = instances.look_up(Arc::clone(&node), LookupPurpose::Initialization);
+        let answer = match lookup.await.result {
+            Ok(answer) => answer,
+            Err(error) => {
+                let class = error.class();
+                self.metrics.counted("failed", class.as_str());
+                log_repeated!(
+                    warn, self.context.repeats, &error.to_string(),
+                    csr = &*csr.name, node = &*node.name, class = class.as_str(), %error,
+                    "serving certificate not approved: the instance cannot be looked up"
+                );
+                return class.requeue().into();
+            }
+        };
+        // The answer is about the Node as it was asked about.
+        let id = |node: &NodeView| (node.uid.clone(), node.provider_id.clone());
+        let nodes = self.context.nodes.all();
+        let now = nodes.iter().find(|now| now.name == node.name);
+        if now.is_none_or(|now| id(now) != id(&node)) {
+            return Outcome::Retry;
+        }
+        match decide(request, &node, &answer, nodes.iter().map(|node| &**node)) {
+            CsrDecision::Approve => self.approve(csr, request).await,
+            CsrDecision::NotManaged => Outcome::Done,
+            CsrDecision::Await(problem) => self.try_again(csr, &problem),
+        }
+    }
+
+    async fn approve(&self, csr: &Arc<CsrView>, request: &ServingRequest) -> Outcome {
+        // Closed never.
+        let _permit = self.writing.acquire().await;
+        let approval = Approval {
+            message: format!(
+                "The cloud reports every name of the request for the instance of Node {}.",
+                request.node
+            ),
+        };
+        match self.writer.write(csr, &approval).await {
+            Ok(Some(_)) => {
+                self.metrics.counted("approved", "");
+                info!(
+                    csr = &*csr.name,
+                    node = &*request.node,
+                    names = request.names.len(),
+                    "serving certificate approved"
+                );
+                Outcome::Done
+            }
+            Ok(None) => Outcome::Done,
+            Err(ApiError::Fenced) => Outcome::Retry,
+            Err(error) => {
+                let class = error.class();
+                self.metrics.counted("failed", class.as_str());
+                log_repeated!(
+                    warn, self.context.repeats, &error.cause(),
+                    csr = &*csr.name, class = class.as_str(), %error, "serving certificate cannot be approved"
+                );
+                error.retry()
+            }
+        }
+    }
+
+    /// The cloud and the Node may change as long as the kubelet waits.
+    fn try_again(&self, csr: &CsrView, problem: &CsrProblem) -> Outcome {
+        let now = time_of_day();
+        let is_younger = |than: Duration| {
+            csr.created
+                .is_some_and(|created| now.duration_since(created).unsigned_abs() < than)
+        };
+        let is_initializing = matches!(problem, CsrProblem::NoProviderId(_));
+        if !is_initializing || !is_younger(INITIALIZED_WITHIN) {
+            self.leave(csr, problem);
+        }
+        if is_younger(PATIENCE) {
+            Outcome::RetrySlowly(SLOWEST)
+        } else {
+            Outcome::Done
+        }
+    }
+
+    /// Says why the request is not approved, unless that was the last event about it.
+    fn leave(&self, csr: &CsrView, problem: &CsrProblem) {
+        if !self.state.is_news(&csr.name, problem) {
+            return;
+        }
+        self.metrics.counted("left", problem.as_str());
+        warn!(csr = &*csr.name, reason = problem.as_str(), error = %problem, "serving certificate not approved");
+        let object = ObjectRef::csr(Arc::clone(&csr.name), &*csr.uid);
+        let message = format!("Left for another to approve or deny: {problem}.");
+        let event = EventContent::warning(NOT_APPROVED, &message);
+        self.context.events.event(object, event);
+    }
+}
+
+impl ControlLoop for KubeletServing {
+    type Key = Arc<str>;
+    type State = CsrState;
+
+    const NAME: &'static str = NAME;
+
+    fn state(&self) -> &Arc<CsrState> {
+        &self.state
+    }
+
+    /// Both stores, and a provider that serves instances.
+    async fn ready(&self) {
+        self.context
+            .instances_served(NAME, "kubelet-serving-approving controller")
+            .await;
+        self.csrs.synced().await;
+    }
+
+    fn begin(self: &Arc<Self>) -> Vec<Task> {
+        let pending = self.csrs.all().into_iter();
+        let pending = pending.filter(|csr| csr.pending.is_some());
+        let keys = pending.map(|csr| Arc::clone(&csr.name));
+        self.context.queue.add_all(keys, Priority::Bulk);
+        Vec::new()
+    }
+
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
+        self.sync(&name).await
+    }
+}
