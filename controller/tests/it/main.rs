@@ -44,6 +44,7 @@ mod resilience;
 mod routes;
 mod service_writes;
 mod services;
+mod serving_certificates;
 mod sweep;
 mod upgrade;
 mod volumes;

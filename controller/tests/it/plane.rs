@@ -9,6 +9,7 @@ use std::{
 
 use k8s_openapi::api::{
     admissionregistration::v1::MutatingWebhookConfiguration,
+    certificates::v1::CertificateSigningRequest,
     coordination::v1::Lease,
     core::v1::{PersistentVolume, Secret, Service},
 };
@@ -69,6 +70,7 @@ impl Plane {
         delete_services(&client).await;
         delete_webhooks(&client).await;
         delete_volumes(&client).await;
+        delete_csrs(&client).await;
         // A holder that was killed would keep the next one out until the Lease expires.
         let leases: Api<Lease> = Api::namespaced(client, "kube-system");
         for name in LEASES {
@@ -126,6 +128,12 @@ async fn delete_volumes(client: &Client) {
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
     let (parameters, all) = (DeleteParams::default(), ListParams::default());
     volumes.delete_collection(&parameters, &all).await.unwrap();
+}
+
+async fn delete_csrs(client: &Client) {
+    let csrs: Api<CertificateSigningRequest> = Api::all(client.clone());
+    let (parameters, all) = (DeleteParams::default(), ListParams::default());
+    csrs.delete_collection(&parameters, &all).await.unwrap();
 }
 
 async fn start() -> ControlPlane {

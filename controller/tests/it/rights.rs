@@ -23,6 +23,7 @@ pub(crate) const MIGRATION: &str = "With --enable-leader-migration";
 pub(crate) const WEBHOOKS: &str = "With --webhooks";
 pub(crate) const REGISTRATION: &str = "With --register-webhooks";
 pub(crate) const VOLUMES: &str = "With the loop persistentvolume-labels";
+pub(crate) const SERVING: &str = "With the loop kubelet-serving-approving";
 pub(crate) const PROVIDER: &str = "With a provider that has rights";
 pub(crate) const ACCOUNTS: &str = "With --use-service-account-credentials";
 

@@ -7,11 +7,14 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::Cluster,
-    rights::{ACCOUNTS, ALWAYS, MIGRATION, PROVIDER, REGISTRATION, Rights, VOLUMES, WEBHOOKS},
+    rights::{
+        ACCOUNTS, ALWAYS, MIGRATION, PROVIDER, REGISTRATION, Rights, SERVING, VOLUMES, WEBHOOKS,
+    },
 };
 
 const USER: &str = "intruder";
 const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
+const CSRS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const ACCOUNTS_PATH: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -79,6 +82,7 @@ fn granted() -> Vec<(&'static str, String, Value)> {
         ("POST", WEBHOOKS_PATH.into(), configuration),
         ("GET", "/api/v1/persistentvolumes".into(), Value::Null),
         ("GET", "/api/v1/services".into(), Value::Null),
+        ("GET", CSRS.into(), Value::Null),
         (
             "PATCH",
             "/api/v1/nodes/victim".into(),
@@ -145,11 +149,12 @@ fn refused() -> Vec<(&'static str, String, Value)> {
             json!({"rules": []}),
         ),
         ("GET", format!("{RBAC}/clusterroles"), Value::Null),
-        (
-            "POST",
-            "/apis/certificates.k8s.io/v1/certificatesigningrequests".into(),
-            named(USER),
-        ),
+        // Requests for certificates, and the signature.
+        ("POST", CSRS.into(), named(USER)),
+        ("DELETE", format!("{CSRS}/a"), Value::Null),
+        ("PATCH", format!("{CSRS}/a"), named("a")),
+        ("PATCH", format!("{CSRS}/a/status"), named("a")),
+        ("PUT", format!("{CSRS}/a/status"), named("a")),
         (
             "POST",
             "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews".into(),
@@ -233,6 +238,7 @@ async fn no_right_leads_to_another() {
         WEBHOOKS,
         REGISTRATION,
         VOLUMES,
+        SERVING,
         PROVIDER,
         ALWAYS,
     ];

@@ -10,6 +10,9 @@
 {{- if $loops.persistentVolumeLabels -}}
 {{- $controllers = append $controllers "persistentvolume-labels-controller" -}}
 {{- end -}}
+{{- if $loops.kubeletServingApproving -}}
+{{- $controllers = append $controllers "kubelet-serving-approving-controller" -}}
+{{- end -}}
 {{- $flags := list (print "--cluster-name=" .Values.clusterName) (print "--controllers=" (join "," $controllers)) -}}
 {{- with .Values.clusterCIDR -}}
 {{- $flags = append $flags (print "--cluster-cidr=" .) -}}
