@@ -114,6 +114,7 @@ mod tests {
         ];
         let of_services = ReadAnnotations::of_services(&capability);
         assert_eq!(kept(&of_services, &keys), read);
+        assert_eq!(kept(&of_services, &["junk"]), [""; 0]);
         // A provider that declares nothing reads all.
         let all = ReadAnnotations::of_services(&Capability::default());
         assert_eq!(kept(&all, &keys).len(), keys.len() - 1);

@@ -115,6 +115,13 @@ mod tests {
             assert_eq!(uid.as_str(), state, "{read:?} {remembered:?}");
             assert!(ClusterUid::STATES.contains(&state));
             assert_eq!(uid.as_sent(), sent);
+            // People read which UID it is, or what to do.
+            let names = if sent.is_empty() {
+                "--allow-untagged-cloud"
+            } else {
+                sent
+            };
+            assert!(uid.to_string().contains(names), "{uid}");
             assert_eq!(uid.allows_changes(false), allowed, "{uid:?}");
             assert_eq!(uid.allows_changes(true), untagged, "{uid:?}");
         }

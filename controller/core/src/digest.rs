@@ -101,7 +101,7 @@ impl Encoder {
 
 #[cfg(test)]
 mod tests {
-    use super::Encoder;
+    use super::{Digest, Encoder};
 
     fn digest(texts: &[&str]) -> String {
         let mut encoder = Encoder::new("test 1");
@@ -116,6 +116,18 @@ mod tests {
     fn the_encoding_never_changes() {
         assert_eq!(digest(&[]), "d6d45f76e3a094818b60fa2f4831fb7b");
         assert_eq!(digest(&["a", "bc"]), "9c150264d114b23122632641b58e5757");
+    }
+
+    #[test]
+    fn a_digest_is_read_as_it_was_written_and_nothing_else_is() {
+        let digest = Encoder::new("test 1").finish();
+        let text = digest.to_string();
+        assert_eq!(format!("{digest:?}"), text);
+        let read = |text: &str| serde_json::from_value::<Digest>(text.into()).ok();
+        assert_eq!(read(&text), Some(digest));
+        assert_eq!(read(&text[1..]), None);
+        assert_eq!(read(&format!("0{text}")), None);
+        assert_eq!(read(&text.replace('d', "x")), None);
     }
 
     #[test]

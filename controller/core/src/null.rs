@@ -16,3 +16,13 @@ where
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_default;
+
+    #[test]
+    fn only_a_default_is_left_out() {
+        assert!(is_default(&"") && !is_default(&"x"));
+    }
+}

@@ -68,6 +68,10 @@ mod tests {
             "a\u{202e}b\u{2028}c\u{200b}",
             "a\\u{202e}b\\u{2028}c\\u{200b}",
         );
+        check(
+            "\u{ad}\u{2060}\u{fff9}\u{e0001}",
+            "\\u{ad}\\u{2060}\\u{fff9}\\u{e0001}",
+        );
         check(&"x".repeat(5000), &"x".repeat(1024));
         // Never in the middle of a character or of an escape.
         check(&"é".repeat(5000), &"é".repeat(512));

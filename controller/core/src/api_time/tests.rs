@@ -30,6 +30,10 @@ fn times_that_go_accepts_are_read() {
         ("99-12-31T00:00:00Z", None),
         ("-", None),
         ("99x9-12-31T00:00:00Z", None),
+        ("99x99-12-31T00:00:00Z", None),
+        ("000-01-01T00:00:00Z", None),
+        // 2026 is no leap year.
+        ("2026-02-29T00:00:00Z", None),
     ] {
         assert_eq!(parse(text), expected, "{text}");
     }

@@ -28,6 +28,7 @@ fn spellings_of_one_range_are_equal() {
     ] {
         let parsed = cidr(text);
         assert_eq!(parsed.to_string(), canonical, "{text}");
+        assert_eq!(format!("{parsed:?}"), canonical);
         assert_eq!(parsed, cidr(canonical), "{text}");
     }
     for junk in [

@@ -75,6 +75,35 @@ fn a_service_is_named_as_upstream_names_it() {
 }
 
 #[test]
+fn leases_and_volumes_are_named_as_in_the_api() {
+    let lease = ObjectRef {
+        api_version: "coordination.k8s.io/v1",
+        kind: "Lease",
+        namespace: "kube-system".into(),
+        name: "ccm".into(),
+        uid: "u".into(),
+        resource_version: "".into(),
+    };
+    assert_eq!(ObjectRef::lease("kube-system", "ccm", "u"), lease);
+    let volume = ObjectRef {
+        kind: "PersistentVolume",
+        ..ObjectRef::node("pv", "u")
+    };
+    assert_eq!(ObjectRef::volume("pv", "u"), volume);
+}
+
+#[test]
+fn the_api_has_two_types_of_events() {
+    for (content, kind) in [
+        (EventContent::normal("Reason", "text"), "Normal"),
+        (EventContent::warning("Reason", "text"), "Warning"),
+    ] {
+        assert_eq!(content.kind.as_str(), kind);
+        assert_eq!((&*content.reason, &*content.message), ("Reason", "text"));
+    }
+}
+
+#[test]
 fn e2_an_identical_event_raises_the_count_of_the_first() {
     let mut correlator = Correlator::default();
     let first = correlator.observe(event("hello", 0)).unwrap();

@@ -98,13 +98,14 @@ fn a_refresh_names_what_it_writes() {
         assert_again(&decision, &outcome);
         DecisionReason::of(&decision, &outcome)
     };
-    assert_eq!(rule(&instance()).rule, "in_sync");
+    let reason = rule(&instance());
+    assert!(reason.rule == "in_sync" && reason.is_in_sync());
     let moved = Instance {
         addresses: addresses("InternalIP=10.0.0.6"),
         ..instance()
     };
     let reason = rule(&moved);
-    assert_eq!(reason.rule, "refresh");
+    assert!(reason.rule == "refresh" && !reason.is_in_sync());
     assert!(reason.text.contains("InternalIP=10.0.0.6"), "{reason:?}");
 }
 

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::{
-    AllowedEffects, DropCause, Effects, EffectsObject, GrantedPrefixes, MAX_ANNOTATIONS,
-    MAX_CONDITIONS, MAX_EVENTS, MAX_REMOVALS, RawEffects,
+    AllowedEffects, DropCause, Dropped, Effects, EffectsObject, GrantedPrefixes, MAX_ANNOTATIONS,
+    MAX_CONDITIONS, MAX_EVENTS, MAX_REMOVALS, RawEffects, is_of_controller,
 };
 use crate::{
     condition::Condition,
@@ -226,6 +226,95 @@ fn annotations_of_former_answers_take_room_and_stay() {
 }
 
 #[test]
+fn an_object_may_be_full_and_what_shrinks_or_stays_is_accepted() {
+    const KEY: &str = "example.com/status-a";
+    let full = MAX_ANNOTATIONS - KEY.len();
+    let sets = |former: usize, lengths: &[usize]| {
+        let former = map(&[(KEY, &*"v".repeat(former))]);
+        let sets = lengths
+            .iter()
+            .map(|length| (KEY.to_owned(), "w".repeat(*length)));
+        let raw = RawEffects {
+            set_annotations: sets.collect(),
+            ..RawEffects::default()
+        };
+        on(&former, &[], raw).annotations.len()
+    };
+    assert_eq!(sets(0, &[full]), 1);
+    assert_eq!(sets(0, &[full + 1]), 0);
+    // The value before makes room for the next one, also within one answer.
+    assert_eq!(sets(full, &[full]), 1);
+    assert_eq!(sets(full, &[full - 1, full, full + 1]), 2);
+    // Larger than allowed, by another version of the controller.
+    assert_eq!(sets(2 * full, &[2 * full + 1]), 0);
+    assert_eq!(sets(2 * full, &[2 * full, 2 * full - 1]), 2);
+}
+
+#[test]
+fn nothing_is_written_of_a_provider_that_declares_no_effects() {
+    let raw = RawEffects {
+        events: vec![("Normal".into(), "Quota".into(), "x".into())],
+        set_annotations: vec![("example.com/a".into(), "v".into())],
+        remove_annotations: vec!["example.com/b".into()],
+        conditions: vec![wanted("example.com/C")],
+        remove_conditions: vec!["example.com/D".into()],
+    };
+    let undeclared = raw.undeclared();
+    assert!(undeclared.is_empty());
+    assert_eq!(undeclared.dropped.count(), 5);
+    assert_eq!(causes(&undeclared), [DropCause::Undeclared]);
+}
+
+#[test]
+fn effects_are_empty_if_nothing_is_to_be_written_or_sent() {
+    let event = RawEffects {
+        events: vec![("Normal".into(), "Quota".into(), "x".into())],
+        ..RawEffects::default()
+    };
+    let annotation = RawEffects {
+        remove_annotations: vec!["example.com/status-a".into()],
+        ..RawEffects::default()
+    };
+    let condition = RawEffects {
+        conditions: vec![wanted("example.com/C")],
+        ..RawEffects::default()
+    };
+    for raw in [event, annotation, condition] {
+        assert!(!effects(raw.clone()).is_empty(), "{raw:?}");
+    }
+    assert!(effects(RawEffects::default()).is_empty());
+}
+
+#[test]
+fn keys_of_the_controller_and_of_kubectl_are_reserved() {
+    for (key, is_reserved) in [
+        ("outrigger.dev/paused", true),
+        ("kubectl.kubernetes.io/last-applied-configuration", true),
+        ("kubectl.kubernetes.io/restartedAt", false),
+        ("example.com/outrigger.dev/x", false),
+    ] {
+        assert_eq!(is_of_controller(key), is_reserved, "{key}");
+    }
+}
+
+#[test]
+fn each_cause_is_told_once_with_its_number() {
+    let mut dropped = Dropped::default();
+    dropped.add(DropCause::Illegal, "a");
+    assert_eq!(
+        dropped.to_string(),
+        "The provider may not write \"a\": it is not legal in Kubernetes"
+    );
+    dropped.add(DropCause::Illegal, "b");
+    dropped.add(DropCause::Refused, "c");
+    let text = dropped.to_string();
+    let parts: Vec<_> = text.split("; The provider").collect();
+    assert_eq!(parts.len(), 2, "{text}");
+    assert!(parts[0].contains("\"a\" and 1 more: "), "{text}");
+    assert!(parts[1].contains("\"c\": the API server"), "{text}");
+}
+
+#[test]
 fn conditions_of_former_answers_take_room_and_stay() {
     let kind = |number: usize| format!("example.com/C{number}");
     let many = |range: std::ops::Range<usize>| range.map(|n| wanted(&kind(n))).collect();
@@ -307,6 +396,11 @@ fn conditions_are_the_providers_own_and_legal() {
 #[test]
 fn events_are_few_and_legal() {
     let event = |kind: &str, reason: &str| (kind.into(), reason.into(), "x".into());
+    let normal = effects(RawEffects {
+        events: vec![event("Normal", "Quota")],
+        ..RawEffects::default()
+    });
+    assert_eq!(normal.events[0].kind, EventType::Normal);
     let mut events = vec![event("Error", "Quota"), event("Normal", "not CamelCase")];
     events.extend((0..=MAX_EVENTS).map(|_| event("Warning", "Quota")));
     let effects_read = effects(RawEffects {

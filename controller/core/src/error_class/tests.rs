@@ -40,6 +40,7 @@ fn a_named_delay_is_bounded() {
     assert_eq!(clamped(Duration::from_millis(1)), [1, 1, 1]);
     assert_eq!(clamped(Duration::from_secs(20)), [20, 20, 20]);
     assert_eq!(clamped(Duration::from_hours(24 * 365)), [300, 30, 3600]);
+    assert_eq!(DELETION_WAIT.longest(), Duration::from_secs(30));
     for (delay, after) in [(Duration::from_millis(1), 1), (Duration::MAX, 300)] {
         for class in [
             ErrorClass::RateLimited {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*};
+use serde_json::json;
 
 use super::StringMap;
 
@@ -12,6 +13,16 @@ fn the_later_of_two_equal_keys_counts_and_order_does_not() {
     assert_eq!(map, [("b", "3"), ("a", "2")].into_iter().collect());
     assert_eq!(map.get("b"), Some("3"));
     assert_eq!(map.get("c"), None);
+}
+
+#[test]
+fn null_is_an_empty_map_and_anything_else_is_refused() {
+    let read = |value| serde_json::from_value::<StringMap>(value);
+    assert_eq!(read(json!(null)).unwrap(), StringMap::default());
+    let map = read(json!({"a": "1", "b": null})).unwrap();
+    assert_eq!(format!("{map:?}"), r#"{"a": "1", "b": ""}"#);
+    let error = read(json!(["a"])).unwrap_err().to_string();
+    assert!(error.contains("expected a map of strings"), "{error}");
 }
 
 #[test]

@@ -116,7 +116,15 @@ fn node_names() {
 fn dns_names() {
     check(
         dns_name,
-        &["n1", "N1.Example.com", "n_1.internal", "n1.internal.", "1"],
+        &[
+            "n1",
+            "N1.Example.com",
+            "n_1.internal",
+            "n1.internal.",
+            "1",
+            // 253 bytes.
+            &format!("{}nnn", "n.".repeat(125)),
+        ],
         &[
             "",
             ".",

@@ -102,11 +102,6 @@ impl VolumeTopology {
             labels,
         })
     }
-
-    /// Returns true if nothing follows from it.
-    pub fn is_empty(&self) -> bool {
-        self.labels.is_empty() && self.node_terms.is_empty()
-    }
 }
 
 fn term(at: usize, requirements: Vec<(String, Vec<String>)>) -> Result<NodeTerm, Fault> {

@@ -66,7 +66,7 @@ fn with_terms(terms: &[NodeTerm]) -> VolumeView {
 #[test]
 fn a_volume_is_asked_about_only_if_something_can_follow() {
     type Change = fn(&mut Value);
-    let table: [(Change, Option<LeftAlone>); 12] = [
+    let table: [(Change, Option<LeftAlone>); 14] = [
         (|_| (), None),
         (|v| v["spec"] = json!({"cinder": {"volumeID": "c"}}), None),
         (
@@ -93,6 +93,15 @@ fn a_volume_is_asked_about_only_if_something_can_follow() {
         (
             |v| v["spec"]["csi"]["volumeHandle"] = "placeholder-for-provisioning".into(),
             Some(LeftAlone::Placeholder),
+        ),
+        // As long as the contract allows.
+        (
+            |v| v["spec"]["csi"]["volumeHandle"] = "h".repeat(1024).into(),
+            None,
+        ),
+        (
+            |v| v["spec"]["csi"]["volumeAttributes"] = json!({"k": "v".repeat((16 << 10) - 1)}),
+            None,
         ),
         (
             |v| v["spec"]["csi"]["volumeHandle"] = "h".repeat(1025).into(),

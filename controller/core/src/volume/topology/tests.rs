@@ -50,7 +50,10 @@ fn each_label_becomes_a_requirement_and_zones_a_set() {
 /// P-32, not Q-27.
 #[test]
 fn no_labels_make_no_term() {
-    assert!(RawTopology::default().check().unwrap().is_empty());
+    assert_eq!(
+        RawTopology::default().check(),
+        Ok(VolumeTopology::default())
+    );
 }
 
 #[test]
