@@ -242,11 +242,15 @@ impl Rollout {
 
     /// Queues the Services whose load balancers do not have the current targets, as one batch. Queues none while
     /// there is no session: the next one calls this again.
+    ///
+    /// By a Lease of before the first selector, those without one may have them. That is remembered now: it is cleared before
+    /// the first call.
     pub(super) fn queue_without_targets(&self) {
         if let Some(inputs) = self.term.inputs() {
             let mut keys = self
                 .term
                 .among_services(&inputs, |progress, service, facts| {
+                    progress.targets_change(service, facts);
                     progress.targets.are_needed(service, facts)
                 });
             // One call is about Services with the same targets.

@@ -93,6 +93,31 @@ async fn a_label_changes_the_targets_of_those_that_select_by_it() {
     assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 4);
 }
 
+/// Found by the simulation: nothing was recorded on the Lease, and the next leader sent all their targets once more.
+#[tokio::test(start_paused = true)]
+async fn the_first_selector_while_no_process_leads_leaves_the_others_alone() {
+    let follows = || Setup {
+        leads: false,
+        ..Setup::default()
+    };
+    let rig = with_services(3, Setup::default()).await;
+    secs(10).await;
+    let rig = rig.restart_with(follows()).await;
+    rig.cluster.change_service("shop/web-0", |service| {
+        service["metadata"]["annotations"][ANNOTATION_NODE_SELECTOR] = "!pool".into();
+    });
+    secs(1).await;
+    rig.lead().await;
+    secs(60).await;
+    assert_eq!(rig.calls("EnsureLoadBalancer"), 4);
+    assert!(rig.lease.lease()["metadata"]["annotations"][TARGETS_ANNOTATION].is_string());
+    let before = rig.mutations();
+    let rig = rig.restart_with(follows()).await;
+    rig.lead().await;
+    secs(60).await;
+    assert_eq!(rig.mutations(), before);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restart_over_selections_is_silent() {
     for served in [

@@ -20,9 +20,10 @@ impl Term {
     pub(super) fn queue_without_targets(&mut self, model: &Services, state: &State) {
         let facts = model.facts(state.world, self.targets, self.applied);
         for (uid, key) in UIDS.iter().zip(&mut self.keys) {
-            let live = state.leader.live(uid);
-            key.is_due |=
-                live.is_some_and(|live| key.progress.targets.are_needed(&live.service, &facts));
+            if let Some(live) = state.leader.live(uid) {
+                key.progress.targets_change(&live.service, &facts);
+                key.is_due |= key.progress.targets.are_needed(&live.service, &facts);
+            }
         }
     }
 
