@@ -128,7 +128,6 @@ impl<'a> Parser<'a> {
         self.at = place
             + match token {
                 Token::Word(word) => word.len(),
-                Token::End => 0,
                 Token::Equal if self.rest(place).starts_with("==") => 2,
                 Token::NotEqual => 2,
                 _ => 1,
@@ -163,6 +162,7 @@ impl<'a> Parser<'a> {
         Ok((token, place))
     }
 
+    /// The rest of the text from there; nothing behind its end.
     fn rest(&self, at: usize) -> &'a str {
         self.text.get(at..).unwrap_or_default()
     }

@@ -20,7 +20,7 @@ pub(super) struct Term {
     pub(super) keys: [Key; 2],
 }
 
-/// What the loop and its queue have of a Node.
+/// The state of a Node in the loop and its queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Key {
     pub(super) is_due: bool,

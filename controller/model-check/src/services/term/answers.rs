@@ -1,4 +1,4 @@
-//! What follows from the answer to a call, and from that to a write.
+//! The consequences of the answer to a call, and of that to a write.
 
 use std::time::Duration;
 
