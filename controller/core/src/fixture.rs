@@ -57,14 +57,11 @@ pub(crate) fn taints(words: &str) -> Box<[Taint]> {
         .map(|word| {
             let (key, effect) = word.split_once(':').unwrap();
             let (key, value) = key.split_once('=').unwrap_or((key, ""));
-            Taint {
-                key: match key {
-                    "cloud" => TAINT_UNINITIALIZED.into(),
-                    other => other.into(),
-                },
-                value: value.into(),
-                effect: effect.into(),
-            }
+            let key = match key {
+                "cloud" => TAINT_UNINITIALIZED,
+                other => other,
+            };
+            Taint::new(key, value, effect)
         })
         .collect()
 }

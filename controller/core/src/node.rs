@@ -4,11 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{
     condition::{Condition, Status},
     go_duration::GoDuration,
-    null::or_default,
+    null::{is_default, or_default},
     string_map::StringMap,
 };
 
@@ -234,14 +235,31 @@ pub struct Taint {
     #[serde(default, deserialize_with = "or_default")]
     pub key: Box<str>,
     /// Taint value, may be empty.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "is_default"
+    )]
     pub value: Box<str>,
     /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`, or what a later Kubernetes adds.
     #[serde(default, deserialize_with = "or_default")]
     pub effect: Box<str>,
+    /// Its other fields, such as `timeAdded`: a write of the whole list keeps them.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
 
 impl Taint {
+    /// A taint of these fields alone.
+    pub fn new(key: &str, value: &str, effect: &str) -> Self {
+        Self {
+            key: key.into(),
+            value: value.into(),
+            effect: effect.into(),
+            others: Map::new(),
+        }
+    }
+
     /// Returns true if it is the taint of a stopped instance; its value does not matter (L-12).
     pub fn is_shutdown(&self) -> bool {
         self.is(TAINT_SHUTDOWN, EFFECT_NO_SCHEDULE)

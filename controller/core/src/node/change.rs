@@ -85,11 +85,7 @@ impl TaintAddition {
         let addition = || Self {
             uid: node.uid.clone(),
             resource_version: None,
-            taint: Taint {
-                key: TAINT_SHUTDOWN.into(),
-                value: "".into(),
-                effect: EFFECT_NO_SCHEDULE.into(),
-            },
+            taint: Taint::new(TAINT_SHUTDOWN, "", EFFECT_NO_SCHEDULE),
             create_taints: node.taints.is_empty(),
         };
         (!node.is_shut_down()).then(addition)
@@ -100,11 +96,11 @@ impl TaintAddition {
         Self {
             uid: node.uid.clone(),
             resource_version: Some(node.resource_version.clone()),
-            taint: Taint {
-                key: TAINT_OUT_OF_SERVICE.into(),
-                value: OUT_OF_SERVICE_VALUE.into(),
-                effect: EFFECT_NO_EXECUTE.into(),
-            },
+            taint: Taint::new(
+                TAINT_OUT_OF_SERVICE,
+                OUT_OF_SERVICE_VALUE,
+                EFFECT_NO_EXECUTE,
+            ),
             create_taints: node.taints.is_empty(),
         }
     }

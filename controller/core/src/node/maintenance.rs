@@ -170,11 +170,7 @@ fn taint(node: &NodeView, is_due: bool, is_repeated: bool) -> Option<Maintenance
         None if is_due => Some(MaintenanceWrite::AddTaint(TaintAddition {
             uid: node.uid.clone(),
             resource_version: None,
-            taint: Taint {
-                key: TAINT_MAINTENANCE.into(),
-                value: ANNOUNCED.into(),
-                effect: EFFECT_PREFER_NO_SCHEDULE.into(),
-            },
+            taint: Taint::new(TAINT_MAINTENANCE, ANNOUNCED, EFFECT_PREFER_NO_SCHEDULE),
             create_taints: node.taints.is_empty(),
         })),
         Some(held) if &*held.value == ANNOUNCED && !is_due && is_repeated => {

@@ -65,11 +65,7 @@ fn a_taint_that_would_do_harm_to_a_changed_node_names_its_version() {
     let addition = TaintAddition {
         uid: "u".into(),
         resource_version: Some("7".into()),
-        taint: Taint {
-            key: "k".into(),
-            value: "v".into(),
-            effect: "NoExecute".into(),
-        },
+        taint: Taint::new("k", "v", "NoExecute"),
         create_taints: false,
     };
     let expected = json!([

@@ -178,12 +178,7 @@ fn of_operator() -> NodeView {
             ..Condition::default()
         }]
         .into(),
-        taints: [Taint {
-            key: TAINT_MAINTENANCE.into(),
-            value: "".into(),
-            effect: EFFECT_PREFER_NO_SCHEDULE.into(),
-        }]
-        .into(),
+        taints: [Taint::new(TAINT_MAINTENANCE, "", EFFECT_PREFER_NO_SCHEDULE)].into(),
         ..node()
     }
 }

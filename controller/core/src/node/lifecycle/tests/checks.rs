@@ -110,11 +110,7 @@ fn l10_a_stopped_instance_taints_the_node_once() {
     let addition = |node: &NodeView, create_taints| TaintAddition {
         uid: node.uid.clone(),
         resource_version: None,
-        taint: Taint {
-            key: TAINT_SHUTDOWN.into(),
-            value: "".into(),
-            effect: EFFECT_NO_SCHEDULE.into(),
-        },
+        taint: Taint::new(TAINT_SHUTDOWN, "", EFFECT_NO_SCHEDULE),
         create_taints,
     };
     let node = lost("n1");

@@ -41,11 +41,11 @@ fn out_of_service(node: &NodeView) -> LifecycleAction {
     LifecycleAction::TakeOutOfService(TaintAddition {
         uid: node.uid.clone(),
         resource_version: Some(node.resource_version.clone()),
-        taint: Taint {
-            key: TAINT_OUT_OF_SERVICE.into(),
-            value: OUT_OF_SERVICE_VALUE.into(),
-            effect: EFFECT_NO_EXECUTE.into(),
-        },
+        taint: Taint::new(
+            TAINT_OUT_OF_SERVICE,
+            OUT_OF_SERVICE_VALUE,
+            EFFECT_NO_EXECUTE,
+        ),
         create_taints: false,
     })
 }
