@@ -24,7 +24,7 @@ fn node() -> Value {
         "spec": {
             "podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24"], "unschedulable": true,
             "taints": [
-                {"key": "other", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+                {"key": "other", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z", "later": 9_007_199_254_740_993_u64},
                 {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"},
             ],
         },

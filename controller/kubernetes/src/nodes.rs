@@ -74,6 +74,18 @@ impl ObjectWrite<NodeView> for Write {
         }
     }
 
+    fn exact_patch(&self, node: &NodeView) -> Option<Patch> {
+        match self {
+            Self::Node(change) => Some(Patch::Strategic(patch::exact_node(change, node))),
+            Self::Addresses(new) => patch::exact_addresses(node, new).map(Patch::Strategic),
+            // Their list is merged into one that is there.
+            Self::PodCidrs(write) if node.pod_cidrs.is_empty() => {
+                Some(Patch::Strategic(patch::exact_pod_cidrs(write, node)))
+            }
+            _ => None,
+        }
+    }
+
     fn applied_to(&self, node: &NodeView, version: &str) -> NodeView {
         match self {
             Self::Node(change) => change.applied_to(node, version),

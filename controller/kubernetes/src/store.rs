@@ -146,6 +146,7 @@ impl<V: View> Store<V> {
                 return;
             }
             let view = self.protected(held, view, origin);
+            views.was_read(view.key());
             views.put(view)
         };
         match &old {
@@ -196,7 +197,9 @@ impl<V: View> Store<V> {
     /// Stores our own write to the object `key` with `uid`, so that no loop
     /// decides again on what was before, and calls the handlers: the watch, which brings it later, does
     /// not. `apply` makes the view of `version` of the one held; no event follows where the watch
-    /// was faster. Returns the view held then, or none if the object was deleted or is another.
+    /// was faster. Returns the view held then, or none if the object was deleted or is another. `presumed` is the subresource
+    /// that alone may differ from the view until the watch brings it, as by an admission webhook; none: the write may have been
+    /// over changes of others.
     ///
     /// A write that ends an object, as the last finalizer's removal does, is answered with the
     /// version before it: an equal version proves nothing about the view in the store.
@@ -205,6 +208,7 @@ impl<V: View> Store<V> {
         key: &str,
         uid: &str,
         version: &str,
+        presumed: Option<&'static str>,
         apply: impl FnOnce(&V) -> V,
     ) -> Option<Arc<V>> {
         let (view, old) = {
@@ -218,12 +222,19 @@ impl<V: View> Store<V> {
                 return Some(Arc::clone(held));
             }
             self.outdate_list(view.key());
+            views.is_presumed(view.key(), presumed);
             views.put(view)
         };
         if let Some(old) = &old {
             self.notify(&Change::Updated(old, &view), Origin::Write);
         }
         Some(view)
+    }
+
+    /// Returns true if `view` is the one held, and the API server has all that writes to `subresource` change as the view shows
+    /// it, under that version.
+    pub(super) fn is_exact(&self, view: &V, subresource: &'static str) -> bool {
+        self.views.read().is_exact(view, subresource)
     }
 
     /// Stores an object that was read beside the watch, and calls the handlers. Does nothing if the object was
@@ -240,6 +251,7 @@ impl<V: View> Store<V> {
             }
             self.outdate_list(view.key());
             let view = self.protected(held, (**view).clone(), Origin::Watch);
+            views.was_read(view.key());
             views.put(view)
         };
         if let Some(old) = old.filter(|old| *old != view) {

@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 
+use outrigger_core::error_class::ErrorClass;
+
 use super::{
-    api::Api,
+    api::{Api, Written},
     error::ApiError,
     patch::Patch,
     store::{Store, View},
@@ -18,6 +20,13 @@ pub trait ObjectWrite<V> {
 
     /// The body of the request, planned on `object`, which is `newest` by now.
     fn patch(&self, object: &V, newest: &V) -> Patch;
+
+    /// A body that is cheaper for the API server, and that it refuses with 409 unless the object still has the version of
+    /// `object`. There may be none.
+    fn exact_patch(&self, object: &V) -> Option<Patch> {
+        let _ = object;
+        None
+    }
 
     /// `object` once the API server has taken the change and answered with `version`.
     fn applied_to(&self, object: &V, version: &str) -> V;
@@ -88,15 +97,36 @@ impl<V: View> ObjectWriter<V> {
         object: &Arc<V>,
         write: &impl ObjectWrite<V>,
     ) -> Result<Option<Arc<V>>, ApiError> {
-        let path = object.path() + write.subresource();
+        let subresource = write.subresource();
+        let path = object.path() + subresource;
+        let is_exact = self.store.is_exact(object, subresource);
+        if let Some(patch) = is_exact.then(|| write.exact_patch(object)).flatten() {
+            match self.api.patch(&path, &patch).await {
+                // Another client was faster, perhaps with something else.
+                Err(error) if error.class() == ErrorClass::Conflict => {}
+                answer => return self.answered(object, write, answer, Some(subresource)),
+            }
+        }
         let patch = write.patch(object, &self.newest(object));
-        match self.api.patch(&path, &patch).await {
+        let answer = self.api.patch(&path, &patch).await;
+        self.answered(object, write, answer, None)
+    }
+
+    /// Takes the answer to `write` into the store ([`Store::written`]).
+    fn answered(
+        &self,
+        object: &Arc<V>,
+        write: &impl ObjectWrite<V>,
+        answer: Result<Written, ApiError>,
+        presumed: Option<&'static str>,
+    ) -> Result<Option<Arc<V>>, ApiError> {
+        match answer {
             Ok(written) => {
                 let version = &*written.metadata.resource_version;
                 // The watch's newer state is under the patch.
                 let apply = |held: &V| write.applied_to(held, version);
                 let (key, uid) = (object.key(), object.uid());
-                let view = self.store.written(key, uid, version, apply);
+                let view = self.store.written(key, uid, version, presumed, apply);
                 Ok(Some(view.unwrap_or_else(|| Arc::new(apply(object)))))
             }
             Err(error) if error.is_not_found() => Ok(None),
@@ -153,3 +183,6 @@ impl<V: View> ObjectWriter<V> {
         same.unwrap_or_else(|| Arc::clone(object))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use outrigger_core::{
     forbidden_addresses::ForbiddenAddresses,
     node::{
         NodeView,
+        address::DesiredAddresses,
         answer::{RawInstance, Rules},
         change::{PodCidrsWrite, TaintAddition},
         effects,
@@ -119,15 +120,18 @@ fn without(object: &Value, paths: &[&str]) -> Value {
 /// Writes to a Node near to a real one, and looks at what it becomes.
 fn check_node(node: &Value, write: &Write, paths: &[&str]) {
     let view: NodeView = serde_json::from_value(node.clone()).unwrap();
-    let patch = write.patch(&view, &view);
-    let new = after(node, &patch).unwrap_or_else(|| panic!("refused: {patch:?} of {node}"));
+    let patches = [Some(write.patch(&view, &view)), write.exact_patch(&view)];
+    for patch in patches.into_iter().flatten() {
+        check_patch(node, &view, write, &patch, paths);
+    }
+}
+
+fn check_patch(node: &Value, view: &NodeView, write: &Write, patch: &Patch, paths: &[&str]) {
+    let new = after(node, patch).unwrap_or_else(|| panic!("refused: {patch:?} of {node}"));
     assert_eq!(without(&new, paths), without(node, paths), "{patch:?}");
     let read: NodeView = serde_json::from_value(new).unwrap();
-    assert_eq!(
-        read,
-        write.applied_to(&view, &view.resource_version),
-        "{patch:?}"
-    );
+    let expected = write.applied_to(view, &view.resource_version);
+    assert_eq!(read, expected, "{patch:?}");
 }
 
 prop_compose! {
@@ -215,7 +219,12 @@ proptest! {
             let paths = ["/spec/taints", "/spec/providerID", "/metadata/labels"];
             check_node(&node, &Write::Node(change), &paths);
         }
-        let _ = addresses(&view, &instance);
+        if let Ok(DesiredAddresses::Changed(addresses)) = addresses(&view, &instance) {
+            let write = Write::Addresses(addresses);
+            if let Some(patch) = write.exact_patch(&view) {
+                check_patch(&node, &view, &write, &patch, &["/status/addresses"]);
+            }
+        }
     }
 
     #[test]

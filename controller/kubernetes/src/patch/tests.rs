@@ -9,7 +9,7 @@ use outrigger_core::{
 use serde_json::json;
 
 use super::*;
-use crate::volumes::operations;
+use crate::{nodes::Write, volumes::operations, writer::ObjectWrite};
 
 #[test]
 fn a_node_change_names_what_it_presumes() {
@@ -90,6 +90,19 @@ fn pod_cidrs_are_written_only_where_there_are_none() {
         {"op": "add", "path": "/spec/podCIDRs", "value": ["10.0.1.0/24", "fd00:1::/64"]},
     ]);
     assert_eq!(serde_json::to_value(pod_cidrs(&write)).unwrap(), expected);
+    let mut view: NodeView = serde_json::from_value(
+        json!({"metadata": {"name": "n", "uid": "u", "resourceVersion": "7"}}),
+    )
+    .unwrap();
+    let exact = json!({
+        "metadata": {"uid": "u", "resourceVersion": "7"},
+        "spec": {"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24", "fd00:1::/64"]},
+    });
+    assert_eq!(exact_pod_cidrs(&write, &view), exact);
+    let write = Write::PodCidrs(write);
+    assert!(write.exact_patch(&view).is_some());
+    view.pod_cidrs = ["10.0.2.0/24".into()].into();
+    assert!(write.exact_patch(&view).is_none());
 }
 
 #[test]
@@ -131,6 +144,37 @@ fn addresses_presume_the_old_list() {
     let patch = addresses("u", &[address("10.0.0.1")], &[address("10.0.0.2")]);
     let presumed = json!([{"type": "InternalIP", "address": "10.0.0.1"}]);
     assert_eq!(patch[1], test("/status/addresses", presumed));
+}
+
+/// Two of one type with another one between them would come out side by side.
+#[test]
+fn an_address_list_is_replaced_only_in_an_order_that_the_api_server_keeps() {
+    let view: NodeView = serde_json::from_value(
+        json!({"metadata": {"name": "n", "uid": "u", "resourceVersion": "7"}}),
+    )
+    .unwrap();
+    let exact = |kinds: &[&str]| {
+        let addresses = kinds.iter().map(|kind| NodeAddress {
+            kind: (*kind).into(),
+            address: "x".into(),
+        });
+        exact_addresses(&view, &addresses.collect::<Vec<_>>())
+    };
+    assert_eq!(
+        exact(&["A", "B"]),
+        Some(json!({
+            "metadata": {"uid": "u", "resourceVersion": "7"},
+            "status": {"addresses": [
+                {"type": "A", "address": "x"}, {"type": "B", "address": "x"}, {"$patch": "replace"},
+            ]},
+        }))
+    );
+    for kinds in [&[][..], &["A"], &["A", "A", "B", "B", "C"]] {
+        assert!(exact(kinds).is_some(), "{kinds:?}");
+    }
+    for kinds in [&["A", "B", "A"][..], &["A", "B", "C", "B"]] {
+        assert!(exact(kinds).is_none(), "{kinds:?}");
+    }
 }
 
 ///

@@ -61,7 +61,7 @@ fn events_come_once_and_older_versions_are_dropped() {
 /// Stores our write to the first node `a`.
 fn ours(store: &Store<NodeView>, version: u64) -> Option<Arc<NodeView>> {
     let text = version.to_string();
-    store.written("a", "1", &text, |held| {
+    store.written("a", "1", &text, None, |held| {
         let theirs = held.labels.get("l").filter(|label| *label == "both");
         node("a", "1", version, theirs.unwrap_or("ours"))
     })
@@ -94,6 +94,38 @@ fn a_write_of_ours_that_the_watch_was_faster_with_hides_nothing_of_others_either
     store.apply(node("a", "1", 12, "both"), Origin::Watch);
     ours(&store, 12);
     assert_eq!(store.get("a").unwrap().labels.get("l"), Some("both"));
+}
+
+#[test]
+fn a_view_is_exact_in_what_was_read_of_it() {
+    let (store, _) = recorded();
+    let is_exact = |subresource| store.is_exact(&store.get("a").unwrap(), subresource);
+    let write = |version: &str, presumed| {
+        store.written("a", "1", version, presumed, |held| NodeView {
+            resource_version: version.into(),
+            ..held.clone()
+        });
+    };
+    store.apply(node("a", "1", 10, "x"), Origin::List);
+    assert!(is_exact("") && is_exact("/status"));
+    assert!(!store.is_exact(&node("a", "1", 10, "y"), ""));
+    // An admission webhook may have changed more than the write did.
+    write("11", Some(""));
+    assert!(!is_exact("") && is_exact("/status"));
+    write("12", Some("/status"));
+    assert!(!is_exact("") && !is_exact("/status"));
+    store.apply(node("a", "1", 11, "x"), Origin::Watch);
+    assert!(!is_exact(""), "that was before");
+    store.apply(node("a", "1", 12, "x"), Origin::Watch);
+    assert!(is_exact("") && is_exact("/status"));
+    write("13", None);
+    assert!(!is_exact("") && !is_exact("/status"));
+    store.refresh(&Arc::new(node("a", "1", 13, "x")));
+    assert!(is_exact(""));
+    write("14", None);
+    store.delete("a", Origin::Watch);
+    store.apply(node("a", "2", 15, "x"), Origin::Watch);
+    assert!(is_exact(""));
 }
 
 /// The API server answers the write that ends an object without a new version.

@@ -14,6 +14,9 @@ const MOST_LARGE: usize = 64 << 20;
 
 pub(super) struct Views<V> {
     by_key: HashMap<Arc<str>, Arc<V>>,
+    /// Keys of views that show a write of ours that was not read yet, and the subresource that alone may differ from them;
+    /// none: all of it may.
+    presumed: HashMap<Arc<str>, Option<&'static str>>,
     read: ReadAnnotations,
     large: usize,
     shed: usize,
@@ -23,6 +26,7 @@ impl<V> Default for Views<V> {
     fn default() -> Self {
         Self {
             by_key: HashMap::new(),
+            presumed: HashMap::new(),
             read: ReadAnnotations::default(),
             large: 0,
             shed: 0,
@@ -39,7 +43,7 @@ impl<V: View> Views<V> {
     /// with the one that it replaces.
     pub(super) fn put(&mut self, mut view: V) -> (Arc<V>, Option<Arc<V>>) {
         view.keep(&self.read);
-        let old = self.remove(view.key());
+        let old = self.take(view.key());
         let bytes = large(&view);
         if bytes > 0 && self.large + bytes > MOST_LARGE {
             view.shed();
@@ -52,7 +56,37 @@ impl<V: View> Views<V> {
         (view, old)
     }
 
+    /// Notes that the API server showed the object `key` as its view has it.
+    pub(super) fn was_read(&mut self, key: &str) {
+        self.presumed.remove(key);
+    }
+
+    /// Notes that the object `key` may differ from its view, in what writes to `subresource` change or, without one, in
+    /// anything.
+    pub(super) fn is_presumed(&mut self, key: &Arc<str>, subresource: Option<&'static str>) {
+        let noted = self.presumed.entry(Arc::clone(key)).or_insert(subresource);
+        if *noted != subresource {
+            *noted = None;
+        }
+    }
+
+    /// Returns true if the API server has, or had, the object under the version of `view` with all that is in it of
+    /// `subresource`.
+    pub(super) fn is_exact(&self, view: &V, subresource: &'static str) -> bool {
+        let held = self.by_key.get(view.key());
+        let is_read = match self.presumed.get(view.key()) {
+            None => true,
+            Some(noted) => noted.is_some_and(|other| other != subresource),
+        };
+        is_read && held.is_some_and(|held| **held == *view) && !view.resource_version().is_empty()
+    }
+
     pub(super) fn remove(&mut self, key: &str) -> Option<Arc<V>> {
+        self.presumed.remove(key);
+        self.take(key)
+    }
+
+    fn take(&mut self, key: &str) -> Option<Arc<V>> {
         let old = self.by_key.remove(key)?;
         self.large -= large(&*old);
         self.shed -= usize::from(old.is_shed());

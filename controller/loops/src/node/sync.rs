@@ -420,6 +420,9 @@ impl CloudNode {
             self.metrics.taint_removed.observe(age(&node));
         }
         self.confirm_instance(&node, instance);
+        // The store has it with these addresses now.
+        let held = nodes.get(&node.name).filter(|held| held.uid == node.uid);
+        let node = held.unwrap_or(node);
         // N-21, but the queue repeats a failure; it does not wait for the next period.
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             let planned = initialize::addresses(node, instance);

@@ -210,9 +210,11 @@ impl Strategic {
     ) -> Result<Vec<Value>, Status> {
         let key = self.merge_key(path).unwrap_or_default();
         let mut changes = Vec::new();
+        let mut is_replaced = false;
         for change in patch {
             match change.get(DIRECTIVE).and_then(Value::as_str) {
                 Some("delete") => items.retain(|item| id(item, key) != id(change, key)),
+                Some("replace") => is_replaced = true,
                 Some(other) => {
                     return Err(Status::left_out(&format!(
                         "directive $patch: {other} in a list"
@@ -220,6 +222,10 @@ impl Strategic {
                 }
                 None => changes.push(change.clone()),
             }
+        }
+        if is_replaced {
+            let items = changes.iter().filter_map(without_directives).collect();
+            return Ok(sorted(items, &changes, &[], key));
         }
         let before = items.clone();
         for change in &changes {

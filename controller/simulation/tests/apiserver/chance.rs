@@ -310,6 +310,7 @@ impl Chance {
         let at = self.pick(&["2026-01-02T00:00:00Z", "2026-01-02T00:00:01Z"]);
         match collection {
             N => {
+                let version = self.pick(&["{version}", "{version}", "{old}"]);
                 let condition = json!({
                     "type": "NetworkUnavailable", "status": self.pick(&["True", "False"]), "reason": "RouteCreated",
                     "message": "m", "lastHeartbeatTime": at, "lastTransitionTime": at,
@@ -318,8 +319,13 @@ impl Chance {
                     json!({"metadata": {"uid": uid}, "status": {"conditions": [condition]}}),
                     json!({"metadata": {"uid": uid, "annotations": {"e": "f", "x": null}}, "status": {"conditions": [{"type": "Ready", "$patch": "delete"}]}}),
                     json!({"status": {"addresses": [{"type": "ExternalIP", "address": "1.1.1.1"}, {"type": "InternalIP", "address": "10.0.0.9"}]}}),
+                    json!({"metadata": {"uid": uid, "resourceVersion": version}, "status": {"addresses": [
+                        {"type": "InternalIP", "address": "10.0.0.9"}, {"type": "InternalIP", "address": "fd00::9"}, {"$patch": "replace"},
+                    ]}}),
+                    json!({"metadata": {"uid": uid, "resourceVersion": version, "labels": {"e": "f"}}, "spec": {"taints": null}}),
+                    json!({"metadata": {"uid": uid, "resourceVersion": version}, "spec": {"taints": [{"key": "k", "value": "", "effect": "NoSchedule"}]}}),
                 ]);
-                (true, patch)
+                (patch["spec"].is_null(), patch)
             }
             S => {
                 let mut metadata = json!({"uid": uid});

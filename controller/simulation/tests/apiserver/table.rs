@@ -64,6 +64,12 @@ fn nodes() -> Vec<Step> {
     let n = || format!("{N}/n");
     let json = |patch: Value| Step::patch(n(), JSON_PATCH, &patch);
     let strategic = |patch: Value| Step::patch(format!("{N}/n/status"), STRATEGIC, &patch);
+    let exact = |version: &str, spec: Value| {
+        let patch = json!({
+            "metadata": {"uid": "{uid}", "resourceVersion": version, "labels": {"exact": "1"}}, "spec": spec,
+        });
+        Step::patch(n(), STRATEGIC, &patch).partial()
+    };
     vec![
         Step::post(N, &json!({
             "metadata": {"name": "n", "labels": {"a": ""}, "finalizers": []},
@@ -93,6 +99,19 @@ fn nodes() -> Vec<Step> {
         strategic(json!({"status": {"conditions": [{"type": "X", "status": "True", "lastHeartbeatTime": null}]}})),
         strategic(json!({"status": {"conditions": [{"type": "Ready", "$patch": "delete"}]}})),
         strategic(json!({"status": {"nodeInfo": {"kubeletVersion": "v1.36.3"}}})),
+        // The writes of the controller under the version that it has read.
+        exact("{old}", json!({"taints": null})),
+        exact("{version}", json!({"taints": [{"key": "k", "value": "", "effect": "NoExecute", "timeAdded": "2026-01-02T00:00:00Z"}]})),
+        exact("{version}", json!({"taints": null})),
+        strategic(json!({"metadata": {"uid": "{uid}", "resourceVersion": "{version}"}, "status": {"addresses": [
+            {"type": "InternalIP", "address": "10.0.0.2"}, {"type": "InternalIP", "address": "fd00::2"},
+            {"type": "Hostname", "address": "n"}, {"$patch": "replace"},
+        ]}})),
+        strategic(json!({"status": {"addresses": [{"$patch": "replace"}, {"type": "Hostname", "address": "m"}]}})),
+        strategic(json!({"status": {"addresses": [
+            {"type": "A", "address": "1"}, {"type": "B", "address": "1"}, {"type": "A", "address": "2"}, {"type": "C", "address": "1"},
+            {"type": "B", "address": "2"}, {"type": "A", "address": "3"}, {"$patch": "replace"},
+        ]}})),
         json(json!([{"op": "test", "path": "/spec/podCIDRs", "value": null}, {"op": "add", "path": "/spec/podCIDR", "value": "10.1.0.0/24"}, {"op": "add", "path": "/spec/podCIDRs", "value": ["10.1.0.0/24", "fd00::/64"]}])),
         Step::patch(n(), MERGE, &json!({"spec": {"podCIDRs": ["10.2.0.0/24"], "podCIDR": "10.2.0.0/24"}})),
         Step::patch(n(), MERGE, &json!({"spec": {"podCIDR": null}})),

@@ -10,7 +10,7 @@ use outrigger_testbed::{
 use serde_json::json;
 
 use crate::{
-    look::{addresses, answered, is_tainted, reason, uid},
+    look::{addresses, answered, is_tainted, label, reason, uid},
     mock::instance_at,
     stage::Setup,
 };
@@ -64,10 +64,12 @@ async fn n20_and_n21_provider_id_labels_and_taint_are_one_patch_and_addresses_th
         panic!("{} patches", patches.len());
     };
     for patch in [node, status] {
-        assert_eq!(patch.headers["content-type"], "application/json-patch+json");
+        assert_eq!(
+            patch.headers["content-type"],
+            "application/strategic-merge-patch+json"
+        );
         // A node of the same name that registered again would be another node.
-        let first = json!({"op": "test", "path": "/metadata/uid", "value": uid(&registered)});
-        assert_eq!(patch.json()[0], first);
+        assert_eq!(patch.json()["metadata"]["uid"], json!(uid(&registered)));
         // N-5, E-7
         assert!(
             patch.user_agent().ends_with(" node-controller"),
@@ -80,24 +82,69 @@ async fn n20_and_n21_provider_id_labels_and_taint_are_one_patch_and_addresses_th
             patch.user_agent()
         );
     }
-    let paths = |patch: &serde_json::Value, op: &str| {
-        let operations = patch.as_array().unwrap().iter();
-        let paths = operations.filter(|operation| operation["op"] == op);
-        paths
-            .map(|operation| operation["path"].as_str().unwrap().to_owned())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(paths(&node.json(), "remove"), ["/spec/taints/0"]);
-    let added = paths(&node.json(), "add");
-    assert_eq!(added[0], "/spec/providerID");
-    assert!(
-        added[1..]
-            .iter()
-            .all(|path| path.starts_with("/metadata/labels/")),
-        "{added:?}"
+    let (node, status) = (node.json(), status.json());
+    let version = registered.metadata.resource_version.as_deref();
+    assert_eq!(node["metadata"]["resourceVersion"].as_str(), version);
+    assert_eq!(node["metadata"]["labels"].as_object().unwrap().len(), 6);
+    let id = stage.mock.provider_id("n20").await;
+    let not_ready = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+    assert_eq!(
+        node["spec"],
+        json!({"providerID": id, "taints": [not_ready]})
     );
-    assert_eq!(added.len(), 1 + 6, "{added:?}");
-    assert_eq!(paths(&status.json(), "add"), ["/status/addresses"]);
+    assert_ne!(status["metadata"]["resourceVersion"].as_str(), version);
+    let addresses = status["status"]["addresses"].as_array().unwrap();
+    assert_eq!(addresses.last(), Some(&json!({"$patch": "replace"})));
+}
+
+/// `timeAdded` says when a `NoExecute` taint evicts, and two addresses of one type are merged by nothing.
+#[tokio::test]
+async fn n20_the_rest_of_a_node_stays_as_it_was() {
+    let stage = Setup::mock(&[]).start().await;
+    let machine = Machine::new("n20")
+        .label("theirs", "x")
+        .annotation("big", "\"\u{1}<&".repeat(40_000))
+        .annotation("number", "9007199254740993");
+    let registered = stage.register(&machine).await;
+    let mut all = json!(registered.spec.unwrap().taints);
+    let evicts = json!({
+        "key": "theirs", "value": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z",
+    });
+    all.as_array_mut().unwrap().insert(0, evicts);
+    stage.merge("n20", json!({"spec": {"taints": all}})).await;
+    let before = stage.node("n20").await;
+    // Nothing is known of its machine until now.
+    stage
+        .mock
+        .create(instance_at("n20", &["10.0.0.5", "fd00::5"]))
+        .await;
+    let node = stage.synced("n20").await;
+    assert_eq!(
+        stage.writes_of("n20").len(),
+        3,
+        "{:?}",
+        stage.writes_of("n20")
+    );
+    let taints = |node: &k8s_openapi::api::core::v1::Node| {
+        let taints = node.spec.as_ref().unwrap().taints.clone().unwrap();
+        let others = taints
+            .into_iter()
+            .filter(|taint| taint.key != outrigger_testbed::nodes::UNINITIALIZED_TAINT);
+        others.collect::<Vec<_>>()
+    };
+    assert!(taints(&before)[0].time_added.is_some(), "{before:?}");
+    assert_eq!(taints(&node), taints(&before));
+    assert_eq!(node.metadata.annotations, before.metadata.annotations);
+    assert_eq!(label(&node, "theirs"), Some("x"));
+    let all = addresses(&node);
+    assert!(
+        all.iter().any(|a| a.contains("10.0.0.5")) && all.iter().any(|a| a.contains("fd00::5")),
+        "{all:?}"
+    );
+    let (status, was) = (node.status.unwrap(), before.status.unwrap());
+    assert_eq!(status.images, was.images);
+    assert_eq!(status.conditions, was.conditions);
+    assert_eq!(status.capacity, was.capacity);
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ async fn a_machine_that_stays_stopped_fails_over_until_its_kubelet_is_back() {
     fixture.refresh("n0");
     says(&fixture, "n0", "True");
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(taints(&fixture, "n0"), "[]");
+    assert_eq!(taints(&fixture, "n0"), "null");
     fixture.until_events(2).await;
     assert_eq!(fixture.events(), ["NodeOutOfService", "NodeInService"]);
     let patches = fixture.api_writes();

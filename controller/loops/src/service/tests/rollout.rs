@@ -43,7 +43,7 @@ async fn our_own_writes_about_a_node_go_out_too() {
     late["metadata"]["resourceVersion"] = "1001".into();
     late["status"]["addresses"] = json!([{"type": "InternalIP", "address": "10.0.0.9"}]);
     let text = |key| late["metadata"][key].as_str().unwrap();
-    let written = rig.nodes.written("late", text("uid"), "1001", |_| {
+    let written = rig.nodes.written("late", text("uid"), "1001", None, |_| {
         serde_json::from_value(late.clone()).unwrap()
     });
     assert!(written.is_some());

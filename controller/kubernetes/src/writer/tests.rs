@@ -1,0 +1,249 @@
+use outrigger_core::node::{
+    NodeAddress, NodeView, TAINT_UNINITIALIZED,
+    change::{LabelWrite, NodeChange, TaintRemoval},
+};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    fixture::{Cluster, node},
+    nodes::Write,
+    store::Origin,
+};
+
+/// A Node in a cluster, the store that has read it, and a writer.
+struct Rig {
+    cluster: Cluster,
+    store: Arc<Store<NodeView>>,
+    writer: ObjectWriter<NodeView>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let cluster = Cluster::new();
+        cluster.create_node(node("n1"));
+        cluster.change_node("n1", |_| {});
+        let store = Arc::new(Store::default());
+        let writer = ObjectWriter::new(Api::new(cluster.client()), Arc::clone(&store));
+        let rig = Self {
+            cluster,
+            store,
+            writer,
+        };
+        rig.watch();
+        rig
+    }
+
+    /// The watch brings the Node as it is.
+    fn watch(&self) {
+        let node = self.cluster.node("n1").unwrap();
+        self.store
+            .apply(serde_json::from_value(node).unwrap(), Origin::Watch);
+    }
+
+    fn view(&self) -> Arc<NodeView> {
+        self.store.get("n1").unwrap()
+    }
+
+    async fn write(&self, write: &Write) -> Result<Option<Arc<NodeView>>, ApiError> {
+        self.writer.write(&self.view(), write).await
+    }
+
+    /// How many patches there were since the last call.
+    fn patches(&self) -> usize {
+        let requests = self.cluster.take_requests();
+        let patches = requests.iter().filter(|r| r.starts_with("PATCH"));
+        patches.count()
+    }
+
+    fn keys_of_taints(&self) -> Vec<String> {
+        let node = self.cluster.node("n1").unwrap();
+        let taints = node["spec"]["taints"].as_array().unwrap().iter();
+        taints
+            .map(|taint| taint["key"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+/// The removal of the taint at the place `index` of the Node `n1`.
+fn initialize(index: usize) -> Write {
+    Write::Node(NodeChange {
+        uid: "uid-n1".into(),
+        remove_taints: vec![TaintRemoval {
+            index,
+            key: TAINT_UNINITIALIZED.into(),
+            effect: "NoSchedule".into(),
+            value: None,
+        }],
+        provider_id: Some("p://1".into()),
+        labels: vec![label("zone", "a")],
+        create_labels: false,
+    })
+}
+
+fn label(key: &str, value: &str) -> LabelWrite {
+    LabelWrite {
+        key: key.into(),
+        value: value.into(),
+        must_be_absent: false,
+    }
+}
+
+fn labels(labels: Vec<LabelWrite>) -> Write {
+    Write::Node(NodeChange {
+        uid: "uid-n1".into(),
+        remove_taints: Vec::new(),
+        provider_id: None,
+        labels,
+        create_labels: false,
+    })
+}
+
+fn addresses(addresses: &[&str]) -> Write {
+    let addresses = addresses.iter().map(|address| NodeAddress {
+        kind: "InternalIP".into(),
+        address: (*address).into(),
+    });
+    Write::Addresses(addresses.collect())
+}
+
+fn add_taint(key: &'static str) -> impl FnOnce(&mut Value) + Send + 'static {
+    move |node| {
+        let taints = node["spec"]["taints"].as_array_mut().unwrap();
+        taints.insert(0, json!({"key": key, "effect": "NoSchedule"}));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_as_it_was_read_takes_one_request_each_for_metadata_and_addresses() {
+    let rig = Rig::new();
+    rig.cluster.change_node("n1", |node| {
+        let other = json!({"key": "other", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z", "later": [1]});
+        node["spec"]["taints"][1] = other;
+    });
+    rig.watch();
+    rig.write(&initialize(0)).await.unwrap().unwrap();
+    rig.write(&addresses(&["10.0.0.1", "fd00::1"]))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(rig.patches(), 2);
+    let node = rig.cluster.node("n1").unwrap();
+    assert_eq!(
+        node["spec"],
+        json!({"providerID": "p://1", "taints": [{
+            "key": "other", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z", "later": [1],
+        }]})
+    );
+    let expected = json!({"kubernetes.io/hostname": "n1", "zone": "a"});
+    assert_eq!(node["metadata"]["labels"], expected);
+    let expected = json!([
+        {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "fd00::1"},
+    ]);
+    assert_eq!(node["status"]["addresses"], expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_taint_leaves_no_list() {
+    let rig = Rig::new();
+    rig.cluster.change_node("n1", |node| {
+        node["spec"]["taints"].as_array_mut().unwrap().truncate(1);
+    });
+    rig.watch();
+    rig.write(&initialize(0)).await.unwrap().unwrap();
+    assert_eq!(rig.patches(), 1);
+    let node = rig.cluster.node("n1").unwrap();
+    assert_eq!(node["spec"], json!({"providerID": "p://1"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_another_client_costs_one_request_more_and_stays() {
+    let rig = Rig::new();
+    rig.cluster.before_next_patch(|node| {
+        let taints = node["spec"]["taints"].as_array_mut().unwrap();
+        taints.push(json!({"key": "theirs", "effect": "NoSchedule"}));
+        node["metadata"]["labels"]["theirs"] = json!("x");
+    });
+    rig.write(&initialize(0)).await.unwrap().unwrap();
+    assert_eq!(rig.patches(), 2);
+    assert_eq!(rig.keys_of_taints(), ["other", "theirs"]);
+    let node = rig.cluster.node("n1").unwrap();
+    assert_eq!(node["metadata"]["labels"]["theirs"], "x");
+}
+
+/// The store holds our write without a taint that another client has added before it.
+#[tokio::test(start_paused = true)]
+async fn after_a_write_over_changes_of_others_no_list_is_replaced_until_they_are_read() {
+    let rig = Rig::new();
+    rig.cluster.change_node("n1", add_taint("theirs"));
+    rig.write(&labels(vec![label("a", "1")]))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(rig.patches(), 2);
+    assert_eq!(
+        rig.view().taints.len(),
+        2,
+        "the store knows nothing of theirs"
+    );
+    // The version is the newest, and yet a list of these two would lose the third.
+    let write = rig.write(&initialize(0)).await;
+    assert_eq!(write.unwrap_err().class(), ErrorClass::Conflict);
+    assert_eq!(
+        rig.keys_of_taints(),
+        ["theirs", TAINT_UNINITIALIZED, "other"]
+    );
+    // The look at the Node after the refusal has read all of it.
+    rig.patches();
+    rig.write(&initialize(1)).await.unwrap().unwrap();
+    assert_eq!(rig.patches(), 1);
+    assert_eq!(rig.keys_of_taints(), ["theirs", "other"]);
+}
+
+/// The view of a loop was made by a write over changes that the watch has brought by now under the same version.
+#[tokio::test(start_paused = true)]
+async fn a_view_that_lacks_what_the_store_has_replaces_no_list() {
+    let rig = Rig::new();
+    rig.cluster.change_node("n1", add_taint("theirs"));
+    rig.write(&labels(vec![label("a", "1")]))
+        .await
+        .unwrap()
+        .unwrap();
+    let view = rig.view();
+    rig.watch();
+    assert_eq!(rig.view().resource_version, view.resource_version);
+    let write = rig.writer.write(&view, &initialize(0)).await;
+    assert_eq!(write.unwrap_err().class(), ErrorClass::Conflict);
+    assert_eq!(
+        rig.keys_of_taints(),
+        ["theirs", TAINT_UNINITIALIZED, "other"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_replaced_under_its_name_is_not_written() {
+    let rig = Rig::new();
+    rig.cluster
+        .change_node("n1", |node| node["metadata"]["uid"] = json!("another"));
+    assert_eq!(rig.write(&initialize(0)).await.unwrap(), None);
+    assert_eq!(rig.keys_of_taints(), [TAINT_UNINITIALIZED, "other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_without_end_are_an_error_after_two_requests() {
+    let rig = Rig::new();
+    rig.cluster.refuse("/nodes/n1", 409, usize::MAX);
+    let write = rig.write(&initialize(0)).await;
+    assert_eq!(write.unwrap_err().class(), ErrorClass::Conflict);
+    assert_eq!(rig.patches(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_is_no_conflict_is_not_tried_in_another_form() {
+    let rig = Rig::new();
+    for code in [403, 422, 500] {
+        rig.cluster.refuse("/nodes/n1", code, 1);
+        rig.write(&initialize(0)).await.unwrap_err();
+        assert_eq!(rig.patches(), 1, "{code}");
+    }
+}
