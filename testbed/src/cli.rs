@@ -31,7 +31,7 @@ use self::{
 use crate::{
     ControlPlane, Error, Network, Options, Passed, RealCluster, RealNode, Result,
     binaries::Binaries,
-    floor::{self, Measured, Writes},
+    floor::{self, Form, Measured, Writes},
     nodes::{self, Load, Machine, Readiness},
     signals::Signals,
 };
@@ -135,6 +135,9 @@ struct Floor {
     /// Leave the events out: only the two writes that make a node ready.
     #[arg(long)]
     without_events: bool,
+    /// How the two writes that make a node ready are made; an event comes after them in any case.
+    #[arg(long, value_enum, default_value_t)]
+    form: Form,
     #[command(flatten)]
     only: OneWrite,
     /// The names are this and a number of five digits. There must be no such nodes yet.
@@ -343,6 +346,7 @@ impl Floor {
         } else {
             Writes::ReadyAndEvent
         };
+        let writes = (writes, self.form);
         floor::measure(client, &self.prefix, self.parallel, writes, done).await
     }
 
@@ -356,16 +360,24 @@ impl Floor {
                 "writesPerNode": measured.writes.per_node(),
                 "seconds": seconds,
                 "writesPerSecond": per_second,
+                "apiServerMillisecondsPerWrite": measured.milliseconds_per_write(),
             });
             return format!("{report}\n");
         }
         table(
-            &["NODES", "PARALLEL", "SECONDS", "WRITES/S"],
+            &[
+                "NODES",
+                "PARALLEL",
+                "SECONDS",
+                "WRITES/S",
+                "API SERVER MS/WRITE",
+            ],
             [
                 measured.nodes.to_string(),
                 self.parallel.to_string(),
                 format!("{seconds:.2}"),
                 format!("{per_second:.0}"),
+                format!("{:.2}", measured.milliseconds_per_write()),
             ],
         )
     }

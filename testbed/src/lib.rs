@@ -83,6 +83,7 @@ mod tests {
             nodes::Load::default(),
             |_| {},
         ));
-        spawn(floor::measure(client, "n", 1, floor::Writes::Ready, |_| {}));
+        let writes = (floor::Writes::Ready, floor::Form::default());
+        spawn(floor::measure(client, "n", 1, writes, |_| {}));
     }
 }

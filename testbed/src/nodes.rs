@@ -249,7 +249,8 @@ pub async fn set_readiness(
     };
     let status = json!({"status": {"conditions": [ready(readiness, since)]}});
     let path = format!("/api/v1/nodes/{name}/status?fieldManager={manager}");
-    wire::patch(client, &path, &status, &node_named(name)).await
+    wire::patch(client, &path, &status, &node_named(name)).await?;
+    Ok(())
 }
 
 /// Returns whether a node still waits for a cloud controller.

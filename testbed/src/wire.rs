@@ -1,12 +1,17 @@
 //! Single requests, without decoding the answer: load generators share their processors with what
 //! is measured.
 
-use http::{Method, Request, header::CONTENT_TYPE};
-use kube::Client;
+use http::{
+    Method, Request,
+    header::{ACCEPT, CONTENT_TYPE},
+};
+use kube::{Client, api::PartialObjectMeta};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{Error, Result};
+
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// Creates `object` at `path`; `what` names it in errors. Returns the answer's text.
 pub(crate) async fn post(
@@ -19,15 +24,45 @@ pub(crate) async fn post(
     send(client, (Method::POST, "create"), path, kind, object, what).await
 }
 
-/// Changes the object at `path`: by a JSON patch where `change` is a list, else by a strategic merge.
-pub(crate) async fn patch(client: &Client, path: &str, change: &Value, what: &str) -> Result<()> {
+/// The text at `path`.
+pub(crate) async fn get(client: &Client, path: &str, what: &str) -> Result<String> {
+    let request = Request::get(path).body(Vec::new());
+    let read = async {
+        client
+            .request_text(request.map_err(kube::Error::HttpError)?)
+            .await
+    };
+    read.await
+        .map_err(Error::kube(format!("cannot read {what}")))
+}
+
+/// Changes the object at `path`: by a JSON patch where `change` is a list, else by a strategic merge. Returns its
+/// resourceVersion.
+pub(crate) async fn patch(
+    client: &Client,
+    path: &str,
+    change: &Value,
+    what: &str,
+) -> Result<String> {
     let kind = if change.is_array() {
         "application/json-patch+json"
     } else {
         "application/strategic-merge-patch+json"
     };
-    let patched = send(client, (Method::PATCH, "patch"), path, kind, change, what);
-    patched.await.map(drop)
+    let answer = send(client, (Method::PATCH, "patch"), path, kind, change, what).await?;
+    version(&answer, what)
+}
+
+/// Replaces the object at `path`. Returns its resourceVersion.
+pub(crate) async fn put(client: &Client, path: &str, object: &Value, what: &str) -> Result<String> {
+    let kind = "application/json";
+    let answer = send(client, (Method::PUT, "replace"), path, kind, object, what).await?;
+    version(&answer, what)
+}
+
+fn version(answer: &str, what: &str) -> Result<String> {
+    let answer: PartialObjectMeta = parse(answer, what)?;
+    Ok(answer.metadata.resource_version.unwrap_or_default())
 }
 
 /// Deletes the object at `path`. It may be missing.
@@ -57,9 +92,15 @@ async fn send(
 ) -> Result<String> {
     let sent = async {
         let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+        // A writer needs no more of the object.
+        let accept = match method {
+            Method::PATCH | Method::PUT => METADATA,
+            _ => "application/json",
+        };
         let request = Request::builder()
             .method(method)
             .uri(path)
+            .header(ACCEPT, accept)
             .header(CONTENT_TYPE, content_type)
             .body(body);
         let request = request.map_err(kube::Error::HttpError)?;
