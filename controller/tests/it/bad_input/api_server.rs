@@ -88,7 +88,7 @@ async fn one_that_lets_us_do_nothing_is_asked_until_it_does() {
     let rights = Rights::documented(ALWAYS).of("outrigger-without-rights");
     let some = Rights::documented(ALWAYS).of("outrigger-without-rights");
     some.without("nodes").grant(&stage.plane).await;
-    let missing = "cannot list resource \"nodes\"";
+    let missing = "cannot watch resource \"nodes\"";
     let line = stage.controller.says(&[missing]).await;
     assert!(line.contains("outrigger-without-rights"), "{line}");
     rights.grant(&stage.plane).await;
