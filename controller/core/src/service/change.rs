@@ -3,6 +3,7 @@
 use super::{
     ServiceView,
     capability::Capability,
+    condition::WAITING,
     last_applied::{Hash, LastApplied},
     ownership::Ownership,
 };
@@ -24,7 +25,8 @@ pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capabilit
 /// ([`super::plan::Progress::next`]): an update (S-13), another desired state, a pause, or a removed
 /// finalizer or address (not Q-5), as the API server removes the addresses of a Service
 /// that changes its type and back. Our own writes are no reason: they would cut the back-off after a
-/// failure short.
+/// failure short. So is none that an earlier leader has made, except that the Service waits: it may have arrived after this
+/// term has found nothing to do.
 pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
     let ownership = |service| Ownership::of(service, Some(capability));
     let (before, now) = (ownership(old), ownership(new));
@@ -33,6 +35,7 @@ pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability)
         || old.shed.is_some() != new.shed.is_some()
         || (old.has_finalizer() && !new.has_finalizer())
         || (!old.ingress.is_empty() && new.ingress.is_empty())
+        || (old.condition(WAITING).is_none() && new.condition(WAITING).is_some())
         || needs_update(old, new, capability)
 }
 

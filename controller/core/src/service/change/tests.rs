@@ -2,8 +2,11 @@ use proptest::prelude::*;
 
 use super::{is_recorded_otherwise, needs_sync, needs_update};
 use crate::{
+    condition::Condition,
     fixture::{any_service, capability, load_balancer},
-    service::{FINALIZER, ServiceView, last_applied::Hash, ownership::Ownership},
+    service::{
+        FINALIZER, ServiceView, condition::WAITING, last_applied::Hash, ownership::Ownership,
+    },
 };
 
 type Edit = (&'static str, fn(&mut ServiceView));
@@ -201,6 +204,17 @@ fn changes_that_lead_to_a_sync_at_once() {
     }
     // Our own.
     assert!(!needs_sync(&base(), &held, &capability()));
+    // An earlier leader's last write, perhaps; not its end, which is the write of another.
+    let mut waiting = held.clone();
+    waiting.conditions = [Condition {
+        kind: WAITING.into(),
+        status: "True".into(),
+        ..Condition::default()
+    }]
+    .into();
+    assert!(needs_sync(&held, &waiting, &capability()));
+    assert!(!needs_sync(&waiting, &waiting, &capability()));
+    assert!(!needs_sync(&waiting, &held, &capability()));
     // Another provider has taken over one whose class is not served any more.
     let recorded = |record: &str| {
         let mut service = held.clone();
