@@ -1,10 +1,8 @@
 //! Mistakes in the fields of an instance.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime},
-};
+use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use outrigger_api::v1::{
     BatchGetInstancesRequest, Instance, InstanceView, Node, NodeAddress, PlannedMaintenance,
     PowerState, instance_result::Outcome,
@@ -54,12 +52,10 @@ pub(super) fn defects() -> Vec<Defect> {
             instance.pod_cidrs = vec!["10.244.1.1/24".to_owned()];
         }),
         found("maintenance-in-milliseconds", |instance| {
-            let seconds = 1_800_000_000_000;
-            maintained(instance, prost_types::Timestamp { seconds, nanos: 0 });
+            maintained(instance, 1_800_000_000_000);
         }),
         found("maintenance-soon", |instance| {
-            let soon = SystemTime::now() + Duration::from_hours(3);
-            maintained(instance, soon.into());
+            maintained(instance, Timestamp::now().as_second() + 3 * 60 * 60);
         }),
         found("region-as-zone", |instance| {
             instance.zone.clone_from(&instance.region);
@@ -67,9 +63,9 @@ pub(super) fn defects() -> Vec<Defect> {
     ]
 }
 
-fn maintained(instance: &mut Instance, starts_at: prost_types::Timestamp) {
+fn maintained(instance: &mut Instance, seconds: i64) {
     instance.planned_maintenance = Some(PlannedMaintenance {
-        starts_at: Some(starts_at),
+        starts_at: Some(prost_types::Timestamp { seconds, nanos: 0 }),
         reason: "new host".to_owned(),
     });
 }
