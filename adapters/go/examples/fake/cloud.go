@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,9 +37,11 @@ type cloud struct {
 	*fake.Cloud
 	stopped map[types.NodeName]bool
 	// limit of load balancers, and of routes; 0: none.
-	limit  int
-	api    api
-	client kubernetes.Interface
+	limit int
+	// routing is held while a route is made: two at a time would both take the last room.
+	routing sync.Mutex
+	api     api
+	client  kubernetes.Interface
 }
 
 func (c *cloud) Initialize(builder cloudprovider.ControllerClientBuilder, _ <-chan struct{}) {
@@ -194,6 +197,8 @@ func (c *cloud) CreateRoute(ctx context.Context, cluster, hint string, route *cl
 	if err := c.api.change("create-route"); err != nil {
 		return err
 	}
+	c.routing.Lock()
+	defer c.routing.Unlock()
 	c.Lock.Lock()
 	err := c.room(len(c.RouteMap))
 	c.Lock.Unlock()
