@@ -109,6 +109,12 @@ func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what,
 		b.free()
 		return call, nil
 	}
+	select {
+	case <-provider.CallerGone(ctx): // on another connection its successor may have been answered already
+		b.free()
+		return nil, context.Canceled
+	default:
+	}
 	call := &bridged{what: what, goal: goal, since: time.Now(), done: make(chan struct{})}
 	b.running[key] = call
 	release := provider.Hold(ctx)
