@@ -109,11 +109,10 @@ func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what,
 		b.free()
 		return call, nil
 	}
-	select {
-	case <-provider.CallerGone(ctx): // on another connection its successor may have been answered already
+	// On another connection its successor may have been answered already.
+	if err := provider.Check(ctx); err != nil {
 		b.free()
-		return nil, context.Canceled
-	default:
+		return nil, err
 	}
 	call := &bridged{what: what, goal: goal, since: time.Now(), done: make(chan struct{})}
 	b.running[key] = call
