@@ -138,10 +138,10 @@ impl Api {
     }
 
     /// The UID of the object at `path`. The rest of a Node, which is 14 kB, is not sent.
-    pub async fn uid(&self, path: &str) -> Result<String, ApiError> {
+    pub async fn uid(&self, path: &str) -> Result<Box<str>, ApiError> {
         #[derive(Deserialize)]
         struct Metadata {
-            uid: String,
+            uid: Box<str>,
         }
 
         #[derive(Deserialize)]

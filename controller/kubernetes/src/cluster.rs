@@ -54,16 +54,6 @@ struct Version {
     git_version: String,
 }
 
-#[derive(Deserialize)]
-struct Namespace {
-    metadata: NamespaceMeta,
-}
-
-#[derive(Deserialize)]
-struct NamespaceMeta {
-    uid: Box<str>,
-}
-
 /// Asks the API server at `server` until it answers: it may come up after us. Logs that once, and
 /// again every minute or so. `lease` is the path of the Lease that may remember the UID.
 pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
@@ -139,8 +129,7 @@ async fn query(api: &Api) -> Result<Query, ApiError> {
 /// # Errors
 /// Any [`ApiError`]; 403 without the right to `get` it.
 pub async fn uid(api: &Api) -> Result<Box<str>, ApiError> {
-    let namespace: Namespace = api.get(KUBE_SYSTEM).await?;
-    Ok(namespace.metadata.uid)
+    api.uid(KUBE_SYSTEM).await
 }
 
 async fn remembered(api: &Api, lease: Option<&str>) -> Option<Box<str>> {
