@@ -52,10 +52,15 @@ pub(super) fn defects() -> Vec<Defect> {
             instance.pod_cidrs = vec!["10.244.1.1/24".to_owned()];
         }),
         found("maintenance-in-milliseconds", |instance| {
-            maintained(instance, 1_800_000_000_000);
+            maintained(instance, 1_800_000_000_000, 0);
         }),
         found("maintenance-soon", |instance| {
-            maintained(instance, Timestamp::now().as_second() + 3 * 60 * 60);
+            let now = Timestamp::now();
+            maintained(
+                instance,
+                now.as_second() + 3 * 60 * 60,
+                now.subsec_nanosecond(),
+            );
         }),
         found("region-as-zone", |instance| {
             instance.zone.clone_from(&instance.region);
@@ -63,9 +68,9 @@ pub(super) fn defects() -> Vec<Defect> {
     ]
 }
 
-fn maintained(instance: &mut Instance, seconds: i64) {
+fn maintained(instance: &mut Instance, seconds: i64, nanos: i32) {
     instance.planned_maintenance = Some(PlannedMaintenance {
-        starts_at: Some(prost_types::Timestamp { seconds, nanos: 0 }),
+        starts_at: Some(prost_types::Timestamp { seconds, nanos }),
         reason: "new host".to_owned(),
     });
 }
