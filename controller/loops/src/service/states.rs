@@ -1,6 +1,11 @@
 //! State of each Service in one lease term.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use outrigger_core::service::{ServiceView, plan::Progress};
 use parking_lot::Mutex;
@@ -46,8 +51,13 @@ impl fmt::Debug for ServiceKey {
 /// since is on the Services and on the Lease. A standby has none: it sees Services go that the leader has
 /// cleaned up.
 #[derive(Default)]
-pub struct ServiceStates {
-    by_key: Mutex<BTreeMap<ServiceKey, ServiceState>>,
+pub struct ServiceStates(Mutex<States>);
+
+#[derive(Default)]
+struct States {
+    by_key: BTreeMap<ServiceKey, ServiceState>,
+    /// Those with a turn: a look for room is too frequent to go over all.
+    with_turn: BTreeSet<ServiceKey>,
 }
 
 /// State of one Service.
@@ -79,19 +89,25 @@ pub(super) struct Orphaned {
 impl ServiceStates {
     /// Reads or changes the state of one Service. Must not block.
     pub(super) fn with<T>(&self, key: &ServiceKey, act: impl FnOnce(&mut ServiceState) -> T) -> T {
-        let mut states = self.by_key.lock();
-        let mut state = states.remove(key).unwrap_or_default();
+        let states = &mut *self.0.lock();
+        let mut state = states.by_key.remove(key).unwrap_or_default();
+        let had_turn = state.turn.is_some();
         let result = act(&mut state);
+        match (had_turn, state.turn.is_some()) {
+            (false, true) => states.with_turn.insert(key.clone()),
+            (true, false) => states.with_turn.remove(key),
+            _ => false,
+        };
         // Most Services are unrelated or settled, and need no entry.
         if !state.is_default() {
-            states.insert(key.clone(), state);
+            states.by_key.insert(key.clone(), state);
         }
         result
     }
 
     /// Returns true if the provider has an operation on the Service in progress.
     pub(super) fn is_waiting(&self, key: &ServiceKey) -> bool {
-        let states = self.by_key.lock();
+        let states = &self.0.lock().by_key;
         states
             .get(key)
             .is_some_and(|state| state.progress.is_waiting())
@@ -99,26 +115,27 @@ impl ServiceStates {
 
     /// Returns true if the Service has a turn of the low-priority queue, without a call in flight.
     pub(super) fn has_turn(&self, key: &ServiceKey) -> bool {
-        let states = self.by_key.lock();
+        let states = &self.0.lock().by_key;
         states.get(key).is_some_and(ServiceState::has_turn)
     }
 
     /// How many Services have such a turn.
     pub(super) fn turns(&self) -> usize {
-        let states = self.by_key.lock();
-        states.values().filter(|state| state.has_turn()).count()
+        let States { by_key, with_turn } = &*self.0.lock();
+        let states = with_turn.iter().filter_map(|key| by_key.get(key));
+        states.filter(|state| state.has_turn()).count()
     }
 
     /// The Services of which a load balancer may be left without one.
     pub(super) fn orphaned(&self) -> Vec<ServiceKey> {
-        let states = self.by_key.lock();
+        let states = &self.0.lock().by_key;
         let left = states.iter().filter(|(_, state)| state.orphaned.is_some());
         left.map(|(key, _)| key.clone()).collect()
     }
 
     /// Since when a Service of the same name, but another one, waits for its end.
     pub(super) fn predecessor(&self, key: &ServiceKey) -> Option<Instant> {
-        let states = self.by_key.lock();
+        let states = &self.0.lock().by_key;
         let of_name = states
             .range(ServiceKey::first(&key.name)..)
             .take_while(|(other, _)| other.name == key.name);
@@ -129,7 +146,7 @@ impl ServiceStates {
 
     /// The provider is another process now.
     pub(super) fn provider_changed(&self) {
-        let mut states = self.by_key.lock();
+        let states = &mut self.0.lock().by_key;
         for state in states.values_mut() {
             state.progress.provider_changed();
         }
