@@ -24,9 +24,8 @@ pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capabilit
 /// Returns true if the step from `old` to `new` is a reason to ask for the next step immediately
 /// ([`super::plan::Progress::next`]): an update (S-13), another desired state, a pause, or a removed
 /// finalizer or address (not Q-5), as the API server removes the addresses of a Service
-/// that changes its type and back. Our own writes are no reason: they would cut the back-off after a
-/// failure short. So is none that an earlier leader has made, except that the Service waits: it may have arrived after this
-/// term has found nothing to do.
+/// that changes its type and back. Writes of this controller are no reason: they would cut the back-off after a
+/// failure short.
 pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
     let ownership = |service| Ownership::of(service, Some(capability));
     let (before, now) = (ownership(old), ownership(new));
@@ -35,8 +34,13 @@ pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability)
         || old.shed.is_some() != new.shed.is_some()
         || (old.has_finalizer() && !new.has_finalizer())
         || (!old.ingress.is_empty() && new.ingress.is_empty())
-        || (old.condition(WAITING).is_none() && new.condition(WAITING).is_some())
         || needs_update(old, new, capability)
+}
+
+/// Returns true if the Service has the condition that it waits for the provider since the step from `old` to `new`: an earlier
+/// leader may have written it, and this one has found nothing to do before it arrived.
+pub fn begins_to_wait(old: &ServiceView, new: &ServiceView) -> bool {
+    old.condition(WAITING).is_none() && new.condition(WAITING).is_some()
 }
 
 /// Returns true if the record of the load balancer changes in the step from `old` to `new`

@@ -6,7 +6,7 @@ use outrigger_core::{
     node::NodeView,
     service::{
         ServiceView,
-        change::{is_recorded_otherwise, needs_sync},
+        change::{begins_to_wait, is_recorded_otherwise, needs_sync},
         ownership::{Ownership, lost_finalizer},
     },
     string_map::StringMap,
@@ -89,7 +89,7 @@ pub fn subscribe(
                         .as_ref()
                         .is_none_or(|capability| needs_sync(old, service, capability));
                 let is_recorded = is_recorded_otherwise(old, service);
-                if !is_resync && !is_edited && !is_recorded {
+                if !is_resync && !is_edited && !is_recorded && !begins_to_wait(old, service) {
                     return;
                 }
                 if let Some(states) = states.filter(|_| !is_resync && may_concern(service)) {

@@ -12,7 +12,7 @@ use outrigger_core::{
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerCall},
-        change::{is_recorded_otherwise, needs_sync},
+        change::{begins_to_wait, is_recorded_otherwise, needs_sync},
         ownership::{Ownership, is_not_managed, lost_finalizer},
         plan::{Ensure, Progress},
     },
@@ -158,11 +158,12 @@ impl Term {
                         key.is_due = true;
                     } else {
                         let is_edited = needs_sync(&old, &new, model.capability(state.world));
-                        let is_other = is_recorded_otherwise(&old, &new);
+                        let is_recorded = is_recorded_otherwise(&old, &new);
+                        let is_reason = is_edited || is_recorded || begins_to_wait(&old, &new);
                         let concerns = may_concern(&new);
                         key.is_edited |= is_edited && concerns;
-                        key.is_due |= (is_edited || is_other) && concerns;
-                        if is_other && concerns {
+                        key.is_due |= is_reason && concerns;
+                        if is_recorded && concerns {
                             key.progress.record_changed(&old);
                         }
                     }

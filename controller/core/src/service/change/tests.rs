@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{is_recorded_otherwise, needs_sync, needs_update};
+use super::{begins_to_wait, is_recorded_otherwise, needs_sync, needs_update};
 use crate::{
     condition::Condition,
     fixture::{any_service, capability, load_balancer},
@@ -204,17 +204,6 @@ fn changes_that_lead_to_a_sync_at_once() {
     }
     // Our own.
     assert!(!needs_sync(&base(), &held, &capability()));
-    // An earlier leader's last write, perhaps; not its end, which is the write of another.
-    let mut waiting = held.clone();
-    waiting.conditions = [Condition {
-        kind: WAITING.into(),
-        status: "True".into(),
-        ..Condition::default()
-    }]
-    .into();
-    assert!(needs_sync(&held, &waiting, &capability()));
-    assert!(!needs_sync(&waiting, &waiting, &capability()));
-    assert!(!needs_sync(&waiting, &held, &capability()));
     // Another provider has taken over one whose class is not served any more.
     let recorded = |record: &str| {
         let mut service = held.clone();
@@ -249,7 +238,23 @@ proptest! {
     }
 }
 
-/// A leader before this one wrote it: no reason of the user's, but one to look.
+/// A leader before this one wrote it: no edit of a user's, but a reason to look.
+#[test]
+fn a_service_that_begins_to_wait_is_seen() {
+    let service = load_balancer("web");
+    let mut waiting = service.clone();
+    waiting.conditions = [Condition {
+        kind: WAITING.into(),
+        status: "True".into(),
+        ..Condition::default()
+    }]
+    .into();
+    assert!(begins_to_wait(&service, &waiting));
+    assert!(!begins_to_wait(&waiting, &waiting) && !begins_to_wait(&waiting, &service));
+    assert!(!needs_sync(&service, &waiting, &capability()));
+}
+
+/// A leader before this one wrote it: no edit of a user's, but a reason to look.
 #[test]
 fn another_record_is_seen() {
     let recorded = |record: &str| {

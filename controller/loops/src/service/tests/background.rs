@@ -95,6 +95,13 @@ async fn a_service_that_waits_is_open_to_changes() {
     let rig = waiting(adopted).await;
     assert_eq!(not_settled(&rig).len(), 20);
     let [edited, deleted, paused] = ["shop/web-3", "shop/web-4", "shop/web-5"];
+    // An earlier leader's last write: a reason to look, but no edit.
+    rig.cluster.change_service("shop/web-6", |service| {
+        service["status"]["conditions"] = json!([{
+            "type": "outrigger.dev/Waiting", "status": "True", "reason": "ProviderUnavailable", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]);
+    });
     rig.cluster.change_service(edited, |service| {
         service["spec"]["ports"][0]["port"] = json!(81);
     });
