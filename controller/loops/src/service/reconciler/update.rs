@@ -38,28 +38,37 @@ impl Reconciler {
         let mut updates = Vec::new();
         let mut first: Option<Arc<Targets>> = None;
         for taken in keys {
-            let service = self.term.live(taken.key());
-            let targets = service.map(|service| inputs.pool.targets_of(&service));
-            if let (Some(first), Some(targets)) = (&first, &targets)
-                && first.revision() != targets.revision()
+            let key = taken.key();
+            let Some(service) = self.term.live(key) else {
+                taken.finish(Outcome::RunAgain(Priority::Fresh));
+                continue;
+            };
+            let targets = inputs.pool.targets_of(&service);
+            if first
+                .as_ref()
+                .is_some_and(|first| first.revision() != targets.revision())
             {
                 taken.finish(Outcome::RunAgain(Priority::Batch));
                 continue;
             }
-            match self.update_of(taken.key(), &inputs) {
-                Some((service, then)) => {
-                    first = first.or(targets);
-                    updates.push(Update {
-                        taken,
-                        service,
-                        then,
-                    });
-                }
-                None => taken.finish(Outcome::RunAgain(Priority::Fresh)),
+            self.term.states.with(key, |state| state.comparison = None);
+            let step = self.term.next(key, &service, &inputs);
+            if step.mode() != Mode::Batch {
+                taken.finish(Outcome::RunAgain(Priority::Fresh));
+                continue;
             }
+            first.get_or_insert(targets);
+            updates.push(Update {
+                taken,
+                service,
+                then: match step {
+                    Step::Update => Outcome::Done,
+                    _ => Outcome::RunAgain(Priority::Background),
+                },
+            });
         }
         let Some(targets) = first else {
-            return finish_all(updates.into_iter().map(|one| one.taken), Outcome::Retry);
+            return;
         };
         let Some(_update) = self.begin_update(inputs.pool.revision()).await else {
             return finish_all(updates.into_iter().map(|one| one.taken), Outcome::Retry);
@@ -91,22 +100,6 @@ impl Reconciler {
             }
         };
         tokio::join!(call, join_all(ends));
-    }
-
-    /// The Service, if its load balancer gets other targets by an update, and the outcome of its success.
-    fn update_of(
-        &self,
-        key: &ServiceKey,
-        inputs: &DecisionInputs,
-    ) -> Option<(Arc<ServiceView>, Outcome)> {
-        self.term.states.with(key, |state| state.comparison = None);
-        let service = self.term.live(key)?;
-        let step = self.term.next(key, &service, inputs);
-        let then = match step {
-            Step::Update => Outcome::Done,
-            _ => Outcome::RunAgain(Priority::Background),
-        };
-        (step.mode() == Mode::Batch).then_some((service, then))
     }
 
     async fn finish_update(
