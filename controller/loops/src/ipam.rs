@@ -49,9 +49,7 @@ pub const COMPONENT: &str = "cidrAllocator";
 
 /// Nodes that are written at once; upstream has 30 workers and no flag for them (I-10).
 const WRITERS: usize = 32;
-/// Nodes in one page of the list at the start of a lease term.
-const PAGE: u32 = 500;
-/// Pause before that list is tried again.
+/// Pause before the list at the start of a lease term is tried again.
 const LIST_RETRY: Duration = Duration::from_secs(1);
 
 /// The node-ipam loop.
@@ -211,12 +209,7 @@ impl NodeIpam {
                 "Node cannot be decoded: its Pod CIDRs are not known, and may be given to another"
             ),
         };
-        while let Err(error) = self
-            .context
-            .api
-            .list(nodes::COLLECTION, None, PAGE, each)
-            .await
-        {
+        while let Err(error) = self.context.api.list(nodes::COLLECTION, None, each).await {
             warn!(%error, "Pod CIDRs of all Nodes cannot be listed; none is allocated until then");
             sleep(LIST_RETRY).await;
         }

@@ -13,9 +13,6 @@ use crate::context::LoopContext;
 use outrigger_kubernetes::{decode::Item, error::ApiError, nodes};
 use outrigger_runtime::log_repeated;
 
-/// Nodes in one page.
-const PAGE: u32 = 500;
-
 /// Asks the API server. One list of all Nodes serves all keys that wait for one.
 pub(super) struct NodeConfirmer {
     context: LoopContext<RouteKey>,
@@ -94,10 +91,7 @@ impl NodeConfirmer {
             // The route may lead to it.
             Item::Undecodable(node) => undecodable = Some(node),
         };
-        self.context
-            .api
-            .list(nodes::COLLECTION, None, PAGE, each)
-            .await?;
+        self.context.api.list(nodes::COLLECTION, None, each).await?;
         match undecodable {
             None => Ok(()),
             Some(node) => Err(ApiError::Decode(format!(
