@@ -16,7 +16,7 @@ use std::{
 use futures::StreamExt;
 use jiff::Timestamp;
 use outrigger_core::error_class::ErrorClass;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -42,6 +42,10 @@ const SILENCE: Duration = Duration::from_secs(150);
 /// A stream of all objects that stands still for so long is given up for pages: the API server, or a proxy before it,
 /// holds it back.
 const STALL: Duration = Duration::from_secs(30);
+
+/// A stream that has not shown all objects after so long is given up for pages too: the API server may show changes without
+/// an end, and never say that they are all.
+const LONGEST_STREAM: Duration = Duration::from_mins(2);
 
 /// A watch that lived so long was healthy: the next one starts immediately, with the back-off reset.
 const HEALTHY: Duration = Duration::from_secs(20);
@@ -93,7 +97,11 @@ impl End {
             Self::Clean => Self::NotStreamed(
                 "the API server ended the watch before all objects had come".to_owned(),
             ),
-            Self::Silent => Self::NotStreamed(format!("nothing came for {} s", STALL.as_secs())),
+            Self::Silent => Self::NotStreamed(format!(
+                "nothing came for {} s, or no end in {} s",
+                STALL.as_secs(),
+                LONGEST_STREAM.as_secs()
+            )),
             Self::Expired => Self::NotStreamed("the resourceVersion is too old".to_owned()),
             Self::Failed(error) if is_open || wants_pages(&error) => {
                 Self::NotStreamed(error.to_string())
@@ -341,14 +349,18 @@ impl<V: View> Reflector<V> {
             Err(error) => return End::of(error),
         };
         self.health.opened();
-        run.opened = Some(Instant::now());
+        let opened = Instant::now();
+        run.opened = Some(opened);
         if pause.failures > 0 {
             info!(resource, "watching again");
         }
         loop {
-            let silence = if listing.is_some() { STALL } else { SILENCE };
+            let end = match listing {
+                Some(_) => (Instant::now() + STALL).min(opened + LONGEST_STREAM),
+                None => Instant::now() + SILENCE,
+            };
             let event = tokio::select! {
-                event = timeout(silence, events.next()) => event,
+                event = timeout_at(end, events.next()) => event,
                 () = self.store.outdated() => return End::Outdated,
             };
             let event = match event {

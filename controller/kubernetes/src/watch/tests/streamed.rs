@@ -196,6 +196,26 @@ async fn a_stream_that_stands_still_is_given_up_for_pages() {
     assert_eq!(fixture.names(), names(&["a", "b"]));
 }
 
+/// An API server that takes the request for any watch, and sends no bookmarks.
+#[tokio::test(start_paused = true)]
+async fn a_stream_without_an_end_is_given_up_for_pages() {
+    let (events, stream) = scripted::live_watch();
+    let stream = Mutex::new(Some(stream));
+    let fixture = Fixture::streaming(move |_, uri| match uri {
+        uri if is_stream(uri) => stream.lock().take(),
+        uri if is_list(uri) => Some(list(7, "", &["a"])),
+        _ => None,
+    });
+    let began = Instant::now();
+    while !fixture.store.is_synced() {
+        assert!(began.elapsed() <= LONGEST_STREAM + Duration::from_secs(1));
+        let _ = events.unbounded_send(added("a", 1));
+        pass(Duration::from_millis(500)).await;
+    }
+    assert!(began.elapsed() >= LONGEST_STREAM);
+    assert_eq!(requests(&fixture), ["stream", "page", "watch 7"]);
+}
+
 /// The next list is tried as a stream again: the API server may be another by then.
 #[tokio::test(start_paused = true)]
 async fn after_pages_the_next_list_is_a_stream_again() {
