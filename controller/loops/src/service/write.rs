@@ -12,7 +12,7 @@ use outrigger_core::{
         plan::{BalancerCall, Failure},
     },
 };
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::{
     states::ServiceKey,
@@ -24,7 +24,7 @@ use outrigger_kubernetes::{
     services::ServiceWriter,
 };
 use outrigger_provider_client as provider;
-use outrigger_runtime::{queue::Outcome, telemetry::Repeats};
+use outrigger_runtime::{log_repeated, queue::Outcome, telemetry::Repeats};
 
 /// Writes that conflict with another client's before the queue's back-off takes over.
 const ATTEMPTS: u32 = 5;
@@ -177,16 +177,12 @@ impl Writes {
             Ok(answer) => Ok(answer),
             Err((error, failure)) => {
                 let (service, class) = (&*key.name, failure.class.as_str());
-                // A failure that concerns every Service alike was logged when the calls were paused. Any other may be
-                // that of many Services, each of which has its event.
-                let cause = || format!("{call}: {}", error.steady());
-                let is_for_owner = failure.class.is_for_owner();
-                if let Some(others) = is_for_owner
-                    .then(cause)
-                    .and_then(|cause| self.repeats.due(&cause))
-                {
-                    warn!(service, class, call, others, %error, "load balancer call failed");
+                if failure.class.is_for_owner() {
+                    // It may be that of many Services, each of which has its event.
+                    let cause = format!("{call}: {}", error.steady());
+                    log_repeated!(warn, self.repeats, &cause, service, class, call, %error, "load balancer call failed");
                 } else {
+                    // The pause of the calls has logged what concerns every Service alike.
                     debug!(service, class, call, %error, "load balancer call failed");
                 }
                 Err(Box::new(failure))
@@ -197,13 +193,11 @@ impl Writes {
     /// Logs a write that failed, with an event in upstream's words on the Service, and requeues it.
     fn write_failed(&self, service: &ServiceView, doing: &str, error: &ApiError) -> Outcome {
         let class = error.class();
-        let (key, class_name) = (&*service.key, class.as_str());
-        // The same cause once for many Services; each has its event.
-        if let Some(others) = self.repeats.due(&error.cause()) {
-            warn!(service = key, class = class_name, write = doing, others, %error, "Service not written");
-        } else {
-            debug!(service = key, class = class_name, write = doing, %error, "Service not written");
-        }
+        // Each Service has its event.
+        log_repeated!(
+            warn, self.repeats, &error.cause(),
+            service = &*service.key, class = class.as_str(), write = doing, %error, "Service not written"
+        );
         if class.is_for_owner() {
             self.record_event(
                 service,
