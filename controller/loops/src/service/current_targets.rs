@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     num::NonZeroUsize,
+    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,9 +11,8 @@ use std::{
 };
 
 use outrigger_core::{
-    node::NodeView,
     service::ServiceView,
-    targets::{Revision, TargetPool, TargetRules, Targets},
+    targets::{TargetPool, Targets},
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -40,6 +40,14 @@ struct Subset {
     targets: Arc<Targets>,
 }
 
+impl Deref for SharedPool {
+    type Target = TargetPool;
+
+    fn deref(&self) -> &TargetPool {
+        &self.pool
+    }
+}
+
 impl SharedPool {
     fn new(pool: Arc<TargetPool>) -> Arc<Self> {
         Arc::new(Self {
@@ -48,41 +56,12 @@ impl SharedPool {
         })
     }
 
-    /// The declarations of the provider that it was made for.
-    pub(super) fn rules(&self) -> &TargetRules {
-        self.pool.rules()
-    }
-
-    /// [`TargetPool::revision`].
-    pub(super) fn revision(&self) -> &Revision {
-        self.pool.revision()
-    }
-
-    /// [`TargetPool::all`].
-    pub(super) fn all(&self) -> &Arc<Targets> {
-        self.pool.all()
-    }
-
-    /// [`TargetPool::applied`].
-    pub(super) fn applied<'a>(
-        &self,
-        applied: Option<&'a Revision>,
-        targets: &'a Targets,
-    ) -> Option<&'a Revision> {
-        self.pool.applied(applied, targets)
-    }
-
-    /// [`TargetPool::get`].
-    pub(super) fn get(&self, name: &str) -> Option<&Arc<NodeView>> {
-        self.pool.get(name)
-    }
-
     /// [`TargetPool::targets_of`].
     pub(super) fn targets_of(&self, service: &ServiceView) -> Arc<Targets> {
         // Nothing is done for a Service whose annotations are wrong.
         let selection = service.selection().unwrap_or_default();
-        let Some(most) = self.pool.most(&selection) else {
-            return self.pool.select(&service.uid, &selection);
+        let Some(most) = self.most(&selection) else {
+            return self.select(&service.uid, &selection);
         };
         let selector = selection.selector.as_ref().map(|(text, _)| *text);
         let mut subsets = self.subsets.lock();
@@ -90,7 +69,7 @@ impl SharedPool {
         if let Some(subset) = subsets.get(&service.uid).filter(same) {
             return Arc::clone(&subset.targets);
         }
-        let targets = self.pool.select(&service.uid, &selection);
+        let targets = self.select(&service.uid, &selection);
         let subset = Subset {
             selector: selector.map(Into::into),
             most,
