@@ -60,6 +60,23 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
     }
 }
 
+/// Identity and version of a view that has them in fields, with its key in this one.
+macro_rules! identified_by {
+    ($key:ident) => {
+        fn key(&self) -> &Arc<str> {
+            &self.$key
+        }
+
+        fn uid(&self) -> &str {
+            &self.uid
+        }
+
+        fn resource_version(&self) -> &str {
+            &self.resource_version
+        }
+    };
+}
+
 impl View for NodeView {
     const RESOURCE: Resource = Resource {
         name: "nodes",
@@ -67,17 +84,7 @@ impl View for NodeView {
         selector: None,
     };
 
-    fn key(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
+    identified_by!(name);
 
     fn protected(self, held: Option<&Self>) -> Self {
         self.protecting_addresses(held)
@@ -95,21 +102,11 @@ impl View for ServiceView {
         selector: None,
     };
 
-    fn key(&self) -> &Arc<str> {
-        &self.key
-    }
+    identified_by!(key);
 
     fn path(&self) -> String {
         let (namespace, name) = (self.namespace(), self.name());
         format!("/api/v1/namespaces/{namespace}/services/{name}")
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
     }
 
     fn keep(&mut self, read: &ReadAnnotations) {
@@ -136,17 +133,7 @@ impl View for VolumeView {
         selector: None,
     };
 
-    fn key(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
+    identified_by!(name);
 }
 
 impl View for CsrView {
@@ -156,15 +143,5 @@ impl View for CsrView {
         selector: Some(crate::csrs::SELECTOR),
     };
 
-    fn key(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
+    identified_by!(name);
 }
