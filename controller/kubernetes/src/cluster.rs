@@ -134,46 +134,30 @@ pub async fn uid(api: &Api) -> Result<Box<str>, ApiError> {
 
 async fn remembered(api: &Api, lease: Option<&str>) -> Option<Box<str>> {
     // Without an answer the namespace is asked for again, and then the Lease.
-    let mut lease = self::lease(api, lease?).await.ok()?;
-    let uid = lease.annotations.remove(CLUSTER_UID_ANNOTATION);
+    let mut annotations = lease_annotations(api, lease?).await.ok()?;
+    let uid = annotations.remove(CLUSTER_UID_ANNOTATION);
     uid.filter(|uid| !uid.is_empty())
 }
 
-/// A Lease, read without an election.
-#[derive(Clone, Debug)]
-pub struct Lease {
-    /// Its annotations.
-    pub annotations: BTreeMap<String, Box<str>>,
-    /// `leaseTransitions`: the number of its term.
-    pub transitions: i32,
-}
-
-/// The Lease at `path`.
+/// Annotations of the Lease at `path`, read without an election.
 ///
 /// # Errors
 /// Any [`ApiError`]; 404 if no replica has led yet.
-pub async fn lease(api: &Api, path: &str) -> Result<Lease, ApiError> {
+pub async fn lease_annotations(
+    api: &Api,
+    path: &str,
+) -> Result<BTreeMap<String, Box<str>>, ApiError> {
     #[derive(Deserialize)]
     struct Object {
         metadata: Metadata,
-        #[serde(default)]
-        spec: Spec,
     }
     #[derive(Deserialize)]
     struct Metadata {
         #[serde(default)]
         annotations: BTreeMap<String, Box<str>>,
     }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Spec {
-        lease_transitions: Option<i32>,
-    }
-    let Object { metadata, spec } = api.get(path).await?;
-    Ok(Lease {
-        annotations: metadata.annotations,
-        transitions: spec.lease_transitions.unwrap_or_default(),
-    })
+    let Object { metadata } = api.get(path).await?;
+    Ok(metadata.annotations)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::{
 };
 use outrigger_kubernetes::{
     api::Api,
-    cluster::{self, Lease},
+    cluster,
     store::{Store, View},
     watch::{self, Health, Sight},
 };
@@ -124,8 +124,8 @@ async fn fill<V: View>(context: &ControllerContext<'_>, store: &Arc<Store<V>>) {
 /// The targets that every load balancer has, as the leader wrote it on its Lease.
 async fn targets_of_lease(api: &Api, config: &Config) -> Option<Revision> {
     let election = config.election.as_ref()?;
-    match cluster::lease(api, &election.path()).await {
-        Ok(Lease { annotations, .. }) => annotations
+    match cluster::lease_annotations(api, &election.path()).await {
+        Ok(annotations) => annotations
             .get(TARGETS_ANNOTATION)
             .and_then(|text| stored_targets(text)),
         // No replica has led yet.

@@ -58,7 +58,7 @@ impl ApiServerCheck {
         let api = Api::new(client.map_err(|error| error.to_string())?);
         let since = Instant::now();
         loop {
-            let lease = cluster::lease(&api, &self.lease).await;
+            let lease = cluster::lease_annotations(&api, &self.lease).await;
             let uid = match &lease {
                 Err(error) if error.is_not_found() => Some(cluster::uid(&api).await),
                 _ => None,
