@@ -8,7 +8,7 @@ use outrigger_core::{
     node::{
         NodeView,
         instance::Lookup,
-        lifecycle::{Check, Idle, LifecycleFacts},
+        lifecycle::{Check, Idle, Lifecycle, LifecycleExcerpt, LifecycleFacts},
         ownership::{NodeScope, ProviderIdOwner},
     },
 };
@@ -52,28 +52,19 @@ impl NodeLifecycle {
         // Facts of all nodes together matter to answers alone.
         let facts = self.facts(&node, &declared, Census::default());
         let now = self.state.clock.now();
-        let check = {
-            let mut lifecycle = self.state.lifecycle.lock();
-            let state = self
-                .context
-                .history
-                .is_on()
-                .then(|| lifecycle.excerpt(now, &name));
-            let check = lifecycle.check(now, &node, &facts);
-            drop(lifecycle);
-            if let Some(state) = state {
-                self.decided(&node, || {
-                    let decision = RecordedDecision::Check {
-                        now,
-                        node: Cow::Borrowed(&node),
-                        facts: (&facts).into(),
-                        state,
-                    };
-                    (decision, DecisionOutcome::Check(Cow::Borrowed(&check)))
-                });
-            }
-            check
-        };
+        let check = |lifecycle: &mut Lifecycle| lifecycle.check(now, &node, &facts);
+        let (check, before) = self.decide(now, &node, check);
+        if let Some(state) = before {
+            self.decided(&node, || {
+                let decision = RecordedDecision::Check {
+                    now,
+                    node: Cow::Borrowed(&node),
+                    facts: (&facts).into(),
+                    state,
+                };
+                (decision, DecisionOutcome::Check(Cow::Borrowed(&check)))
+            });
+        }
         self.forget_if_gone(&node, now);
         match check {
             Check::Ask => self.ask(node).await,
@@ -132,32 +123,24 @@ impl NodeLifecycle {
         };
         let facts = self.facts(&node, &declared, census);
         let now = self.state.clock.now();
-        let verdict = {
-            let mut lifecycle = self.state.lifecycle.lock();
-            let state = self
-                .context
-                .history
-                .is_on()
-                .then(|| lifecycle.excerpt(now, &node.name));
-            let answer = lookup.as_ref().ok();
-            let verdict = lifecycle.answered(now, &node, &node_at_lookup, answer, &facts);
-            drop(lifecycle);
-            if let Some(state) = state {
-                self.decided(&node, || {
-                    let is_other = !Arc::ptr_eq(&node, &node_at_lookup);
-                    let decision = RecordedDecision::Judge {
-                        now,
-                        node: Cow::Borrowed(&node),
-                        node_at_lookup: is_other.then(|| Cow::Borrowed(&*node_at_lookup)),
-                        lookup: answer.map(Cow::Borrowed),
-                        facts: (&facts).into(),
-                        state,
-                    };
-                    (decision, DecisionOutcome::Judge(Cow::Borrowed(&verdict)))
-                });
-            }
-            verdict
-        };
+        let answer = lookup.as_ref().ok();
+        let (verdict, before) = self.decide(now, &node, |lifecycle| {
+            lifecycle.answered(now, &node, &node_at_lookup, answer, &facts)
+        });
+        if let Some(state) = before {
+            self.decided(&node, || {
+                let is_other = !Arc::ptr_eq(&node, &node_at_lookup);
+                let decision = RecordedDecision::Judge {
+                    now,
+                    node: Cow::Borrowed(&node),
+                    node_at_lookup: is_other.then(|| Cow::Borrowed(&*node_at_lookup)),
+                    lookup: answer.map(Cow::Borrowed),
+                    facts: (&facts).into(),
+                    state,
+                };
+                (decision, DecisionOutcome::Judge(Cow::Borrowed(&verdict)))
+            });
+        }
         self.forget_if_gone(&node, now);
         let acted = self.act(&node, &declared.boot_id, verdict.action).await;
         if acted.is_ok() {
@@ -179,6 +162,19 @@ impl NodeLifecycle {
     pub(super) fn note(&self, name: &str, rule: &'static str, text: impl FnOnce() -> String) {
         let history = &self.context.history;
         history.noted(NAME, Subject::node(name), "sync", rule, text);
+    }
+
+    /// Decides about the node, and returns the state before with that if decisions are remembered.
+    fn decide<T>(
+        &self,
+        now: Timestamp,
+        node: &NodeView,
+        decide: impl FnOnce(&mut Lifecycle) -> T,
+    ) -> (T, Option<LifecycleExcerpt>) {
+        let mut lifecycle = self.state.lifecycle.lock();
+        let is_remembered = self.context.history.is_on();
+        let before = is_remembered.then(|| lifecycle.excerpt(now, &node.name));
+        (decide(&mut lifecycle), before)
     }
 
     fn decided<'a>(
