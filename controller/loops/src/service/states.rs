@@ -56,7 +56,7 @@ pub struct ServiceStates(Mutex<States>);
 #[derive(Default)]
 struct States {
     by_key: BTreeMap<ServiceKey, ServiceState>,
-    /// Those with a turn: a look for room is too frequent to go over all.
+    /// The Services with a turn: a look for room is too frequent to go over all.
     with_turn: BTreeSet<ServiceKey>,
 }
 
