@@ -38,6 +38,9 @@ pub struct Options {
     pub address: IpAddr,
     /// Runs kube-controller-manager and kube-scheduler too, with the admission that Pods meet in a cluster.
     pub workloads: bool,
+    /// The API server trusts no kubelet whose serving certificate the cluster's authority did not sign, and kubelets of
+    /// [`RealNode`](crate::RealNode) ask for one: their requests have to be approved.
+    pub serving_certificates: bool,
     /// Further arguments of kube-apiserver. A later flag wins over an earlier one, so
     /// these can also replace what the testbed sets.
     pub apiserver_args: Vec<String>,
@@ -50,6 +53,7 @@ impl Default for Options {
             keep: false,
             address: Ipv4Addr::LOCALHOST.into(),
             workloads: false,
+            serving_certificates: false,
             apiserver_args: Vec::new(),
         }
     }
@@ -129,6 +133,10 @@ impl ControlPlane {
     /// The directory with logs (`etcd.log`, `kube-apiserver.log`), certificates and data.
     pub fn dir(&self) -> &Path {
         self.scratch.path()
+    }
+
+    pub(crate) const fn serving_certificates(&self) -> bool {
+        self.options.serving_certificates
     }
 
     /// Writes a kubeconfig for a user, with a fresh client certificate, and returns its

@@ -50,6 +50,11 @@ impl Authority {
         &self.der
     }
 
+    /// Its key, as PEM, for kube-controller-manager to sign with.
+    pub(crate) fn key(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
     /// A serving certificate for these DNS names and addresses.
     pub(crate) fn server(&self, name: &str, hosts: &[&str]) -> Result<Pair> {
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();

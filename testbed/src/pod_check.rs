@@ -94,6 +94,10 @@ impl PodCheck {
     pub async fn run(&self, passed: impl FnMut(Passed)) -> Result<()> {
         let mut steps = Steps::new(passed);
         let mut stage = self.begin(&mut steps).await?;
+        if stage.plane.serving_certificates() {
+            stage.reads_logs().await?;
+            steps.done("the kubelet serves logs with a certificate that the Pod approved");
+        }
         if let Some(archive) = &self.test {
             stage.test(archive).await?;
             steps.done("the test of the chart has passed");
@@ -155,6 +159,7 @@ impl<'a> Stage<'a> {
         let mut manifest = Manifest::read(check.manifest.as_deref())?;
         let options = Options {
             workloads: true,
+            serving_certificates: manifest.approves_serving_certificates(),
             ..Options::default()
         };
         let plane = ControlPlane::start(options).await?;
@@ -208,6 +213,14 @@ impl<'a> Stage<'a> {
     async fn rolled_out(&mut self) -> Result<()> {
         let workload = self.workload.clone();
         self.until("the Pod is ready", async || workload.lacks().await)
+            .await
+    }
+
+    /// The API server reads a log from the kubelet, whose certificate it verifies.
+    async fn reads_logs(&mut self) -> Result<()> {
+        let workload = self.workload.clone();
+        let step = "the kubelet serves the controller's log";
+        self.until(step, async || Ok(workload.log(CONTROLLER).await.err()))
             .await
     }
 

@@ -51,7 +51,8 @@ impl RealCluster {
     }
 
     /// Starts `machines` of them, `machine-1` and so on. Kubelets register their Nodes, and the controller initialises
-    /// them, within seconds. `controller_args` are further flags of the controller.
+    /// them, within seconds. `controller_args` are further flags of the controller. It approves the serving certificates of
+    /// kubelets, without which the API server reads no logs, unless these flags name other controllers.
     ///
     /// # Errors
     /// [`Error::NoKubelet`], in one sentence, on a machine that cannot run kubelets in namespaces: it takes root, cgroups,
@@ -70,6 +71,7 @@ impl RealCluster {
         let plane = ControlPlane::start(Options {
             address: Cloud::host(),
             workloads: true,
+            serving_certificates: true,
             ..options
         })
         .await?;
@@ -77,6 +79,10 @@ impl RealCluster {
             "--allocate-node-cidrs".to_owned(),
             format!("--cluster-cidr={CLUSTER_CIDR}"),
         ];
+        let is_named = |arg: &String| arg.starts_with("--controllers=");
+        if !controller_args.iter().any(is_named) {
+            args.push("--controllers=*,kubelet-serving-approving".to_owned());
+        }
         args.extend_from_slice(controller_args);
         let launch = Launch::of_command(cloud.provider());
         let kubeconfig = plane.admin_kubeconfig()?;

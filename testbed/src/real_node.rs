@@ -119,6 +119,7 @@ impl RealNode {
             cgroup: cgroup.name(),
             requirements: &requirements,
             address,
+            serving_certificate: plane.serving_certificates(),
             network: pods
                 .as_ref()
                 .map(|(kube_proxy, kubeconfig, dns)| PodNetwork {

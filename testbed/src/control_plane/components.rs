@@ -35,6 +35,7 @@ pub(super) fn write_files(dir: &Path, authority: &Authority, address: IpAddr) ->
     let to_kubelet = authority.client("kube-apiserver", Some(super::MASTERS))?;
     for (name, text) in [
         ("ca.crt", authority.pem()),
+        ("ca.key", &authority.key()),
         ("front-proxy-ca.crt", front_proxy.pem()),
         ("apiserver.crt", &server.certificate),
         ("apiserver.key", &server.key),
@@ -118,6 +119,10 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, options: &Options)
             let path = file(&format!("kubelet-client.{name}"));
             args.push(format!("--kubelet-client-{flag}={path}"));
         }
+        if options.serving_certificates {
+            let authority = file("ca.crt");
+            args.push(format!("--kubelet-certificate-authority={authority}"));
+        }
     } else {
         // Neither tokens of Pods nor the protection of volumes has its controller here: a volume would keep its
         // finalizer for ever.
@@ -135,6 +140,8 @@ pub(super) fn controller_manager_args(dir: &Path, kubeconfig: &Path) -> Vec<Stri
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
         format!("--root-ca-file={}", file("ca.crt")),
+        format!("--cluster-signing-cert-file={}", file("ca.crt")),
+        format!("--cluster-signing-key-file={}", file("ca.key")),
         format!(
             "--service-account-private-key-file={}",
             file("service-account.key")

@@ -88,6 +88,19 @@ impl Manifest {
         Some((text("namespace")?, text("name")?))
     }
 
+    /// True if the controller of the Deployment runs the loop that approves serving certificates of kubelets.
+    pub(super) fn approves_serving_certificates(&self) -> bool {
+        let containers = self.objects.iter().flat_map(|object| {
+            let containers = object["spec"]["template"]["spec"]["containers"].as_array();
+            containers.into_iter().flatten()
+        });
+        let mut arguments = containers.flat_map(|it| it["args"].as_array().into_iter().flatten());
+        arguments.any(|argument| {
+            let argument = argument.as_str().unwrap_or_default();
+            argument.contains("kubelet-serving-approving")
+        })
+    }
+
     /// The names of a version; the last one if there are fewer.
     pub(super) fn images(&self, version: usize) -> Images {
         let of = |names: &[String]| {
@@ -252,6 +265,18 @@ mod tests {
         let alias = json!([{"ip": "10.0.0.1", "hostnames": ["ccm.kube-system.svc"]}]);
         assert_eq!(test["spec"]["hostAliases"], alias);
         assert_eq!(test["spec"]["containers"][0]["image"], "curl:1");
+    }
+
+    #[test]
+    fn serving_certificates_are_approved_by_a_controller_with_that_loop() {
+        let mut manifest = Manifest::read(None).unwrap();
+        assert!(!manifest.approves_serving_certificates());
+        let mut objects = manifest.objects.iter_mut();
+        let deployment = objects.find(|object| object["kind"] == "Deployment");
+        let spec = &mut deployment.unwrap()["spec"]["template"]["spec"];
+        let loops = json!("--controllers=*,kubelet-serving-approving-controller");
+        push(&mut spec["containers"][0]["args"], loops);
+        assert!(manifest.approves_serving_certificates());
     }
 
     #[test]

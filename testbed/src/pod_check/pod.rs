@@ -16,7 +16,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, EvictParams, ListParams},
+    api::{DeleteParams, EvictParams, ListParams, LogParams},
 };
 
 use super::manifest::Manifest;
@@ -108,6 +108,19 @@ impl Workload {
     pub(super) async fn has(&self, name: &str) -> Result<bool> {
         let pods = self.pods().await?;
         Ok(pods.iter().any(|pod| pod.name_any() == name))
+    }
+
+    /// A container's log, from its kubelet through the API server.
+    pub(super) async fn log(&self, container: &str) -> Result<String, String> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let ours = self.pods().await.map_err(|error| error.to_string())?;
+        let name = ours.first().map(ResourceExt::name_any).unwrap_or_default();
+        let parameters = LogParams {
+            container: Some(container.to_owned()),
+            ..LogParams::default()
+        };
+        let log = pods.logs(&name, &parameters).await;
+        log.map_err(|error| error.to_string())
     }
 
     /// A container's id and how often it was restarted.

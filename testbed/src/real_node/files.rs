@@ -31,6 +31,8 @@ pub(super) struct Files<'a> {
     pub(super) cgroup: &'a str,
     pub(super) requirements: &'a Requirements,
     pub(super) address: IpAddr,
+    /// The kubelet asks the cluster for its serving certificate, and has none before.
+    pub(super) serving_certificate: bool,
     /// Missing on a machine without a network of its own.
     pub(super) network: Option<PodNetwork<'a>>,
 }
@@ -122,6 +124,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
             "address": self.address,
             "port": port,
             "healthzPort": 0,
+            "serverTLSBootstrap": self.serving_certificate,
             "staticPodPath": below("manifests"),
             "clusterDomain": "cluster.local",
             "clusterDNS": dns,
