@@ -102,13 +102,13 @@ impl Counts {
     }
 }
 
-/// Absent and deleted nodes, by name: one entry for each node of the cluster at most, and a time for
+/// Absent and deleted nodes, by name: one entry for each node of the cluster at most, and one for
 /// each deletion of the window.
 #[derive(Clone, Debug)]
 pub struct DeletionLimiter {
     limits: DeletionLimits,
     absent: BTreeMap<Arc<str>, Absence>,
-    deleted: VecDeque<Timestamp>,
+    deleted: VecDeque<(Arc<str>, Timestamp)>,
     found_at: Option<Timestamp>,
 }
 
@@ -179,7 +179,7 @@ impl DeletionLimiter {
             deleted: self
                 .deleted
                 .iter()
-                .filter(|at| !self.is_old(now, **at))
+                .filter(|(_, at)| !self.is_old(now, *at))
                 .count(),
             found_at: self.found_at,
         };
@@ -202,7 +202,9 @@ impl DeletionLimiter {
     pub(crate) fn restored(now: Timestamp, name: &Arc<str>, excerpt: LimiterExcerpt) -> Self {
         let mut limiter = Self::new(excerpt.limits);
         limiter.found_at = excerpt.found_at;
-        limiter.deleted = std::iter::repeat_n(now, excerpt.deleted.min(MOST)).collect();
+        // No Node has such a name.
+        let deleted = std::iter::repeat_n(("/".into(), now), excerpt.deleted.min(MOST));
+        limiter.deleted = deleted.collect();
         for at in 0..excerpt.others.min(MOST) {
             let absence = if at < excerpt.others_ready {
                 Absence::WhileReady { last: now }
@@ -215,7 +217,6 @@ impl DeletionLimiter {
                     awaits_operator: at < excerpt.others_ready + excerpt.others_awaiting,
                 })
             };
-            // No Node has such a name.
             limiter.absent.insert(format!("/{at}").into(), absence);
         }
         if let Some(absence) = excerpt.absence {
@@ -280,6 +281,19 @@ impl DeletionLimiter {
             return Err(DeletionRefusal::AwaitsOperator(Doubt::FindsNone));
         }
         Ok(Release::SecondLook)
+    }
+
+    /// Counts the confirmed absence of a node that stays, unless its deletion counts already. The answers in a row begin at
+    /// zero again.
+    pub fn absent_and_kept(&mut self, now: Timestamp, name: &Arc<str>, nodes: usize) {
+        self.forget_old(now);
+        if self.deleted.iter().any(|(deleted, _)| deleted == name) {
+            return;
+        }
+        self.confirm(now, name);
+        self.unconfirm(name);
+        let counts = self.counts(nodes);
+        self.require_operator(&counts);
     }
 
     /// Counts a node that is ready though the provider reports its instance absent, confirmed or not.
@@ -349,8 +363,8 @@ impl DeletionLimiter {
     /// deleted it.
     pub fn removed(&mut self, now: Timestamp, name: &str) {
         self.forget_old(now);
-        if let Some(Absence::Confirmed(_)) = self.absent.remove(name) {
-            self.deleted.push_back(now);
+        if let Some((name, Absence::Confirmed(_))) = self.absent.remove_entry(name) {
+            self.deleted.push_back((name, now));
         }
     }
 
@@ -437,7 +451,9 @@ impl DeletionLimiter {
     }
 
     fn forget_old(&mut self, now: Timestamp) {
-        while self.deleted.front().is_some_and(|at| self.is_old(now, *at)) {
+        while let Some((_, at)) = self.deleted.front()
+            && self.is_old(now, *at)
+        {
             self.deleted.pop_front();
         }
         let mut absent = std::mem::take(&mut self.absent);

@@ -10,6 +10,9 @@
 //! - a [`DeletionLimiter`] of its own, which counts stops, allows it, the one that counts absences is not exceeded, and the
 //!   provider, asked once more about itself, is ready.
 //!
+//! Each Node of the provider that is not ready and whose instance is stopped counts, those that stay in service too: a cloud
+//! that says so of most Nodes is more likely to be wrong than right.
+//!
 //! Nothing of this outlives the process: after a restart the time counts from zero.
 
 use std::sync::Arc;
@@ -129,18 +132,20 @@ impl Lifecycle {
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleAction {
         let is_silent = node.ready == Ready::Unknown && has_same_readiness(node, node_at_lookup);
+        let owns = facts.scope.owns(node);
         let lasting = match node.out_of_service_after(facts.out_of_service_after) {
             Ok(Some(lasting)) if is_silent && !node.is_out_of_service() => lasting,
-            Ok(_) => {
-                self.stops.dismiss(&node.name);
-                return LifecycleAction::Keep;
-            }
-            Err(unreadable) => {
-                self.stops.dismiss(&node.name);
-                return LifecycleAction::KeepInService(unreadable.into());
+            after => {
+                if owns {
+                    self.stops.absent_and_kept(now, &node.name, facts.nodes);
+                }
+                return match after {
+                    Ok(_) => LifecycleAction::Keep,
+                    Err(unreadable) => LifecycleAction::KeepInService(unreadable.into()),
+                };
             }
         };
-        if !facts.scope.owns(node) {
+        if !owns {
             return LifecycleAction::KeepInService(InService::NotOwned);
         }
         let (name, nodes) = (&node.name, facts.nodes);
@@ -172,13 +177,13 @@ impl Lifecycle {
         }
     }
 
-    /// The API server has accepted the taint: it counts for one window.
+    /// The API server has accepted the taint: it counts for one window, and then as long as it is stopped.
     pub fn taken_out_of_service(&mut self, now: Timestamp, name: &Arc<str>) {
         self.stops.removed(now, name);
     }
 
     /// The counts of stops, with `nodes` of the provider's in the cluster: `absent` is how many are stopped, `deleted` how
-    /// many were taken out of service in the window.
+    /// many were taken out of service in the window; a Node that was counts there alone.
     pub fn stop_counts(&mut self, now: Timestamp, nodes: usize) -> Counts {
         self.stops.count(now, nodes)
     }

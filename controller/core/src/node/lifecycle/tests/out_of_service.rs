@@ -281,7 +281,7 @@ fn a_label_says_otherwise_for_one_node() {
 }
 
 #[test]
-fn a_node_that_is_out_of_service_stays_so_and_counts_no_more() {
+fn a_node_that_is_out_of_service_stays_so_and_counts_as_stopped() {
     let node = stopped("n1");
     let mut rig = rig();
     rig.says_stopped(1, &node);
@@ -289,6 +289,16 @@ fn a_node_that_is_out_of_service_stays_so_and_counts_no_more() {
     rig.lifecycle
         .taken_out_of_service(at(1 + AFTER), &node.name);
     assert_eq!(rig.lifecycle.stop_counts(at(2 + AFTER), 100).deleted, 1);
+    rig.says_stopped(
+        3 + AFTER,
+        &tainted(
+            &node,
+            &format!("shutdown:NoSchedule {TAINT_OUT_OF_SERVICE}={OUT_OF_SERVICE_VALUE}:NoExecute"),
+        ),
+    );
+    // Once.
+    let counts = rig.lifecycle.stop_counts(at(3 + AFTER), 100);
+    assert_eq!((counts.absent, counts.deleted), (0, 1));
     for taint in [
         format!("{TAINT_OUT_OF_SERVICE}={OUT_OF_SERVICE_VALUE}:NoExecute"),
         format!("{TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute"),
@@ -303,8 +313,9 @@ fn a_node_that_is_out_of_service_stays_so_and_counts_no_more() {
             );
         }
     }
+    // It is stopped still.
     let counts = rig.lifecycle.stop_counts(at(3 * AFTER), 100);
-    assert_eq!((counts.absent, counts.deleted), (0, 0));
+    assert_eq!((counts.absent, counts.deleted), (1, 0));
 }
 
 /// In one write.
@@ -450,6 +461,52 @@ fn when_most_nodes_are_stopped_an_operator_decides() {
         assert_eq!(
             rig.says_stopped(seconds, &node),
             kept(InService::MajorityStopped)
+        );
+    }
+}
+
+/// A label keeps them in service, or their kubelet has reported since, or they are out of service: the cloud says of most
+/// nodes that they are stopped, all the same.
+#[test]
+fn stopped_nodes_that_are_kept_in_service_count_too() {
+    let never = |node: NodeView| NodeView {
+        labels: map(&[(LABEL_OUT_OF_SERVICE_AFTER, "0")]),
+        ..node
+    };
+    let unreadable = |node: NodeView| NodeView {
+        labels: map(&[(LABEL_OUT_OF_SERVICE_AFTER, "soon")]),
+        ..node
+    };
+    let reporting = |node: NodeView| NodeView {
+        ready: Ready::False,
+        ..node
+    };
+    let by_hand = |node: NodeView| {
+        let taint = format!("shutdown:NoSchedule {TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute");
+        tainted(&node, &taint)
+    };
+    let kinds: [&dyn Fn(NodeView) -> NodeView; 4] = [&never, &unreadable, &reporting, &by_hand];
+    for (which, kind) in kinds.into_iter().enumerate() {
+        let mut rig = Rig { nodes: 10, ..rig() };
+        for n in 0..5 {
+            let node = kind(stopped(&format!("kept{n}")));
+            for seconds in [1, 10, AFTER] {
+                rig.says_stopped(seconds, &node);
+            }
+        }
+        let [action] = &fleet(&mut rig, 1, 1 + AFTER)[..] else {
+            panic!();
+        };
+        assert_eq!(*action, kept(InService::MajorityStopped), "{which}");
+        // They are started: none is stopped any more but this one.
+        for n in 0..5 {
+            let node = kind(stopped(&format!("kept{n}")));
+            rig.answered(2 + AFTER, &node, &found(&node, PowerState::Running));
+        }
+        assert_eq!(
+            rig.lifecycle.stop_counts(at(2 + AFTER), 10).absent,
+            1,
+            "{which}"
         );
     }
 }
