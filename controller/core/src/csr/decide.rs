@@ -8,7 +8,7 @@ use crate::{
     forbidden_addresses::ForbiddenAddresses,
     node::{
         NodeView,
-        address::{EXTERNAL_DNS, HOSTNAME, INTERNAL_DNS},
+        address::{EXTERNAL_DNS, EXTERNAL_IP, HOSTNAME, INTERNAL_DNS, INTERNAL_IP},
         instance::{Instance, Lookup, PowerState},
     },
 };
@@ -142,10 +142,12 @@ fn has_name(instance: &Instance, name: &str) -> bool {
         && ForbiddenAddresses::default().check_name(name).is_ok()
 }
 
-/// True if the cloud reports `ip` for the machine; a host name may be an IP address.
+/// True if the cloud reports `ip` as an address of the machine. A host name that is an IP address does not count: whoever
+/// names a machine could choose the address of another.
 fn has_ip(instance: &Instance, ip: IpAddr) -> bool {
     let addresses = instance.addresses.iter();
     addresses
+        .filter(|address| [INTERNAL_IP, EXTERNAL_IP].contains(&&*address.kind))
         .filter_map(|address| address.address.parse::<IpAddr>().ok())
         .any(|reported| reported.to_canonical() == ip)
 }

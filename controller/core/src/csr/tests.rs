@@ -577,6 +577,19 @@ fn no_machine_has_a_name_of_the_api_server() {
     }
 }
 
+/// In many clouds, whoever makes a machine names it.
+#[test]
+fn a_machine_that_is_named_as_the_address_of_another_has_not_that_address() {
+    for kind in ["Hostname", "InternalDNS", "ExternalDNS"] {
+        let mut reported = instance();
+        let addresses = reported.addresses.iter().cloned();
+        reported.addresses = addresses.chain([address(kind, "10.0.0.2")]).collect();
+        let csr = view(csr(&pem_of(&[dns("n1"), ip("10.0.0.2")])));
+        let outcome = outcome(&csr, Some(node()), &found(reported), &[]);
+        assert_eq!(outcome, "not_reported", "{kind}");
+    }
+}
+
 /// A client with a bootstrap token can register a Node of any name with any provider ID.
 #[test]
 fn another_node_with_the_provider_id_gets_nothing_and_neither_does_the_first() {
