@@ -3,6 +3,7 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read, Seek, Write},
+    os::unix::fs::MetadataExt,
     path::Path,
 };
 
@@ -45,8 +46,9 @@ impl ProcessIdentity {
     /// An identity that is also written to the file at `path`, which outlives the process and has the identities of the
     /// processes before.
     ///
-    /// The kernel's lock on the file proves that they are dead: each held it as long as it could act. An identity of
-    /// another host does not count, since a file system of several machines may have two locks on one file.
+    /// The kernel's lock on the file proves that they are dead: each held it as long as it could act. In a copy, which has
+    /// a lock of its own, no identity counts. Neither does one of another host, since a file system of several machines
+    /// may have two locks on one file.
     ///
     /// # Errors
     /// If the file cannot be used, or a process that lives has it.
@@ -69,20 +71,22 @@ impl ProcessIdentity {
         let text = String::from_utf8_lossy(&text);
         let mut identity = Self::new();
         let host = host();
-        let lines = text
-            .lines()
+        let metadata = file.metadata()?;
+        let inode = format!("inode {}:{}", metadata.dev(), metadata.ino());
+        let mut lines = text.lines();
+        let is_copy = lines.next() != Some(&*inode);
+        let lines = lines
+            .filter(|_| !is_copy)
             .filter(|line| line.rsplit_once('_').is_some_and(|(name, _)| name == host));
         identity.predecessors = lines.map(str::to_owned).collect();
         let excess = identity.predecessors.len().saturating_sub(KEPT);
         identity.predecessors.drain(..excess);
 
         // Before a lease has this identity. The predecessors stay: this process may die before it holds a lease.
-        let mut text = identity.predecessors.join("\n");
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        text.push_str(&identity.own);
-        text.push('\n');
+        let mut lines = vec![&*inode];
+        lines.extend(identity.predecessors.iter().map(String::as_str));
+        lines.extend([&*identity.own, ""]);
+        let text = lines.join("\n");
         file.rewind()?;
         file.write_all(text.as_bytes())?;
         file.set_len(text.len() as u64)?;
@@ -118,9 +122,10 @@ pub fn host() -> String {
 mod tests {
     use super::*;
 
+    /// The identities in the file.
     fn lines(path: &Path) -> Vec<String> {
         let text = std::fs::read_to_string(path).unwrap();
-        text.lines().map(str::to_owned).collect()
+        text.lines().skip(1).map(str::to_owned).collect()
     }
 
     #[test]
@@ -160,12 +165,34 @@ mod tests {
     fn what_is_no_identity_of_this_host_does_not_count() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("identity");
-        let own = format!("{}_1", host());
-        let mut text = format!("other_1\n\n_\n{own}\n{}\n", host()).into_bytes();
+        let own = ProcessIdentity::in_file(&path).unwrap().own;
+        let mut text = std::fs::read(&path).unwrap();
+        text.extend(format!("other_1\n\n_\n{}\n", host()).into_bytes());
         text.extend([0, 0xff]);
         std::fs::write(&path, text).unwrap();
         let identity = ProcessIdentity::in_file(&path).unwrap();
         assert_eq!(lines(&path), [&*own, &identity.own]);
         assert_eq!(identity.predecessors, [own]);
+    }
+
+    /// The process that wrote the original may live.
+    #[test]
+    fn no_identity_of_a_copy_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, copy] = ["identity", "copy"].map(|name| folder.path().join(name));
+        let lives = ProcessIdentity::in_file(&path).unwrap();
+        std::fs::copy(&path, &copy).unwrap();
+        let other = ProcessIdentity::in_file(&copy).unwrap();
+        assert!(other.predecessors.is_empty());
+        assert_eq!(lines(&copy), [&*other.own]);
+        // Put back in the place of the file whose lock is held.
+        let text = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, text).unwrap();
+        let third = ProcessIdentity::in_file(&path).unwrap();
+        assert!(third.predecessors.is_empty());
+        drop((lives, other));
+        let fourth = ProcessIdentity::in_file(&copy).unwrap();
+        assert_eq!(fourth.predecessors.len(), 1);
     }
 }
