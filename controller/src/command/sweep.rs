@@ -24,6 +24,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
+use uuid::Uuid;
 
 use self::{
     api_server::{ApiServerCheck, Evidence},
@@ -107,10 +108,15 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Refusal> {
 impl Settings {
     fn of(flags: &Flags) -> Result<Self, Refusal> {
         let uid = flags.cluster_uid.value.trim();
-        if uid.is_empty() || uid.len() > 64 || !uid.bytes().all(|letter| letter.is_ascii_graphic())
+        // A part of one, or one in capitals, finds nothing: it would look as if the cluster had left nothing.
+        if uid
+            .parse()
+            .map(|parsed: Uuid| parsed.to_string())
+            .as_deref()
+            != Ok(uid)
         {
             return Err(Refusal(format!(
-                "{} must be the UID of the namespace kube-system of the cluster that is gone, but got {uid:?}\n{USAGE}",
+                "{} must be the UID of the namespace kube-system of the cluster that is gone, as kubectl shows it, but got {uid:?}\n{USAGE}",
                 flags.cluster_uid
             )));
         }
