@@ -158,12 +158,12 @@ impl Api {
         Ok(metadata.uid)
     }
 
-    /// All objects at `path` that the field selector selects: calls `each` with each object as it arrives, and returns the
-    /// version that the list shows. An object that cannot be decoded is no error.
+    /// All objects at `path`, or those whose field has the value of `selector`: calls `each` with each object as it arrives,
+    /// and returns the version that the list shows. An object that cannot be decoded is no error.
     pub async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
-        selector: Option<&str>,
+        selector: Option<(&str, &str)>,
         mut each: impl FnMut(Item<T>),
     ) -> Result<String, ApiError> {
         let mut token = String::new();
@@ -188,13 +188,13 @@ impl Api {
         }
     }
 
-    /// Changes at `path` from `begin` on, until the API server ends the watch, of the objects that the field selector
-    /// selects; RBAC can allow the one of a `metadata.name` by its name. The watch is to be answered within `limit`. An
+    /// Changes at `path` from `begin` on, until the API server ends the watch, of the objects whose field has the value of
+    /// `selector`; RBAC can allow the one of a `metadata.name` by its name. The watch is to be answered within `limit`. An
     /// object that cannot be decoded is in its event, and ends nothing.
     pub async fn watch<T: DeserializeOwned>(
         &self,
         path: &str,
-        selector: Option<&str>,
+        selector: Option<(&str, &str)>,
         begin: Begin<'_>,
         limit: Duration,
     ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, ApiError>> + use<T>, ApiError> {

@@ -10,9 +10,6 @@ use super::{
     writer::ObjectWrite,
 };
 
-/// The field selector of [`outrigger_core::csr::SIGNER`].
-pub(super) const SELECTOR: &str = "spec.signerName=kubernetes.io/kubelet-serving";
-
 /// The condition `Approved`.
 #[derive(Clone, Debug)]
 pub struct Approval {

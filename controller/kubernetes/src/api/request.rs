@@ -33,10 +33,10 @@ impl<'a> ApiRequest<'a> {
         self
     }
 
-    /// Objects that the field selector selects, if there is one.
-    pub(super) fn selecting(self, selector: Option<&str>) -> Self {
+    /// Objects whose field has this value, if there is one.
+    pub(super) fn selecting(self, selector: Option<(&str, &str)>) -> Self {
         match selector {
-            Some(selector) => self.query("fieldSelector", selector),
+            Some((field, value)) => self.query("fieldSelector", format!("{field}={value}")),
             None => self,
         }
     }

@@ -76,8 +76,10 @@ impl Watch {
                 let (path, limit) = (self.config.collection(), durations.request_timeout());
                 // No version: the first event shows the Lease as it is.
                 let all = Begin::After("");
-                let name = format!("metadata.name={name}");
-                let opened = self.api.watch(&path, Some(&name), all, limit).await;
+                let opened = self
+                    .api
+                    .watch(&path, Some(("metadata.name", name)), all, limit)
+                    .await;
                 match opened {
                     Ok(events) => {
                         self.state = State::Open {

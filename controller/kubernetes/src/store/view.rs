@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    annotations::ReadAnnotations, csr::CsrView, node::NodeView, service::ServiceView,
+    annotations::ReadAnnotations,
+    csr::{CsrView, SIGNER},
+    node::NodeView,
+    service::ServiceView,
     volume::VolumeView,
 };
 use serde::de::DeserializeOwned;
@@ -15,8 +18,8 @@ pub struct Resource {
     pub name: &'static str,
     /// Path of the collection: `/api/v1/nodes`.
     pub path: &'static str,
-    /// Field selector of the objects that are watched; none: all.
-    pub selector: Option<&'static str>,
+    /// Field and value of the objects that are watched; none: all.
+    pub selector: Option<(&'static str, &'static str)>,
 }
 
 /// The content of a store: a small immutable view of one object.
@@ -140,7 +143,7 @@ impl View for CsrView {
     const RESOURCE: Resource = Resource {
         name: "certificatesigningrequests",
         path: "/apis/certificates.k8s.io/v1/certificatesigningrequests",
-        selector: Some(crate::csrs::SELECTOR),
+        selector: Some(("spec.signerName", SIGNER)),
     };
 
     identified_by!(name);
