@@ -24,7 +24,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use outrigger_core::{
     correlator::EventContent,
     csr::{CsrDecision, CsrProblem, CsrStep, CsrView, ServingRequest, decide, step},
-    node::NodeView,
+    node::{NodeView, instance::is_same_question},
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -174,11 +174,9 @@ impl KubeletServing {
                 return class.requeue().into();
             }
         };
-        // The answer is about the Node as it was asked about.
-        let id = |node: &NodeView| (node.uid.clone(), node.provider_id.clone());
         let nodes = self.context.nodes.all();
         let now = nodes.iter().find(|now| now.name == node.name);
-        if now.is_none_or(|now| id(now) != id(&node)) {
+        if now.is_none_or(|now| !is_same_question(now, &node)) {
             return Outcome::Retry;
         }
         match decide(request, &node, &answer, nodes.iter().map(|node| &**node)) {

@@ -109,5 +109,15 @@ impl Lookup {
     }
 }
 
+/// Returns true if a lookup of `node` would be the same question as that of `node_at_lookup`. Providers look up
+/// by provider ID, and without one by name, system UUID or labels.
+pub fn is_same_question(node: &NodeView, node_at_lookup: &NodeView) -> bool {
+    node.uid == node_at_lookup.uid
+        && node.provider_id == node_at_lookup.provider_id
+        && (!node.provider_id.is_empty()
+            || (node.labels == node_at_lookup.labels
+                && node.system_uuid == node_at_lookup.system_uuid))
+}
+
 #[cfg(test)]
 mod tests;

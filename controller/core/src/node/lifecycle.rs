@@ -39,7 +39,7 @@ use crate::{
         NodeView, Ready,
         change::{NodeChange, TaintAddition},
         deletion_limit::{Counts, DeletionLimiter, DeletionLimits, LimiterExcerpt, Release},
-        instance::{Lookup, PowerState},
+        instance::{Lookup, PowerState, is_same_question},
         ownership::NodeScope,
     },
 };
@@ -434,16 +434,6 @@ fn visible(
 /// Returns true if the Ready condition of `node` is that of `node_at_lookup`.
 fn has_same_readiness(node: &NodeView, node_at_lookup: &NodeView) -> bool {
     (node.ready, node.ready_since) == (node_at_lookup.ready, node_at_lookup.ready_since)
-}
-
-/// Returns true if a lookup of `node` would be the same question as that of `node_at_lookup`. Providers look up
-/// by provider ID, and without one by name, system UUID or labels.
-fn is_same_question(node: &NodeView, node_at_lookup: &NodeView) -> bool {
-    node.uid == node_at_lookup.uid
-        && node.provider_id == node_at_lookup.provider_id
-        && (!node.provider_id.is_empty()
-            || (node.labels == node_at_lookup.labels
-                && node.system_uuid == node_at_lookup.system_uuid))
 }
 
 #[cfg(test)]
