@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::{Fatal, identity::ClusterIdentity, lease_task::LeaseTask, loops::Loops};
 use crate::options::{
@@ -206,7 +206,13 @@ fn enabled(config: &Config, migration: Option<&Migration>, lock: Lock) -> Vec<Co
         if config.controllers.enabled(controller) {
             enabled.push(controller);
         } else {
-            warn!(controller = controller.name(), "controller is disabled");
+            let is_default = controller.runs_only_if_named();
+            let controller = controller.name();
+            if is_default {
+                info!(controller, "controller is disabled");
+            } else {
+                warn!(controller, "controller is disabled");
+            }
         }
     }
     enabled

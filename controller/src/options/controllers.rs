@@ -60,6 +60,11 @@ impl Controller {
         }
     }
 
+    /// True if `*` does not turn it on: upstream has it no more, or never had it.
+    pub const fn runs_only_if_named(self) -> bool {
+        matches!(self, Self::VolumeLabels | Self::KubeletServing)
+    }
+
     /// The controller with this canonical name or alias.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
@@ -89,10 +94,8 @@ impl Controllers {
             .iter()
             .filter_map(|item| Controller::of_name(item))
             .collect();
-        // `*` does not turn on what upstream has no more, or never had.
         let is_meant = |controller: &Controller| {
-            let by_name = [Controller::VolumeLabels, Controller::KubeletServing];
-            !by_name.contains(controller) || named.contains(controller)
+            !controller.runs_only_if_named() || named.contains(controller)
         };
         let all = Controller::ALL.into_iter().zip(on);
         let enabled = all.filter_map(|(controller, on)| on.then_some(controller));
