@@ -129,6 +129,10 @@ DASHBOARDS = {
             panel("Kept in service", "ops", "Stopped Nodes that were kept in service, by reason. `limit_exceeded`: too many are stopped together.",
                   (rate("outrigger_node_out_of_service_withheld_total", "reason"), "{{reason}}"), rare=True),
         ]),
+        ("Serving certificates of kubelets, with the loop kubelet-serving-approving", [
+            panel("Requests", "ops", "Requests that were approved or left alone, by the check that failed, and tries that failed. kubectl describe csr says more.",
+                  (rate("outrigger_kubelet_serving_requests_total", "result, reason"), "{{result}} {{reason}}"), rare=True),
+        ]),
         ("Pod CIDRs", [
             panel("In use", "percentunit", "Fraction of the Pod CIDRs that are in use. At 100 % new Nodes get none.",
                   ("max by (clusterCIDR) (node_ipam_controller_cidrset_usage_cidrs{$in})", "{{clusterCIDR}}")),
