@@ -131,21 +131,26 @@ impl<V: View> Store<V> {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Stores a view. A version of a watch that is older than the one held is dropped: after one of our own writes
-    /// ([`Self::written`]) the watch may still deliver what was before it. A full list shows the state after all
+    /// Stores a view, unless it is not needed, or there is no room for it. A version of a watch that is older than the
+    /// one held is dropped: after one of our own writes ([`Self::written`]) the watch may still deliver what was before
+    /// it. A full list shows the state after all
     /// that was stored before [it began](Self::begin_list), whatever its versions: after a restore of etcd they
     /// are lower.
     pub fn apply(&self, view: V, origin: Origin) {
         let (view, old) = {
             let mut views = self.views.write();
-            let held = views.views().get(&**view.key());
-            if held.is_some_and(|held| {
+            let held = views.views().get(&**view.key()).cloned();
+            if held.as_ref().is_some_and(|held| {
                 is_older(view.resource_version(), held.resource_version())
                     && !self.is_superseded(view.key(), origin)
             }) {
                 return;
             }
-            let view = self.protected(held, view, origin);
+            if !views.admits(&view) {
+                drop(views);
+                return self.delete(view.key(), origin);
+            }
+            let view = self.protected(held.as_ref(), view, origin);
             views.was_read(view.key());
             views.put(view)
         };
@@ -272,10 +277,14 @@ impl<V: View> Store<V> {
         self.outdated.notified().await;
     }
 
-    /// How many objects are too large to be kept beside the others, and whether a list would show more of them now.
-    pub(super) fn shed(&self) -> (usize, bool) {
-        let views = self.views.read();
-        (views.shed(), views.has_room_for_shed())
+    /// Returns true if there was no room for an object, or for most of it.
+    pub(super) fn lacks_room(&self) -> bool {
+        self.views.read().lacks_room()
+    }
+
+    /// Returns true if a list would show more of the objects that there was no room for.
+    pub(super) fn has_room(&self) -> bool {
+        self.views.read().has_room_for_shed()
     }
 
     /// Calls the handlers for every object, as if it had changed.
@@ -322,6 +331,7 @@ impl<V: View> Store<V> {
     /// Begins a full list, whose first request follows. It is stored by [`Self::apply`] from [`Origin::List`].
     pub fn begin_list(&self) {
         *self.since_list.lock() = Some(HashSet::new());
+        self.views.write().begin_list();
     }
 
     fn outdate_list(&self, key: &Arc<str>) {

@@ -162,7 +162,7 @@ pub async fn run<V: View>(
         health,
         undecodable: UndecodableObjects::new(V::RESOURCE.name, metrics.clone()),
         metrics,
-        shed: AtomicBool::default(),
+        lacks_room: AtomicBool::default(),
     };
     stop.run_until_cancelled(reflector.keep_in_sync()).await;
 }
@@ -173,8 +173,8 @@ struct Reflector<V> {
     health: Health,
     undecodable: UndecodableObjects,
     metrics: WatchMetrics,
-    /// True if objects are too large to be kept.
-    shed: AtomicBool,
+    /// True if there is no room for all objects.
+    lacks_room: AtomicBool,
 }
 
 impl<V: View> Reflector<V> {
@@ -288,9 +288,13 @@ impl<V: View> Reflector<V> {
 
     /// Stores an object of a full list.
     fn add(&self, listing: &mut Listing, item: Item<V>) {
+        let is_decoded = matches!(item, Item::Decoded(_));
         let key = self.store_object(item, Origin::List);
         listing.is_complete &= !key.is_empty();
-        listing.keys.insert(key);
+        // An object that the store does not keep takes no memory here either.
+        if !is_decoded || self.store.get(&key).is_some() {
+            listing.keys.insert(key);
+        }
     }
 
     /// All objects have come: forgets the others.
@@ -366,7 +370,7 @@ impl<V: View> Reflector<V> {
             let event = match event {
                 Err(_) => return End::Silent,
                 // Once in some minutes, which is often enough.
-                Ok(None) if listing.is_none() && self.store.shed().1 => return End::Outdated,
+                Ok(None) if listing.is_none() && self.store.has_room() => return End::Outdated,
                 Ok(None) => return End::Clean,
                 Ok(Some(Err(error))) => return End::of(error),
                 Ok(Some(Ok(event))) => event,
@@ -434,13 +438,13 @@ impl<V: View> Reflector<V> {
             .objects
             .get_or_create_owned(&[("resource", resource)]);
         objects.set(self.store.len() as i64);
-        let (shed, _) = self.store.shed();
-        if self.shed.swap(shed > 0, Ordering::Relaxed) != (shed > 0) {
-            if shed > 0 {
+        let lacks_room = self.store.lacks_room();
+        if self.lacks_room.swap(lacks_room, Ordering::Relaxed) != lacks_room {
+            if lacks_room {
                 warn!(
                     resource,
-                    "objects are too large to be kept in memory beside other large ones, and are left alone; an \
-                     event on each names the field that takes the most"
+                    "objects take more memory than all of this kind may; those without room are left alone until others \
+                     go"
                 );
             } else {
                 info!(resource, "all objects are kept in memory again");

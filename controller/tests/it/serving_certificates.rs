@@ -227,9 +227,11 @@ async fn requests_from_before_the_start_are_approved() {
         "n1",
         &[],
     );
-    make(kubelet, &client).await;
+    make(kubelet.clone(), &client).await;
+    make(kubelet, &request("left", KUBELET_SERVING, "n1", &["n2"])).await;
     let stage = stage.start();
     stage.is_approved("own").await;
+    // Neither the one that is decided, nor that of the other signer, is kept.
     until("the metrics", async || {
         let scrape = port.scrape().await;
         let objects = r#"outrigger_store_objects{resource="certificatesigningrequests"} 1"#;

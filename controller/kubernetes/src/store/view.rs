@@ -49,9 +49,20 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
     /// Forgets the annotations that are not read.
     fn keep(&mut self, _read: &ReadAnnotations) {}
 
+    /// Returns true if it may concern a loop; the store keeps no other.
+    fn is_needed(&self) -> bool {
+        true
+    }
+
     /// The memory that it takes, where users decide how much that is.
     fn bytes(&self) -> usize {
         0
+    }
+
+    /// Memory that all views may take together with this one, which the store does not keep otherwise; none: it is kept,
+    /// but see [`Self::shed`].
+    fn most(&self) -> Option<usize> {
+        None
     }
 
     /// Forgets most of it, where [`Self::bytes`] is not zero.
@@ -139,6 +150,9 @@ impl View for VolumeView {
     identified_by!(name);
 }
 
+/// Memory of all requests for certificates, whose number no quota limits: 16,000 of kubelets.
+const MOST_OF_CSRS: usize = 32 << 20;
+
 impl View for CsrView {
     const RESOURCE: Resource = Resource {
         name: "certificatesigningrequests",
@@ -147,4 +161,22 @@ impl View for CsrView {
     };
 
     identified_by!(name);
+
+    fn is_needed(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+
+    /// Whoever has no credential of a kubelet leaves a quarter to kubelets.
+    fn most(&self) -> Option<usize> {
+        let is_right = matches!(self.pending, Some(Ok(_)));
+        Some(if is_right {
+            MOST_OF_CSRS
+        } else {
+            MOST_OF_CSRS / 4 * 3
+        })
+    }
 }

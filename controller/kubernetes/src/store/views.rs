@@ -20,6 +20,8 @@ pub(super) struct Views<V> {
     read: ReadAnnotations,
     large: usize,
     shed: usize,
+    /// [`View::most`] of the last view that was not kept since the list began.
+    turned_away: Option<usize>,
 }
 
 impl<V> Default for Views<V> {
@@ -30,6 +32,7 @@ impl<V> Default for Views<V> {
             read: ReadAnnotations::default(),
             large: 0,
             shed: 0,
+            turned_away: None,
         }
     }
 }
@@ -37,6 +40,25 @@ impl<V> Default for Views<V> {
 impl<V: View> Views<V> {
     pub(super) const fn views(&self) -> &HashMap<Arc<str>, Arc<V>> {
         &self.by_key
+    }
+
+    /// Returns true if `view` is needed, and there is room for it in place of the one held.
+    pub(super) fn admits(&mut self, view: &V) -> bool {
+        let Some(most) = view.most().filter(|_| view.is_needed()) else {
+            return view.is_needed();
+        };
+        let held = self.by_key.get(&**view.key());
+        let others = self.large - held.map_or(0, |held| large(&**held));
+        let is_admitted = others + large(view) <= most;
+        if !is_admitted {
+            self.turned_away = Some(most);
+        }
+        is_admitted
+    }
+
+    /// A list begins, which shows again what was not kept.
+    pub(super) const fn begin_list(&mut self) {
+        self.turned_away = None;
     }
 
     /// Holds `view` without the annotations that are not read, and whole only if there is room. Returns it
@@ -115,20 +137,24 @@ impl<V: View> Views<V> {
         !is_covered || self.has_room_for_shed()
     }
 
-    /// How many views there was no room for.
-    pub(super) const fn shed(&self) -> usize {
-        self.shed
+    /// Returns true if there was no room for a view, or for most of it.
+    pub(super) const fn lacks_room(&self) -> bool {
+        self.shed > 0 || self.turned_away.is_some()
     }
 
     /// True if a list would show more of views that there was no room for.
-    pub(super) const fn has_room_for_shed(&self) -> bool {
-        self.shed > 0 && self.large < MOST_LARGE / 2
+    pub(super) fn has_room_for_shed(&self) -> bool {
+        let is_half = |most: usize| self.large < most / 2;
+        (self.shed > 0 && is_half(MOST_LARGE)) || self.turned_away.is_some_and(is_half)
     }
 }
 
-/// Memory of a view that is not small.
+/// Memory of a view that is not small, or is one of those that may not be kept.
 fn large<V: View>(view: &V) -> usize {
-    Some(view.bytes())
-        .filter(|bytes| *bytes > SMALL)
-        .unwrap_or_default()
+    let bytes = view.bytes();
+    if bytes > SMALL || view.most().is_some() {
+        bytes
+    } else {
+        0
+    }
 }

@@ -1,8 +1,11 @@
 //! The memory of a store that users fill.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::atomic::AtomicUsize};
 
-use outrigger_core::service::{ServiceView, capability::Capability};
+use outrigger_core::{
+    csr::{CsrProblem, CsrView, ServingRequest, SubjectName},
+    service::{ServiceView, capability::Capability},
+};
 
 use super::*;
 
@@ -39,7 +42,7 @@ fn annotations_that_are_not_read_take_no_memory_and_change_nothing() {
     }
     let kept = memory(&store);
     assert!(kept < 1 << 20, "{kept}");
-    assert_eq!(store.shed(), (0, false));
+    assert!(!store.lacks_room());
 
     // Read beside the watch.
     let held = store.get("default/s0").unwrap();
@@ -66,16 +69,78 @@ fn large_views_share_a_bound_and_small_ones_are_always_kept() {
     let shed = |name: &str| store.get(&format!("default/{name}")).unwrap().shed.clone();
     assert!(shed("s0000").is_none() && shed("t0999").is_none());
     assert_eq!(shed("s0999").unwrap().field, "metadata.annotations");
-    let (count, has_room) = store.shed();
-    assert!(count > 700 && !has_room, "{count}");
+    let held = store.all();
+    let count = held.iter().filter(|view| view.shed.is_some()).count();
+    assert!(
+        count > 700 && store.lacks_room() && !store.has_room(),
+        "{count}"
+    );
 
     // Half of the large ones go: a list would show others whole.
     for at in 0..200 {
         store.delete(&format!("default/s{at:04}"), Origin::Watch);
     }
-    assert!(store.shed().1);
+    assert!(store.has_room());
     store.apply(service("s0999", 1, &[("read", 250 << 10)]), Origin::List);
     assert!(shed("s0999").is_none());
     store.finish_list(|_| false);
-    assert_eq!((store.shed(), memory(&store)), ((0, false), 0));
+    assert_eq!((store.lacks_room(), memory(&store)), (false, 0));
+}
+
+/// A request with as many and as long names as one can have, or of a client that is no kubelet.
+fn csr(name: String, is_of_kubelet: bool) -> CsrView {
+    let request = || ServingRequest {
+        node: "n1".into(),
+        names: (0..64)
+            .map(|at| SubjectName::Dns(format!("{at:0140}").into()))
+            .collect(),
+    };
+    CsrView {
+        uid: name.as_str().into(),
+        name: name.into(),
+        resource_version: "1".into(),
+        created: None,
+        pending: Some(is_of_kubelet.then(request).ok_or(CsrProblem::NoNames)),
+    }
+}
+
+#[test]
+fn requests_for_certificates_share_a_bound_and_leave_a_part_to_kubelets() {
+    let store = Store::<CsrView>::default();
+    let added = Arc::new(AtomicUsize::default());
+    let counted = Arc::clone(&added);
+    store.subscribe(move |change: &Change<'_, CsrView>, _| {
+        if matches!(change, Change::Added(_)) {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let bytes = || store.all().iter().map(|csr| csr.bytes()).sum::<usize>();
+    for at in 0..50_000 {
+        store.apply(csr(format!("stranger-{at:06}"), false), Origin::Watch);
+    }
+    let strangers = store.len();
+    assert!((10_000..20_000).contains(&strangers), "{strangers}");
+    assert!(store.lacks_room() && !store.has_room());
+    for at in 0..5_000 {
+        store.apply(csr(format!("kubelet-{at:06}"), true), Origin::Watch);
+    }
+    let kubelets = store.len() - strangers;
+    assert!((600..1_000).contains(&kubelets), "{kubelets}");
+    assert!(bytes() <= 32 << 20, "{}", bytes());
+    assert_eq!(added.load(Ordering::Relaxed), strangers + kubelets);
+
+    // A list, which shows the others again, is worth it once half of the memory is free.
+    for at in 0..kubelets {
+        store.delete(&format!("kubelet-{at:06}"), Origin::Watch);
+    }
+    assert!(!store.has_room());
+    for at in 0..strangers {
+        let decided = csr(format!("stranger-{at:06}"), false).decided("2");
+        store.apply(decided, Origin::Watch);
+    }
+    assert!(store.is_empty() && store.has_room());
+    store.begin_list();
+    store.apply(csr("kubelet-004999".to_owned(), true), Origin::List);
+    store.finish_list(|_| true);
+    assert!(store.len() == 1 && !store.lacks_room());
 }
