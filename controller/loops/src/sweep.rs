@@ -1,15 +1,19 @@
 //! Deletes the load balancers and routes that a cluster which is gone has left in the cloud (`sweep`).
 //!
 //! ```text
-//!  begin: list for a cluster that never was ─► nothing, or the provider cannot tell clusters apart
-//!  run:   list ─► delete each, until its answer is final ─► list … until only final ones are listed
+//!  list: for the cluster ─► objects, then for a cluster that never was ─► none, or the provider cannot tell clusters apart
+//!  run:  list ─► delete each, until its answer is final ─► list … until only final ones are listed
 //! ```
 //!
 //! It is the one deletion that no edit of a Service asks for. Nothing is remembered: after a crash it is run again.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use futures::future::join_all;
+use futures::{StreamExt, stream::FuturesUnordered};
 use jiff::Timestamp;
 use outrigger_api::v1::ListLoadBalancersRequest;
 use outrigger_core::{
@@ -29,6 +33,9 @@ use uuid::Uuid;
 /// Back-off of a list or deletion that failed, and between lists that show again what was deleted.
 const BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(1), DELETION_WAIT.longest()).with_jitter();
+
+/// An empty list is believed once another one is empty, so long after it: a list may be behind, or lack objects once.
+const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 /// How long the provider may take until it serves.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -141,7 +148,7 @@ impl Swept {
     }
 }
 
-/// The provider cannot be used for a sweep; nothing was deleted.
+/// The provider cannot be used for a sweep; nothing was deleted by its last list.
 #[derive(Debug, thiserror::Error)]
 pub enum CannotSweep {
     /// There is no list to delete by.
@@ -169,16 +176,17 @@ pub enum CannotSweep {
     Failed(String),
 }
 
-/// A provider whose lists are those of one cluster.
+/// A provider that lists what a cluster has.
 #[derive(Clone)]
 pub struct Sweep {
     provider: Provider,
+    cluster_uid: Box<str>,
     has_balancers: bool,
     has_routes: bool,
 }
 
 impl Sweep {
-    /// Waits for the provider, and checks that it lists by cluster: a UID that no cluster has must list nothing.
+    /// Waits for the provider, and checks that it can list.
     ///
     /// # Errors
     /// See [`CannotSweep`].
@@ -194,6 +202,7 @@ impl Sweep {
         let this = Self {
             has_balancers: session.load_balancers.is_some(),
             has_routes: session.routes.is_some(),
+            cluster_uid: cluster_uid.into(),
             provider,
         };
         if !this.has_balancers && !this.has_routes {
@@ -202,26 +211,44 @@ impl Sweep {
         if this.has_balancers && !session.declares::<ListLoadBalancersRequest>() {
             return Err(CannotSweep::NoList(name()));
         }
+        Ok(this)
+    }
+
+    /// All load balancers and routes of the cluster, each once. A list that is empty is asked for twice.
+    ///
+    /// # Errors
+    /// The last failure before `deadline`; a provider that lists something for a UID that no cluster has, too. That is asked
+    /// after each list with objects: another process of the provider may have come.
+    pub async fn list(&self, deadline: Instant) -> Result<Vec<Leftover>, CannotSweep> {
+        let uid = &*self.cluster_uid;
+        let mut listed = self.list_of(uid, deadline).await?;
+        if listed.is_empty() {
+            sleep_until(deadline.min(Instant::now() + SETTLED_AFTER)).await;
+            listed = self.list_of(uid, deadline).await?;
+        }
+        if listed.is_empty() {
+            return Ok(listed);
+        }
         let unused_uid = Uuid::new_v4().to_string();
-        this.provider
-            .set_cluster_uid(ClusterUid::Read(unused_uid.into()));
-        let listed = this.list(deadline).await.map_err(CannotSweep::Failed)?;
+        let of_none = self.list_of(&unused_uid, deadline).await?;
         for (what, kind) in [("load balancers", "load-balancer"), ("routes", "route")] {
-            let listed = listed.iter().filter(|object| object.kind() == kind).count();
+            let listed = of_none.iter().filter(|it| it.kind() == kind).count();
             if listed > 0 {
                 return Err(CannotSweep::EveryCluster { what, listed });
             }
         }
-        this.provider
-            .set_cluster_uid(ClusterUid::Read(cluster_uid.into()));
-        Ok(this)
+        self.provider.set_cluster_uid(ClusterUid::Read(uid.into()));
+        let mut shown = BTreeSet::new();
+        listed.retain(|it| shown.insert((it.kind(), it.name(), it.owner())));
+        Ok(listed)
     }
 
-    /// All load balancers and routes of the cluster.
-    ///
-    /// # Errors
-    /// The last failure before `deadline`, as a sentence.
-    pub async fn list(&self, deadline: Instant) -> Result<Vec<Leftover>, String> {
+    async fn list_of(&self, uid: &str, deadline: Instant) -> Result<Vec<Leftover>, CannotSweep> {
+        self.provider.set_cluster_uid(ClusterUid::Read(uid.into()));
+        self.listed(deadline).await.map_err(CannotSweep::Failed)
+    }
+
+    async fn listed(&self, deadline: Instant) -> Result<Vec<Leftover>, String> {
         let mut listed = Vec::new();
         if self.has_balancers {
             let balancers = self.repeat(deadline, async || {
@@ -239,19 +266,35 @@ impl Sweep {
         Ok(listed)
     }
 
-    /// Deletes what is listed, until nothing else is listed than what the provider keeps, or until `deadline`. Load
-    /// balancers are deleted as many together as the provider takes, routes in batches. Dropping the future leaves the
-    /// rest for another sweep.
-    pub async fn run(&self, deadline: Instant) -> Swept {
-        let mut fates: BTreeMap<_, (Leftover, Fate)> = BTreeMap::new();
-        let mut round = 0;
-        let unfinished = loop {
+    /// Deletes what is listed, until nothing else is listed than what the provider keeps, until `deadline`, or until `stop`
+    /// says why. Load balancers are deleted as many together as the provider takes, routes in batches. Dropping the future
+    /// leaves the rest for another sweep.
+    pub async fn run(&self, deadline: Instant, stop: impl Future<Output = String>) -> Swept {
+        let mut fates = BTreeMap::new();
+        let unfinished = tokio::select! {
+            biased;
+            why = stop => Some(why),
+            unfinished = self.delete_listed(deadline, &mut fates) => unfinished,
+        };
+        Swept {
+            objects: fates.into_values().collect(),
+            unfinished,
+        }
+    }
+
+    /// Returns why it ended before the list had nothing else; none if it had.
+    async fn delete_listed(
+        &self,
+        deadline: Instant,
+        fates: &mut BTreeMap<(&'static str, String), (Leftover, Fate)>,
+    ) -> Option<String> {
+        for round in 0.. {
             if Instant::now() >= deadline {
-                break Some("the time was up".to_owned());
+                break;
             }
             let listed = match self.list(deadline).await {
                 Ok(listed) => listed,
-                Err(error) => break Some(error),
+                Err(error) => return Some(error.to_string()),
             };
             let mut due: BTreeMap<_, _> = listed.into_iter().map(|it| (it.key(), it)).collect();
             due.retain(|key, _| {
@@ -259,25 +302,24 @@ impl Sweep {
                 fate.is_none_or(|fate| *fate == Fate::Deleted)
             });
             if due.is_empty() {
-                break None;
-            }
-            if due.keys().any(|key| fates.contains_key(key)) {
-                // The cloud's list is behind its answers.
-                let wait = BACKOFF.delay(round, DELETION_WAIT.longest(), fastrand::f64());
-                sleep_until(deadline.min(Instant::now() + wait)).await;
-                round += 1;
+                return None;
             }
             let deletions = due.into_iter().map(|(key, object)| async {
                 let fate = self.delete(&object, deadline).await;
                 log(&object, &fate);
                 (key, (object, fate))
             });
-            fates.extend(join_all(deletions).await);
-        };
-        Swept {
-            objects: fates.into_values().collect(),
-            unfinished,
+            let mut deletions: FuturesUnordered<_> = deletions.collect();
+            while let Some((key, deleted)) = deletions.next().await {
+                fates.insert(key, deleted);
+            }
+            if round > 0 {
+                // The cloud's list is behind its answers, or shows ever more.
+                let wait = BACKOFF.delay(round - 1, DELETION_WAIT.longest(), fastrand::f64());
+                sleep_until(deadline.min(Instant::now() + wait)).await;
+            }
         }
+        Some("the time was up".to_owned())
     }
 
     /// Deletes one, and repeats that until the answer is final.

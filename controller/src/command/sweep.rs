@@ -162,14 +162,16 @@ async fn sweep(settings: Settings) -> Result<ExitCode, Refusal> {
     let provider = connect(&settings);
     let begun = Sweep::begin(provider, &settings.uid, Instant::now() + settings.timeout).await;
     let sweep = begun.map_err(|error| error.to_string())?;
-    let listed = sweep.list(Instant::now() + settings.timeout).await?;
+    let listed = sweep.list(Instant::now() + settings.timeout).await;
+    let listed = listed.map_err(|error| error.to_string())?;
     if settings.plans || listed.is_empty() {
         settings.report.listed(&listed);
         return Ok(ExitCode::SUCCESS);
     }
     settings.confirm(&listed).await?;
     // The confirmation may have taken long.
-    let swept = sweep.run(Instant::now() + settings.timeout).await;
+    let deadline = Instant::now() + settings.timeout;
+    let swept = sweep.run(deadline, settings.is_there_again()).await;
     settings.report.swept(&swept);
     let is_clean = swept.is_clean();
     Ok(ExitCode::from(if is_clean { 0 } else { LEFT }))
@@ -204,6 +206,14 @@ fn connect(settings: &Settings) -> Provider {
 }
 
 impl Settings {
+    /// Returns why the cluster may be there after all, once its API server says so; never without one.
+    async fn is_there_again(&self) -> String {
+        match &self.api_server {
+            Some(check) => check.is_there_again().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Returns if the cluster is gone: the API server, the UID typed again, or --yes says so.
     async fn confirm(&self, listed: &[Leftover]) -> Result<(), Refusal> {
         if let Some(check) = &self.api_server {

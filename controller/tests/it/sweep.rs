@@ -5,12 +5,13 @@ use std::process::Stdio;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::DeleteParams};
 use outrigger_provider_mock::{
-    faults::{Effect, Method},
+    faults::{Effect, InjectedError, Method},
     load_balancers::ServiceTag,
 };
 use outrigger_testbed::nodes::Machine;
 use serde_json::Value;
 use tokio::process::Command;
+use tonic::Code;
 
 use crate::{
     cluster::{SYSTEM, services::load_balancer},
@@ -22,19 +23,20 @@ use crate::{
 };
 
 /// A cluster whose controller has made three load balancers and a route, beside load balancers of another cluster.
-async fn used() -> (Stage, String) {
-    let mut stage = Setup::mock(&[
+async fn used(mock: &[&str]) -> (Stage, String) {
+    let common = [
         "--synthesize-instances",
         "--routes",
         "--lb-deprovisioning=2s",
-    ])
-    .flags(&[
-        "--allocate-node-cidrs",
-        "--cluster-cidr=10.244.0.0/16",
-        "--leader-elect=true",
-    ])
-    .start()
-    .await;
+    ];
+    let mut stage = Setup::mock(&[&common, mock].concat())
+        .flags(&[
+            "--allocate-node-cidrs",
+            "--cluster-cidr=10.244.0.0/16",
+            "--leader-elect=true",
+        ])
+        .start()
+        .await;
     stage.register(&Machine::new("worker")).await;
     for name in ["web", "api", "db"] {
         stage.create_service(load_balancer(name)).await;
@@ -84,7 +86,7 @@ async fn balancers(stage: &Stage) -> Vec<String> {
 
 #[tokio::test]
 async fn a_cluster_is_swept_once_its_api_server_is_gone_and_not_before() {
-    let (stage, uid) = used().await;
+    let (stage, uid) = used(&[]).await;
     let kubeconfig = stage.plane.kubeconfig("sweeper", Some("system:masters"));
     let kubeconfig = format!("--kubeconfig={}", kubeconfig.unwrap().display());
     let with_api_server = [&*kubeconfig, "--gone-after=1s"];
@@ -138,31 +140,62 @@ async fn a_cluster_is_swept_once_its_api_server_is_gone_and_not_before() {
     stage.plane.start_apiserver().await.unwrap();
 }
 
+/// Command and provider are killed once one of its load balancers is gone, and once two are.
 #[tokio::test]
 async fn a_sweep_that_was_killed_is_run_again_to_its_end() {
-    let (stage, uid) = used().await;
+    let state = tempfile::tempdir().unwrap();
+    let state = format!("--state={}", state.path().join("state.json").display());
+    let (mut stage, uid) = used(&[&state, "--state-interval=10ms", "--state-sync"]).await;
     stage.plane.kill_apiserver().await.unwrap();
-    let hang = about(
-        Method::DeleteLoadBalancer,
-        "web",
-        Effect::Hang { duration: None },
-    );
-    stage.mock.inject(hang).await;
-    let mut killed = command(&stage, &uid, &["--yes"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    until("two load balancers are gone", async || {
-        let have = balancers(&stage).await.len();
-        holds(have == 3, || format!("{have}"))
-    })
-    .await;
-    killed.kill().await.unwrap();
-    stage.mock.clear().await;
+    for (hanging, left) in [(&["api", "db"][..], 4), (&["db"], 3)] {
+        for name in hanging {
+            let hang = Effect::Hang { duration: None };
+            let hang = about(Method::DeleteLoadBalancer, name, hang);
+            stage.mock.inject(hang).await;
+        }
+        let mut killed = command(&stage, &uid, &["--yes"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until("a load balancer is gone", async || {
+            let have = balancers(&stage).await.len();
+            holds(have == left, || format!("{have}"))
+        })
+        .await;
+        killed.kill().await.unwrap();
+        stage.mock.kill().await;
+        stage.restart_mock().await;
+        assert_eq!(balancers(&stage).await.len(), left);
+    }
     let swept = sweep(&stage, &uid, &["--yes"]).await;
     assert_eq!(swept.code, Some(0), "{swept:?}");
     assert_eq!(balancers(&stage).await, ["lb-other", "lb-untagged"]);
     assert!(stage.mock.routes().await.is_empty());
     stage.plane.start_apiserver().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cluster_whose_api_server_answers_again_loses_no_more() {
+    let (stage, uid) = used(&[]).await;
+    let kubeconfig = stage.plane.kubeconfig("sweeper", Some("system:masters"));
+    let kubeconfig = format!("--kubeconfig={}", kubeconfig.unwrap().display());
+    stage.plane.kill_apiserver().await.unwrap();
+    let error = InjectedError::new(Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
+    let down = about(Method::DeleteLoadBalancer, "web", Effect::Error(error));
+    stage.mock.inject(down).await;
+    let args = [&*kubeconfig, "--gone-after=1s"];
+    let sweeping = sweep(&stage, &uid, &args);
+    let back = async {
+        until("the other load balancers are gone", async || {
+            let have = balancers(&stage).await.len();
+            holds(have == 3, || format!("{have}"))
+        })
+        .await;
+        stage.plane.start_apiserver().await.unwrap();
+    };
+    let (swept, ()) = tokio::join!(sweeping, back);
+    assert_eq!(swept.code, Some(1), "{swept:?}");
+    assert!(swept.out.contains("has the Lease"), "{swept:?}");
+    assert_eq!(balancers(&stage).await.len(), 3);
 }

@@ -1,8 +1,13 @@
 //! Sweeps of the mock's cloud, and of providers whose lists are not to be believed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+mod faults;
+
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use outrigger_api::v1;
@@ -12,7 +17,7 @@ use outrigger_provider_client::{
     fixture::{Fake, Pipe, Reply, Step, handshake},
 };
 use outrigger_provider_mock::{
-    ProviderOptions, ServedLoadBalancers, ServedRoutes,
+    Cloud, ProviderOptions, ServedLoadBalancers, ServedRoutes,
     faults::{Effect, Fault, InjectedError, Method},
     load_balancers::{AddressMode, LoadBalancer, ServiceTag},
     routes::{Route, RouteTarget},
@@ -29,9 +34,15 @@ const GONE: &str = "0b5bf7b5-gone";
 const OTHER: &str = "51b6ea0c-alive";
 
 fn rig(provider: ProviderOptions) -> Fixture {
+    let cloud = cloud(|config| config.load_balancers.deprovisioning = Duration::from_secs(40));
+    processes(cloud, provider)
+}
+
+/// A command and its provider.
+fn processes(cloud: Cloud, provider: ProviderOptions) -> Fixture {
     Fixture::new(Setup {
+        cloud,
         provider,
-        cloud: cloud(|config| config.load_balancers.deprovisioning = Duration::from_secs(40)),
         ..Setup::default()
     })
 }
@@ -103,8 +114,18 @@ fn within(time: Duration) -> Instant {
 const HOUR: Duration = Duration::from_hours(1);
 
 async fn sweep(rig: &Fixture) -> Swept {
-    let sweep = Sweep::begin(rig.provider.clone(), GONE, within(HOUR)).await;
-    sweep.unwrap().run(within(HOUR)).await
+    sweep_by(rig.provider.clone(), HOUR).await
+}
+
+async fn sweep_by(provider: Provider, time: Duration) -> Swept {
+    let sweep = Sweep::begin(provider, GONE, within(HOUR)).await;
+    sweep.unwrap().run(within(time), pending()).await
+}
+
+/// Why nothing is listed.
+async fn refusal_to_list(provider: Provider) -> CannotSweep {
+    let begun = Sweep::begin(provider, GONE, within(HOUR)).await;
+    begun.unwrap().list(within(HOUR)).await.unwrap_err()
 }
 
 /// The fates of all objects by their owner.
@@ -204,8 +225,7 @@ async fn trouble_of_the_cloud_delays_one_object_and_ends_in_time() {
     let stuck = refusal(method, Code::FailedPrecondition, "DEPENDENCY_NOT_READY");
     rig.cloud.inject(stuck.for_service("shop/stuck"));
     let began = Instant::now();
-    let sweep = Sweep::begin(rig.provider.clone(), GONE, within(HOUR)).await;
-    let swept = sweep.unwrap().run(within(Duration::from_mins(10))).await;
+    let swept = sweep_by(rig.provider.clone(), Duration::from_mins(10)).await;
     assert!(began.elapsed() <= Duration::from_mins(11));
     let fates: BTreeMap<_, _> = fates(&swept).into_iter().collect();
     assert_eq!(fates["shop/web"], &Fate::Deleted);
@@ -259,10 +279,24 @@ async fn routes_without_a_mark_of_their_cluster_are_not_deleted_by() {
     balance(&rig, GONE, "web", |_| {});
     route(&rig, OTHER, 1);
     let before = left(&rig);
-    let refused = Sweep::begin(rig.provider.clone(), GONE, within(HOUR)).await;
-    let error = refused.err().unwrap().to_string();
+    let error = refusal_to_list(rig.provider.clone()).await.to_string();
     assert!(error.contains("does not tell clusters apart"), "{error}");
     assert_eq!(left(&rig), before);
+}
+
+/// A load balancer in a list.
+fn owned(name: &str) -> v1::OwnedLoadBalancer {
+    v1::OwnedLoadBalancer {
+        identity: Some(v1::LoadBalancerIdentity {
+            id: format!("lb-{name}"),
+            name: name.to_owned(),
+        }),
+        service: Some(v1::ServiceRef {
+            uid: format!("uid-{name}"),
+            ..v1::ServiceRef::default()
+        }),
+        status: None,
+    }
 }
 
 /// A provider that lists `names`, by its own rules.
@@ -283,17 +317,6 @@ fn scripted(
     });
     fake.balancers.list_by(move |request| {
         let cluster = request.context.as_ref().unwrap();
-        let owned = |name: &str| v1::OwnedLoadBalancer {
-            identity: Some(v1::LoadBalancerIdentity {
-                id: format!("lb-{name}"),
-                name: name.to_owned(),
-            }),
-            service: Some(v1::ServiceRef {
-                uid: format!("uid-{name}"),
-                ..v1::ServiceRef::default()
-            }),
-            status: None,
-        };
         vec![Step::Say(v1::ListLoadBalancersResponse {
             items: script(&cluster.cluster_uid)
                 .into_iter()
@@ -325,9 +348,8 @@ fn scripted(
 async fn a_provider_that_lists_the_same_for_each_cluster_deletes_nothing() {
     let mut tasks = JoinSet::new();
     let (fake, provider) = scripted(true, |_| vec!["web", "api"], &mut tasks);
-    let refused = Sweep::begin(provider, GONE, within(HOUR)).await;
     assert!(matches!(
-        refused.err().unwrap(),
+        refusal_to_list(provider).await,
         CannotSweep::EveryCluster {
             what: "load balancers",
             listed: 2
@@ -369,11 +391,9 @@ async fn only_the_list_says_that_nothing_is_left() {
         Vec::new()
     };
     let (fake, provider) = scripted(true, script, &mut tasks);
-    let begun = Sweep::begin(provider.clone(), GONE, within(HOUR)).await;
-    let begun = begun.unwrap();
-    let swept = begun.run(within(HOUR)).await;
+    let swept = sweep_by(provider, HOUR).await;
     assert!(swept.is_clean());
-    assert_eq!(lists.load(Ordering::Relaxed), 4);
+    assert_eq!(lists.load(Ordering::Relaxed), 5);
     let deleted = fake.balancers.delete.calls();
     assert_eq!(deleted.len(), 3);
     for (_, request) in deleted {
@@ -384,8 +404,7 @@ async fn only_the_list_says_that_nothing_is_left() {
     // Never.
     let for_ever = |cluster: &str| Vec::from_iter((cluster == GONE).then_some("web"));
     let (_fake, provider) = scripted(true, for_ever, &mut tasks);
-    let begun = Sweep::begin(provider, GONE, within(HOUR)).await;
-    let swept = begun.unwrap().run(within(Duration::from_mins(10))).await;
+    let swept = sweep_by(provider, Duration::from_mins(10)).await;
     assert!(!swept.is_clean());
     assert_eq!(swept.unfinished.as_deref(), Some("the time was up"));
 }

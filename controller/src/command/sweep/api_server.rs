@@ -45,39 +45,60 @@ impl ApiServerCheck {
     /// # Errors
     /// The cluster is there, or nothing is sure; a kubeconfig that cannot be used.
     pub(super) async fn evidence(&self) -> Result<Evidence, Refusal> {
-        let api_server = self
-            .source
-            .load()
-            .await
-            .map_err(|error| error.to_string())?;
+        let (server, api) = self.connect().await?;
+        let since = Instant::now();
+        loop {
+            if let Some(answer) = self.ask(&server, &api).await? {
+                return Ok(answer);
+            }
+            if since.elapsed() >= self.gone_after {
+                let why = format!("{server} is not reached since {:?}", self.gone_after);
+                return Ok(Evidence::Gone(why));
+            }
+            if since.elapsed() < PAUSE {
+                info!(server, gone_after = ?self.gone_after, "API server not reached; asked again");
+            }
+            sleep(PAUSE.min(self.gone_after)).await;
+        }
+    }
+
+    /// Asks again and again while objects are deleted, and returns once the answer would have refused that, with the
+    /// answer.
+    pub(super) async fn is_there_again(&self) -> String {
+        let connected = self.connect().await;
+        let (server, api) = match connected {
+            Ok(connected) => connected,
+            Err(Refusal(why)) => return why,
+        };
+        loop {
+            sleep(PAUSE).await;
+            if let Err(Refusal(why)) = self.ask(&server, &api).await {
+                return why;
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<(String, Api), Refusal> {
+        let api_server = self.source.load().await;
+        let api_server = api_server.map_err(|error| error.to_string())?;
         let metrics = ClientMetrics::default();
         let authenticators = Authenticators::new(&metrics);
         let clients = Clients::new(api_server, &authenticators, metrics);
         let clients = clients.map_err(|error| error.to_string())?;
         let client = clients.build("sweep", Budget::UNLIMITED);
         let api = Api::new(client.map_err(|error| error.to_string())?);
-        let since = Instant::now();
-        loop {
-            let lease = cluster::lease_annotations(&api, &self.lease).await;
-            let uid = match &lease {
-                Err(error) if error.is_not_found() => Some(cluster::uid(&api).await),
-                _ => None,
-            };
-            let answer = judge(&self.cluster_uid, lease.map(drop), uid);
-            let server = clients.server();
-            let Some(answer) = answer.map_err(|why| Refusal(format!("{server}: {why}")))? else {
-                if since.elapsed() >= self.gone_after {
-                    let why = format!("{server} is not reached since {:?}", self.gone_after);
-                    return Ok(Evidence::Gone(why));
-                }
-                if since.elapsed() < PAUSE {
-                    info!(server, gone_after = ?self.gone_after, "API server not reached; asked again");
-                }
-                sleep(PAUSE.min(self.gone_after)).await;
-                continue;
-            };
-            return Ok(answer);
-        }
+        Ok((clients.server(), api))
+    }
+
+    /// One answer; none if the API server is not reached.
+    async fn ask(&self, server: &str, api: &Api) -> Result<Option<Evidence>, Refusal> {
+        let lease = cluster::lease_annotations(api, &self.lease).await;
+        let uid = match &lease {
+            Err(error) if error.is_not_found() => Some(cluster::uid(api).await),
+            _ => None,
+        };
+        let answer = judge(&self.cluster_uid, lease.map(drop), uid);
+        answer.map_err(|why| Refusal(format!("{server}: {why}")))
     }
 }
 
