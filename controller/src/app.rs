@@ -34,7 +34,7 @@ use tracing::{info, warn};
 pub use self::supervise::Signals;
 use self::{lease_task::CANCEL_TIMEOUT, process::Process, supervise::Supervisor, wiring::Wiring};
 use crate::options::Config;
-use outrigger_kubernetes::{client::ApiServer, watch::Sight};
+use outrigger_kubernetes::{client::ApiServer, cluster::SameCluster, watch::Sight};
 use outrigger_provider_client::{Connect, DownCause, Provider, ProviderSocket};
 use outrigger_runtime::telemetry::Telemetry;
 
@@ -60,6 +60,9 @@ pub enum Fatal {
     /// Another process leads, or may lead from now on (PROC-13).
     #[error("{0}")]
     LeaseLost(&'static str),
+    /// The API server is another cluster's.
+    #[error("{0}")]
+    OtherCluster(String),
     /// A second signal came before the work in flight was done; the exit code is that of
     /// Kubernetes' own programs then.
     #[error("second termination signal; ended with work in flight")]
@@ -76,7 +79,7 @@ impl Fatal {
     /// Exit codes as upstream's (PROC-10).
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Setup(_) | Self::LeaseLost(_) | Self::Hurried => 1,
+            Self::Setup(_) | Self::LeaseLost(_) | Self::OtherCluster(_) | Self::Hurried => 1,
             Self::Died(_) => 2,
             Self::Controllers(_) | Self::NoClusterId => 255,
         }
@@ -136,7 +139,8 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         () = signals.next() => return Ok(()),
     };
     let provider = process.connect_provider(&facts, provider, &mut tasks);
-    let sight = Sight::default();
+    let cluster = process.same_cluster(&facts);
+    let sight = Sight::of(cluster.clone());
     let context = process.context(&provider, &sight);
     if let Some(output) = config.plan {
         return tokio::select! {
@@ -167,13 +171,15 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         name = tasks.ended() => Err(Fatal::Died(name)),
         ended = lease_tasks.ended() => ended,
         () = refused_for_good(&provider) => Err(Fatal::NoClusterId),
+        why = replaced(cluster) => Err(Fatal::OtherCluster(why)),
     };
     info!("ending: no new work is taken");
     stop.cancel();
     let drained = async {
         let drained = lease_tasks.drain().await;
-        // After a lost lease no more calls are made, and the next leader may be there already.
-        if !matches!(ended, Err(Fatal::LeaseLost(_))) {
+        // After a lost lease no more calls are made, and the next leader may be there already. Nor has another cluster
+        // anything to learn.
+        if !matches!(ended, Err(Fatal::LeaseLost(_) | Fatal::OtherCluster(_))) {
             process.end(&events, &mut tasks).await;
         }
         drained
@@ -199,6 +205,14 @@ async fn add_loops(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     csr::add(wiring).await?;
     nodes::watch(wiring);
     Ok(())
+}
+
+/// Returns why another cluster's API server ends the process; never without a UID to compare.
+async fn replaced(cluster: Option<SameCluster>) -> String {
+    match cluster {
+        Some(cluster) => cluster.replaced().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Returns when the first handshake was refused for the want of a cluster id; a later one is only a

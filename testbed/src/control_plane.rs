@@ -147,7 +147,15 @@ impl ControlPlane {
         self.kubeconfig_at(self.address, user, group)
     }
 
-    /// The same with another way to the API server, which passes bytes on.
+    /// A kubeconfig whose client certificate has expired.
+    pub fn expired_kubeconfig(&self, user: &str) -> Result<PathBuf> {
+        let pair = self.authority.expired_client(user)?;
+        let url = format!("https://{}", self.address);
+        let text = identity::kubeconfig(&url, Some(self.authority.pem()), Some(&pair));
+        self.write_kubeconfig(&format!("expired-{user}"), &text)
+    }
+
+    /// The same as [`Self::kubeconfig`] with another way to the API server, which passes bytes on.
     pub(crate) fn kubeconfig_at(
         &self,
         address: SocketAddr,

@@ -30,6 +30,7 @@ use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use kube::Client;
+use parking_lot::RwLock;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
@@ -64,7 +65,7 @@ struct State {
     rules: Rules,
     watches: Watches,
     recorder: Recorder,
-    forwarder: Forwarder,
+    forwarder: RwLock<Arc<Forwarder>>,
 }
 
 impl fmt::Debug for State {
@@ -89,7 +90,7 @@ impl FaultProxy {
             rules: Rules::default(),
             watches: Watches::default(),
             recorder: Recorder::default(),
-            forwarder: Forwarder::new(plane, user, group)?,
+            forwarder: RwLock::new(Arc::new(Forwarder::new(plane, user, group)?)),
         });
         let (open, opened) = watch::channel(true);
         let mut server = JoinSet::new();
@@ -143,6 +144,14 @@ impl FaultProxy {
     /// The number of open watches whose path contains `path`.
     pub fn open_watches(&self, path: &str) -> usize {
         self.state.watches.count(path)
+    }
+
+    /// Leads to another control plane from now on, whose administrator each caller is, and ends the open watches.
+    pub fn lead_to(&self, plane: &ControlPlane) -> Result<()> {
+        let forwarder = Forwarder::new(plane, "testbed-admin", Some(MASTERS))?;
+        *self.state.forwarder.write() = Arc::new(forwarder);
+        self.cut_watches("", Cut::Abrupt);
+        Ok(())
     }
 
     /// Closes every connection and refuses new ones until

@@ -3,10 +3,13 @@
 //! RBAC: `get` on the namespace `kube-system`; `get` on the Lease, which remembers the UID of that namespace;
 //! `/version` is open to every authenticated user.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, future::pending, time::Duration};
 
 use serde::Deserialize;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 use tracing::{info, warn};
 
 use super::{api::Api, error::ApiError};
@@ -130,6 +133,66 @@ async fn query(api: &Api) -> Result<Query, ApiError> {
 /// Any [`ApiError`]; 403 without the right to `get` it.
 pub async fn uid(api: &Api) -> Result<Box<str>, ApiError> {
     api.uid(KUBE_SYSTEM).await
+}
+
+/// The cluster that the stores show. Its UID is asked for before a watch begins again: the address of an API server, and
+/// the kubeconfig, may lead to another cluster by then, and a list of that one would look as if all objects of this one
+/// were deleted. Clones share it.
+///
+/// RBAC: `get` on the namespace `kube-system`; without it nothing is compared.
+#[derive(Clone)]
+pub struct SameCluster {
+    api: Api,
+    uid: Box<str>,
+    other: watch::Sender<Option<Box<str>>>,
+}
+
+impl SameCluster {
+    /// The cluster with this UID.
+    pub fn new(api: Api, uid: Box<str>) -> Self {
+        Self {
+            api,
+            uid,
+            other: watch::Sender::new(None),
+        }
+    }
+
+    /// Returns if the API server is that of the cluster. Once it is another one's, it never returns, and
+    /// [`Self::replaced`] does.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub(super) async fn confirm(&self) -> Result<(), ApiError> {
+        match uid(&self.api).await {
+            Ok(uid) if uid == self.uid => Ok(()),
+            Ok(uid) => {
+                self.other.send_replace(Some(uid));
+                pending().await
+            }
+            Err(error) if error.code() == Some(403) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns why the process has to end, once the API server is another cluster's.
+    pub async fn replaced(&self) -> String {
+        let mut other = self.other.subscribe();
+        match other.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(other)) => format!(
+                "the API server is that of another cluster now: the UID of its namespace kube-system is {other}, and was \
+                 {}; nothing is done there by what is known of the former. If that is no mistake in the kubeconfig or in \
+                 the address of the API server, the next process begins with the other cluster",
+                self.uid
+            ),
+            _ => pending().await,
+        }
+    }
+}
+
+impl fmt::Debug for SameCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SameCluster({})", self.uid)
+    }
 }
 
 async fn remembered(api: &Api, lease: Option<&str>) -> Option<Box<str>> {

@@ -188,7 +188,14 @@ impl<V: View> Reflector<V> {
         let mut is_silent = false;
         loop {
             let mut run = WatchRun::default();
-            let end = if version.is_none() && in_pages {
+            let confirmed = if self.store.is_synced() {
+                self.health.same_cluster().await
+            } else {
+                Ok(())
+            };
+            let end = if let Err(error) = confirmed {
+                End::Failed(error)
+            } else if version.is_none() && in_pages {
                 match self.list().await {
                     Ok(listed) => {
                         version = Some(listed);

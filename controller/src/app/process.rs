@@ -25,7 +25,7 @@ use outrigger_kubernetes::{
     api::Api,
     authenticator::Authenticators,
     client::{ApiServer, Clients},
-    cluster::{self, Facts},
+    cluster::{self, Facts, SameCluster},
     events::Events,
     leader::{self, Handle},
     watch::Sight,
@@ -161,6 +161,12 @@ impl<'a> Process<'a> {
             ));
         }
         Ok(facts)
+    }
+
+    /// The cluster of these facts, if its UID could be read.
+    pub(super) fn same_cluster(&self, facts: &Facts) -> Option<SameCluster> {
+        let uid = facts.uid.clone()?;
+        Some(SameCluster::new(self.informers.clone(), uid))
     }
 
     /// Starts the connection to the provider.

@@ -1,6 +1,6 @@
 //! One request: looked up in the rules, passed on, answered.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use bytes::Bytes;
 use http::{
@@ -47,6 +47,13 @@ impl Forwarder {
         *passed.uri_mut() = uri;
         *passed.headers_mut() = end_to_end(request.headers.clone());
         client.send(passed).await.map_err(io::Error::other)
+    }
+}
+
+impl State {
+    async fn send(&self, request: &Recorded, uri: http::Uri) -> io::Result<Response<Body>> {
+        let forwarder = Arc::clone(&self.forwarder.read());
+        forwarder.send(request, uri).await
     }
 }
 
@@ -110,19 +117,19 @@ async fn act(
         Some(Fault::Silence) => std::future::pending().await,
         Some(Fault::Disconnect) => return Err(io::Error::other("disconnected by a rule")),
         Some(Fault::LoseAnswer) => {
-            let answer = state.forwarder.send(request, uri).await?;
+            let answer = state.send(request, uri).await?;
             // The effect is there when the answer is, not before.
             let _ = answer.into_body().collect().await;
             return Err(io::Error::other("answer lost by a rule"));
         }
         Some(Fault::HoldAnswer) => {
-            let answer = state.forwarder.send(request, uri).await?;
+            let answer = state.send(request, uri).await?;
             let _ = answer.into_body().collect().await;
             state.recorder.set_outcome(entry, Outcome::Held);
             return std::future::pending().await;
         }
     }
-    let answer = state.forwarder.send(request, uri).await?;
+    let answer = state.send(request, uri).await?;
     let (mut parts, mut body) = answer.into_parts();
     if let Some(time) = late {
         // The present state: the API server may write it later than it begins it.

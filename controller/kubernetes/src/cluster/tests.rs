@@ -3,6 +3,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::*;
 use crate::fixture::scripted;
@@ -76,4 +77,31 @@ async fn the_uid_on_the_lease_is_believed_at_once() {
     assert_eq!(facts.uid, None);
     assert_eq!(facts.remembered_uid.as_deref(), Some("abc"));
     assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// No answer, and no right to ask, is no other cluster.
+#[tokio::test(start_paused = true)]
+async fn only_another_uid_is_another_cluster() {
+    let answers = Arc::new(Mutex::new(vec![Some("def"), None, Some("abc")]));
+    let client = scripted::client(move |_| {
+        let answer = match answers.lock().pop() {
+            Some(Some(uid)) => scripted::json(200, &json!({"metadata": {"uid": uid}})),
+            Some(None) => scripted::refusal(403, "Forbidden"),
+            None => scripted::refusal(503, "Unavailable"),
+        };
+        async { answer }.boxed()
+    });
+    let cluster = SameCluster::new(Api::new(client), "abc".into());
+    let shared = cluster.clone();
+    let mut replaced = std::pin::pin!(shared.replaced());
+    for _ in 0..2 {
+        cluster.confirm().await.unwrap();
+        assert_eq!((&mut replaced).now_or_never(), None);
+    }
+    // Its list is never stored.
+    let waits = timeout(MAX_PAUSE, cluster.confirm());
+    assert!(waits.await.is_err());
+    let why = replaced.now_or_never().unwrap();
+    assert!(why.contains("is def, and was abc"), "{why}");
+    assert!(cluster.confirm().await.is_err());
 }

@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
-use crate::error::ApiError;
-use crate::store::Resource;
+use crate::{cluster::SameCluster, error::ApiError, store::Resource};
 
 /// How long a watch may fail before the store counts as out of sync: an API server that restarts is
 /// no reason to stop a rollout.
@@ -16,6 +15,8 @@ const GRACE: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug, Default)]
 pub struct Sight {
     watches: watch::Sender<Watches>,
+    /// Absent where its UID is not known.
+    cluster: Option<SameCluster>,
 }
 
 /// How many watches there are.
@@ -26,6 +27,14 @@ pub struct Watches {
 }
 
 impl Sight {
+    /// No watch yet, of this cluster alone if there is one.
+    pub fn of(cluster: Option<SameCluster>) -> Self {
+        Self {
+            cluster,
+            ..Self::default()
+        }
+    }
+
     /// The watches as they are, and changes of them.
     pub fn watches(&self) -> watch::Receiver<Watches> {
         self.watches.subscribe()
@@ -95,6 +104,14 @@ impl Health {
                 }
                 Err(format!("cannot watch {resource} for {seconds} s: {error}"))
             }
+        }
+    }
+
+    /// Returns if the API server is that of the same cluster, as [`SameCluster::confirm`] does.
+    pub(super) async fn same_cluster(&self) -> Result<(), ApiError> {
+        match &self.sight.cluster {
+            Some(cluster) => cluster.confirm().await,
+            None => Ok(()),
         }
     }
 
