@@ -10,7 +10,7 @@ use crate::{
         address::DesiredAddresses,
         change::NodeChange,
         initialize::{self, NodeWarning},
-        instance::Lookup,
+        instance::{Lookup, PowerState},
         lifecycle::{Check, Idle, LifecycleAction},
     },
     service::{
@@ -138,9 +138,22 @@ fn of_action(decision: &RecordedDecision<'_>, action: &LifecycleAction) -> Decis
         LifecycleAction::Keep => {
             let state = match decision {
                 RecordedDecision::Judge {
+                    node,
                     lookup: Some(lookup),
+                    facts,
                     ..
                 } => match &**lookup {
+                    Lookup::Found(instance) if instance.power_state == PowerState::Shutdown => {
+                        let after = node.out_of_service_after(facts.out_of_service_after);
+                        let in_service = match after {
+                            _ if node.is_out_of_service() => "the Node is out of service",
+                            Ok(None) => {
+                                "no --out-of-service-after and no label of the Node asks for more"
+                            }
+                            _ => "its kubelet is not silent, so that the Node stays in service",
+                        };
+                        format!("its instance is stopped; {in_service}")
+                    }
                     Lookup::Found(instance) => {
                         format!("its instance is {:?}", instance.power_state)
                     }

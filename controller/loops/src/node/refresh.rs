@@ -343,6 +343,10 @@ impl Sweep<'_> {
         let maintenance = self
             .cloud_node
             .plan_maintenance(node, instance, repeats_maintenance);
+        if maintenance.is_none() {
+            self.cloud_node
+                .explain_maintenance(node, instance, repeats_maintenance);
+        }
         if plan.is_empty() && plan.warnings.is_empty() && maintenance.is_none() {
             return;
         }

@@ -520,6 +520,19 @@ impl CloudNode {
         maintenance::plan(time_of_day(), node, instance, is_repeated, settings)
     }
 
+    /// Notes why nothing is written for what the cloud has announced about the machine of `node`.
+    pub(super) fn explain_maintenance(
+        &self,
+        node: &NodeView,
+        instance: &Instance,
+        is_repeated: bool,
+    ) {
+        let settings = self.settings.maintenance;
+        if let Some(why) = maintenance::reason_to_wait(node, instance, is_repeated, settings) {
+            self.note(&node.name, "maintenance_unchanged", || why);
+        }
+    }
+
     /// Writes what the cloud has announced about the machine: the condition, then the taint.
     async fn write_maintenance(
         &self,

@@ -282,3 +282,76 @@ proptest! {
         prop_assert_eq!(end, words(&settled(&node(), &instance, BOTH)));
     }
 }
+
+#[test]
+fn it_is_said_why_an_announcement_changes_nothing() {
+    let why = |node: &NodeView, instance: &Instance, is_repeated, settings| {
+        assert_eq!(plan(at(0), node, instance, is_repeated, settings), None);
+        reason_to_wait(node, instance, is_repeated, settings)
+    };
+    assert_eq!(why(&node(), &quiet(), true, BOTH), None);
+    let off = MaintenanceSettings::default();
+    let soon = announced(Some(at(30)), "new host");
+    let shown = settled(&node(), &soon, BOTH);
+    let late = settled(&node(), &announced(Some(at(90)), ""), BOTH);
+    let mut of_operator = shown.clone();
+    of_operator
+        .conditions
+        .iter_mut()
+        .for_each(|it| it.reason = "ByHand".into());
+    of_operator
+        .taints
+        .iter_mut()
+        .for_each(|it| it.value = "by-hand".into());
+    let unknown = settled(&node(), &announced(None, ""), BOTH);
+    for (node, instance, is_repeated, settings, condition, taint) in [
+        (
+            &node(),
+            &soon,
+            true,
+            off,
+            "without --maintenance-condition",
+            "without --maintenance-taint-before",
+        ),
+        (&shown, &soon, true, BOTH, "is as announced", "is there"),
+        (
+            &shown,
+            &quiet(),
+            false,
+            BOTH,
+            "until a second answer",
+            "until a second answer",
+        ),
+        (
+            &late,
+            &announced(Some(at(90)), ""),
+            true,
+            BOTH,
+            "is as announced",
+            "is not due yet",
+        ),
+        (
+            &unknown,
+            &announced(None, ""),
+            true,
+            BOTH,
+            "is as announced",
+            "does not say when",
+        ),
+        (
+            &of_operator,
+            &quiet(),
+            true,
+            BOTH,
+            "is an operator's",
+            "is an operator's",
+        ),
+    ] {
+        let said = why(node, instance, is_repeated, settings).unwrap();
+        let (before, after) = said.split_once("the taint").unwrap();
+        assert!(
+            before.contains(condition) && after.contains(taint),
+            "{said}"
+        );
+    }
+}

@@ -1,6 +1,11 @@
+use std::borrow::Cow;
+
 use super::*;
-use crate::node::{
-    EFFECT_NO_EXECUTE, LABEL_OUT_OF_SERVICE_AFTER, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
+use crate::{
+    decision::{DecisionOutcome, DecisionReason, RecordedDecision},
+    node::{
+        EFFECT_NO_EXECUTE, LABEL_OUT_OF_SERVICE_AFTER, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
+    },
 };
 
 const MINUTE: i64 = 60;
@@ -592,5 +597,42 @@ fn each_reason_says_what_an_operator_can_do() {
         ),
     ] {
         assert_eq!((why.as_str(), why.to_string()), (label, text));
+    }
+}
+
+#[test]
+fn it_is_said_why_a_stopped_node_stays_in_service() {
+    let node = stopped("n1");
+    let out = format!("shutdown:NoSchedule {TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute");
+    let reports = NodeView {
+        ready: Ready::False,
+        ..node.clone()
+    };
+    for (after, node, why) in [
+        (0, &node, "no --out-of-service-after"),
+        (600, &reports, "its kubelet is not silent"),
+        (600, &tainted(&node, &out), "the Node is out of service"),
+    ] {
+        let mut rig = Rig {
+            out_of_service_after: Duration::from_secs(after),
+            ..rig()
+        };
+        let lookup = shutdown(node);
+        rig.with(1, |lifecycle, facts| {
+            let state = lifecycle.excerpt(at(1), &node.name);
+            let outcome = lifecycle.answered(at(1), node, node, Some(&lookup), facts);
+            let decision = RecordedDecision::Judge {
+                now: at(1),
+                node: Cow::Borrowed(node),
+                node_at_lookup: None,
+                lookup: Some(Cow::Borrowed(&lookup)),
+                facts: facts.into(),
+                state,
+            };
+            let outcome = DecisionOutcome::Judge(Cow::Borrowed(&outcome));
+            let reason = DecisionReason::of(&decision, &outcome);
+            assert_eq!(reason.rule, "keep");
+            assert!(reason.text.contains(why), "{reason:?}");
+        });
     }
 }
