@@ -177,14 +177,16 @@ impl SameCluster {
     /// Returns why the process has to end, once the API server is another cluster's.
     pub async fn replaced(&self) -> String {
         let mut other = self.other.subscribe();
-        match other.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(other)) => format!(
+        // No lock is held while it waits for ever.
+        let other = other.wait_for(Option::is_some).await;
+        match other.ok().and_then(|other| other.clone()) {
+            Some(other) => format!(
                 "the API server is that of another cluster now: the UID of its namespace kube-system is {other}, and was \
                  {}; nothing is done there by what is known of the former. If that is no mistake in the kubeconfig or in \
                  the address of the API server, the next process begins with the other cluster",
                 self.uid
             ),
-            _ => pending().await,
+            None => pending().await,
         }
     }
 }
