@@ -62,8 +62,8 @@ var contestants = []contestant{
 	{id: "mock", title: "Outrigger, mock", agent: rig.Outrigger, start: rig.WithMock([]string{"--synthesize-instances"}, nil)},
 }
 
-// inEnvelope are those that take minutes in the largest cluster, and not hours.
-var inEnvelope = []contestant{contestants[1], contestants[3], contestants[4]}
+// inEnvelope are those that are done with the largest cluster in minutes. Upstream is not, tuned either.
+var inEnvelope = []contestant{contestants[3], contestants[4]}
 
 // Run runs all rounds.
 func Run(ctx context.Context, arguments []string) error {
