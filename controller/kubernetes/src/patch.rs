@@ -227,6 +227,9 @@ pub fn network_condition(write: &NetworkConditionWrite) -> Value {
 /// The patch of `nodes/<name>/status` that makes the provider's annotations and conditions: each by its key.
 pub fn effects(write: &EffectsWrite) -> Value {
     let mut patch = json!({"metadata": {"uid": &*write.uid}});
+    if let Some(version) = &write.resource_version {
+        patch["metadata"]["resourceVersion"] = json!(version);
+    }
     if !write.annotations.is_empty() {
         patch["metadata"]["annotations"] = annotations(&write.annotations);
     }

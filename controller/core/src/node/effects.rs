@@ -12,6 +12,8 @@ use crate::{condition::ConditionChange, effects::Effects, node::NodeView};
 pub struct EffectsWrite {
     /// Precondition on `metadata.uid`: a Node that registered again under the name is another Node.
     pub uid: Box<str>,
+    /// Precondition on `metadata.resourceVersion`, if what others have written meanwhile has to stay.
+    pub resource_version: Option<Box<str>>,
     /// `metadata.annotations`: key and value; none removes the key.
     pub annotations: Vec<(Box<str>, Option<Box<str>>)>,
     /// `status.conditions`, each type once.
@@ -51,6 +53,7 @@ pub fn plan(now: Timestamp, node: &NodeView, effects: &Effects) -> Option<Effect
     let is_empty = annotations.is_empty() && conditions.is_empty();
     (!is_empty).then(|| EffectsWrite {
         uid: node.uid.clone(),
+        resource_version: None,
         annotations,
         conditions,
         heartbeat: now,

@@ -197,6 +197,8 @@ fn condition(
     };
     Some(EffectsWrite {
         uid: node.uid.clone(),
+        // An operator may have written a condition of this type that the store does not show yet.
+        resource_version: Some(node.resource_version.clone()),
         annotations: Vec::new(),
         conditions: vec![change?],
         heartbeat: now,

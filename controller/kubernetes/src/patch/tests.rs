@@ -215,6 +215,7 @@ fn effects_name_each_annotation_and_condition_by_its_key() {
     };
     let write = EffectsWrite {
         uid: "u".into(),
+        resource_version: None,
         annotations: vec![("x/a".into(), Some("1".into())), ("x/b".into(), None)],
         conditions: vec![
             ConditionChange::Set(condition),
@@ -235,11 +236,13 @@ fn effects_name_each_annotation_and_condition_by_its_key() {
     });
     assert_eq!(effects(&write), expected);
     let none = EffectsWrite {
+        resource_version: Some("7".into()),
         annotations: Vec::new(),
         conditions: Vec::new(),
         ..write
     };
-    assert_eq!(effects(&none), json!({"metadata": {"uid": "u"}}));
+    let expected = json!({"metadata": {"uid": "u", "resourceVersion": "7"}});
+    assert_eq!(effects(&none), expected);
 }
 
 /// P-25, P-30.

@@ -136,6 +136,20 @@ async fn a_taint_that_an_operator_set_stays() {
     }
 }
 
+/// Its store does not show it yet.
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_an_operator_has_just_set_stays() {
+    let fixture = fleet(3, Preference::List).await;
+    let own = json!({"type": "MaintenancePlanned", "status": "True", "reason": "Operator", "message": "by hand"});
+    fixture.cluster.change_node("n1", |node| {
+        node["status"]["conditions"] = json!([own]);
+    });
+    announce(&fixture, Some(0), "new host");
+    sleep(PERIOD * 4).await;
+    assert_eq!(condition(&fixture), Some(own));
+    assert!(is_tainted(&fixture));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_paused_is_left_alone() {
     let fixture = fleet(3, Preference::List).await;
