@@ -180,9 +180,11 @@ impl Context {
         self.call.traceparent.as_deref()
     }
 
-    /// Returns whether the caller no longer waits for this call.
+    /// Returns true if the caller no longer waits for this call.
     pub fn is_cancelled(&self) -> bool {
-        self.call.cancellation.is_cancelled()
+        // In a process that was stopped, the handler may go on before the timer of its deadline does.
+        let is_over = |deadline| deadline <= Instant::now();
+        self.call.cancellation.is_cancelled() || self.deadline().is_some_and(is_over)
     }
 
     /// Resolves once the caller no longer waits for this call.
@@ -240,5 +242,27 @@ impl fmt::Debug for Context {
             .field("deadline", &self.call.deadline)
             .field("cancelled", &self.is_cancelled())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{Instant, advance};
+    use tokio_util::sync::CancellationToken;
+
+    use super::{Cluster, Context};
+
+    /// No timer has cancelled it yet.
+    #[tokio::test(start_paused = true)]
+    async fn no_change_begins_after_the_deadline() {
+        let limit = Duration::from_mins(2);
+        let (cluster, cancellation) = (Cluster::default().into(), CancellationToken::new());
+        let deadline = Some(Instant::now() + limit);
+        let ctx = Context::new("r".to_owned(), cluster, deadline, None, cancellation);
+        assert!(ctx.check().is_ok());
+        advance(limit).await;
+        assert!(ctx.check().is_err());
     }
 }
