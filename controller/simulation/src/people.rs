@@ -19,6 +19,21 @@ use crate::{
 const SERVICES: u32 = 4;
 const MACHINES: u32 = 5;
 
+/// The annotation of a Service that selects its targets.
+pub const SELECTOR: &str = "outrigger.dev/node-selector";
+
+/// The annotation of a Service that bounds their number.
+pub const MAX_TARGETS: &str = "outrigger.dev/max-targets";
+
+/// The label of Nodes that [`SELECTORS`] read.
+pub const POOL: &str = "pool";
+
+/// Selectors of the targets of a Service. The last one is wrong.
+pub const SELECTORS: [&str; 4] = ["pool", "!pool", "pool in (a,b)", "pool in"];
+
+/// How many targets users let a Service have at most.
+pub const MOST: usize = 2;
+
 /// How long the control plane waits for a silent kubelet.
 const SILENCE: Duration = Duration::from_secs(40);
 
@@ -155,7 +170,7 @@ impl People {
             return;
         };
         let is_load_balancer = service["spec"]["type"] == "LoadBalancer";
-        let change = match random.u32(0..13) {
+        let change = match random.u32(0..15) {
             0..3 => {
                 tracing::info!(service = number, "a user deletes a Service");
                 note(self.api.delete(&path));
@@ -185,6 +200,14 @@ impl People {
                 json!({"metadata": {"annotations": {"outrigger.dev/resync": random.u32(..).to_string()}}})
             }
             11 => json!({"metadata": {"annotations": {PAUSED: "true"}}}),
+            12 => {
+                let selector = SELECTORS.get(random.usize(0..=SELECTORS.len()));
+                json!({"metadata": {"annotations": {SELECTOR: selector}}})
+            }
+            13 => {
+                let most = random.bool().then(|| MOST.to_string());
+                json!({"metadata": {"annotations": {MAX_TARGETS: most}}})
+            }
             _ if is_load_balancer => json!({"spec": {
                 "externalTrafficPolicy": (["Local", "Cluster"][random.usize(0..2)]), "healthCheckNodePort": null,
             }}),
@@ -281,6 +304,12 @@ impl People {
                 tracing::info!(machine = %name, ?value, "a user labels a Node");
                 let label = "node.kubernetes.io/exclude-from-external-load-balancers";
                 let change = json!({"metadata": {"labels": {label: value}}});
+                note(self.api.patch(&path, &change));
+            }
+            (Some(_), 8) if node.is_some() => {
+                let pool = ["a", "b", "c"].get(random.usize(0..4));
+                tracing::info!(machine = %name, ?pool, "a user labels a Node");
+                let change = json!({"metadata": {"labels": {POOL: pool}}});
                 note(self.api.patch(&path, &change));
             }
             (Some(_), 6) if node.is_some() => {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     apiserver::{ApiServer, Request, Write},
     host,
-    people::{NODES, SERVICES_OF_RUN},
+    people::{MAX_TARGETS, MOST, NODES, POOL, SELECTOR, SELECTORS, SERVICES_OF_RUN},
 };
 
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -322,18 +322,44 @@ fn node_complaints(node: &Value, cloud: &Cloud) -> Vec<String> {
 }
 
 /// Name and address of a Node that load balancers send to.
-fn target(node: &Value) -> Option<(String, Option<String>)> {
+type Target = (String, Option<String>);
+
+/// The Node as a target, with its label that users select by.
+fn target(node: &Value) -> Option<(Target, Option<String>)> {
     let is_excluded = node["metadata"]["labels"][EXCLUDED] == "true";
     let address = array(&node["status"]["addresses"])
         .iter()
         .find(|one| one["type"] == "InternalIP");
-    (!is_excluded).then(|| (name(node), address.map(|one| text(&one["address"]))))
+    let pool = node["metadata"]["labels"][POOL].as_str();
+    (!is_excluded).then(|| {
+        let address = address.map(|one| text(&one["address"]));
+        ((name(node), address), pool.map(ToOwned::to_owned))
+    })
+}
+
+/// Returns true if a user's annotations about targets are wrong: nothing is done for the Service until they are right.
+fn selects_wrongly(service: &Value) -> bool {
+    let annotations = &service["metadata"]["annotations"];
+    annotations[SELECTOR] == SELECTORS[3]
+        || (!annotations[MAX_TARGETS].is_null()
+            && service["spec"]["externalTrafficPolicy"] == "Local")
+}
+
+/// Returns true if a Node with this label is selected by `selector`, one of [`SELECTORS`].
+fn selects(selector: &Value, pool: Option<&str>) -> bool {
+    let at = SELECTORS.iter().position(|text| selector == text);
+    match at {
+        Some(0) => pool.is_some(),
+        Some(1) => pool.is_none(),
+        Some(2) => matches!(pool, Some("a" | "b")),
+        _ => true,
+    }
 }
 
 fn service_complaints(
     service: &Value,
     load_balancers: &[std::sync::Arc<LoadBalancer>],
-    targets: &[(String, Option<String>)],
+    targets: &[(Target, Option<String>)],
 ) -> Vec<String> {
     let name = name(service);
     let spec = &service["spec"];
@@ -352,6 +378,13 @@ fn service_complaints(
             wrong.push(format!("the Service {name} has marks of a load balancer"));
         }
         return wrong;
+    }
+    if selects_wrongly(service) {
+        let says = array(&service["status"]["conditions"])
+            .iter()
+            .any(|condition| condition["reason"] == "InvalidAnnotation");
+        let silent = (!says).then(|| format!("the Service {name} does not say what is wrong"));
+        return silent.into_iter().collect();
     }
     let [one] = load_balancers else {
         return vec![format!(
@@ -406,7 +439,20 @@ fn service_complaints(
         })
         .collect();
     actual.sort();
-    differ("targets", format!("{targets:?}"), format!("{actual:?}"));
+    let annotations = &service["metadata"]["annotations"];
+    let selector = &annotations[SELECTOR];
+    let selected = targets
+        .iter()
+        .filter(|(_, pool)| selects(selector, pool.as_deref()));
+    let mut selected: Vec<_> = selected.map(|(target, _)| target.clone()).collect();
+    if !annotations[MAX_TARGETS].is_null() && selected.len() > MOST {
+        // Which of them is its own choice.
+        let is_some = actual.len() == MOST && actual.iter().all(|one| selected.contains(one));
+        if is_some {
+            selected.clone_from(&actual);
+        }
+    }
+    differ("targets", format!("{selected:?}"), format!("{actual:?}"));
     let mode = text(&service["metadata"]["annotations"]["mock.example/address-mode"]);
     let shown: BTreeSet<_> = array(&service["status"]["loadBalancer"]["ingress"])
         .iter()
