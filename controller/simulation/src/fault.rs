@@ -230,7 +230,7 @@ fn kind(random: &mut Rng) -> Kind {
 }
 
 fn cloud_fault(random: &mut Rng) -> faults::Fault {
-    const METHODS: [Method; 10] = [
+    const METHODS: [Method; 11] = [
         Method::GetStatus,
         Method::BatchGetInstances,
         Method::ListInstances,
@@ -239,18 +239,12 @@ fn cloud_fault(random: &mut Rng) -> faults::Fault {
         Method::UpdateLoadBalancerNodes,
         Method::DeleteLoadBalancer,
         Method::ListLoadBalancers,
+        Method::ListRoutes,
         Method::BatchCreateRoutes,
         Method::BatchDeleteRoutes,
     ];
-    const CODES: [tonic::Code; 5] = [
-        tonic::Code::Unavailable,
-        tonic::Code::Internal,
-        tonic::Code::ResourceExhausted,
-        tonic::Code::PermissionDenied,
-        tonic::Code::Unknown,
-    ];
     // They say nothing false: a false answer looks as the truth does.
-    const BAD: [BadAnswer; 8] = [
+    const BAD: [BadAnswer; 12] = [
         BadAnswer::MissingResult,
         BadAnswer::DuplicateResult,
         BadAnswer::Empty,
@@ -259,11 +253,15 @@ fn cloud_fault(random: &mut Rng) -> faults::Fault {
         BadAnswer::StaleAbsence,
         BadAnswer::ForeignResult,
         BadAnswer::MissingDisposition,
+        BadAnswer::MissingStatus,
+        BadAnswer::MalformedAddress,
+        BadAnswer::MalformedCidr,
+        BadAnswer::OversizedStrings,
     ];
     loop {
         let method = METHODS[random.usize(0..METHODS.len())];
         let effect = match random.u32(0..8) {
-            0 | 1 => Effect::Error(InjectedError::new(CODES[random.usize(0..CODES.len())])),
+            0 | 1 => Effect::Error(error(random)),
             2 | 3 => Effect::Hang {
                 duration: Some(Duration::from_secs(random.u64(1..120))),
             },
@@ -275,5 +273,24 @@ fn cloud_fault(random: &mut Rng) -> faults::Fault {
         if fault.check().is_ok() {
             return fault;
         }
+    }
+}
+
+/// An error, perhaps for a reason that the contract does not have, or with a time to call again that makes no sense.
+fn error(random: &mut Rng) -> InjectedError {
+    const CODES: [tonic::Code; 5] = [
+        tonic::Code::Unavailable,
+        tonic::Code::Internal,
+        tonic::Code::ResourceExhausted,
+        tonic::Code::PermissionDenied,
+        tonic::Code::Unknown,
+    ];
+    let error = InjectedError::new(CODES[random.usize(0..CODES.len())]);
+    match random.u32(0..8) {
+        0 => error.with_reason("MOON_TOO_FULL"),
+        1 => error.with_reason("OVERLOADED"),
+        2 => error.retry_after(Duration::from_millis(1)),
+        3 => error.retry_after(Duration::from_hours(24 * 365)),
+        _ => error,
     }
 }

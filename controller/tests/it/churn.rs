@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  seed ─► plan ─┬─► people, one for each Service, and node churn ─► API server
-//!                └─► killer and meddler: kill -9, SIGTERM, SIGSTOP, other declarations and answers …
+//!                └─► killer and meddler: kill -9, SIGTERM, SIGSTOP, other declarations …
 //!  provider ─► journal of its calls ─► invariants, all the time
 //!  API server ─► watch of Nodes ─► no Pod CIDR twice, all the time
 //!  then all is as it was and nothing is edited ─► agreement ─► all deleted ─► nothing left

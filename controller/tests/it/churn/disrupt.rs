@@ -34,8 +34,7 @@ impl Crew<'_> {
                 What::Forget(takes) => meddler::forget(self, *takes).await,
                 What::Freeze(time) => meddler::freeze(self, *time).await,
                 What::Disconnect(time) => meddler::disconnect(self, *time).await,
-                What::Answer(wrong, time) => meddler::answer(self, *wrong, *time).await,
-                What::Retry(method, after) => meddler::retry(self, *method, *after).await,
+                What::Lack(method, time) => meddler::lack(self, *method, *time).await,
                 What::Meddle(meddling, number) => {
                     self.view.routes.meddle(*meddling, *number).await;
                 }

@@ -4,7 +4,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use fastrand::Rng;
-use outrigger_provider_mock::faults::{BadAnswer, Method};
+use outrigger_provider_mock::faults::Method;
 
 /// Kinds of disruptions. `OUTRIGGER_TEST_FAULTS` names those that a drill uses, separated by commas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,10 +20,8 @@ pub(super) enum Family {
     Configuration,
     /// The provider is stopped and continued, or its connections are closed.
     Connections,
-    /// Answers that break the contract, or words that the controller does not know.
-    Answers,
-    /// Times to call again that make no sense.
-    Retries,
+    /// The provider's program lacks a method.
+    Methods,
     /// Rights are taken away from the controller and given back.
     Rights,
     /// Routes in the cloud are changed behind the provider's back.
@@ -33,14 +31,13 @@ pub(super) enum Family {
 }
 
 impl Family {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Kills,
         Self::Stops,
         Self::Declarations,
         Self::Configuration,
         Self::Connections,
-        Self::Answers,
-        Self::Retries,
+        Self::Methods,
         Self::Rights,
         Self::Routes,
         Self::Objects,
@@ -74,12 +71,9 @@ pub(super) enum Declaration {
     WithoutClass,
     WithoutDefaultClass,
     WithOtherClass,
-    WithoutLoadBalancers,
-    WithoutNodeSets,
     OneServicePerUpdate,
     OneNodePerLookup,
     OtherAnnotations,
-    WithoutRoutes,
     OneRoutePerBatch,
 }
 
@@ -92,18 +86,6 @@ pub(super) enum Meddling {
     Blackhole,
     /// It leads to another machine.
     Redirect,
-}
-
-/// How answers are wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wrong {
-    /// UNIMPLEMENTED without a reason, as a server without the method answers.
-    Unimplemented(Method),
-    /// A reason that the contract does not have.
-    UnknownReason(Method),
-    /// OVERLOADED without a time to call again.
-    Overloaded(Method),
-    Bad(Method, BadAnswer),
 }
 
 /// One disruption.
@@ -121,9 +103,8 @@ pub(super) enum What {
     Freeze(Duration),
     /// Connections are closed, and new ones left unanswered for so long.
     Disconnect(Duration),
-    Answer(Wrong, Duration),
-    /// Each failure of these calls comes with this time to call again.
-    Retry(Method, Duration),
+    /// UNIMPLEMENTED without a reason, as a server without the method answers, for so long.
+    Lack(Method, Duration),
     /// A route is changed, the so many-th.
     Meddle(Meddling, usize),
     /// The controller may not use this resource for so long.
@@ -142,8 +123,6 @@ impl fmt::Display for Disruption {
         write!(f, "after {:?} {:?}", self.after, self.what)
     }
 }
-
-const DAY: Duration = Duration::from_hours(24);
 
 /// So many disruptions of these families; each family comes once before one comes again.
 pub(super) fn disruptions(
@@ -179,18 +158,15 @@ fn what(random: &mut Rng, family: Family, victims: &mut Vec<Victim>) -> What {
         Family::Kills => kill(random, victims),
         Family::Stops => What::Terminate,
         Family::Declarations => {
-            const ALL: [Declaration; 12] = [
+            const ALL: [Declaration; 9] = [
                 Declaration::WithoutClass,
                 Declaration::WithoutClass,
                 Declaration::WithoutDefaultClass,
                 Declaration::WithoutDefaultClass,
                 Declaration::WithOtherClass,
-                Declaration::WithoutLoadBalancers,
-                Declaration::WithoutNodeSets,
                 Declaration::OneServicePerUpdate,
                 Declaration::OneNodePerLookup,
                 Declaration::OtherAnnotations,
-                Declaration::WithoutRoutes,
                 Declaration::OneRoutePerBatch,
             ];
             What::Declare(ALL[random.usize(..ALL.len())], millis(random, 1_000..4_000))
@@ -209,14 +185,23 @@ fn what(random: &mut Rng, family: Family, victims: &mut Vec<Victim>) -> What {
             1..4 => What::Freeze(millis(random, 500..4_000)),
             _ => What::Disconnect(millis(random, 2_500..5_000)),
         },
-        Family::Answers => What::Answer(wrong(random), millis(random, 500..3_000)),
-        Family::Retries => match random.u8(..16) {
-            // This one takes five minutes to be tried again.
-            0 => What::Retry(Method::EnsureLoadBalancer, 365 * DAY),
-            1..6 => What::Retry(Method::DeleteLoadBalancer, 365 * DAY),
-            6..10 => What::Retry(Method::DeleteLoadBalancer, Duration::from_millis(1)),
-            _ => What::Retry(Method::EnsureLoadBalancer, Duration::from_millis(1)),
-        },
+        Family::Methods => {
+            const ALL: [Method; 12] = [
+                Method::EnsureLoadBalancer,
+                Method::UpdateLoadBalancerNodes,
+                Method::DeleteLoadBalancer,
+                Method::GetLoadBalancer,
+                Method::SyncNodeSet,
+                Method::BatchGetInstances,
+                Method::ListInstances,
+                Method::ListRoutes,
+                Method::BatchCreateRoutes,
+                Method::BatchDeleteRoutes,
+                Method::GetStatus,
+                Method::Handshake,
+            ];
+            What::Lack(ALL[random.usize(..ALL.len())], millis(random, 500..3_000))
+        }
         Family::Rights => {
             const ALL: [&str; 6] = [
                 "services/status",
@@ -259,56 +244,6 @@ fn kill(random: &mut Rng, deck: &mut Vec<Victim>) -> What {
         .collect();
     victims.sort_by_key(|(_, away)| *away);
     What::Kill(victims)
-}
-
-fn wrong(random: &mut Rng) -> Wrong {
-    const CALLS: [Method; 12] = [
-        Method::EnsureLoadBalancer,
-        Method::UpdateLoadBalancerNodes,
-        Method::DeleteLoadBalancer,
-        Method::GetLoadBalancer,
-        Method::SyncNodeSet,
-        Method::BatchGetInstances,
-        Method::ListInstances,
-        Method::ListRoutes,
-        Method::BatchCreateRoutes,
-        Method::BatchDeleteRoutes,
-        Method::GetStatus,
-        Method::Handshake,
-    ];
-    const BAD: [(Method, BadAnswer); 22] = [
-        (Method::EnsureLoadBalancer, BadAnswer::OversizedReply),
-        (Method::EnsureLoadBalancer, BadAnswer::OversizedStrings),
-        (Method::EnsureLoadBalancer, BadAnswer::MissingDisposition),
-        (Method::EnsureLoadBalancer, BadAnswer::MissingStatus),
-        (Method::EnsureLoadBalancer, BadAnswer::MalformedAddress),
-        (Method::EnsureLoadBalancer, BadAnswer::Empty),
-        (Method::DeleteLoadBalancer, BadAnswer::MissingDisposition),
-        (Method::DeleteLoadBalancer, BadAnswer::OversizedReply),
-        (Method::UpdateLoadBalancerNodes, BadAnswer::ForeignResult),
-        (Method::UpdateLoadBalancerNodes, BadAnswer::MissingResult),
-        (Method::UpdateLoadBalancerNodes, BadAnswer::DuplicateResult),
-        (Method::BatchGetInstances, BadAnswer::StaleAbsence),
-        (Method::BatchGetInstances, BadAnswer::MissingResult),
-        (Method::BatchGetInstances, BadAnswer::OversizedReply),
-        (Method::ListRoutes, BadAnswer::Empty),
-        (Method::ListRoutes, BadAnswer::MissingResult),
-        (Method::ListRoutes, BadAnswer::DuplicateResult),
-        (Method::ListRoutes, BadAnswer::OversizedReply),
-        (Method::BatchCreateRoutes, BadAnswer::MissingResult),
-        (Method::BatchCreateRoutes, BadAnswer::MalformedCidr),
-        (Method::BatchDeleteRoutes, BadAnswer::ForeignResult),
-        (Method::BatchDeleteRoutes, BadAnswer::Empty),
-    ];
-    match random.u8(..4) {
-        0 => Wrong::Unimplemented(CALLS[random.usize(..CALLS.len())]),
-        1 => Wrong::UnknownReason(CALLS[random.usize(..CALLS.len())]),
-        2 => Wrong::Overloaded(CALLS[random.usize(..3)]),
-        _ => {
-            let (method, bad) = BAD[random.usize(..BAD.len())];
-            Wrong::Bad(method, bad)
-        }
-    }
 }
 
 pub(super) fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration {

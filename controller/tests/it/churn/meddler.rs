@@ -11,7 +11,7 @@ use tonic::Code;
 
 use super::{
     OTHER_CLASS, OWN_CLASS,
-    disruption::{Declaration, Wrong},
+    disruption::Declaration,
     killer::{self, Crew},
 };
 use crate::rights::{ALWAYS, Rights};
@@ -25,17 +25,8 @@ pub(super) fn declaring(usual: &[String], declaration: Declaration) -> Vec<Strin
             flags.retain(|flag| *flag != class);
             return flags;
         }
-        Declaration::WithoutRoutes => {
-            flags.retain(|flag| !flag.starts_with("--route"));
-            return flags;
-        }
         Declaration::WithoutDefaultClass => "--lb-without-default-class".to_owned(),
         Declaration::WithOtherClass => format!("--lb-class={OTHER_CLASS}"),
-        Declaration::WithoutLoadBalancers => {
-            // Flags about load balancers make no difference then.
-            "--without-load-balancers".to_owned()
-        }
-        Declaration::WithoutNodeSets => "--without-node-sets".to_owned(),
         Declaration::OneServicePerUpdate => "--lb-max-services-per-update=1".to_owned(),
         Declaration::OneNodePerLookup => "--max-batch-size=1".to_owned(),
         Declaration::OneRoutePerBatch => "--route-max-batch-size=1".to_owned(),
@@ -132,36 +123,23 @@ pub(super) async fn disconnect(crew: &mut Crew<'_>, time: Duration) {
     drop(disturbance);
 }
 
-pub(super) async fn answer(crew: &mut Crew<'_>, wrong: Wrong, time: Duration) {
+/// The provider answers calls of a method as a program without it does.
+pub(super) async fn lack(crew: &mut Crew<'_>, method: Method, time: Duration) {
     let disturbance = crew.ledger.disturb();
-    let error = |code| InjectedError {
+    let error = InjectedError {
         message: Some("the drill wants it".to_owned()),
-        ..InjectedError::new(code).without_reason()
+        ..InjectedError::new(Code::Unimplemented).without_reason()
     };
-    let (method, effect) = match wrong {
-        Wrong::Unimplemented(method) => (method, Effect::Error(error(Code::Unimplemented))),
-        Wrong::UnknownReason(method) => {
-            let error = error(Code::FailedPrecondition).with_reason("MOON_TOO_FULL");
-            (method, Effect::Error(error))
-        }
-        Wrong::Overloaded(method) => {
-            let error = error(Code::ResourceExhausted).with_reason("OVERLOADED");
-            (method, Effect::Error(error))
-        }
-        Wrong::Bad(method, bad) => (method, Effect::BadAnswer(bad)),
-    };
-    crew.stage.mock.inject(Fault::on(method, effect)).await;
-    let is_handshake = method == Method::Handshake;
-    if is_handshake {
+    let fault = Fault::on(method, Effect::Error(error));
+    crew.stage.mock.inject(fault).await;
+    if method == Method::Handshake {
         close_connections(crew).await;
     }
     crew.pass(time).await;
     calm_down(crew).await;
-    // On the same connection a handshake that was refused is repeated after a minute, and some methods
-    // that are UNIMPLEMENTED are not called again: only another program would serve them.
-    if is_handshake || matches!(wrong, Wrong::Unimplemented(_)) {
-        close_connections(crew).await;
-    }
+    // On the same connection a handshake that was refused is repeated after a minute, and some methods that are
+    // UNIMPLEMENTED are not called again: only another program would serve them.
+    close_connections(crew).await;
     drop(disturbance);
 }
 
@@ -169,22 +147,6 @@ async fn close_connections(crew: &Crew<'_>) {
     let control = Client::new(crew.stage.dir().join("provider.sock.ctl"));
     let close = CloseConnections { hold: None };
     control.ask(CLOSE_CONNECTIONS, &close).await.unwrap();
-}
-
-/// Calls fail, with a time to call again that makes no sense.
-pub(super) async fn retry(crew: &mut Crew<'_>, method: Method, after: Duration) {
-    // OPERATION_IN_PROGRESS is about one Service, and its time to call again is heeded.
-    let error = InjectedError::new(Code::Aborted).retry_after(after);
-    let mut fault = Fault::on(method, Effect::Error(error));
-    if method == Method::EnsureLoadBalancer {
-        // This Service is edited all the time. The faults of many would delay each other.
-        let namespace = &crew.view.namespace;
-        fault = fault.for_service(&format!("{namespace}/web-0"));
-    }
-    crew.stage.mock.inject(fault).await;
-    // As long as calls are counted.
-    crew.pass(Duration::from_secs(10)).await;
-    calm_down(crew).await;
 }
 
 /// RBAC forbids a resource, and allows it again.
