@@ -22,9 +22,12 @@ const fn core(plural: &'static str, kind: &'static str, is_namespaced: bool) -> 
     }
 }
 
+/// The kind of requests for certificates.
+pub(super) const CERTIFICATE_REQUEST: &str = "CertificateSigningRequest";
+
 pub(super) static NAMESPACES: Resource = core("namespaces", "Namespace", false);
 
-static RESOURCES: [&Resource; 8] = [
+static RESOURCES: [&Resource; 9] = [
     &NAMESPACES,
     &core("nodes", "Node", false),
     &core("services", "Service", true),
@@ -38,11 +41,22 @@ static RESOURCES: [&Resource; 8] = [
         group: "coordination.k8s.io",
         is_namespaced: true,
     },
+    &Resource {
+        plural: "certificatesigningrequests",
+        kind: CERTIFICATE_REQUEST,
+        group: "certificates.k8s.io",
+        is_namespaced: false,
+    },
 ];
 
 impl Resource {
-    pub(super) fn has_status(&self) -> bool {
-        matches!(self.kind, "Node" | "Service" | "PersistentVolume")
+    /// The subresource that writes the status alone.
+    pub(super) fn of_status(&self) -> Option<&'static str> {
+        match self.kind {
+            "Node" | "Service" | "PersistentVolume" => Some("status"),
+            CERTIFICATE_REQUEST => Some("approval"),
+            _ => None,
+        }
     }
 
     /// True if a PUT makes an object that is not there.
@@ -132,7 +146,7 @@ impl Target {
         let resource = *resource.ok_or_else(unknown)?;
         let is_status = match subresource {
             "" => false,
-            "status" if resource.has_status() => true,
+            name if resource.of_status() == Some(name) => true,
             _ => return Err(unknown()),
         };
         let is_everywhere = resource.is_namespaced && name.is_empty();

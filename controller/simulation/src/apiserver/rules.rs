@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    resource::Target,
+    resource::{CERTIFICATE_REQUEST, Target},
     service,
     shape::{copy, list, text},
     status::Cause,
@@ -55,21 +55,36 @@ pub(super) fn prepare_new(kind: &str, object: &mut Value, now: Timestamp) {
         "PersistentVolume" => {
             object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": seconds(now)});
         }
+        CERTIFICATE_REQUEST => object["status"] = json!({}),
         _ => {}
     }
 }
 
 /// Keeps of `old` what a write of `target` cannot change, and fills the rest in.
-pub(super) fn prepare(target: &Target, new: &mut Value, old: &Value) {
+pub(super) fn prepare(target: &Target, new: &mut Value, old: &Value, now: Timestamp) {
     for field in SYSTEM_FIELDS {
         copy(old, new, "/metadata", field);
     }
-    if target.resource.has_status() {
+    if target.resource.of_status().is_some() {
         let kept = if target.is_status { "spec" } else { "status" };
         copy(old, new, "", kept);
     }
     if target.resource.kind == "Service" && !target.is_status {
         service::drop_what_the_type_has_not(new, old);
+    }
+    if target.resource.kind == CERTIFICATE_REQUEST {
+        copy(old, new, "", "spec");
+        copy(old, new, "/status", "certificate");
+        let conditions = new.pointer_mut("/status/conditions");
+        let conditions = conditions.and_then(Value::as_array_mut);
+        for condition in conditions.into_iter().flatten() {
+            for field in ["lastUpdateTime", "lastTransitionTime"] {
+                let time = &mut condition[field];
+                if time.is_null() {
+                    *time = json!(seconds(now));
+                }
+            }
+        }
     }
 }
 

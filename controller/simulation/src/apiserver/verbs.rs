@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     patch,
-    resource::{NAMESPACES, Resource, Target, Verb},
+    resource::{CERTIFICATE_REQUEST, NAMESPACES, Resource, Target, Verb},
     rules,
     service::Allocator,
     shape::{self, list, text},
@@ -87,7 +87,7 @@ impl Registry<'_> {
             namespace,
             ..
         } = &call.target;
-        let selected = selected_name(call.query)?;
+        let selected = selected(resource, call.query)?;
         let token = Token::of(query(call.query, "continue"))?;
         let now = call.past.unwrap_or(self.store.version());
         let version = token
@@ -110,7 +110,7 @@ impl Registry<'_> {
         let mut objects = objects.into_iter().filter(|((_, key), object)| {
             after.as_ref().is_none_or(|after| key > after)
                 && (namespace.is_empty() || text(object, "/metadata/namespace") == namespace)
-                && selected.is_none_or(|name| text(object, "/metadata/name") == name)
+                && selected.is_none_or(|(field, value)| text(object, field) == value)
         });
         let limit = query(call.query, "limit").parse().unwrap_or(0);
         let page: Vec<_> = match limit {
@@ -273,7 +273,7 @@ impl Registry<'_> {
         if resource.kind == "Service" && !target.is_status {
             self.allocator().allocate(&mut new, Some(old));
         }
-        rules::prepare(target, &mut new, old);
+        rules::prepare(target, &mut new, old, self.now);
         let causes = rules::causes(target, &new, Some(old));
         if !causes.is_empty() {
             return Err(Status::invalid(resource, &target.name, &causes));
@@ -471,16 +471,22 @@ pub(super) fn query<'a>(query: &'a [(String, String)], name: &str) -> &'a str {
     pair.map(|(_, value)| &**value).unwrap_or_default()
 }
 
-/// The one name that `fieldSelector` selects.
-pub(super) fn selected_name(pairs: &[(String, String)]) -> Result<Option<&str>, Status> {
+/// The field that `fieldSelector` is about, and its value.
+pub(super) fn selected<'a>(
+    resource: &Resource,
+    pairs: &'a [(String, String)],
+) -> Result<Option<(&'static str, &'a str)>, Status> {
     if !query(pairs, "labelSelector").is_empty() {
         return Err(Status::left_out("label selectors"));
     }
     match query(pairs, "fieldSelector") {
         "" => Ok(None),
-        selector => match selector.strip_prefix("metadata.name=") {
-            Some(name) => Ok(Some(name)),
-            None => Err(Status::left_out(&format!("field selector {selector}"))),
+        selector => match selector.split_once('=') {
+            Some(("metadata.name", name)) => Ok(Some(("/metadata/name", name))),
+            Some(("spec.signerName", name)) if resource.kind == CERTIFICATE_REQUEST => {
+                Ok(Some(("/spec/signerName", name)))
+            }
+            _ => Err(Status::left_out(&format!("field selector {selector}"))),
         },
     }
 }

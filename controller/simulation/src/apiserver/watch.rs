@@ -18,7 +18,7 @@ use super::{
     shape::{self, text},
     status::{Cause, Status},
     store::Change,
-    verbs::{query, selected_name},
+    verbs::{query, selected},
 };
 
 /// Between bookmarks.
@@ -35,7 +35,8 @@ pub(super) struct Watch {
     server: ApiServer,
     request: Request,
     target: Target,
-    name: Option<String>,
+    /// The field that is selected by, and its value.
+    selected: Option<(&'static str, String)>,
     is_partial: bool,
     /// Lines that come before all changes.
     first: VecDeque<Bytes>,
@@ -80,7 +81,8 @@ impl Watch {
         let has_bookmarks = matches!(query(pairs, "allowWatchBookmarks"), "true" | "1");
         let has_objects = begins_with_objects(pairs)?;
         let mut watch = Self {
-            name: selected_name(pairs)?.map(str::to_owned),
+            selected: selected(target.resource, pairs)?
+                .map(|(field, value)| (field, value.to_owned())),
             request,
             target,
             is_partial,
@@ -241,9 +243,9 @@ impl Watch {
         let of = |field: &str| text(object, field);
         (self.target.namespace.is_empty() || of("/metadata/namespace") == self.target.namespace)
             && self
-                .name
-                .as_deref()
-                .is_none_or(|name| of("/metadata/name") == name)
+                .selected
+                .as_ref()
+                .is_none_or(|(field, value)| of(field) == value)
     }
 
     fn line(&self, kind: &str, object: Value) -> Bytes {

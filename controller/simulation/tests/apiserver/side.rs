@@ -173,7 +173,8 @@ impl Side {
             .split(['?'])
             .next()
             .unwrap()
-            .trim_end_matches("/status");
+            .trim_end_matches("/status")
+            .trim_end_matches("/approval");
         let given = self.given.get(path).cloned().unwrap_or_default();
         let mut versions = given.versions.iter().rev();
         let newest = versions.next().map_or("1", |version| version);
@@ -212,6 +213,19 @@ impl Side {
                 {
                     // The real one stores it, and hides it from some answers.
                     fields.remove("internalTrafficPolicy");
+                }
+                if fields.contains_key("signerName") {
+                    // The name of the client, which is a matter of authentication.
+                    for field in ["username", "uid", "groups", "extra"] {
+                        fields.remove(field);
+                    }
+                }
+                if fields.contains_key("lastUpdateTime") {
+                    for field in ["lastUpdateTime", "lastTransitionTime"] {
+                        if let Some(time) = fields.get_mut(field) {
+                            *time = json!("time");
+                        }
+                    }
                 }
                 if let Some(token) = fields.get_mut("continue") {
                     *token = json!("continue");
@@ -343,7 +357,8 @@ fn object_of(path: &str, answer: &Value) -> String {
         .split(['?'])
         .next()
         .unwrap()
-        .trim_end_matches("/status");
+        .trim_end_matches("/status")
+        .trim_end_matches("/approval");
     let name = answer["metadata"]["name"].as_str().unwrap_or_default();
     if path.ends_with(&format!("/{name}")) {
         path.to_owned()

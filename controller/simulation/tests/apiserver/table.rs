@@ -1,5 +1,6 @@
 //! Requests of which each has a reason.
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -10,6 +11,17 @@ pub(crate) const S: &str = "/api/v1/namespaces/diff/services";
 pub(crate) const L: &str = "/apis/coordination.k8s.io/v1/namespaces/diff/leases";
 pub(crate) const V: &str = "/api/v1/persistentvolumes";
 const E: &str = "/api/v1/namespaces/diff/events";
+const C: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+/// A request of the kubelet of Node `n`, signed by the key that it is for.
+const PKCS10: &str = "\
+    -----BEGIN CERTIFICATE REQUEST-----\n\
+    MIHUMIGHAgEAMC8xFTATBgNVBAoMDHN5c3RlbTpub2RlczEWMBQGA1UEAwwNc3lz\n\
+    dGVtOm5vZGU6bjAqMAUGAytlcAMhAJlFlmNQIaWx+wWrX/bGBayemMbysacsqsRf\n\
+    sO//18QNoCUwIwYJKoZIhvcNAQkOMRYwFDASBgNVHREECzAJggFuhwQKAAABMAUG\n\
+    AytlcANBAIchtj5GDkkQ3zM56YdLFkbsDBWbMwTzZcbZlA1fgKvwPFsmUkL/ZNQt\n\
+    3Zo8rGlz1FZGXiQOYJtQTCsBQ5FgHQk=\n\
+    -----END CERTIFICATE REQUEST-----\n";
 
 pub(crate) const COLLECTIONS: [&str; 4] = [N, V, S, L];
 
@@ -20,6 +32,7 @@ pub(crate) fn steps() -> Vec<Step> {
     steps.extend(leases());
     steps.extend(events());
     steps.extend(volumes());
+    steps.extend(certificates());
     steps
 }
 
@@ -354,5 +367,43 @@ fn volumes() -> Vec<Step> {
         ),
         Step::patch(v(), MERGE, &json!({"spec": {"nodeAffinity": null}})),
         Step::new(Method::DELETE, v(), JSON, &Value::Null),
+    ]
+}
+
+fn certificates() -> Vec<Step> {
+    let c = || format!("{C}/c");
+    let request = json!({"metadata": {"name": "c"}, "spec": {
+        "signerName": "kubernetes.io/kubelet-serving", "request": BASE64_STANDARD.encode(PKCS10),
+        "usages": ["digital signature", "server auth"], "expirationSeconds": 3600,
+    }});
+    let approved = json!({"type": "Approved", "status": "True", "reason": "R", "message": "m"});
+    let approve = json!([
+        {"op": "test", "path": "/metadata/uid", "value": "{uid}"},
+        {"op": "test", "path": "/status/conditions", "value": null},
+        {"op": "add", "path": "/status/conditions", "value": [approved]},
+    ]);
+    let approval = |name: &str| Step::patch(format!("{C}/{name}/approval"), JSON_PATCH, &approve);
+    let of_signer = |name: &str| Step::get(format!("{C}?fieldSelector=spec.signerName%3D{name}"));
+    vec![
+        Step::post(C, &request),
+        Step::post(C, &request),
+        of_signer("kubernetes.io/kubelet-serving"),
+        of_signer("kubernetes.io/other"),
+        // Neither of them changes.
+        Step::patch(c(), MERGE, &json!({"spec": {"expirationSeconds": 7200}})),
+        Step::patch(c(), MERGE, &json!({"status": {"conditions": [approved]}})),
+        Step::patch(c(), MERGE, &json!({"metadata": {"labels": {"a": "b"}}})),
+        approval("none"),
+        approval("c"),
+        approval("c"),
+        Step::patch(
+            c(),
+            MERGE,
+            &json!({"metadata": {"labels": null}, "status": null}),
+        ),
+        Step::get(c()),
+        Step::get(c()).partial(),
+        Step::delete_if(c(), &json!({"uid": "fixed"})),
+        Step::delete(c()),
     ]
 }
