@@ -64,9 +64,10 @@ impl Begin {
 }
 
 /// Occasions, and the number that is not rare in a round.
-pub const OCCASIONS: [(Occasion, u32); 10] = [
+pub const OCCASIONS: [(Occasion, u32); 11] = [
     (Occasion::Write("nodes"), 8),
     (Occasion::Write("services"), 8),
+    (Occasion::Write("certificatesigningrequests"), 2),
     (Occasion::Call("GetInstances"), 4),
     (Occasion::Call("FindLoadBalancer"), 4),
     (Occasion::Call("CreateLoadBalancer"), 2),

@@ -7,9 +7,11 @@
 //! ```
 
 pub mod apiserver;
+pub mod certificates;
 pub mod fault;
 pub mod host;
 pub mod log;
+pub mod maintenance;
 pub mod people;
 pub mod process;
 pub mod promises;

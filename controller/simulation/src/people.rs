@@ -1,18 +1,22 @@
 //! Users, kubelets and the machines of the cloud: what they do, whatever the controllers do.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use fastrand::Rng;
 use outrigger_provider_mock::{
     Cloud,
-    instances::{InstanceSpec, Power},
+    instances::{InstanceId, InstanceSpec, Maintenance, Power},
 };
 use serde_json::{Value, json};
 
 use crate::{
     apiserver::ApiServer,
+    certificates::{CertificateRequest, Flaw, PATIENCE, REQUESTS},
     fault::{self, Begin, Occasions},
-    host,
+    host, maintenance,
 };
 
 /// Services and machines of a run. A round is about one or two of each: what happens to one object at a time matters.
@@ -57,7 +61,17 @@ pub struct People {
     /// The objects that this round is about.
     services: Vec<u32>,
     machines: Vec<u32>,
+    /// Requests for certificates, the oldest first.
+    requests: VecDeque<Requested>,
     number: u64,
+}
+
+/// A request for a certificate that was made.
+struct Requested {
+    at: Duration,
+    name: String,
+    /// The machine whose kubelet waits for it, by number and ID.
+    kubelet: Option<(u32, InstanceId)>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +82,7 @@ enum Deed {
     Silent(u32),
     CreateService(u32, u64),
     EditService(u32, Value),
+    Announce(u32, Option<Maintenance>),
 }
 
 impl People {
@@ -81,6 +96,7 @@ impl People {
             waiting: Vec::new(),
             services: Vec::new(),
             machines: Vec::new(),
+            requests: VecDeque::new(),
             number: 0,
         }
     }
@@ -141,22 +157,24 @@ impl People {
         {
             match entry.remove() {
                 Deed::Act(chance) => self.decide(now, &mut Rng::with_seed(chance)),
-                Deed::Register(number) => self.register(number),
+                Deed::Register(number) => self.register(now, number),
                 Deed::Silent(number) if self.runs(number) => {}
                 Deed::Silent(number) => self.report(number, "Unknown"),
                 Deed::CreateService(number, chance) => {
                     self.create_service(number, &mut Rng::with_seed(chance));
                 }
                 Deed::EditService(number, change) => self.edit_service(number, &change),
+                Deed::Announce(number, maintenance) => self.announce(number, maintenance),
             }
         }
+        self.end_requests(now);
     }
 
     fn decide(&mut self, now: Duration, random: &mut Rng) {
-        if random.bool() {
-            self.change_service(now, random);
-        } else {
-            self.change_machine(now, random);
+        match random.u32(0..10) {
+            0..5 => self.change_service(now, random),
+            5..9 => self.change_machine(now, random),
+            _ => self.ask_wrongly(now, random),
         }
     }
 
@@ -265,7 +283,7 @@ impl People {
         let path = format!("{NODES}/{name}");
         let machine = self.cloud.find(&name);
         let node = self.api.get(&path).ok();
-        match (machine, random.u32(0..10)) {
+        match (machine, random.u32(0..14)) {
             (None, _) if node.is_none() => {
                 self.make_machine(&name);
                 let boots = Duration::from_millis(random.u64(0..20_000));
@@ -312,6 +330,27 @@ impl People {
                 let change = json!({"metadata": {"labels": {POOL: pool}}});
                 note(self.api.patch(&path, &change));
             }
+            (Some(machine), 9..12) => {
+                let due = Duration::from_secs(random.u64(1..120));
+                let maintenance = maintenance::draw(due, random);
+                // It may be a mistake. Otherwise there is no rest before the taint is due.
+                let (after, then) = if random.u32(0..3) == 0 {
+                    (soon(random), machine.maintenance.clone())
+                } else {
+                    (due + Duration::from_secs(1), maintenance.clone())
+                };
+                self.announce(number, maintenance);
+                self.plan(now + after, Deed::Announce(number, then));
+            }
+            (Some(_), 12) => self.ask_for_certificate(now, number),
+            (Some(_), 13) if let Some(node) = &node => {
+                let puts = random.bool();
+                tracing::info!(machine = %name, puts, "an operator marks a Node");
+                let (conditions, taints) = maintenance::marked(node, puts, &time());
+                let status = json!({"status": {"conditions": conditions}});
+                note(self.api.patch(&format!("{path}/status"), &status));
+                note(self.api.patch(&path, &json!({"spec": {"taints": taints}})));
+            }
             (Some(_), 6) if node.is_some() => {
                 tracing::info!(machine = %name, "a kubelet is silent");
                 self.report(number, "Unknown");
@@ -329,8 +368,14 @@ impl People {
         }
     }
 
+    fn announce(&self, number: u32, maintenance: Option<Maintenance>) {
+        let name = machine_name(number);
+        tracing::info!(machine = %name, ?maintenance, "the cloud announces maintenance");
+        let _ = self.cloud.announce_maintenance(&name, maintenance);
+    }
+
     /// The kubelet of a machine that runs registers its Node, or reports that it is ready.
-    fn register(&mut self, number: u32) {
+    fn register(&mut self, now: Duration, number: u32) {
         let name = machine_name(number);
         if !self.runs(number) {
             return;
@@ -353,6 +398,7 @@ impl People {
             },
         });
         note(self.api.create(NODES, &node));
+        self.ask_for_certificate(now, number);
     }
 
     fn runs(&self, number: u32) -> bool {
@@ -375,6 +421,89 @@ impl People {
         conditions.push(ready(status));
         let change = json!({"status": {"conditions": conditions}});
         note(self.api.patch(&format!("{path}/status"), &change));
+    }
+}
+
+// ---- Certificates ---------------------------------------------------------------------------
+
+impl People {
+    /// The kubelet of a machine asks for its serving certificate, perhaps a stopped one.
+    fn ask_for_certificate(&mut self, now: Duration, number: u32) {
+        let request = self.certificate_of(number);
+        let machine = self.cloud.find(&request.node);
+        let kubelet = machine.map(|machine| (number, machine.id.clone()));
+        self.ask(now, &request, kubelet);
+    }
+
+    /// An attacker with the credentials of a kubelet, perhaps that of a stopped machine, asks for a certificate.
+    fn ask_wrongly(&mut self, now: Duration, random: &mut Rng) {
+        let number = random.u32(0..MACHINES);
+        let others = self.certificate_of((number + 1) % MACHINES).names;
+        let mut request = self.certificate_of(number);
+        match random.u32(0..8) {
+            0 => request.names.extend(others.first().cloned()),
+            1 => request.names = others,
+            2 => request.names.push("kubernetes.default.svc".to_owned()),
+            _ if !self.runs(number) => {}
+            3 => request.flaw = Some(Flaw::User),
+            4 => request.flaw = Some(Flaw::Subject),
+            5 => request.flaw = Some(Flaw::Groups),
+            6 => request.flaw = Some(Flaw::Usages),
+            _ => request.flaw = Some(Flaw::Lifetime),
+        }
+        self.ask(now, &request, None);
+    }
+
+    /// The right request of the kubelet of a machine.
+    fn certificate_of(&self, number: u32) -> CertificateRequest {
+        let node = machine_name(number);
+        let machine = self.cloud.find(&node);
+        let addresses = machine.iter().flat_map(|machine| &machine.addresses);
+        let names: Vec<_> = addresses
+            .map(|address| address.as_str().to_owned())
+            .collect();
+        CertificateRequest {
+            names: if names.is_empty() {
+                vec![node.clone()]
+            } else {
+                names
+            },
+            node,
+            flaw: None,
+        }
+    }
+
+    fn ask(
+        &mut self,
+        at: Duration,
+        request: &CertificateRequest,
+        kubelet: Option<(u32, InstanceId)>,
+    ) {
+        self.number += 1;
+        let name = format!("csr-{}", self.number);
+        tracing::info!(name, ?request, "a client asks for a certificate");
+        match request.object(&name) {
+            Ok(object) => note(self.api.create(REQUESTS, &object)),
+            Err(error) => tracing::error!(%error, "no certificate can have these names"),
+        }
+        self.requests.push_back(Requested { at, name, kubelet });
+    }
+
+    /// Requests that are too old go, and a kubelet that has waited for one makes another.
+    fn end_requests(&mut self, now: Duration) {
+        while let Some(old) = self.requests.pop_front_if(|one| one.at + PATIENCE <= now) {
+            let path = format!("{REQUESTS}/{}", old.name);
+            let request = self.api.get(&path).unwrap_or_default();
+            note(self.api.delete(&path));
+            let is_open = request["status"]["conditions"].is_null();
+            let waits = |(number, id): &(u32, InstanceId)| {
+                let machine = self.cloud.find(&machine_name(*number));
+                is_open && self.runs(*number) && machine.is_some_and(|one| one.id == *id)
+            };
+            if let Some((number, _)) = old.kubelet.filter(waits) {
+                self.ask_for_certificate(now, number);
+            }
+        }
     }
 }
 

@@ -12,7 +12,8 @@ use outrigger_controller::{
 use outrigger_kubernetes::client::{ApiServer, InProcess};
 use outrigger_provider_mock::{Cloud, MockProvider, ProviderOptions};
 
-/// The flags of each controller. Budgets of requests would be kept by the machine's clock.
+/// The flags of each controller. Budgets of requests would be kept by the machine's clock. The time before maintenance is
+/// [`TAINT_BEFORE`](crate::people::TAINT_BEFORE).
 const FLAGS: &[&str] = &[
     "--kube-api-qps=-1",
     "--secure-port=0",
@@ -20,6 +21,9 @@ const FLAGS: &[&str] = &[
     "--cluster-cidr=10.244.0.0/16",
     "--node-deletion-burst=10",
     "--out-of-service-after=2m",
+    "--maintenance-condition",
+    "--maintenance-taint-before=6h",
+    "--controllers=*,kubelet-serving-approving",
 ];
 
 /// A controller that begins now, and its SIGTERM.

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use crate::{
     apiserver::{ApiServer, Request, Write},
+    certificates::Approvals,
     host,
+    maintenance::{self, Announcements},
     people::{MAX_TARGETS, MOST, NODES, POOL, SELECTOR, SELECTORS, SERVICES_OF_RUN},
 };
 
@@ -23,6 +25,9 @@ const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers"
 /// How long a controller may still act on a Service as it was before: late events and calls that hang together.
 const LAG: Duration = Duration::from_mins(10);
 
+/// A process that renews the Lease later than this may have begun another term.
+const RENEWED_WITHIN: Duration = Duration::from_secs(8);
+
 /// Watches a run.
 #[derive(Default)]
 pub struct Promises {
@@ -34,6 +39,14 @@ pub struct Promises {
     pod_cidrs: BTreeMap<String, Value>,
     /// The client that holds the Lease.
     leader: Option<String>,
+    /// The process that held it last, and when it renewed it.
+    holder: (String, Duration),
+    /// Terms so far.
+    term: u64,
+    approvals: Approvals,
+    announcements: Announcements,
+    /// The nodes that each Service with a bound selects, and its targets, when all had come to rest last.
+    bounded: BTreeMap<String, (Vec<Target>, Vec<Target>)>,
     /// Writes that controllers asked for, those of Leases and events left out, whether they changed anything or not.
     writes: u64,
     /// The last one.
@@ -68,6 +81,8 @@ impl Promises {
         for write in writes {
             self.written(write, late, cloud)?;
         }
+        self.approvals.look(cloud);
+        self.announcements.look(cloud);
         self.load_balancers(cloud)
     }
 
@@ -86,8 +101,73 @@ impl Promises {
     }
 
     /// All is as users want it, and nothing is in flight any more: what was given up before has no say from now on.
-    pub fn settled(&mut self) {
+    ///
+    /// # Errors
+    /// The promise that is broken.
+    pub fn settled(&mut self, api: &ApiServer, cloud: &Cloud) -> Result<(), String> {
         self.released.retain(|_, since| since.is_none());
+        let items = |path: &str| api.list(path).unwrap_or_default();
+        let targets: Vec<_> = items(NODES).iter().filter_map(target).collect();
+        let load_balancers = cloud.load_balancers();
+        for service in items(SERVICES_OF_RUN) {
+            let is_bounded = !service["metadata"]["annotations"][MAX_TARGETS].is_null();
+            let uid = text(&service["metadata"]["uid"]);
+            let its = load_balancers
+                .iter()
+                .find(|one| one.service.as_ref().is_some_and(|tag| tag.uid == uid));
+            let Some(its) = its.filter(|_| is_bounded && !selects_wrongly(&service)) else {
+                continue;
+            };
+            let (selected, actual) = (selected(&service, &targets), actual_targets(its));
+            let lacks = |some: &[Target], all: &[Target]| {
+                some.iter().filter(|one| !all.contains(one)).count()
+            };
+            if let Some((selected_before, actual_before)) = self.bounded.get(&uid) {
+                let new = lacks(&actual, actual_before);
+                let left = lacks(actual_before, &selected);
+                let joined = lacks(&selected, selected_before);
+                if new > left + joined {
+                    return Err(format!(
+                        "the targets {actual_before:?} of the Service {} become {actual:?}, though only {left} left \
+                         and {joined} nodes joined",
+                        name(&service)
+                    ));
+                }
+            }
+            self.bounded.insert(uid, (selected, actual));
+        }
+        Ok(())
+    }
+
+    /// Differences from what users want; empty: there is none.
+    pub fn complaints(&self, api: &ApiServer, cloud: &Cloud) -> Vec<String> {
+        let items = |path: &str| api.list(path).unwrap_or_default();
+        let (nodes, services) = (items(NODES), items(SERVICES_OF_RUN));
+        let mut wrong = Vec::new();
+        for node in &nodes {
+            wrong.extend(node_complaints(node, cloud));
+        }
+        let mut targets: Vec<_> = nodes.iter().filter_map(target).collect();
+        targets.sort();
+        let mut load_balancers = cloud.load_balancers();
+        for service in &services {
+            let uid = text(&service["metadata"]["uid"]);
+            let its: Vec<_> = load_balancers
+                .extract_if(.., |one| {
+                    one.service.as_ref().is_some_and(|tag| tag.uid == uid)
+                })
+                .collect();
+            wrong.extend(service_complaints(service, &its, &targets));
+        }
+        wrong.extend(load_balancers.iter().map(|one| {
+            format!(
+                "the load balancer {} belongs to no Service: {:?}",
+                one.id, one.service
+            )
+        }));
+        wrong.extend(route_complaints(&nodes, cloud));
+        wrong.extend(self.approvals.complaints(&nodes, self.term, api, cloud));
+        wrong
     }
 
     /// The client that holds the Lease.
@@ -114,9 +194,18 @@ impl Promises {
         match *resource {
             "leases" => {
                 let holder = after.and_then(|lease| lease["spec"]["holderIdentity"].as_str());
-                self.leader = holder
-                    .filter(|holder| !holder.is_empty())
-                    .map(|_| client.clone());
+                let holder = holder.filter(|holder| !holder.is_empty());
+                if let Some(holder) = holder {
+                    let now = host::elapsed();
+                    let is_same = self.holder.0 == holder && now < self.holder.1 + RENEWED_WITHIN;
+                    self.term += u64::from(!is_same);
+                    self.holder = (holder.to_owned(), now);
+                }
+                self.leader = holder.map(|_| client.clone());
+            }
+            "certificatesigningrequests" => {
+                self.approvals
+                    .written(change, by_controller, self.term, cloud)?;
             }
             "events" => {}
             _ if by_controller && self.leader.as_ref() != Some(client) && !late => {
@@ -155,6 +244,11 @@ impl Promises {
                         "{client} deletes the Node {name}, whose machine exists: {machine:?}"
                     ));
                 }
+            }
+            if let (Some(before), Some(after)) = (before, after)
+                && by_controller
+            {
+                self.announcements.written(before, after)?;
             }
             if let (Some(before), Some(after)) = (before, after)
                 && has_taint(after, OUT_OF_SERVICE)
@@ -223,36 +317,6 @@ impl Promises {
     }
 }
 
-/// Differences from what users want; empty: there is none.
-pub fn complaints(api: &ApiServer, cloud: &Cloud) -> Vec<String> {
-    let items = |path: &str| api.list(path).unwrap_or_default();
-    let (nodes, services) = (items(NODES), items(SERVICES_OF_RUN));
-    let mut wrong = Vec::new();
-    for node in &nodes {
-        wrong.extend(node_complaints(node, cloud));
-    }
-    let mut targets: Vec<_> = nodes.iter().filter_map(target).collect();
-    targets.sort();
-    let mut load_balancers = cloud.load_balancers();
-    for service in &services {
-        let uid = text(&service["metadata"]["uid"]);
-        let its: Vec<_> = load_balancers
-            .extract_if(.., |one| {
-                one.service.as_ref().is_some_and(|tag| tag.uid == uid)
-            })
-            .collect();
-        wrong.extend(service_complaints(service, &its, &targets));
-    }
-    wrong.extend(load_balancers.iter().map(|one| {
-        format!(
-            "the load balancer {} belongs to no Service: {:?}",
-            one.id, one.service
-        )
-    }));
-    wrong.extend(route_complaints(&nodes, cloud));
-    wrong
-}
-
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -318,6 +382,7 @@ fn node_complaints(node: &Value, cloud: &Cloud) -> Vec<String> {
             node["spec"]["podCIDRs"]
         ));
     }
+    wrong.extend(maintenance::complaints(node, machine.maintenance.as_ref()));
     wrong
 }
 
@@ -354,6 +419,28 @@ fn selects(selector: &Value, pool: Option<&str>) -> bool {
         Some(2) => matches!(pool, Some("a" | "b")),
         _ => true,
     }
+}
+
+/// The targets that a Service selects, whatever its bound.
+fn selected(service: &Value, targets: &[(Target, Option<String>)]) -> Vec<Target> {
+    let selector = &service["metadata"]["annotations"][SELECTOR];
+    let selected = targets
+        .iter()
+        .filter(|(_, pool)| selects(selector, pool.as_deref()));
+    selected.map(|(target, _)| target.clone()).collect()
+}
+
+fn actual_targets(load_balancer: &LoadBalancer) -> Vec<Target> {
+    let targets = load_balancer.targets.iter();
+    let targets = targets.map(|target| {
+        (
+            target.node.to_string(),
+            target.address.map(|ip| ip.to_string()),
+        )
+    });
+    let mut targets: Vec<_> = targets.collect();
+    targets.sort();
+    targets
 }
 
 fn service_complaints(
@@ -428,28 +515,14 @@ fn service_complaints(
         check.to_string(),
         one.health_check_node_port.to_string(),
     );
-    let mut actual: Vec<_> = one
-        .targets
-        .iter()
-        .map(|target| {
-            (
-                target.node.to_string(),
-                target.address.map(|ip| ip.to_string()),
-            )
-        })
-        .collect();
-    actual.sort();
-    let annotations = &service["metadata"]["annotations"];
-    let selector = &annotations[SELECTOR];
-    let selected = targets
-        .iter()
-        .filter(|(_, pool)| selects(selector, pool.as_deref()));
-    let mut selected: Vec<_> = selected.map(|(target, _)| target.clone()).collect();
-    if !annotations[MAX_TARGETS].is_null() && selected.len() > MOST {
+    let (mut selected, actual) = (selected(service, targets), actual_targets(one));
+    if !service["metadata"]["annotations"][MAX_TARGETS].is_null() && selected.len() > MOST {
         // Which of them is its own choice.
         let is_some = actual.len() == MOST && actual.iter().all(|one| selected.contains(one));
         if is_some {
             selected.clone_from(&actual);
+        } else {
+            selected.truncate(MOST);
         }
     }
     differ("targets", format!("{selected:?}"), format!("{actual:?}"));

@@ -18,7 +18,7 @@ use crate::{
     host::{self, Host},
     people::People,
     process,
-    promises::{Promises, complaints},
+    promises::Promises,
     socket::Socket,
 };
 
@@ -26,8 +26,8 @@ use crate::{
 const SHORT: Duration = Duration::from_millis(5);
 /// A turn while nothing happens.
 const LONG: Duration = Duration::from_millis(400);
-/// Until users have what they want, once nothing goes wrong any more.
-const PATIENCE: Duration = Duration::from_mins(50);
+/// Until users have what they want, once nothing goes wrong any more. A provider may have asked for a pause of an hour.
+const PATIENCE: Duration = Duration::from_mins(70);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_secs(5);
 /// How long what waits for its time may still follow then.
@@ -36,6 +36,12 @@ const GRACE: Duration = Duration::from_mins(8);
 const SILENCE: Duration = Duration::from_mins(4);
 /// After which the kubelet starts a process again.
 const RESTART: Duration = Duration::from_secs(2);
+
+/// A store has caught up so long after a list that showed the past.
+const CATCH_UP: Duration = Duration::from_secs(10);
+
+/// No provider is stopped for longer than this: another leader is not there before it goes on.
+const STOPPED: Duration = Duration::from_secs(30);
 
 /// A late request is on its way for less than this.
 const LATEST: Duration = Duration::from_secs(8);
@@ -52,6 +58,8 @@ struct PodState {
     starts: Option<Duration>,
     /// The kubelet starts the provider then.
     provider_starts: Option<Duration>,
+    /// The stores of the controller may show the past until then.
+    is_behind_until: Duration,
 }
 
 /// A run.
@@ -174,6 +182,7 @@ impl World {
             provider: None,
             starts: Some(Duration::ZERO),
             provider_starts: Some(Duration::ZERO),
+            is_behind_until: Duration::ZERO,
         };
         let world = Self {
             seed,
@@ -237,7 +246,8 @@ impl World {
             self.outside
                 .visit(|| tracing::info!("both controllers are killed while nothing happens"));
             self.stay_silent("another leader only takes over")?;
-            self.promises.settled();
+            let settled = self.promises.settled(&self.api, &self.cloud);
+            settled.map_err(End::Broken)?;
         }
         let people = &mut self.people;
         self.outside.visit(|| people.leave());
@@ -319,7 +329,8 @@ impl World {
     }
 
     fn complaints(&self) -> Vec<String> {
-        self.outside.visit(|| complaints(&self.api, &self.cloud))
+        let look = || self.promises.complaints(&self.api, &self.cloud);
+        self.outside.visit(look)
     }
 
     fn run_for(&mut self, time: Duration) -> Result<(), End> {
@@ -544,6 +555,9 @@ impl World {
 
     fn change(&mut self, kind: &Kind, begins: bool, end: Duration) {
         match kind {
+            // See docs/evidence.md: what it did by a list from the past would stay.
+            Kind::Kill(pod) | Kind::Terminate(pod) | Kind::Freeze(pod)
+                if self.now < self.pods[*pod].is_behind_until => {}
             Kind::Kill(pod) if begins => {
                 let pod = &mut self.pods[*pod];
                 pod.controller = None;
@@ -566,7 +580,7 @@ impl World {
             }
             Kind::FreezeProvider(pod) if begins => {
                 if let Some(host) = &mut self.pods[*pod].provider {
-                    host.freeze(end);
+                    host.freeze(end.min(self.now + STOPPED));
                 }
             }
             Kind::Upgrade(_) => {
@@ -587,9 +601,14 @@ impl World {
                 }
                 self.change_network();
             }
-            Kind::Requests(_, wrong, _) => {
-                if matches!(wrong, Wrong::Late) {
-                    self.late_until = self.late_until.max(end + LATEST);
+            Kind::Requests(pod, wrong, _) => {
+                match wrong {
+                    Wrong::Late => self.late_until = self.late_until.max(end + LATEST),
+                    Wrong::Behind(_) if begins => {
+                        let until = &mut self.pods[*pod].is_behind_until;
+                        *until = (*until).max(end + CATCH_UP);
+                    }
+                    _ => {}
                 }
                 self.change_network();
             }
@@ -683,8 +702,16 @@ impl Network {
         if request.verb == Verb::Watch && self.blind.iter().any(is_its) {
             fault.kind = FaultKind::Refused(503);
         }
+        // A process whose lists are from the past keeps its Lease.
+        let is_behind = |(pod, wrong, ..): &(Pod, Wrong, f64, Rng)| {
+            is_its(pod) && matches!(wrong, Wrong::Behind(_))
+        };
+        let keeps_lease = request.resource == "leases" && self.requests.iter().any(is_behind);
         for (pod, wrong, chance, random) in &mut self.requests {
             if request.client != CONTROLLERS[*pod] || random.f64() >= *chance {
+                continue;
+            }
+            if keeps_lease && !matches!(wrong, Wrong::Behind(_)) {
                 continue;
             }
             fault.kind = match wrong {

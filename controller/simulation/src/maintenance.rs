@@ -1,0 +1,168 @@
+//! Maintenance that the cloud announces, an operator's marks that look alike, and what Nodes show of both.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use fastrand::Rng;
+use jiff::Timestamp;
+use outrigger_provider_mock::{Cloud, instances::Maintenance};
+use serde_json::{Value, json};
+
+use crate::host;
+
+/// A Node has the taint so long before its machine is maintained.
+pub const TAINT_BEFORE: Duration = Duration::from_hours(6);
+
+/// A cloud that announces no maintenance for less than this may be mistaken: two looks at it are farther apart.
+const MISTAKE: Duration = Duration::from_mins(2);
+
+/// How long the controller may take to write what it has read.
+const LAG: Duration = Duration::from_mins(10);
+
+const CONDITION: &str = "MaintenancePlanned";
+const TAINT: &str = "outrigger.dev/maintenance-planned";
+
+/// Reason of the controller's condition, and value of its taint.
+const ANNOUNCED: &str = "AnnouncedByCloud";
+
+/// The same of an operator's.
+const OPERATOR: &str = "Operator";
+
+const HOUR: i64 = 3600;
+
+/// An announcement by chance, or none. Its taint is due now, never in a run, or within `soon`.
+pub fn draw(soon: Duration, random: &mut Rng) -> Option<Maintenance> {
+    let due_soon = TAINT_BEFORE + soon;
+    let begins = [
+        None,
+        Some(-HOUR),
+        Some(HOUR),
+        Some(1000 * HOUR),
+        Some(due_soon.as_secs() as i64),
+    ];
+    let begins = begins[random.usize(0..begins.len())];
+    let at = |seconds| Timestamp::from_second(host::true_time().as_second() + seconds).ok();
+    let maintenance = Maintenance {
+        starts_at: begins.and_then(at),
+        reason: ["", "new host"][random.usize(0..2)].to_owned(),
+    };
+    (random.u32(0..4) > 0).then_some(maintenance)
+}
+
+/// Conditions and taints of `node` once an operator has put up their own, or has taken away what is there.
+pub fn marked(node: &Value, puts: bool, now: &str) -> (Vec<Value>, Vec<Value>) {
+    let mut conditions = others(&node["status"]["conditions"], "type", CONDITION);
+    let mut taints = others(&node["spec"]["taints"], "key", TAINT);
+    if puts {
+        conditions.push(json!({
+            "type": CONDITION, "status": "True", "reason": OPERATOR, "message": "", "lastTransitionTime": now,
+        }));
+        taints.push(json!({"key": TAINT, "value": OPERATOR, "effect": "PreferNoSchedule"}));
+    }
+    (conditions, taints)
+}
+
+fn others(list: &Value, field: &str, value: &str) -> Vec<Value> {
+    let list = list.as_array().into_iter().flatten();
+    list.filter(|one| one[field] != value).cloned().collect()
+}
+
+/// Condition and taint of `node`, null without.
+fn marks(node: &Value) -> (&Value, &Value) {
+    let find = |list: &'static str, field: &str, value: &str| {
+        let list = node.pointer(list).and_then(Value::as_array);
+        let mut list = list.into_iter().flatten();
+        list.find(|one| one[field] == value).unwrap_or(&Value::Null)
+    };
+    (
+        find("/status/conditions", "type", CONDITION),
+        find("/spec/taints", "key", TAINT),
+    )
+}
+
+/// Watches the announcements of a run.
+#[derive(Default)]
+pub struct Announcements {
+    /// By the ID of a machine: since when the cloud announces nothing for it.
+    silent_since: BTreeMap<String, Duration>,
+    /// When it had last announced nothing for so long that it cannot be a mistake.
+    over: BTreeMap<String, Duration>,
+}
+
+impl Announcements {
+    /// Looks at the cloud.
+    pub fn look(&mut self, cloud: &Cloud) {
+        let now = host::elapsed();
+        for machine in cloud.instances() {
+            let id = cloud.provider_id(&machine.id);
+            if machine.maintenance.is_some() {
+                self.silent_since.remove(&id);
+                continue;
+            }
+            let since = *self.silent_since.entry(id.clone()).or_insert(now);
+            if now >= since + MISTAKE {
+                self.over.insert(id, now);
+            }
+        }
+    }
+
+    /// A controller has written a Node.
+    ///
+    /// # Errors
+    /// The promise that is broken.
+    pub fn written(&self, before: &Value, after: &Value) -> Result<(), String> {
+        let name = &after["metadata"]["name"];
+        let (condition, taint) = marks(before);
+        let (condition_after, taint_after) = marks(after);
+        if (condition["reason"] == OPERATOR && condition != condition_after)
+            || (taint["value"] == OPERATOR && taint != taint_after)
+        {
+            return Err(format!(
+                "the operator's marks of maintenance at the Node {name} change"
+            ));
+        }
+        if condition["reason"] == ANNOUNCED && condition_after.is_null() {
+            let id = before["spec"]["providerID"].as_str().unwrap_or_default();
+            let over = self.over.get(id);
+            if over.is_none_or(|at| host::elapsed() > *at + LAG) {
+                return Err(format!(
+                    "the Node {name} shows no maintenance any more, which the cloud has not announced for a moment at most"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Differences of `node` from what the cloud announces for its machine.
+pub fn complaints(node: &Value, announced: Option<&Maintenance>) -> Vec<String> {
+    let name = &node["metadata"]["name"];
+    let (condition, taint) = marks(node);
+    let mut wrong = Vec::new();
+    let message = announced.map(message);
+    if condition["reason"] != OPERATOR && condition["message"].as_str() != message.as_deref() {
+        wrong.push(format!(
+            "the Node {name} has the condition {condition}, and the cloud announces {announced:?}"
+        ));
+    }
+    let starts_at = announced.and_then(|maintenance| maintenance.starts_at);
+    let now = host::true_time().as_second();
+    let is_due = starts_at.is_some_and(|at| at.as_second() <= now + TAINT_BEFORE.as_secs() as i64);
+    if taint["value"] != OPERATOR && is_due == taint.is_null() {
+        wrong.push(format!(
+            "the Node {name} has the taint {taint}, and the cloud announces {announced:?}"
+        ));
+    }
+    wrong
+}
+
+/// The message of the condition.
+fn message(maintenance: &Maintenance) -> String {
+    let begin = maintenance.starts_at.map(|at| format!(" from {at} on"));
+    let reason = Some(&maintenance.reason).filter(|reason| !reason.is_empty());
+    let reason = reason.map(|reason| format!(": {reason}"));
+    format!(
+        "the cloud has announced maintenance of the machine{}{}",
+        begin.unwrap_or_default(),
+        reason.unwrap_or_default()
+    )
+}
