@@ -125,7 +125,7 @@ async fn a_cluster_is_swept_once_its_api_server_is_gone_and_not_before() {
         "{refused:?}"
     );
     // Another cluster's UID is another cluster's word.
-    let none = sweep(&stage, "6d3f0f9b", &["--yes"]).await;
+    let none = sweep(&stage, "6d3f0f9b-1f2a-4a51-8e39-1b1e2f3a4b5c", &["--yes"]).await;
     assert_eq!(none.code, Some(0), "{none:?}");
     assert_eq!(balancers(&stage).await, before);
 
