@@ -106,12 +106,14 @@ pub fn subscribe(
                 state.forget(&node.name, &node.uid)
             }
         };
+        let is_known = destinations.is_empty();
         // A heartbeat changes no destination.
-        if !destinations.is_empty() {
+        if !is_known {
             let keys = destinations.into_iter().map(RouteKey::Destination);
             queue.add_all(keys, origin.priority());
         }
-        // The condition of one with Pod CIDRs follows its destinations.
+        // The condition of one with Pod CIDRs follows its destinations, unless the API server has shown it before the
+        // store did.
         let is_due = match change {
             Change::Added(_) => true,
             Change::Updated(old, node) => old.is_uninitialized() != node.is_uninitialized(),
@@ -119,7 +121,7 @@ pub fn subscribe(
         };
         if let Change::Added(node) | Change::Updated(_, node) = change
             && is_due
-            && node.pod_cidrs.is_empty()
+            && (node.pod_cidrs.is_empty() || is_known)
         {
             queue.add(RouteKey::Node(Arc::clone(&node.name)), origin.priority());
         }

@@ -31,6 +31,22 @@ async fn a_condition_that_is_right_is_not_written() {
     assert_eq!(fixture.api_writes(), [""; 0]);
 }
 
+/// The leader before has made its route, and the list of this one is from before the Node.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_the_store_shows_later_than_the_api_server_has_its_condition() {
+    let fixture = Rig::with([], [route(A, "a", 1)]).prepare();
+    fixture.cluster.create_node(routed("a", 1, &[A]));
+    fixture.cluster.change_node("a", |_| {});
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!((changes(&fixture), patches(&fixture)), (0, 0));
+    fixture.refresh("a");
+    fixture.settle().await;
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!((changes(&fixture), lists(&fixture)), (0, 1));
+}
+
 /// by its own key, whatever a heartbeat writes meanwhile, and the others stay.
 #[tokio::test(start_paused = true)]
 async fn a_heartbeat_does_not_refuse_the_condition() {
