@@ -34,6 +34,8 @@ pub(super) struct World {
     listed: BTreeMap<Arc<str>, NodeView>,
     /// UIDs of Nodes that the API server said are gone, perhaps before the store knows.
     gone: BTreeSet<Box<str>>,
+    /// Pod CIDRs that writes of this lease term have named, by the UID of the Node.
+    named: BTreeMap<Box<str>, BTreeSet<Cidr>>,
     pub(super) problems: Vec<PodCidrProblem>,
 }
 
@@ -54,6 +56,7 @@ impl World {
             allocator: empty_allocator(),
             listed: BTreeMap::new(),
             gone: BTreeSet::new(),
+            named: BTreeMap::new(),
             problems: Vec::new(),
         }
     }
@@ -193,6 +196,8 @@ impl World {
                     taken.is_empty(),
                     "{name} gets {cidrs:?}, though {taken:?} are Nodes'"
                 );
+                let named = self.named.entry(change.uid.clone()).or_default();
+                named.extend(cidrs);
                 self.writes.push(Write {
                     name: name.into(),
                     change,
@@ -233,6 +238,7 @@ impl World {
             }
         }
         self.allocator = empty_allocator();
+        self.named.clear();
         self.problems.clear();
         self.listed = self.api.clone();
         for node in self.listed.values() {
@@ -284,8 +290,8 @@ impl World {
             };
             blocks.iter().filter(is_in).count() as u64
         };
-        // Each Node without Pod CIDRs may hold one more, and so may one that is gone, until its
-        // deletion is received.
+        // Each Node without Pod CIDRs may hold one more, or all that writes have named for it: each may have been made. So
+        // may one that is gone, until its deletion is received.
         let least = in_use(self.present().flat_map(held).filter(is_nodes).collect());
         let nodes = self.store.values().chain(self.listed.values());
         let most = in_use(nodes.flat_map(held).collect());
@@ -293,7 +299,8 @@ impl World {
             .store
             .values()
             .filter(|node| node.pod_cidrs.is_empty())
-            .count() as u64;
+            .map(|node| self.named.get(&node.uid).map_or(1, BTreeSet::len) as u64)
+            .sum::<u64>();
         let used = size.total - size.free;
         assert!(
             least <= used && used <= most + waiting,
