@@ -49,6 +49,13 @@ impl Rig {
         self.writer.write(&self.view(), write).await
     }
 
+    /// Another client adds a taint that the store does not show, and our write of a label follows.
+    async fn write_over_a_taint_of_theirs(&self) {
+        self.cluster.change_node("n1", add_taint("theirs"));
+        let written = self.write(&labels(vec![label("a", "1")])).await;
+        written.unwrap().unwrap();
+    }
+
     /// How many patches there were since the last call.
     fn patches(&self) -> usize {
         let requests = self.cluster.take_requests();
@@ -175,11 +182,7 @@ async fn a_change_of_another_client_costs_one_request_more_and_stays() {
 #[tokio::test(start_paused = true)]
 async fn after_a_write_over_changes_of_others_no_list_is_replaced_until_they_are_read() {
     let rig = Rig::new();
-    rig.cluster.change_node("n1", add_taint("theirs"));
-    rig.write(&labels(vec![label("a", "1")]))
-        .await
-        .unwrap()
-        .unwrap();
+    rig.write_over_a_taint_of_theirs().await;
     assert_eq!(rig.patches(), 2);
     assert_eq!(
         rig.view().taints.len(),
@@ -204,11 +207,7 @@ async fn after_a_write_over_changes_of_others_no_list_is_replaced_until_they_are
 #[tokio::test(start_paused = true)]
 async fn a_view_that_lacks_what_the_store_has_replaces_no_list() {
     let rig = Rig::new();
-    rig.cluster.change_node("n1", add_taint("theirs"));
-    rig.write(&labels(vec![label("a", "1")]))
-        .await
-        .unwrap()
-        .unwrap();
+    rig.write_over_a_taint_of_theirs().await;
     let view = rig.view();
     rig.watch();
     assert_eq!(rig.view().resource_version, view.resource_version);
