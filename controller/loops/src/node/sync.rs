@@ -527,6 +527,9 @@ impl CloudNode {
         instance: &Instance,
         is_repeated: bool,
     ) {
+        if !self.context.history.is_on() {
+            return;
+        }
         let settings = self.settings.maintenance;
         if let Some(why) = maintenance::reason_to_wait(node, instance, is_repeated, settings) {
             self.note(&node.name, "maintenance_unchanged", || why);
