@@ -1,7 +1,7 @@
 //! Published incidents of other controllers, played against a controller on a scripted cloud.
 //!
 //! `incidents.yaml` has the steps of each; [`Cluster::play`] carries them out, once for each controller, on one API server. The
-//! cloud is `provider-mock` for both: upstream's loops call it through `bench/contract`.
+//! cloud is `provider-mock` for both: upstream's loops call it through `lab/bench/contract`.
 
 mod cluster;
 mod loss;

@@ -59,7 +59,7 @@ func buildAWS(t *testing.T, folder string) (program string) {
 	}
 
 	// The bench has built k8s.io of this version, which spares most of the build. The three modules have all sums.
-	const bench = "../../../bench"
+	const bench = "../../../lab/bench"
 	newest := strings.TrimSpace(command(t, bench, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/cloud-provider"))
 	command(t, folder, "go", "mod", "edit", "-require=k8s.io/cloud-provider@"+newest,
 		"-require=outrigger.dev/adapters/go@v0.0.0", "-replace=outrigger.dev/adapters/go="+adapters,

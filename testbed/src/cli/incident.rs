@@ -33,7 +33,7 @@ pub(super) struct PlayIncidents {
         default_value = "upstream,outrigger"
     )]
     against: Vec<Controller>,
-    /// Upstream's library as a program [default: `bench/cmd/upstream` of the source tree, built with Go]
+    /// Upstream's library as a program [default: `lab/bench/cmd/upstream` of the source tree, built with Go]
     #[arg(long, value_name = "FILE")]
     upstream: Option<PathBuf>,
     /// Print JSON instead of a table.
@@ -85,9 +85,9 @@ async fn build_upstream() -> Result<PathBuf> {
     let program = root.join("target/incidents/upstream");
     note("building upstream's library as a controller with Go");
     let mut go = Command::new("go");
-    go.current_dir(root.join("bench"));
+    go.current_dir(root.join("lab/bench"));
     go.args(["build", "-o"]).arg(&program).arg("./cmd/upstream");
-    output("go", &mut go, || "build bench/cmd/upstream".to_owned()).await?;
+    output("go", &mut go, || "build lab/bench/cmd/upstream".to_owned()).await?;
     Ok(program)
 }
 

@@ -43,8 +43,8 @@ func block(t *testing.T, path, mark string) map[string]map[string]string {
 }
 
 func TestNumbersOfTheReadmeStandInTheTable(t *testing.T) {
-	measured := block(t, "../../docs/performance.md", fullMark)
-	said := block(t, "../../README.md", summaryMark)
+	measured := block(t, "../../../docs/performance.md", fullMark)
+	said := block(t, "../../../README.md", summaryMark)
 	for title, row := range said {
 		for column, number := range row {
 			if median, _, _ := strings.Cut(measured[title][column], " ("); median != number {

@@ -1,5 +1,5 @@
 // Command bench measures upstream's library and Outrigger on one API server: side by side, or with `migrate` as first argument
-// a change from one to the other, with `attack` both under attack, and with `traffic` what clients of a load balancer see.
+// a change from one to the other, and with `traffic` what clients of a load balancer see.
 package main
 
 import (
@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"outrigger.dev/bench/attack"
 	"outrigger.dev/bench/migration"
 	"outrigger.dev/bench/sidebyside"
 	"outrigger.dev/bench/traffic"
@@ -25,8 +24,6 @@ func main() {
 		switch arguments[0] {
 		case "migrate":
 			run, arguments = migration.Run, arguments[1:]
-		case "attack":
-			run, arguments = attack.Run, arguments[1:]
 		case "traffic":
 			run, arguments = traffic.Run, arguments[1:]
 		}

@@ -48,7 +48,7 @@ func (r *Report) Sections() map[string]string {
 	}
 	return map[string]string{
 		fullMark:    table,
-		summaryMark: report.Section("Side by side, by [one command](bench/README.md): "+r.conditions()+"; medians", r.table(summary)),
+		summaryMark: report.Section("Side by side, by [one command](lab/bench/README.md): "+r.conditions()+"; medians", r.table(summary)),
 	}
 }
 

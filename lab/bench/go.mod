@@ -3,7 +3,6 @@ module outrigger.dev/bench
 go 1.26.0
 
 require (
-	golang.org/x/net v0.60.0
 	golang.org/x/sync v0.23.0
 	golang.org/x/term v0.46.0
 	google.golang.org/grpc v1.85.0
@@ -90,6 +89,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
@@ -113,4 +113,4 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace outrigger.dev/adapters/go => ../adapters/go
+replace outrigger.dev/adapters/go => ../../adapters/go

@@ -34,7 +34,7 @@ func build(ctx context.Context, binaries, dir string, commands []string) (progra
 	}
 	for _, command := range commands {
 		Note("building %s", command)
-		if err := run(ctx, filepath.Join(root, "bench"), "go", "build", "-o", dir+"/", command); err != nil {
+		if err := run(ctx, filepath.Join(root, "lab", "bench"), "go", "build", "-o", dir+"/", command); err != nil {
 			return programs{}, err
 		}
 	}
@@ -99,7 +99,7 @@ func repository() (string, error) {
 		return "", err
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "bench", "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "lab", "bench", "go.mod")); err == nil {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
