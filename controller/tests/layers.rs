@@ -3,9 +3,8 @@
 use std::{fs, path::Path};
 
 /// Each crate, and those that it may depend on.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("core", &[]),
-    ("model-check", &["core"]),
     ("runtime", &["core"]),
     ("kubernetes", &["core", "runtime"]),
     ("provider-client", &["core", "runtime"]),

@@ -274,9 +274,7 @@ fn a_public_name_of_the_controller_means_one_type() {
         let is_test = path_text
             .split(['/', '.'])
             .any(|part| text_of_tests.contains(&part));
-        let is_model = ["model-check/", "simulation/"]
-            .iter()
-            .any(|model| path_text.contains(model));
+        let is_model = path_text.contains("simulation/");
         for line in text
             .lines()
             .filter(|line| line.starts_with("pub") && !is_test && !is_model)
