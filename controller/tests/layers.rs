@@ -36,19 +36,6 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "volumes",
         ],
     ),
-    (
-        "simulation",
-        &[
-            "controller",
-            "core",
-            "runtime",
-            "kubernetes",
-            "provider-client",
-            "loops",
-            "server",
-            "volumes",
-        ],
-    ),
 ];
 
 #[test]

@@ -261,8 +261,7 @@ fn no_log_line_loses_its_text_to_a_field() {
 }
 
 /// One type has a public name in `controller/`, except `Error`: in the standard library's way it is the error of
-/// the module that it is imported from, and a module with two of them writes their modules (`provider::Error`). A model has
-/// the name of what it stands for.
+/// the module that it is imported from, and a module with two of them writes their modules (`provider::Error`).
 #[test]
 fn a_public_name_of_the_controller_means_one_type() {
     let mut sources = BTreeMap::new();
@@ -274,10 +273,9 @@ fn a_public_name_of_the_controller_means_one_type() {
         let is_test = path_text
             .split(['/', '.'])
             .any(|part| text_of_tests.contains(&part));
-        let is_model = path_text.contains("simulation/");
         for line in text
             .lines()
-            .filter(|line| line.starts_with("pub") && !is_test && !is_model)
+            .filter(|line| line.starts_with("pub") && !is_test)
         {
             let mut words = line.split([' ', '<', '(', ')', ';', ':', '{']);
             let is_kind = |word: &str| ["struct", "enum", "trait", "type"].contains(&word);

@@ -120,7 +120,7 @@ fn one(options: &Options, seed: u64) -> anyhow::Result<bool> {
             let faults = options.faults.as_deref().map(numbers);
             let faults = faults.map_or_else(String::new, |numbers| format!(" --faults {numbers}"));
             println!(
-                "seed {seed}: FAILED: {broken}; {summary}\n  cargo run --release -p outrigger-simulation -- --rounds {rounds} --seed \
+                "seed {seed}: FAILED: {broken}; {summary}\n  in lab: cargo run --release -p outrigger-simulation -- --rounds {rounds} --seed \
                  {seed}{faults} --log\n  --shrink in place of --log finds the faults that it takes"
             );
         }
