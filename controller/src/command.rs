@@ -1,7 +1,6 @@
-//! The commands beside the controller manager itself: `explain`, `replay` and `sweep`.
+//! The commands beside the controller manager itself: `explain` and `sweep`.
 
 mod explain;
-mod replay;
 mod sweep;
 
 use std::{
@@ -22,7 +21,6 @@ pub fn run_from_env() -> Option<ExitCode> {
     let mut words = env::args_os().skip(1);
     let command = match words.next()?.to_str()? {
         "explain" => explain::run,
-        "replay" => replay::run,
         "sweep" => sweep::run,
         _ => return None,
     };

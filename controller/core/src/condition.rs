@@ -47,7 +47,7 @@ pub struct Condition {
 }
 
 /// Status of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// `True`.
     True,
@@ -76,7 +76,7 @@ impl Status {
 }
 
 /// The change of a condition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConditionChange {
     /// It is written over whatever is there of its type.
     Set(Condition),

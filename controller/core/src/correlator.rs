@@ -4,8 +4,6 @@
 //! messages only are folded into one (E-3). A source with too many events about one object is rate
 //! limited (E-4), a single reason of it earlier than the rest. The memory of all this is bounded.
 
-use serde::{Deserialize, Serialize};
-
 mod lru;
 
 #[cfg(test)]
@@ -145,7 +143,7 @@ impl ObjectRef {
 }
 
 /// The event's type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// All is well.
     Normal,
@@ -164,7 +162,7 @@ impl EventType {
 }
 
 /// The content of an event: the object and the component come with its recorder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventContent {
     /// `type`.
     pub kind: EventType,

@@ -1,331 +1,356 @@
-//! Decisions as data: the inputs of one, so that it can be recorded and made again, and its outcome.
-//!
-//! ```text
-//!  loop ─► plan(inputs) ─► outcome ─► carried out
-//!             └──── RecordedDecision ───┴──► history, recording ─► RecordedDecision::decide ─► is it the outcome again?
-//! ```
-//!
-//! A recording holds what decisions look at, and no more: the views, which have the annotations alone that are read; the
-//! provider's checked answer; and of the state of a lease term the part that concerns the object.
+//! Decisions in words, for `explain`: the rule that decided, and a sentence about what follows from it.
 
-use std::{borrow::Cow, time::Duration};
-
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize, Serializer};
+use std::fmt::Write;
 
 use crate::{
+    error_class::Requeue,
     node::{
-        NodeView,
+        NodeAddress, NodeView,
         address::DesiredAddresses,
-        initialize::{self, InitializationPlan, Policy},
-        instance::{Instance, Lookup},
-        lifecycle::{Check, Lifecycle, LifecycleDecision, LifecycleExcerpt, LifecycleFacts},
-        ownership::{NodeScope, Prefixes},
-        refresh::{self, RefreshPlan},
+        change::NodeChange,
+        initialize::{self, InitializationPlan, NodeWarning},
+        instance::{Lookup, PowerState},
+        lifecycle::{Check, Idle, LifecycleAction, LifecycleFacts},
+        refresh::RefreshPlan,
     },
-    selector::Selector,
     service::{
         ServiceView,
         answer::LoadBalancerAnswer,
-        capability::Capability,
-        plan::{BalancerCall, Consequence, Failure, Progress, ServiceFacts, Step},
+        ownership::Ownership,
+        patch_plan::StatusPatch,
+        plan::{Consequence, Failure, HoldReason, Progress, ServiceFacts, Step},
     },
-    targets::{Revision, Targets},
 };
 
-mod reason;
+/// The rule of a decision about a Node by which nothing has to be written.
+const IN_SYNC: &str = "in_sync";
 
-pub use reason::DecisionReason;
-
-/// The inputs of one decision.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum RecordedDecision<'a> {
-    /// [`initialize::plan`].
-    Initialize {
-        /// The Node.
-        node: Cow<'a, NodeView>,
-        /// Its machine.
-        instance: Cow<'a, Instance>,
-        /// The provider's declarations.
-        policy: Cow<'a, Policy>,
-    },
-    /// [`initialize::addresses`].
-    Addresses {
-        /// The Node.
-        node: Cow<'a, NodeView>,
-        /// Its machine.
-        instance: Cow<'a, Instance>,
-    },
-    /// [`refresh::plan`].
-    Refresh {
-        /// The Node.
-        node: Cow<'a, NodeView>,
-        /// Its machine.
-        instance: Cow<'a, Instance>,
-        /// The provider's declarations.
-        policy: Cow<'a, Policy>,
-    },
-    /// [`Lifecycle::check`].
-    Check {
-        /// When.
-        now: Timestamp,
-        /// The Node.
-        node: Cow<'a, NodeView>,
-        /// Facts beside it.
-        facts: NodeFacts<'a>,
-        /// The state before.
-        state: LifecycleExcerpt,
-    },
-    /// [`Lifecycle::answered`].
-    Judge {
-        /// When.
-        now: Timestamp,
-        /// The Node.
-        node: Cow<'a, NodeView>,
-        /// The Node when the provider was asked, if it was another then.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        node_at_lookup: Option<Cow<'a, NodeView>>,
-        /// The answer; absent: none.
-        lookup: Option<Cow<'a, Lookup>>,
-        /// Facts beside them.
-        facts: NodeFacts<'a>,
-        /// The state before.
-        state: LifecycleExcerpt,
-    },
-    /// [`Progress::next`].
-    NextStep {
-        /// When.
-        now: Timestamp,
-        /// The Service.
-        service: Cow<'a, ServiceView>,
-        /// Facts beside it.
-        facts: BalancerFacts<'a>,
-        /// The state before.
-        state: Cow<'a, Progress>,
-    },
-    /// [`Progress::concluded`].
-    Conclude {
-        /// When.
-        now: Timestamp,
-        /// The Service.
-        service: Cow<'a, ServiceView>,
-        /// The call.
-        call: BalancerCall<'a>,
-        /// Its answer, or why there is none.
-        result: Cow<'a, Result<LoadBalancerAnswer, Box<Failure>>>,
-        /// Facts beside them.
-        facts: BalancerFacts<'a>,
-        /// The state before.
-        state: Cow<'a, Progress>,
-    },
+/// Why a decision is as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionReason {
+    /// The rule that decided: snake case, stable across releases.
+    pub rule: &'static str,
+    /// For people: what follows, and from what.
+    pub text: String,
 }
 
-/// [`LifecycleFacts`] of a recording.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct NodeFacts<'a> {
-    prefixes: Cow<'a, Prefixes>,
-    selector: Option<Cow<'a, Selector>>,
-    foreign_prefix_seen: bool,
-    nodes: usize,
-    visibility_delay: Duration,
-    time_of_day: Timestamp,
-    out_of_service_after: Duration,
-    not_managed: bool,
-}
-
-impl<'a> From<&LifecycleFacts<'a>> for NodeFacts<'a> {
-    fn from(facts: &LifecycleFacts<'a>) -> Self {
+impl DecisionReason {
+    fn new(rule: &'static str, text: impl Into<String>) -> Self {
         Self {
-            prefixes: Cow::Borrowed(facts.scope.prefixes),
-            selector: facts.scope.selector.map(Cow::Borrowed),
-            foreign_prefix_seen: facts.scope.foreign_prefix_seen,
-            nodes: facts.nodes,
-            visibility_delay: facts.visibility_delay,
-            time_of_day: facts.time_of_day,
-            out_of_service_after: facts.out_of_service_after,
-            not_managed: facts.not_managed,
+            rule,
+            text: text.into(),
         }
     }
-}
 
-impl NodeFacts<'_> {
-    fn facts(&self) -> LifecycleFacts<'_> {
-        LifecycleFacts {
-            scope: NodeScope {
-                prefixes: &self.prefixes,
-                selector: self.selector.as_deref(),
-                foreign_prefix_seen: self.foreign_prefix_seen,
-            },
-            nodes: self.nodes,
-            visibility_delay: self.visibility_delay,
-            time_of_day: self.time_of_day,
-            out_of_service_after: self.out_of_service_after,
-            not_managed: self.not_managed,
+    /// Why a Node is initialised so, or is not.
+    pub fn of_initialization(planned: &Result<InitializationPlan, initialize::Error>) -> Self {
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(error) => return refused(error),
+        };
+        match &plan.change {
+            Some(change) if !change.remove_taints.is_empty() => {
+                Self::new("initialize", with_warnings(changes(change), &plan.warnings))
+            }
+            Some(change) => Self::new("write_labels", changes(change)),
+            None => Self::new(IN_SYNC, "metadata and spec are as they should be"),
         }
     }
-}
 
-/// [`ServiceFacts`] of a recording.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct BalancerFacts<'a> {
-    capability: Cow<'a, Capability>,
-    targets: Cow<'a, Targets>,
-    applied: Option<Cow<'a, Revision>>,
-    time_of_day: Timestamp,
-}
-
-impl<'a> From<&ServiceFacts<'a>> for BalancerFacts<'a> {
-    fn from(facts: &ServiceFacts<'a>) -> Self {
-        Self {
-            capability: Cow::Borrowed(facts.capability),
-            targets: Cow::Borrowed(facts.targets),
-            applied: facts.applied.map(Cow::Borrowed),
-            time_of_day: facts.time_of_day,
-        }
-    }
-}
-
-impl BalancerFacts<'_> {
-    fn facts(&self) -> ServiceFacts<'_> {
-        ServiceFacts {
-            capability: &self.capability,
-            targets: &self.targets,
-            applied: self.applied.as_deref(),
-            time_of_day: self.time_of_day,
-        }
-    }
-}
-
-/// The outcome of a [`RecordedDecision`].
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
-pub enum DecisionOutcome<'a> {
-    /// The outcome of [`RecordedDecision::Initialize`].
-    Initialize(PlanOutcome<Cow<'a, InitializationPlan>>),
-    /// The outcome of [`RecordedDecision::Addresses`].
-    Addresses(PlanOutcome<Cow<'a, DesiredAddresses>>),
-    /// The outcome of [`RecordedDecision::Refresh`].
-    Refresh(Cow<'a, RefreshPlan>),
-    /// The outcome of [`RecordedDecision::Check`].
-    Check(Cow<'a, Check>),
-    /// The outcome of [`RecordedDecision::Judge`].
-    Judge(Cow<'a, LifecycleDecision>),
-    /// The outcome of [`RecordedDecision::NextStep`].
-    NextStep(Cow<'a, Step>),
-    /// The outcome of [`RecordedDecision::Conclude`].
-    Conclude(Cow<'a, Consequence>),
-}
-
-/// A plan, or why there is none.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PlanOutcome<P> {
-    /// The plan.
-    Plan(P),
-    /// No plan follows from these inputs.
-    #[serde(serialize_with = "as_text")]
-    Error(initialize::Error),
-}
-
-fn as_text<S: Serializer>(error: &initialize::Error, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(error)
-}
-
-impl<'a, P: ToOwned> From<&'a Result<P, initialize::Error>> for PlanOutcome<Cow<'a, P>> {
-    fn from(planned: &'a Result<P, initialize::Error>) -> Self {
+    /// Why the addresses of a Node that is initialised are written, or are not.
+    pub fn of_addresses(planned: &Result<DesiredAddresses, initialize::Error>) -> Self {
         match planned {
-            Ok(plan) => Self::Plan(Cow::Borrowed(plan)),
-            Err(error) => Self::Error(error.clone()),
+            Err(error) => refused(error),
+            Ok(DesiredAddresses::Untouched) => Self::new(
+                "no_addresses",
+                "the provider names none; the kubelet's stay",
+            ),
+            Ok(DesiredAddresses::Unchanged) => {
+                Self::new(IN_SYNC, "the addresses are as they should be")
+            }
+            Ok(DesiredAddresses::Changed(new)) => Self::new("write_addresses", list(new)),
+        }
+    }
+
+    /// What a refresh writes to a Node.
+    pub fn of_refresh(plan: &RefreshPlan) -> Self {
+        let change = plan.change.as_ref().map(changes);
+        let addresses = match &plan.addresses {
+            DesiredAddresses::Changed(new) => Some(format!("addresses {}", list(new))),
+            DesiredAddresses::Unchanged | DesiredAddresses::Untouched => None,
+        };
+        let writes: Vec<_> = change.into_iter().chain(addresses).collect();
+        let (rule, text) = if writes.is_empty() {
+            (IN_SYNC, "the Node is as its instance".to_owned())
+        } else {
+            ("refresh", writes.join("; "))
+        };
+        Self::new(rule, with_warnings(text, &plan.warnings))
+    }
+
+    /// Whether the provider is asked about a Node.
+    pub fn of_check(check: &Check) -> Self {
+        match check {
+            Check::Ask => Self::new("ask", "not ready: the provider is asked about its instance"),
+            Check::At(at) => Self::new("wait", format!("not ready: checked again at {at:.0}")),
+            Check::RemoveTaints(_) => Self::new(
+                "remove_taints",
+                "ready: the taints of a stopped instance are removed",
+            ),
+            Check::Idle(idle) => of_idle(*idle),
+        }
+    }
+
+    /// Why `action` follows for `node`, which is not ready, from the provider's answer, if there is one.
+    pub fn of_action(
+        node: &NodeView,
+        lookup: Option<&Lookup>,
+        facts: &LifecycleFacts<'_>,
+        action: &LifecycleAction,
+    ) -> Self {
+        match action {
+            LifecycleAction::Keep => {
+                let state = match lookup {
+                    Some(Lookup::Found(instance))
+                        if instance.power_state == PowerState::Shutdown =>
+                    {
+                        let after = node.out_of_service_after(facts.out_of_service_after);
+                        let in_service = match after {
+                            _ if node.is_out_of_service() => "the Node is out of service",
+                            Ok(None) => {
+                                "no --out-of-service-after and no label of the Node asks for more"
+                            }
+                            _ => "its kubelet is not silent, so that the Node stays in service",
+                        };
+                        format!("its instance is stopped; {in_service}")
+                    }
+                    Some(Lookup::Found(instance)) => {
+                        format!("its instance is {:?}", instance.power_state)
+                    }
+                    _ => String::new(),
+                };
+                Self::new("keep", state)
+            }
+            LifecycleAction::AddShutdownTaint(_) => Self::new(
+                "add_shutdown_taint",
+                "its instance is stopped: nothing new is scheduled",
+            ),
+            LifecycleAction::TakeOutOfService(_) => Self::new(
+                "take_out_of_service",
+                "its instance has been stopped for long: its Pods and volumes move to other Nodes",
+            ),
+            LifecycleAction::KeepInService(why) => Self::new(
+                why.as_str(),
+                format!("its instance is stopped, and the Node is not taken out of service: {why}"),
+            ),
+            LifecycleAction::Delete(deletion) => Self::new(
+                "delete",
+                format!(
+                    "its instance does not exist, confirmed; allowed: {}",
+                    deletion.release.as_str()
+                ),
+            ),
+            LifecycleAction::Withhold(why) => Self::new(
+                why.as_str(),
+                format!("its instance does not exist, and the Node is not deleted: {why}"),
+            ),
+            LifecycleAction::NotManaged { reason } => Self::new(
+                "not_managed",
+                format!("the provider does not manage the Node: {reason}"),
+            ),
+            LifecycleAction::Inconclusive(why) => {
+                Self::new(why.as_str(), format!("the Node is kept: {why}"))
+            }
+        }
+    }
+
+    /// Why `step` is the next for `service`.
+    pub fn of_step(
+        service: &ServiceView,
+        facts: &ServiceFacts<'_>,
+        progress: &Progress,
+        step: &Step,
+    ) -> Self {
+        match step {
+            Step::Idle => of_idle_service(service, facts, progress),
+            Step::Hold { why, .. } => {
+                let rule = match why {
+                    HoldReason::Paused => "paused",
+                    HoldReason::ClassNotServed => "class_not_served",
+                    HoldReason::TooLarge(_) => "too_large",
+                    HoldReason::InvalidAnnotation => "invalid_annotation",
+                    HoldReason::ProviderUnavailable => "provider_unavailable",
+                };
+                Self::new(
+                    rule,
+                    "the load balancer stays as it is; see the condition Waiting",
+                )
+            }
+            Step::Write(patch) => Self::new("write", writes(patch)),
+            Step::At(at) => Self::new(
+                "wait",
+                format!("the provider is at work, and is asked again at {at:.0}"),
+            ),
+            Step::Ensure(ensure) => Self::new(
+                ensure.cause.as_str(),
+                format!(
+                    "EnsureLoadBalancer, {}",
+                    ensure.prepare.as_ref().map_or_else(
+                        || "no write before it".to_owned(),
+                        |patch| { format!("after a write: {}", writes(patch)) }
+                    )
+                ),
+            ),
+            Step::Update => Self::new("targets_changed", "UpdateLoadBalancerNodes"),
+            Step::Delete { .. } => Self::new("not_wanted", "DeleteLoadBalancer"),
+        }
+    }
+
+    /// What follows from the answer to a call about a load balancer, or from none.
+    pub fn of_answer(
+        result: &Result<LoadBalancerAnswer, Box<Failure>>,
+        consequence: &Consequence,
+    ) -> Self {
+        let (rule, mut text) = match result {
+            Ok(answer) => (answer.disposition.as_str(), said(answer)),
+            Err(failure) => (failure.class.as_str(), failed(failure)),
+        };
+        if let Some(patch) = &consequence.patch {
+            let _ = write!(text, "; writes {}", writes(patch));
+        }
+        let _ = match consequence.requeue {
+            None => Ok(()),
+            Some(Requeue::OnChange) => text.write_str("; nothing before a change"),
+            Some(Requeue::After(wait)) if wait.is_zero() => text.write_str("; decided again"),
+            Some(Requeue::After(wait)) => write!(text, "; asked again in {wait:?}"),
+            Some(Requeue::BackOff | Requeue::SlowBackOff) => {
+                text.write_str("; again after a back-off")
+            }
+            Some(Requeue::Stop) => text.write_str("; the process ends"),
+        };
+        Self { rule, text }
+    }
+}
+
+fn refused(error: &initialize::Error) -> DecisionReason {
+    let rule = match error {
+        initialize::Error::NoProviderId { .. } => "no_provider_id",
+        initialize::Error::ProvidedNodeIp { .. } => "provided_node_ip",
+    };
+    DecisionReason::new(rule, error.to_string())
+}
+
+fn of_idle(idle: Idle) -> DecisionReason {
+    match idle {
+        Idle::Ready => DecisionReason::new("ready", "ready: its instance exists"),
+        Idle::BeingDeleted => DecisionReason::new("being_deleted", "the Node is being deleted"),
+        Idle::Paused => DecisionReason::new("paused", "an operator has paused the Node"),
+        Idle::Foreign => DecisionReason::new(
+            "foreign",
+            "another provider's Node, or not selected by --node-selector",
+        ),
+        Idle::NotManaged => {
+            DecisionReason::new("not_managed", "the provider does not manage the Node")
         }
     }
 }
 
-impl<P: ToOwned<Owned = P>> From<Result<P, initialize::Error>> for PlanOutcome<Cow<'static, P>> {
-    fn from(planned: Result<P, initialize::Error>) -> Self {
-        planned.map_or_else(Self::Error, |plan| Self::Plan(Cow::Owned(plan)))
+fn of_idle_service(
+    service: &ServiceView,
+    facts: &ServiceFacts<'_>,
+    progress: &Progress,
+) -> DecisionReason {
+    match facts.ownership(service) {
+        Ownership::Provide if progress.is_refused() => DecisionReason::new(
+            "refused",
+            "the provider refused it, or does not manage it: nothing before the Service or the provider changes",
+        ),
+        Ownership::Provide | Ownership::Hold | Ownership::Cleanup => {
+            DecisionReason::new("settled", "the load balancer is what the Service wants")
+        }
+        Ownership::Undecided => DecisionReason::new("undecided", "no provider says what it serves"),
+        Ownership::Foreign => DecisionReason::new(
+            "foreign",
+            "another implementation's: its class is not served here, or it is cleaned up",
+        ),
+        Ownership::WaitOver | Ownership::Unrelated => {
+            DecisionReason::new("unrelated", "it wants no load balancer")
+        }
     }
 }
 
-impl RecordedDecision<'_> {
-    /// Decides, once more if these are the inputs of a recording.
-    pub fn decide(self) -> DecisionOutcome<'static> {
-        match self {
-            Self::Initialize {
-                node,
-                instance,
-                policy,
-            } => DecisionOutcome::Initialize(initialize::plan(&node, &instance, &policy).into()),
-            Self::Addresses { node, instance } => {
-                DecisionOutcome::Addresses(initialize::addresses(&node, &instance).into())
-            }
-            Self::Refresh {
-                node,
-                instance,
-                policy,
-            } => DecisionOutcome::Refresh(Cow::Owned(refresh::plan(&node, &instance, &policy))),
-            Self::Check {
-                now,
-                node,
-                facts,
-                state,
-            } => {
-                let mut lifecycle = Lifecycle::restored(now, &node.name, state);
-                DecisionOutcome::Check(Cow::Owned(lifecycle.check(now, &node, &facts.facts())))
-            }
-            Self::Judge {
-                now,
-                node,
-                node_at_lookup,
-                lookup,
-                facts,
-                state,
-            } => {
-                let mut lifecycle = Lifecycle::restored(now, &node.name, state);
-                let before = node_at_lookup.as_deref().unwrap_or(&node);
-                let facts = facts.facts();
-                let decided = lifecycle.answered(now, &node, before, lookup.as_deref(), &facts);
-                DecisionOutcome::Judge(Cow::Owned(decided))
-            }
-            Self::NextStep {
-                now,
-                service,
-                facts,
-                state,
-            } => DecisionOutcome::NextStep(Cow::Owned(state.next(now, &service, &facts.facts()))),
-            Self::Conclude {
-                now,
-                service,
-                call,
-                result,
-                facts,
-                state,
-            } => {
-                let mut progress = state.into_owned();
-                let facts = facts.facts();
-                let concluded = progress.concluded(now, &service, &call, &result, &facts);
-                DecisionOutcome::Conclude(Cow::Owned(concluded))
-            }
-        }
-    }
+fn said(answer: &LoadBalancerAnswer) -> String {
+    let message = match &*answer.message {
+        "" => String::new(),
+        message => format!(": {message}"),
+    };
+    format!("the provider answers {:?}{message}", answer.disposition)
+}
 
-    /// The name of the decision.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Initialize { .. } => "initialize",
-            Self::Addresses { .. } => "addresses",
-            Self::Refresh { .. } => "refresh",
-            Self::Check { .. } => "check",
-            Self::Judge { .. } => "judge",
-            Self::NextStep { .. } => "next_step",
-            Self::Conclude { call, .. } => match call {
-                BalancerCall::Ensure(_) => "ensure",
-                BalancerCall::Update(_) => "update",
-                BalancerCall::Delete => "delete",
-            },
-        }
+fn failed(failure: &Failure) -> String {
+    match &*failure.reason {
+        "" => failure.message.to_string(),
+        reason => format!("{reason}: {}", failure.message),
     }
+}
+
+fn changes(change: &NodeChange) -> String {
+    let mut parts = Vec::new();
+    for taint in &change.remove_taints {
+        parts.push(format!("removes the taint {}", taint.key));
+    }
+    if let Some(id) = &change.provider_id {
+        parts.push(format!("sets the provider ID {id}"));
+    }
+    if !change.labels.is_empty() {
+        let labels = change.labels.iter();
+        let labels: Vec<_> = labels
+            .map(|label| format!("{}={}", label.key, label.value))
+            .collect();
+        parts.push(format!("labels {}", labels.join(",")));
+    }
+    parts.join("; ")
+}
+
+fn with_warnings(mut text: String, warnings: &[NodeWarning]) -> String {
+    for warning in warnings {
+        let _ = write!(text, "; {warning}");
+    }
+    text
+}
+
+fn list(addresses: &[NodeAddress]) -> String {
+    let addresses = addresses.iter();
+    let addresses: Vec<_> = addresses
+        .map(|address| format!("{}={}", address.kind, address.address))
+        .collect();
+    addresses.join(",")
+}
+
+fn writes(patch: &StatusPatch) -> String {
+    let mut parts = Vec::new();
+    if let Some(change) = patch.finalizer {
+        parts.push(format!("finalizer {change:?}").to_lowercase());
+    }
+    let annotations = patch.annotations.iter();
+    parts.extend(annotations.map(|(key, _)| format!("annotation {key}")));
+    let conditions = patch.conditions.iter();
+    parts.extend(conditions.map(|change| format!("condition {}", change.kind())));
+    if let Some(ingress) = &patch.ingress {
+        let entries = ingress.iter();
+        let entries: Vec<_> = entries
+            .map(|entry| match &*entry.ip {
+                "" => &*entry.hostname,
+                ip => ip,
+            })
+            .collect();
+        parts.push(match &entries[..] {
+            [] => "no addresses".to_owned(),
+            some => format!("addresses {}", some.join(",")),
+        });
+    }
+    parts.join(", ")
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -7,8 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     condition::{Condition, Status},
     correlator::{EventContent, EventType},
@@ -37,7 +35,7 @@ pub const MAX_REMOVALS: usize = 64;
 const OURS: &str = "outrigger.dev/";
 
 /// Writes to the objects of one kind that a provider may ask for: under prefixes of both lists.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedEffects {
     /// `EffectsCapability.service_annotation_prefixes` or `node_annotation_prefixes`.
     pub annotations: Box<[Box<str>]>,
@@ -70,7 +68,7 @@ pub struct RawEffects {
 }
 
 /// Effects that may be written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// To be sent.
     pub events: Vec<EventContent>,
@@ -83,7 +81,7 @@ pub struct Effects {
 }
 
 /// The wanted condition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredCondition {
     /// `status`.
     pub status: Status,

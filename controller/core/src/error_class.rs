@@ -30,10 +30,8 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 /// The kinds of failure. Closed on purpose: a new kind is a row of the table above, not a string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// Went wrong in a way that time heals, or with an unknown result: a deadline, a lost
     /// connection, a 5xx, a status without the provider's `ErrorInfo`. The call is idempotent.
@@ -75,7 +73,7 @@ pub enum ErrorClass {
 }
 
 /// When an item that failed is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue {
     /// After the item's own exponential back-off.
     BackOff,

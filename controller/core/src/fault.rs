@@ -2,15 +2,13 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::syntax::Complaint;
 
 /// Characters of a text that are shown.
 const SHOWN: usize = 80;
 
 /// A text from outside: quoted, with everything that could forge a log line escaped, and cut.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt(Box<str>);
 
 impl Excerpt {

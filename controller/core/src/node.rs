@@ -90,8 +90,8 @@ pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
 
 /// A `v1.Node` as the loops see it, deserialised straight from the API's JSON with everything else
 /// skipped. Cheap to share, immutable: a change makes a new view.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "wire::NodeJson", into = "wire::NodeJson")]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "wire::NodeJson")]
 pub struct NodeView {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -219,7 +219,7 @@ pub struct MistakenSwitch {
 }
 
 /// The value of [`LABEL_OUT_OF_SERVICE_AFTER`] is no duration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "its label {LABEL_OUT_OF_SERVICE_AFTER} is {value:?}, which is no duration; write it as 10m or 1h30m, or 0 for never"
 )]
@@ -296,7 +296,7 @@ pub struct NodeAddress {
 }
 
 /// Status of the condition `Ready`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ready {
     /// `True`.
     True,

@@ -5,23 +5,21 @@
 
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::string_map::StringMap;
 
 mod parse;
 
 /// Requirements on labels. Has at least one requirement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(Box<[Requirement]>);
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Requirement {
     key: Box<str>,
     condition: Condition,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Condition {
     Exists,
     DoesNotExist,

@@ -76,8 +76,8 @@ pub mod condition {
 ///
 /// A Service that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers,
 /// `spec.type` and the condition [`condition::WAITING`] only, so that it costs half a kilobyte.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "wire::ServiceJson", into = "wire::ServiceJson")]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "wire::ServiceJson")]
 pub struct ServiceView {
     /// `metadata.namespace`, `/`, `metadata.name`.
     pub key: Arc<str>,
@@ -161,88 +161,70 @@ impl ServiceView {
 }
 
 /// `spec`, as much of it as concerns a load balancer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Spec {
     /// `type`.
-    #[serde(
-        rename = "type",
-        deserialize_with = "or_default",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(rename = "type", deserialize_with = "or_default")]
     pub kind: Box<str>,
     /// `ports` in their order.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub ports: Box<[Port]>,
     /// `loadBalancerClass`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancer_class: Option<Box<str>>,
     /// `loadBalancerIP`, empty without.
-    #[serde(
-        rename = "loadBalancerIP",
-        deserialize_with = "or_default",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(rename = "loadBalancerIP", deserialize_with = "or_default")]
     pub load_balancer_ip: Box<str>,
     /// `loadBalancerSourceRanges`.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub load_balancer_source_ranges: Box<[Box<str>]>,
     /// `externalTrafficPolicy`: `Cluster`, `Local`.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub external_traffic_policy: Box<str>,
     /// `sessionAffinity`: `None`, `ClientIP`.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub session_affinity: Box<str>,
     /// `sessionAffinityConfig.clientIP.timeoutSeconds`.
     #[serde(
         rename = "sessionAffinityConfig",
         deserialize_with = "wire::affinity_timeout",
-        serialize_with = "wire::affinity_config",
-        skip_serializing_if = "Option::is_none"
+        serialize_with = "wire::affinity_config"
     )]
     pub session_affinity_timeout: Option<i32>,
     /// `ipFamilies` in their order: `IPv4`, `IPv6`.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub ip_families: Box<[Box<str>]>,
     /// `ipFamilyPolicy`, empty without.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub ip_family_policy: Box<str>,
     /// `externalIPs`.
-    #[serde(
-        rename = "externalIPs",
-        deserialize_with = "or_default",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(rename = "externalIPs", deserialize_with = "or_default")]
     pub external_ips: Box<[Box<str>]>,
     /// `healthCheckNodePort`, 0 without.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub health_check_node_port: i32,
 }
 
 /// An entry of `spec.ports`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Port {
     /// `name`, empty without.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub name: Box<str>,
     /// `protocol`: `TCP`, `UDP`, `SCTP`, or what a later Kubernetes adds.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub protocol: Box<str>,
     /// `port`.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub port: i32,
     /// `nodePort`, 0 without.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     pub node_port: i32,
     /// `targetPort`, number or name, as text.
-    #[serde(
-        deserialize_with = "wire::int_or_string",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(deserialize_with = "wire::int_or_string")]
     pub target_port: Box<str>,
     /// `appProtocol`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<Box<str>>,
 }
 

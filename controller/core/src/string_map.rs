@@ -2,10 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, fmt};
 
-use serde::{
-    Serialize, Serializer,
-    de::{Deserialize, Deserializer, MapAccess, Visitor},
-};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 /// A read-only string map: one text with all keys and values, sorted by key, and 8 bytes an entry
 /// to find them. Two allocations whatever its size, so that a copy of a view is cheap too.
@@ -152,12 +149,6 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for StringMap {
             .map(|(k, v)| (k.as_ref(), v.as_ref()))
             .collect();
         Self::packed(sorted)
-    }
-}
-
-impl Serialize for StringMap {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.iter())
     }
 }
 

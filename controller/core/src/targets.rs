@@ -9,8 +9,6 @@
 
 use std::{num::NonZeroUsize, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     digest::{Digest, Encoder},
     node::NodeView,
@@ -33,7 +31,7 @@ pub use shrink::{Allowance, KeptTargets};
 pub const SET_OF_ALL: &str = "targets";
 
 /// A provider's declarations about targets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetRules {
     /// `target_label_keys`: labels that are part of a target, sorted, each once.
     pub label_keys: Box<[Box<str>]>,
@@ -150,7 +148,7 @@ fn same_content(a: &NodeView, b: &NodeView) -> bool {
 
 /// Names the content of a set of targets: equal sets have equal revisions, in every release, and
 /// after a restart too.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Revision(Box<str>);
 
 impl Revision {
@@ -195,8 +193,7 @@ fn encode(encoder: &mut Encoder, node: &NodeView, label_keys: &[Box<str>]) {
 }
 
 /// The targets of a Service, or of all Services that select alike, at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "RecordedTargets", into = "RecordedTargets")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Targets {
     nodes: Box<[Arc<NodeView>]>,
     revision: Revision,
@@ -248,51 +245,6 @@ impl Targets {
         self.nodes.get(at)
     }
 }
-
-/// [`Targets`] in a recording: decisions look at the revision, and at as many names as an event shows.
-#[derive(Serialize, Deserialize)]
-struct RecordedTargets {
-    revision: Revision,
-    count: usize,
-    names: Box<[Arc<str>]>,
-}
-
-impl From<Targets> for RecordedTargets {
-    fn from(targets: Targets) -> Self {
-        let names = targets.nodes.iter().take(SHOWN);
-        Self {
-            names: names.map(|node| Arc::clone(&node.name)).collect(),
-            count: targets.nodes.len(),
-            revision: targets.revision,
-        }
-    }
-}
-
-impl From<RecordedTargets> for Targets {
-    fn from(recorded: RecordedTargets) -> Self {
-        let RecordedTargets {
-            revision,
-            count,
-            names,
-        } = recorded;
-        let names = names.into_iter().chain(std::iter::repeat(Arc::default()));
-        let named = |name| NodeView {
-            name,
-            ..NodeView::default()
-        };
-        Self {
-            nodes: names
-                .take(count.min(MOST))
-                .map(|name| Arc::new(named(name)))
-                .collect(),
-            revision,
-            set: None,
-        }
-    }
-}
-
-/// No cluster has more Nodes; a number in a file may be any.
-const MOST: usize = 1 << 20;
 
 /// Names of an event about targets.
 const SHOWN: usize = 20;

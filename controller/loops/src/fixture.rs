@@ -67,7 +67,11 @@ use outrigger_kubernetes::{
     traffic::Traffic,
 };
 use outrigger_provider_client::Provider;
-use outrigger_runtime::{fence::Fence, history::History, queue::QueueMetrics};
+use outrigger_runtime::{
+    fence::Fence,
+    history::{History, HistoryMetrics},
+    queue::QueueMetrics,
+};
 
 /// A cloud on the paused clock.
 pub fn cloud(configure: impl FnOnce(&mut CloudConfig)) -> Cloud {
@@ -147,7 +151,7 @@ impl Fixture {
             nodes,
             services: Arc::default(),
             queues: QueueMetrics::default(),
-            history: History::checked(),
+            history: History::new(1 << 20, HistoryMetrics::default()),
             registry,
             events,
             lease,

@@ -1,42 +1,17 @@
 //! Answers of the leader to `explain`: the last decisions about an object.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use http::StatusCode;
 use outrigger_core::{node::NodeView, service::ServiceView};
 use serde_json::Value;
 
-use crate::options::config::HistorySettings;
 use outrigger_kubernetes::{
     leader::{self, Handle, Leadership},
     store::Store,
 };
-use outrigger_runtime::history::{History, HistoryMetrics, Recording, Subject};
+use outrigger_runtime::history::{History, Subject};
 use outrigger_server::answer::{self, Answer};
-
-/// The file of `--record` cannot be made.
-#[derive(Debug, thiserror::Error)]
-#[error("--record {path}: {source}")]
-pub(super) struct RecordError {
-    path: String,
-    source: io::Error,
-}
-
-/// The history that the flags ask for.
-pub(super) fn history(
-    settings: &HistorySettings,
-    metrics: &HistoryMetrics,
-) -> Result<History, RecordError> {
-    let begin = |path: &PathBuf| {
-        let begun = Recording::begin(path.clone(), settings.file_size, metrics.clone());
-        begun.map_err(|source| RecordError {
-            path: path.display().to_string(),
-            source,
-        })
-    };
-    let recording = settings.file.as_ref().map(begin).transpose()?;
-    Ok(History::new(settings.memory, recording, metrics.clone()))
-}
 
 /// The objects that there are.
 pub(super) struct Stores {
@@ -66,7 +41,7 @@ impl Explainer {
         if let Err(text) = self.leads() {
             return answer::error(StatusCode::SERVICE_UNAVAILABLE, &text);
         }
-        if !self.history.is_kept() {
+        if !self.history.is_on() {
             let text = "no decisions are remembered: --history-memory is 0";
             return answer::error(StatusCode::NOT_IMPLEMENTED, text);
         }

@@ -10,7 +10,7 @@ use tracing::warn;
 use super::{
     COMPONENT, END_TIMEOUT, Fatal,
     access::ApiAccess,
-    explain::{self, Explainer, Stores},
+    explain::{Explainer, Stores},
     identity::ClusterIdentity,
     lease_events,
     lease_tasks::{Building, LeaseTasks},
@@ -78,8 +78,7 @@ impl<'a> Process<'a> {
         let clients = Clients::new(api_server, &authenticators, metrics.client.clone());
         let clients = clients.map_err(|error| Fatal::setup(&error))?;
         let api_server = clients.server();
-        let history = explain::history(&config.history, &metrics.history);
-        let history = history.map_err(|error| Fatal::setup(&error))?;
+        let history = History::new(config.history_bytes, metrics.history.clone());
         let events = metrics.events.clone();
         let access = ApiAccess::new(config, clients, events, history.clone());
         let mut process = Self {

@@ -69,7 +69,7 @@ struct Repeated<'a> {
     count: u64,
     first: Timestamp,
     #[serde(borrow)]
-    last: Line<'a, Value>,
+    last: Line<'a>,
 }
 
 pub(super) fn run(words: &[String]) -> Result<ExitCode, Refusal> {

@@ -20,7 +20,7 @@ use outrigger_server::settings::PageSettings;
 
 use super::{
     command_line::CommandLine,
-    config::{ApiSettings, Config, HistorySettings},
+    config::{ApiSettings, Config},
     configz,
     controllers::Controllers,
     features,
@@ -153,11 +153,7 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
             statusz: gates.enabled(features::STATUSZ),
             profiling: flags.profiling.value,
         },
-        history: HistorySettings {
-            memory: (f.count(&flags.history_memory) as usize) << 20,
-            file: path(&flags.record),
-            file_size: (f.workers(&flags.record_size) as u64) << 20,
-        },
+        history_bytes: (f.count(&flags.history_memory) as usize) << 20,
         cluster: Cluster {
             name: flags.cluster_name.value.clone(),
             pod_cidrs: cluster_cidrs.iter().map(Cidr::to_string).collect(),

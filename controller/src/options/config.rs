@@ -59,8 +59,8 @@ pub struct Config {
     pub authorization: Authorization,
     /// Pages for people on the HTTPS server.
     pub pages: PageSettings,
-    /// The last decisions, in memory and in a file.
-    pub history: HistorySettings,
+    /// Bytes of memory for the last decisions; 0: none.
+    pub history_bytes: usize,
     /// Levels and formats of the log.
     pub logging: Logging,
     /// Lines for standard error before anything is logged: use of deprecated flags.
@@ -69,17 +69,6 @@ pub struct Config {
     pub warnings: Vec<String>,
     /// Every flag with its value as Go prints it, by name: `5m0s`, `[a,b]`, `true`.
     pub flags: Vec<(String, String)>,
-}
-
-/// How much is kept of decisions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HistorySettings {
-    /// Bytes of memory; 0: none.
-    pub memory: usize,
-    /// `--record`.
-    pub file: Option<PathBuf>,
-    /// Bytes of that file and the one before it.
-    pub file_size: u64,
 }
 
 /// How the API server may be used.

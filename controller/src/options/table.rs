@@ -53,15 +53,6 @@ flags! {
         history_memory: i32 = "4" {
             parity: Ours("why an object is as it is can be asked, and not only looked for in logs"),
         };
-        /// File for the inputs of each decision, which the command replay decides on again; empty: none. It becomes
-        /// FILE.1 when it has half of --record-size.
-        record: String = "" {
-            parity: Ours("the report of a wrong decision is one file"),
-        };
-        /// Size in MiB of the files of --record together.
-        record_size: i32 = "256" {
-            parity: Ours("the report of a wrong decision is one file"),
-        };
         #[expect(dead_code)]
         contention_profiling: bool = "false" {
             parity: NoEffect("it is about goroutines, which do not exist here"),

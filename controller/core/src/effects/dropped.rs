@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::{MAX_ANNOTATIONS, MAX_CONDITIONS, MAX_EVENTS, MAX_REMOVALS};
 use crate::{
     correlator::{EventContent, EventType},
@@ -11,7 +9,7 @@ use crate::{
 };
 
 /// Why a part of a provider's effects is not written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropCause {
     /// Under none of the prefixes that the provider declares.
     Undeclared,
@@ -26,10 +24,10 @@ pub enum DropCause {
 }
 
 /// Effects that are not written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dropped(Vec<Group>);
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     cause: DropCause,
     count: usize,

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::begins;
 use crate::{fault::Excerpt, syntax};
 
@@ -12,7 +10,7 @@ const RESERVED: [&str; 3] = ["outrigger.dev", "kubernetes.io", "k8s.io"];
 
 /// The operator's `--provider-effect-prefixes`; none by default. Each begins with a whole domain, so that it
 /// cannot grow into another one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantedPrefixes(Arc<[Box<str>]>);
 
 impl GrantedPrefixes {

@@ -3,8 +3,6 @@
 
 use std::net::IpAddr;
 
-use serde::Serialize;
-
 use crate::{
     error_class::ErrorClass,
     node::{ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView},
@@ -25,7 +23,7 @@ pub const INTERNAL_DNS: &str = "InternalDNS";
 pub const EXTERNAL_DNS: &str = "ExternalDNS";
 
 /// The decision about a node's `status.addresses`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DesiredAddresses {
     /// The provider returned none, so the kubelet's stay (N-41).
     Untouched,

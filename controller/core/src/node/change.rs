@@ -1,7 +1,5 @@
 //! A change of a node's metadata and spec as a value, with what it presumes.
 
-use serde::Serialize;
-
 use crate::node::{
     EFFECT_NO_EXECUTE, EFFECT_NO_SCHEDULE, NodeAddress, NodeView, OUT_OF_SERVICE_VALUE,
     TAINT_MAINTENANCE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN, Taint,
@@ -10,7 +8,7 @@ use crate::node::{
 /// One write to `nodes/<name>`, made so that it cannot lose a concurrent change (instead of Q-3,
 /// the whole object): it names the fields it changes and its preconditions, and is refused as a whole
 /// when a precondition fails.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeChange {
     /// Precondition on `metadata.uid`: a node that registered again under the name is another node.
     pub uid: Box<str>,
@@ -25,7 +23,7 @@ pub struct NodeChange {
 }
 
 /// A taint to remove.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaintRemoval {
     /// Place in `spec.taints`.
     pub index: usize,
@@ -55,7 +53,7 @@ impl TaintRemoval {
 }
 
 /// A label to write.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelWrite {
     /// Label key.
     pub key: Box<str>,
@@ -67,7 +65,7 @@ pub struct LabelWrite {
 
 /// A taint to add: behind those that are there, whichever they are by then. The API server refuses
 /// a second one with the same key and effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaintAddition {
     /// Presumed `metadata.uid`.
     pub uid: Box<str>,

@@ -31,7 +31,6 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::api_time::after;
 
@@ -39,11 +38,8 @@ mod decision;
 
 pub use decision::{DeletionRefusal, Doubt, Release};
 
-/// No cluster has more Nodes; a number in a recording may be any.
-const MOST: usize = 1 << 20;
-
 /// How many deletions are allowed. The defaults are those of the flags.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DeletionLimits {
     /// `--node-deletion-enabled`: off, absences are counted all the same.
     pub enabled: bool,
@@ -112,20 +108,7 @@ pub struct DeletionLimiter {
     found_at: Option<Timestamp>,
 }
 
-/// The part of a [`DeletionLimiter`] that a decision about one node looks at, for a recording.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct LimiterExcerpt {
-    limits: DeletionLimits,
-    absence: Option<Absence>,
-    /// How many other nodes are absent, how many of these are ready, and how many wait for an operator.
-    others: usize,
-    others_ready: usize,
-    others_awaiting: usize,
-    deleted: usize,
-    found_at: Option<Timestamp>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 enum Absence {
     /// The node is not ready, and its absence is confirmed.
     Confirmed(Confirmed),
@@ -136,7 +119,7 @@ enum Absence {
     },
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 struct Confirmed {
     /// The first answer in a row that nothing contradicts.
     since: Timestamp,
@@ -166,63 +149,6 @@ impl DeletionLimiter {
             deleted: VecDeque::new(),
             found_at: None,
         }
-    }
-
-    /// The part that a decision about the node `name` looks at.
-    pub(crate) fn excerpt(&self, now: Timestamp, name: &str) -> LimiterExcerpt {
-        let mut excerpt = LimiterExcerpt {
-            limits: self.limits.clone(),
-            absence: self.absent.get(name).copied(),
-            others: 0,
-            others_ready: 0,
-            others_awaiting: 0,
-            deleted: self
-                .deleted
-                .iter()
-                .filter(|(_, at)| !self.is_old(now, *at))
-                .count(),
-            found_at: self.found_at,
-        };
-        for (other, absence) in &self.absent {
-            if **other == *name || self.is_over(now, absence) {
-                continue;
-            }
-            excerpt.others += 1;
-            match absence {
-                Absence::Confirmed(absence) => {
-                    excerpt.others_awaiting += usize::from(absence.awaits_operator);
-                }
-                Absence::WhileReady { .. } => excerpt.others_ready += 1,
-            }
-        }
-        excerpt
-    }
-
-    /// A limiter that decides about the node `name` as that of the excerpt, taken at `now`, did.
-    pub(crate) fn restored(now: Timestamp, name: &Arc<str>, excerpt: LimiterExcerpt) -> Self {
-        let mut limiter = Self::new(excerpt.limits);
-        limiter.found_at = excerpt.found_at;
-        // No Node has such a name.
-        let deleted = std::iter::repeat_n(("/".into(), now), excerpt.deleted.min(MOST));
-        limiter.deleted = deleted.collect();
-        for at in 0..excerpt.others.min(MOST) {
-            let absence = if at < excerpt.others_ready {
-                Absence::WhileReady { last: now }
-            } else {
-                Absence::Confirmed(Confirmed {
-                    since: now,
-                    last: now,
-                    confirmations: 1,
-                    contradicted: 0,
-                    awaits_operator: at < excerpt.others_ready + excerpt.others_awaiting,
-                })
-            };
-            limiter.absent.insert(format!("/{at}").into(), absence);
-        }
-        if let Some(absence) = excerpt.absence {
-            limiter.absent.insert(Arc::clone(name), absence);
-        }
-        limiter
     }
 
     /// Counts the confirmed absence of a node that is not ready, and decides about its deletion.

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     error_class::ErrorClass,
     node::{
@@ -22,7 +20,7 @@ pub const EVENT_PROVIDER_ID: &str = "ProviderIDMismatch";
 pub const EVENT_ADDRESS: &str = "InvalidAddress";
 
 /// The provider's declarations that initialisation needs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// The cloud has no provider ids: a node may be initialised without one.
     pub without_provider_id: bool,
@@ -31,7 +29,7 @@ pub struct Policy {
 }
 
 /// The write to metadata and spec of one node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InitializationPlan {
     /// The change to write; `None` if nothing has to be written.
     pub change: Option<NodeChange>,
@@ -40,7 +38,7 @@ pub struct InitializationPlan {
 }
 
 /// Something of the provider's answer that is not written, and why.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct NodeWarning {
     /// The reason of the event on the node, where its owner cannot see the value otherwise.

@@ -1,14 +1,12 @@
 //! The machine behind a node, from a checked answer.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     node::{NodeAddress, NodeView, maintenance::PlannedMaintenance},
     string_map::StringMap,
 };
 
 /// A machine in the cloud. Only checked answers become one (see [`crate::node::answer`]).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
     /// Becomes `spec.providerID`; empty only where the cloud has no such ids.
     pub provider_id: Box<str>,
@@ -69,7 +67,7 @@ fn last_part(id: &str) -> &str {
 }
 
 /// The power state of an instance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PowerState {
     /// Not known or not asked: changes nothing.
     #[default]
@@ -85,7 +83,7 @@ pub enum PowerState {
 }
 
 /// The provider's answer about one node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The instance exists, running or not.
     Found(Box<Instance>),

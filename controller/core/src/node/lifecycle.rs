@@ -31,14 +31,13 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::{
     api_time::after,
     node::{
         NodeView, Ready,
         change::{NodeChange, TaintAddition},
-        deletion_limit::{Counts, DeletionLimiter, DeletionLimits, LimiterExcerpt, Release},
+        deletion_limit::{Counts, DeletionLimiter, DeletionLimits, Release},
         instance::{Lookup, PowerState, is_same_question},
         ownership::NodeScope,
     },
@@ -88,17 +87,8 @@ pub struct Lifecycle {
     stops: DeletionLimiter,
 }
 
-/// The part of a [`Lifecycle`] that a decision about one node looks at, for a recording.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct LifecycleExcerpt {
-    period: Duration,
-    watched: Option<Watched>,
-    limiter: LimiterExcerpt,
-    stops: LimiterExcerpt,
-}
-
 /// A node that is not ready.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 struct Watched {
     uid: Box<str>,
     /// First seen not to be ready.
@@ -118,30 +108,6 @@ impl Lifecycle {
             watched: BTreeMap::new(),
             stops: DeletionLimiter::new(out_of_service::limits_of_stops(&limits)),
             limiter: DeletionLimiter::new(limits),
-        }
-    }
-
-    /// The part that a decision about the node `name` looks at.
-    pub fn excerpt(&self, now: Timestamp, name: &str) -> LifecycleExcerpt {
-        LifecycleExcerpt {
-            period: self.period,
-            watched: self.watched.get(name).cloned(),
-            limiter: self.limiter.excerpt(now, name),
-            stops: self.stops.excerpt(now, name),
-        }
-    }
-
-    /// A state that decides about the node `name` as that of the excerpt, taken at `now`, did.
-    pub(crate) fn restored(now: Timestamp, name: &Arc<str>, excerpt: LifecycleExcerpt) -> Self {
-        Self {
-            period: excerpt.period,
-            watched: excerpt
-                .watched
-                .map(|watched| (Arc::clone(name), watched))
-                .into_iter()
-                .collect(),
-            limiter: DeletionLimiter::restored(now, name, excerpt.limiter),
-            stops: DeletionLimiter::restored(now, name, excerpt.stops),
         }
     }
 

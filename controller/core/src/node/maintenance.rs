@@ -9,7 +9,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::{
     api_time::after,
@@ -30,7 +29,7 @@ pub const MAINTENANCE_PLANNED: &str = "MaintenancePlanned";
 pub(crate) const ANNOUNCED: &str = "AnnouncedByCloud";
 
 /// Maintenance that the cloud has announced.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlannedMaintenance {
     /// When it begins, in whole seconds; none: not known.
     pub starts_at: Option<Timestamp>,

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{node::NodeView, selector::Selector};
 
 /// Prefixes of one provider's IDs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefixes(Box<[Box<str>]>);
 
 /// Ownership of a provider ID.

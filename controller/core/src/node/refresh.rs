@@ -1,8 +1,6 @@
 //! The cloud-node loop's decision about a node that is initialised: what keeps it in sync with its
 //! machine.
 
-use serde::Serialize;
-
 use crate::node::{
     NodeView,
     address::{self, DesiredAddresses},
@@ -13,7 +11,7 @@ use crate::node::{
 };
 
 /// The writes for one node, in two patches that do not depend on each other.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefreshPlan {
     /// Labels, all of them in one change.
     pub change: Option<NodeChange>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{
     ANNOTATION_LAST_APPLIED, NETWORK_UNAVAILABLE, NetworkUnavailable, NodeAddress, NodeView, Ready,
@@ -11,61 +11,46 @@ use super::{
 use crate::{
     condition::{self, Condition},
     metadata::ObjectMetadata,
-    null::{is_default, or_default},
+    null::or_default,
 };
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct NodeJson {
     metadata: ObjectMetadata<Arc<str>>,
     #[serde(default, deserialize_with = "or_default")]
     spec: Spec,
     #[serde(default, deserialize_with = "or_default")]
     status: Status,
-    /// In a recording: the addresses that count, where the status has others. The API server has no such field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    confirmed_addresses: Option<Box<[NodeAddress]>>,
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Spec {
-    #[serde(
-        rename = "providerID",
-        deserialize_with = "or_default",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(rename = "providerID", deserialize_with = "or_default")]
     provider_id: Box<str>,
-    #[serde(
-        rename = "podCIDRs",
-        deserialize_with = "or_default",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(rename = "podCIDRs", deserialize_with = "or_default")]
     pod_cidrs: Box<[Box<str>]>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     taints: Box<[Taint]>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     unschedulable: bool,
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Status {
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     addresses: Box<[NodeAddress]>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     conditions: Vec<Condition>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     node_info: NodeInfo,
 }
 
-#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[derive(Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct NodeInfo {
-    #[serde(
-        rename = "systemUUID",
-        deserialize_with = "or_default",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(rename = "systemUUID", deserialize_with = "or_default")]
     system_uuid: Box<str>,
 }
 
@@ -75,14 +60,9 @@ impl From<NodeJson> for NodeView {
             metadata,
             spec,
             status,
-            confirmed_addresses,
         } = node;
         let ready = condition::find(&status.conditions, "Ready");
         let network = condition::find(&status.conditions, NETWORK_UNAVAILABLE);
-        let (addresses, reported) = match confirmed_addresses {
-            Some(confirmed) => (confirmed, Some(status.addresses)),
-            None => (status.addresses, None),
-        };
         Self {
             name: metadata.name,
             uid: metadata.uid,
@@ -95,8 +75,8 @@ impl From<NodeJson> for NodeView {
             pod_cidrs: spec.pod_cidrs,
             taints: spec.taints,
             unschedulable: spec.unschedulable,
-            addresses,
-            reported,
+            addresses: status.addresses,
+            reported: None,
             ready: match ready.map(|c| &*c.status) {
                 Some("True") => Ready::True,
                 Some("False") => Ready::False,
@@ -113,63 +93,6 @@ impl From<NodeJson> for NodeView {
             }),
             conditions: qualified(status.conditions),
             system_uuid: status.node_info.system_uuid,
-        }
-    }
-}
-
-impl From<NodeView> for NodeJson {
-    /// Only what a view holds: of the conditions that have no domain, the two that matter.
-    fn from(node: NodeView) -> Self {
-        let ready =
-            (node.ready != Ready::Unknown || node.ready_since.is_some()).then(|| Condition {
-                kind: "Ready".into(),
-                status: match node.ready {
-                    Ready::True => "True",
-                    Ready::False => "False",
-                    Ready::Unknown => "Unknown",
-                }
-                .into(),
-                last_transition_time: node.ready_since,
-                ..Condition::default()
-            });
-        let network = node.network_unavailable.map(|network| Condition {
-            kind: NETWORK_UNAVAILABLE.into(),
-            status: network.status.map_or("", condition::Status::as_str).into(),
-            reason: network.reason,
-            message: network.message,
-            last_transition_time: network.since,
-        });
-        let unqualified = ready.into_iter().chain(network);
-        let (addresses, confirmed_addresses) = match node.reported {
-            Some(reported) => (reported, Some(node.addresses)),
-            None => (node.addresses, None),
-        };
-        Self {
-            metadata: ObjectMetadata {
-                name: node.name,
-                namespace: Box::default(),
-                uid: node.uid,
-                resource_version: node.resource_version,
-                creation_timestamp: Some(node.created),
-                deletion_timestamp: node.deleted,
-                labels: node.labels,
-                annotations: node.annotations,
-                finalizers: Box::default(),
-            },
-            spec: Spec {
-                provider_id: node.provider_id,
-                pod_cidrs: node.pod_cidrs,
-                taints: node.taints,
-                unschedulable: node.unschedulable,
-            },
-            status: Status {
-                addresses,
-                conditions: unqualified.chain(node.conditions).collect(),
-                node_info: NodeInfo {
-                    system_uuid: node.system_uuid,
-                },
-            },
-            confirmed_addresses,
         }
     }
 }

@@ -5,8 +5,6 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use serde::{Deserialize, Serialize};
-
 use super::{Ingress, PortStatus};
 use crate::{
     effects::Effects,
@@ -60,7 +58,7 @@ impl LoadBalancerCall {
 }
 
 /// State of a load balancer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// In the desired state.
     Ready,
@@ -138,7 +136,7 @@ pub struct RawAnswer {
 }
 
 /// An answer that was checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadBalancerAnswer {
     /// A disposition that the call can have.
     pub disposition: Disposition,

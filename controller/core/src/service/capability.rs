@@ -1,7 +1,5 @@
 //! The provider's declarations about load balancers in the handshake.
 
-use serde::{Deserialize, Serialize};
-
 use super::ANNOTATION_RESYNC;
 use crate::{
     effects::{AllowedEffects, begins, is_of_controller},
@@ -20,7 +18,7 @@ const MOVING: [&str; 4] = [
 pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
 /// Which Services a provider serves, and what of them it looks at.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capability {
     /// `provider_name`.
     pub provider: Box<str>,
@@ -37,7 +35,6 @@ pub struct Capability {
     /// Writes to Services that the provider may ask for.
     pub effects: AllowedEffects,
     /// Its declarations about targets; a recording of before has none.
-    #[serde(default)]
     pub targets: TargetRules,
 }
 

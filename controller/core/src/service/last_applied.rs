@@ -3,8 +3,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::{ServiceView, capability::Capability, desired};
 use crate::{
     digest::{Digest, Encoder},
@@ -215,7 +213,7 @@ impl LastApplied {
 }
 
 /// The record of a Service in few bytes, or that it has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordDigest(Option<Digest>);
 
 impl RecordDigest {
@@ -281,7 +279,7 @@ pub enum Comparison {
 
 /// Hash of a load balancer's inputs, in 16 bytes: the fields of S-21 with `ipFamilies` in full,
 /// class and UID, and the annotations that the provider reads. Equal in every release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hash(Digest);
 
 impl Hash {

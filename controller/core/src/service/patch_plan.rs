@@ -6,7 +6,6 @@
 //! which is this loop's alone (S-38).
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::{
     FINALIZER, Ingress, ServiceView,
@@ -18,7 +17,7 @@ use crate::{
 };
 
 /// The change of our finalizer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizerChange {
     /// It is added. Presumes that the Service is not being deleted, or the API server refuses it.
     Add,
@@ -27,7 +26,7 @@ pub enum FinalizerChange {
 }
 
 /// The write, with its preconditions. Nothing in it is there already.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusPatch {
     /// Presumed `metadata.uid`: a Service of the same name that was made again is another one.
     pub uid: Box<str>,

@@ -20,7 +20,6 @@
 use std::{borrow::Cow, time::Duration};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::{
     ServiceView,
@@ -75,7 +74,7 @@ impl ServiceFacts<'_> {
 }
 
 /// The next step for a Service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing until the Service, the targets or the provider change.
     Idle,
@@ -105,7 +104,7 @@ pub enum Step {
 }
 
 /// How a step is carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// By itself, without waiting for others.
     Alone,
@@ -128,7 +127,7 @@ impl Step {
 }
 
 /// A call of `EnsureLoadBalancer`, with all that is needed to make it and to read its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ensure {
     /// Why.
     pub cause: EnsureCause,
@@ -155,7 +154,7 @@ impl Ensure {
 }
 
 /// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Class of the failure.
     pub class: ErrorClass,
@@ -168,8 +167,7 @@ pub struct Failure {
 }
 
 /// A call about a load balancer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug)]
 pub enum BalancerCall<'a> {
     /// `EnsureLoadBalancer`, by this step.
     Ensure(Cow<'a, Ensure>),
@@ -179,8 +177,19 @@ pub enum BalancerCall<'a> {
     Delete,
 }
 
+impl BalancerCall<'_> {
+    /// Its name in an explanation.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Ensure(_) => "ensure",
+            Self::Update(_) => "update",
+            Self::Delete => "delete",
+        }
+    }
+}
+
 /// The consequence of an answer, or of none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consequence {
     /// To be written. If that fails, [`Progress::not_written`].
     pub patch: Option<StatusPatch>,
@@ -195,7 +204,7 @@ pub struct Consequence {
 ///
 /// Calls about one Service come one after the other, as from a queue that hands out each key once
 /// at a time: targets too (not Q-8).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     waits: Option<Waits>,
     /// No further Ensure for these inputs: not managed, or invalid.
@@ -209,7 +218,7 @@ pub struct Progress {
 }
 
 /// The provider is at work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Waits {
     on: Work,
     until: Timestamp,
@@ -217,7 +226,7 @@ struct Waits {
 }
 
 /// At what. Anything else does not wait.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Work {
     /// With these inputs and targets.
     Ensure(Hash, Revision),

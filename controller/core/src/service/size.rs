@@ -1,7 +1,5 @@
 //! The memory that one Service takes, and how one that takes too much becomes small.
 
-use serde::Serialize;
-
 use super::{ServiceView, Spec};
 use crate::{condition::Condition, effects::is_of_controller, string_map::StringMap};
 
@@ -15,7 +13,7 @@ const LONGEST_OWN: usize = 1_024;
 const MOST_OWN: usize = 4_096;
 
 /// A Service of which most was forgotten, since it and others are too large to be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shed {
     /// Memory of the whole.
     pub bytes: usize,

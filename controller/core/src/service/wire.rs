@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer};
 
 use super::{FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER, condition::WAITING};
 use crate::{
-    condition::Condition,
-    metadata::ObjectMetadata,
-    node::ANNOTATION_LAST_APPLIED,
-    null::{is_default, or_default},
-    string_map::StringMap,
+    condition::Condition, metadata::ObjectMetadata, node::ANNOTATION_LAST_APPLIED,
+    null::or_default, string_map::StringMap,
 };
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct ServiceJson {
     metadata: ObjectMetadata,
     #[serde(default, deserialize_with = "or_default")]
@@ -22,30 +19,30 @@ pub(super) struct ServiceJson {
     status: Status,
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Status {
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     load_balancer: LoadBalancer,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     conditions: Box<[Condition]>,
 }
 
-#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[derive(Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct LoadBalancer {
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "or_default")]
     ingress: Box<[Ingress]>,
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
 struct AffinityConfig {
     #[serde(rename = "clientIP", deserialize_with = "or_default")]
     client_ip: ClientIp,
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ClientIp {
     timeout_seconds: Option<i32>,
@@ -58,22 +55,6 @@ where
 {
     let config: AffinityConfig = or_default(deserializer)?;
     Ok(config.client_ip.timeout_seconds)
-}
-
-/// The inverse of [`affinity_timeout`].
-#[expect(
-    clippy::ref_option,
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-pub(super) fn affinity_config<S: Serializer>(
-    timeout: &Option<i32>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let client_ip = ClientIp {
-        timeout_seconds: *timeout,
-    };
-    AffinityConfig { client_ip }.serialize(serializer)
 }
 
 /// Kubernetes' `IntOrString`.
@@ -132,32 +113,6 @@ impl From<ServiceJson> for ServiceView {
             ingress: status.load_balancer.ingress,
             conditions: status.conditions,
             shed: None,
-        }
-    }
-}
-
-impl From<ServiceView> for ServiceJson {
-    /// Only what a view holds; one that was too large to be kept does not say so.
-    fn from(service: ServiceView) -> Self {
-        Self {
-            metadata: ObjectMetadata {
-                name: service.name().into(),
-                namespace: service.namespace().into(),
-                uid: service.uid,
-                resource_version: service.resource_version,
-                creation_timestamp: None,
-                deletion_timestamp: service.deleted,
-                labels: service.labels,
-                annotations: service.annotations,
-                finalizers: service.finalizers,
-            },
-            spec: service.spec,
-            status: Status {
-                load_balancer: LoadBalancer {
-                    ingress: service.ingress,
-                },
-                conditions: service.conditions,
-            },
         }
     }
 }

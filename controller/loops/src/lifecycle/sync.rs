@@ -1,14 +1,14 @@
 //! One node: is it time to ask, what does the answer mean, when to ask again.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use outrigger_core::{
-    decision::{DecisionOutcome, RecordedDecision},
+    decision::DecisionReason,
     node::{
         NodeView,
         instance::Lookup,
-        lifecycle::{Check, Idle, Lifecycle, LifecycleExcerpt, LifecycleFacts},
+        lifecycle::{Check, Idle, LifecycleFacts},
         ownership::{NodeScope, ProviderIdOwner},
     },
 };
@@ -52,19 +52,8 @@ impl NodeLifecycle {
         // Facts of all nodes together matter to answers alone.
         let facts = self.facts(&node, &declared, Census::default());
         let now = self.state.clock.now();
-        let check = |lifecycle: &mut Lifecycle| lifecycle.check(now, &node, &facts);
-        let (check, before) = self.decide(now, &node, check);
-        if let Some(state) = before {
-            self.decided(&node, || {
-                let decision = RecordedDecision::Check {
-                    now,
-                    node: Cow::Borrowed(&node),
-                    facts: (&facts).into(),
-                    state,
-                };
-                (decision, DecisionOutcome::Check(Cow::Borrowed(&check)))
-            });
-        }
+        let check = self.state.lifecycle.lock().check(now, &node, &facts);
+        self.explain(&node, "check", || DecisionReason::of_check(&check));
         self.forget_if_gone(&node, now);
         match check {
             Check::Ask => self.ask(node).await,
@@ -124,23 +113,13 @@ impl NodeLifecycle {
         let facts = self.facts(&node, &declared, census);
         let now = self.state.clock.now();
         let answer = lookup.as_ref().ok();
-        let (verdict, before) = self.decide(now, &node, |lifecycle| {
+        let verdict = {
+            let mut lifecycle = self.state.lifecycle.lock();
             lifecycle.answered(now, &node, &node_at_lookup, answer, &facts)
+        };
+        self.explain(&node, "judge", || {
+            DecisionReason::of_action(&node, answer, &facts, &verdict.action)
         });
-        if let Some(state) = before {
-            self.decided(&node, || {
-                let is_other = !Arc::ptr_eq(&node, &node_at_lookup);
-                let decision = RecordedDecision::Judge {
-                    now,
-                    node: Cow::Borrowed(&node),
-                    node_at_lookup: is_other.then(|| Cow::Borrowed(&*node_at_lookup)),
-                    lookup: answer.map(Cow::Borrowed),
-                    facts: (&facts).into(),
-                    state,
-                };
-                (decision, DecisionOutcome::Judge(Cow::Borrowed(&verdict)))
-            });
-        }
         self.forget_if_gone(&node, now);
         let acted = self.act(&node, &declared.boot_id, verdict.action).await;
         if acted.is_ok() {
@@ -164,26 +143,9 @@ impl NodeLifecycle {
         history.noted(NAME, Subject::node(name), "sync", rule, text);
     }
 
-    /// Decides about the node, and returns the state before with that if decisions are remembered.
-    fn decide<T>(
-        &self,
-        now: Timestamp,
-        node: &NodeView,
-        decide: impl FnOnce(&mut Lifecycle) -> T,
-    ) -> (T, Option<LifecycleExcerpt>) {
-        let mut lifecycle = self.state.lifecycle.lock();
-        let is_remembered = self.context.history.is_on();
-        let before = is_remembered.then(|| lifecycle.excerpt(now, &node.name));
-        (decide(&mut lifecycle), before)
-    }
-
-    fn decided<'a>(
-        &self,
-        node: &NodeView,
-        make: impl FnOnce() -> (RecordedDecision<'a>, DecisionOutcome<'a>),
-    ) {
+    fn explain(&self, node: &NodeView, kind: &'static str, why: impl FnOnce() -> DecisionReason) {
         let history = &self.context.history;
-        history.decided(NAME, Subject::node(&node.name), make);
+        history.decided(NAME, Subject::node(&node.name), kind, why);
     }
 
     /// The declarations of the provider that serves instances now, or did last.

@@ -1,10 +1,10 @@
 //! One node: ask, plan, write.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use outrigger_core::{
     correlator::EventContent,
-    decision::{DecisionOutcome, RecordedDecision},
+    decision::DecisionReason,
     error_class::ErrorClass,
     node::{
         LABEL_PAUSED, NodeView,
@@ -217,13 +217,9 @@ impl CloudNode {
         history.noted(NAME, Subject::node(name), "sync", rule, text);
     }
 
-    fn decided<'a>(
-        &self,
-        node: &NodeView,
-        make: impl FnOnce() -> (RecordedDecision<'a>, DecisionOutcome<'a>),
-    ) {
+    fn explain(&self, node: &NodeView, kind: &'static str, why: impl FnOnce() -> DecisionReason) {
         let history = &self.context.history;
-        history.decided(NAME, Subject::node(&node.name), make);
+        history.decided(NAME, Subject::node(&node.name), kind, why);
     }
 
     /// The writes that keep `node` in sync with `instance`.
@@ -234,14 +230,7 @@ impl CloudNode {
         policy: &Policy,
     ) -> RefreshPlan {
         let plan = refresh::plan(node, instance, policy);
-        self.decided(node, || {
-            let decision = RecordedDecision::Refresh {
-                node: Cow::Borrowed(node),
-                instance: Cow::Borrowed(instance),
-                policy: Cow::Borrowed(policy),
-            };
-            (decision, DecisionOutcome::Refresh(Cow::Borrowed(&plan)))
-        });
+        self.explain(node, "refresh", || DecisionReason::of_refresh(&plan));
         plan
     }
 
@@ -382,13 +371,8 @@ impl CloudNode {
         // Provider id, labels and the end of the taint are one write (N-20).
         let metadata = |node: &NodeView| {
             let planned = initialize::plan(node, instance, &policy);
-            self.decided(node, || {
-                let decision = RecordedDecision::Initialize {
-                    node: Cow::Borrowed(node),
-                    instance: Cow::Borrowed(instance),
-                    policy: Cow::Borrowed(&policy),
-                };
-                (decision, DecisionOutcome::Initialize((&planned).into()))
+            self.explain(node, "initialize", || {
+                DecisionReason::of_initialization(&planned)
             });
             let plan = planned?;
             if std::mem::take(&mut is_first) {
@@ -426,13 +410,7 @@ impl CloudNode {
         // N-21, but the queue repeats a failure; it does not wait for the next period.
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             let planned = initialize::addresses(node, instance);
-            self.decided(node, || {
-                let decision = RecordedDecision::Addresses {
-                    node: Cow::Borrowed(node),
-                    instance: Cow::Borrowed(instance),
-                };
-                (decision, DecisionOutcome::Addresses((&planned).into()))
-            });
+            self.explain(node, "addresses", || DecisionReason::of_addresses(&planned));
             Ok(write_of(planned?))
         };
         let Some(node) = self.settle(node, instances, addresses).await? else {

@@ -1,10 +1,10 @@
 //! The Services of one lease term with the inputs of decisions about them: declarations, targets, state.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_core::{
-    decision::{DecisionOutcome, RecordedDecision},
+    decision::DecisionReason,
     service::{
         ServiceView,
         capability::Capability,
@@ -130,14 +130,8 @@ impl ServiceTerm {
         self.decide(key, service, inputs, |progress, now, facts| {
             progress.check_record(service);
             let step = progress.next(now, service, facts);
-            self.decided(service, || {
-                let decision = RecordedDecision::NextStep {
-                    now,
-                    service: Cow::Borrowed(service),
-                    facts: facts.into(),
-                    state: Cow::Borrowed(progress),
-                };
-                (decision, DecisionOutcome::NextStep(Cow::Borrowed(&step)))
+            self.explain(service, "next_step", || {
+                DecisionReason::of_step(service, facts, progress, &step)
             });
             step
         })
@@ -154,42 +148,22 @@ impl ServiceTerm {
     ) -> Consequence {
         self.decide(key, service, inputs, |progress, now, facts| {
             progress.check_record(service);
-            let before = self.history.is_on().then(|| progress.clone());
             let consequence = progress.concluded(now, service, call, result, facts);
-            if let Some(before) = before {
-                self.decided(service, || {
-                    let decision = RecordedDecision::Conclude {
-                        now,
-                        service: Cow::Borrowed(service),
-                        call: call.clone(),
-                        result: Cow::Borrowed(result),
-                        facts: facts.into(),
-                        state: Cow::Owned(before),
-                    };
-                    (
-                        decision,
-                        DecisionOutcome::Conclude(Cow::Borrowed(&consequence)),
-                    )
-                });
-            }
+            self.explain(service, call.name(), || {
+                DecisionReason::of_answer(result, &consequence)
+            });
             consequence
         })
     }
 
-    fn decided<'a>(
+    fn explain(
         &self,
         service: &ServiceView,
-        make: impl FnOnce() -> (RecordedDecision<'a>, DecisionOutcome<'a>),
+        kind: &'static str,
+        why: impl FnOnce() -> DecisionReason,
     ) {
         let subject = Subject::service(service.namespace(), service.name());
-        if service.shed.is_some() {
-            // Most of its inputs was forgotten.
-            let text = || "too large to be kept in memory: left as it is".to_owned();
-            return self
-                .history
-                .noted(COMPONENT, subject, "next_step", "too_large", text);
-        }
-        self.history.decided(COMPONENT, subject, make);
+        self.history.decided(COMPONENT, subject, kind, why);
     }
 
     /// The Services for which `holds` says yes, on these inputs.

@@ -11,9 +11,6 @@ use jiff::Timestamp;
 /// Lines of one object.
 const OF_OBJECT: usize = 16;
 
-/// The longest line that is kept whole, in bytes; a longer one is kept without its inputs.
-pub(super) const LONGEST: usize = 16 << 10;
-
 /// Memory of a line beside its text: the entry, its place in the order, and what an allocator adds.
 const OVERHEAD: usize = 256;
 
@@ -56,19 +53,12 @@ impl Ring {
         }
     }
 
-    pub(super) const fn is_kept(&self) -> bool {
-        self.limit > 0
-    }
-
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Adds a line about `object`, in the place of an earlier one of the same key.
     pub(super) fn add(&mut self, object: String, key: LineKey, time: Timestamp, line: Arc<str>) {
-        if !self.is_kept() {
-            return;
-        }
         let number = self.next;
         self.next += 1;
         let object: Arc<str> = object.into();

@@ -1,12 +1,11 @@
 //! Decisions of the rate limit, for events, logs and metrics.
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use crate::node::LABEL_CONFIRM_DELETION;
 
 /// Why a deletion is allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     /// Few nodes are absent.
     WithinLimit,
@@ -18,7 +17,7 @@ pub enum Release {
 
 /// Why a node may not be deleted now. The texts of all but [`Self::LookAgain`] stay the same for
 /// one node, so that events about it fold (not Q-36).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeletionRefusal {
     /// There are too few answers.
     #[error("the provider is asked once more at {at:.0}")]
@@ -50,7 +49,7 @@ pub enum DeletionRefusal {
 }
 
 /// Why an operator must confirm the deletion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Doubt {
     /// More than half of the provider's nodes are absent or deleted.
     #[error("more than half of the provider's nodes are absent")]

@@ -18,7 +18,6 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::{Lifecycle, LifecycleAction, LifecycleFacts, has_same_readiness};
 use crate::node::{
@@ -28,7 +27,7 @@ use crate::node::{
 };
 
 /// Why a Node whose instance is stopped stays in service.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InService {
     /// Its instance has not been stopped for long enough, without another answer in between.
     #[error("its instance has not been stopped for long enough before {at:.0}")]

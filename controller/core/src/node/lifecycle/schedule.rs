@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::api_time::after;
 
@@ -15,7 +14,7 @@ const PROMPT: u32 = 6;
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// The checks of one node, from when it was seen not to be ready until it is ready or gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     made: u32,
     due: Timestamp,

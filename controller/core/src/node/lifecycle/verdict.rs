@@ -1,7 +1,6 @@
 //! The results of decisions, as values.
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use crate::node::{
     LABEL_CONFIRM_DELETION, NodeView,
@@ -11,7 +10,7 @@ use crate::node::{
 };
 
 /// The step for a node before the provider is asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Ask the provider now for state, with no staleness allowed, and pass the answer to
     /// [`super::Lifecycle::answered`].
@@ -25,7 +24,7 @@ pub enum Check {
 }
 
 /// Why a node is not asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
     /// It is ready, so its instance exists (L-3).
     Ready,
@@ -40,7 +39,7 @@ pub enum Idle {
 }
 
 /// The result of an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifecycleDecision {
     /// To be done now.
     pub action: LifecycleAction,
@@ -49,7 +48,7 @@ pub struct LifecycleDecision {
 }
 
 /// The action that an answer leads to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LifecycleAction {
     /// Nothing.
     Keep,
@@ -74,7 +73,7 @@ pub enum LifecycleAction {
 }
 
 /// A deletion with its preconditions (not Q-4).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
     /// Precondition: a node that registered again under the name is another node.
     pub uid: Box<str>,
@@ -96,7 +95,7 @@ impl Deletion {
 }
 
 /// Why a node without an instance is not deleted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Withheld {
     /// It has no provider id, and may be another provider's.
     #[error(
@@ -152,7 +151,7 @@ impl Withheld {
 }
 
 /// Why an answer proves nothing. The node is checked again as if there had been none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconclusive {
     /// The lookup failed.
     #[error("the provider gave no answer")]

@@ -1,9 +1,7 @@
 //! Why a load balancer is ensured, and how.
 
-use serde::{Deserialize, Serialize};
-
 /// How an Ensure is announced and paced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// With events, at full pace: the Service, or its load balancer, is not what it was.
     Announced,
@@ -15,7 +13,7 @@ pub enum Manner {
 }
 
 /// Why a load balancer is ensured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnsureCause {
     /// It has never been ready.
     New,
@@ -79,8 +77,7 @@ mod tests {
             EnsureCause::NotWritten,
             EnsureCause::StateLost,
         ] {
-            let label = serde_json::to_value(cause).unwrap();
-            let name = label.as_str().unwrap().to_owned();
+            let name = format!("{cause:?}");
             let words = name.chars().flat_map(|c| {
                 let space = c.is_uppercase().then_some('_');
                 space.into_iter().chain(c.to_lowercase())

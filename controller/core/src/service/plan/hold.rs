@@ -1,7 +1,6 @@
 //! Services for which nothing is done though they want something, and their condition and events.
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::{Manner, Progress, ServiceFacts, Step, targets::unsettled_record};
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
 };
 
 /// Why nothing is done for a Service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
     /// By [`ANNOTATION_PAUSED`].
     Paused,

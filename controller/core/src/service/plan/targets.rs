@@ -2,7 +2,6 @@
 //! may name them as the targets of all.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::{
     Consequence, EnsureCause, Failure, Manner, Progress, ServiceFacts, TARGETS_GRACE, Work,
@@ -43,7 +42,7 @@ fn is_as_recorded(service: &ServiceView, capability: &Capability) -> bool {
 }
 
 /// Which targets the load balancer of one Service has, as far as this process knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentTargets {
     last: Last,
     fail_since: Option<Timestamp>,
@@ -52,7 +51,7 @@ pub struct SentTargets {
     is_unwritten: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Last {
     /// The targets of [`ServiceFacts::applied`].
     #[default]

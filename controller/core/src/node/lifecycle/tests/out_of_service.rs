@@ -1,8 +1,6 @@
-use std::borrow::Cow;
-
 use super::*;
 use crate::{
-    decision::{DecisionOutcome, DecisionReason, RecordedDecision},
+    decision::DecisionReason,
     node::{
         EFFECT_NO_EXECUTE, LABEL_OUT_OF_SERVICE_AFTER, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
     },
@@ -619,18 +617,8 @@ fn it_is_said_why_a_stopped_node_stays_in_service() {
         };
         let lookup = shutdown(node);
         rig.with(1, |lifecycle, facts| {
-            let state = lifecycle.excerpt(at(1), &node.name);
-            let outcome = lifecycle.answered(at(1), node, node, Some(&lookup), facts);
-            let decision = RecordedDecision::Judge {
-                now: at(1),
-                node: Cow::Borrowed(node),
-                node_at_lookup: None,
-                lookup: Some(Cow::Borrowed(&lookup)),
-                facts: facts.into(),
-                state,
-            };
-            let outcome = DecisionOutcome::Judge(Cow::Borrowed(&outcome));
-            let reason = DecisionReason::of(&decision, &outcome);
+            let decided = lifecycle.answered(at(1), node, node, Some(&lookup), facts);
+            let reason = DecisionReason::of_action(node, Some(&lookup), facts, &decided.action);
             assert_eq!(reason.rule, "keep");
             assert!(reason.text.contains(why), "{reason:?}");
         });

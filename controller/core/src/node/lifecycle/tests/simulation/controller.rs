@@ -2,7 +2,6 @@
 //! time for each node, and an observer that knows better than the loop what it may do.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
@@ -15,18 +14,15 @@ use super::{
     plan::{Fate, Kind, Plan, SMOOTH},
     world::World,
 };
-use crate::{
-    decision::{DecisionOutcome, RecordedDecision, tests::assert_again},
-    node::{
-        NodeView, Ready,
-        change::TaintAddition,
-        deletion_limit::{Counts, DeletionLimits, Release},
-        initialize::Policy,
-        instance::{Instance, Lookup, PowerState},
-        lifecycle::{Check, Deletion, Lifecycle, LifecycleAction, LifecycleFacts},
-        ownership::{NodeScope, Prefixes},
-        refresh,
-    },
+use crate::node::{
+    NodeView, Ready,
+    change::TaintAddition,
+    deletion_limit::{Counts, DeletionLimits, Release},
+    initialize::Policy,
+    instance::{Instance, Lookup, PowerState},
+    lifecycle::{Check, Deletion, Lifecycle, LifecycleAction, LifecycleFacts},
+    ownership::{NodeScope, Prefixes},
+    refresh,
 };
 
 const WINDOW: u64 = 300;
@@ -203,16 +199,7 @@ impl Controller {
         };
         let now = at(world.now as i64);
         let check = self.with(now, &node, |lifecycle, facts| {
-            let state = lifecycle.excerpt(now, &node.name);
-            let check = lifecycle.check(now, &node, facts);
-            let decision = RecordedDecision::Check {
-                now,
-                node: Cow::Borrowed(&*node),
-                facts: facts.into(),
-                state,
-            };
-            assert_again(&decision, &DecisionOutcome::Check(Cow::Borrowed(&check)));
-            check
+            lifecycle.check(now, &node, facts)
         });
         self.next(world, &node, check);
     }
@@ -345,18 +332,7 @@ impl Controller {
             self.stopped.remove(&node.uid);
         }
         let verdict = self.with(now, &node, |lifecycle, facts| {
-            let state = lifecycle.excerpt(now, &node.name);
-            let decided = lifecycle.answered(now, &node, &question.node, answer.as_ref(), facts);
-            let decision = RecordedDecision::Judge {
-                now,
-                node: Cow::Borrowed(&*node),
-                node_at_lookup: Some(Cow::Borrowed(&*question.node)),
-                lookup: answer.as_ref().map(Cow::Borrowed),
-                facts: facts.into(),
-                state,
-            };
-            assert_again(&decision, &DecisionOutcome::Judge(Cow::Borrowed(&decided)));
-            decided
+            lifecycle.answered(now, &node, &question.node, answer.as_ref(), facts)
         });
         match verdict.action {
             LifecycleAction::Delete(deletion) => {
