@@ -5,6 +5,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
@@ -63,6 +64,13 @@ func (b *batchInstances) GetInstances(ctx context.Context, sent []*v1.Node, quer
 			lookups[sent.Name] = notOurs
 		}
 	}
+	nodes = slices.DeleteFunc(nodes, func(node *corev1.Node) bool {
+		hangs := b.hangs(ctx, node.Name)
+		if hangs {
+			lookups[node.Name] = provider.Failed(errNotReturned)
+		}
+		return hangs
+	})
 	if len(nodes) == 0 {
 		return lookups, nil
 	}
@@ -82,7 +90,9 @@ func (b *batchInstances) GetInstances(ctx context.Context, sent []*v1.Node, quer
 	return lookups, nil
 }
 
-// ask makes one call as soon as there is room for it.
+// ask makes one call as soon as there is room for it. A call that has not returned when its caller is gone, whatever its
+// context says, gives its room to others. The controller asks about its Nodes again by halves, so that at last the Node
+// that it hangs at is asked about alone; that one is then left out until its call has returned.
 func (b *batchInstances) ask(ctx context.Context, nodes []*corev1.Node) (map[string]InstanceResult, error) {
 	select {
 	case b.room <- struct{}{}:
@@ -90,16 +100,46 @@ func (b *batchInstances) ask(ctx context.Context, nodes []*corev1.Node) (map[str
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	for _, node := range nodes {
-		defer b.memory.hold(nodePath(node.Name))()
+	var results map[string]InstanceResult
+	var err error
+	done := make(chan struct{})
+	go func() {
+		for _, node := range nodes {
+			defer b.memory.hold(nodePath(node.Name))()
+		}
+		results, err = provider.Recovered(ctx, func() (map[string]InstanceResult, error) {
+			return b.batches.InstancesByNode(ctx, nodes)
+		})
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		if len(nodes) == 1 && b.begins(nodes[0].Name) {
+			go func() {
+				<-done
+				b.ends(nodes[0].Name)
+			}()
+		}
+		return nil, ctx.Err()
 	}
-	results, err := b.batches.InstancesByNode(ctx, nodes)
 	named := b.outcomes.saw(err)
 	var reason *provider.Error
 	if errors.As(named, &reason) && reason.Reason == provider.CloudError && len(nodes) > 1 {
 		return nil, err // one of the Nodes may be the cause: without a reason the controller asks again by halves
 	}
 	return results, named
+}
+
+// hangs tells whether a call about this Node alone has outlived its caller and has not returned yet.
+func (b *batchInstances) hangs(ctx context.Context, node string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.running[node] {
+		return false
+	}
+	provider.CallOf(ctx).Log.Warn("the node is not looked up: an earlier call about it alone has not returned", "node", node)
+	return true
 }
 
 func (b *batchInstances) lookupOf(ctx context.Context, node *corev1.Node, result InstanceResult, query provider.Query) (provider.Lookup, error) {

@@ -175,6 +175,74 @@ func TestAnErrorOfABatchIsThatOfEachNode(t *testing.T) {
 	}
 }
 
+// stuckFleet is a fleet whose call does not return while it is about one of the Nodes, whatever its context says.
+type stuckFleet struct {
+	cloudprovider.InstancesV2
+	node    string
+	release chan struct{}
+}
+
+func (f *stuckFleet) InstancesByNode(_ context.Context, nodes []*corev1.Node) (map[string]InstanceResult, error) {
+	results := map[string]InstanceResult{}
+	for _, node := range nodes {
+		if node.Name == f.node {
+			<-f.release
+		}
+		results[node.Name] = InstanceResult{Absent: true}
+	}
+	return results, nil
+}
+
+func TestANodeWhoseCallNeverReturnsTakesNoPlaceFromOthers(t *testing.T) {
+	cloudOf := &stuckFleet{node: "stuck", release: make(chan struct{})}
+	client, _ := serving(t, Options{InstanceConcurrency: 1}, &cloud{machines: cloudOf})
+	ask := func(ctx context.Context, names ...string) (*v1.BatchGetInstancesResponse, error) {
+		return v1.NewInstancesServiceClient(client).BatchGetInstances(ctx, &v1.BatchGetInstancesRequest{
+			Context: attempt(), Items: named(names...), View: v1.InstanceView_INSTANCE_VIEW_FULL,
+		})
+	}
+	gone, leave := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, leave)
+	for _, names := range [][]string{{"stuck", "a", "b"}, {"stuck", "a"}, {"stuck"}} {
+		if _, err := ask(gone, names...); err == nil {
+			t.Fatal(names, "the call has returned")
+		}
+		gone, leave = context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer leave()
+	}
+	// The provider may learn a moment later than its client that the caller is gone.
+	deadline := time.Now().Add(patience)
+	for {
+		response, err := ask(t.Context(), "stuck", "a", "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := map[string]*v1.InstanceResult{}
+		for _, result := range response.Results {
+			answers[result.Key] = result
+		}
+		if answers["a"].GetAbsent() == nil || answers["b"].GetAbsent() == nil {
+			t.Fatal(response)
+		}
+		if failed := answers["stuck"].GetError(); strings.Contains(failed.GetMessage(), "has not returned") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(response)
+		}
+	}
+	close(cloudOf.release)
+	for {
+		response, err := ask(t.Context(), "stuck")
+		if err == nil && response.Results[0].GetAbsent() != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(response, err)
+		}
+	}
+}
+
 // parallel is a cloud that says how many load balancers may change at the same time.
 type parallel struct {
 	*balancers

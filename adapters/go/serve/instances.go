@@ -21,6 +21,9 @@ import (
 // errNothing is an answer of a cloud that is neither a result nor an error.
 var errNothing = errors.New("the cloud returned neither a result nor an error")
 
+// errNotReturned is the answer about a Node whose lookup hangs.
+var errNotReturned = provider.Errorf(provider.CloudError, "an earlier lookup of this node has not returned yet")
+
 // instances answers lookups with a cloud's InstancesV2, which is asked for in each call, as by upstream.
 type instances struct {
 	cloud             *part[cloudprovider.InstancesV2]
@@ -127,7 +130,7 @@ func (i *instances) received(sent *v1.Node) *corev1.Node {
 // asks about its Node.
 func (i *instances) enter(ctx context.Context, node string) (leave func(), err error) {
 	if !i.begins(node) {
-		return nil, provider.Errorf(provider.CloudError, "an earlier lookup of this node has not returned yet")
+		return nil, errNotReturned
 	}
 	select {
 	case i.room <- struct{}{}:

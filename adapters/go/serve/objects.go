@@ -154,7 +154,7 @@ func ingressSent(status *corev1.LoadBalancerStatus) []*v1.LoadBalancerIngress {
 const keptTargets = 2
 
 // nodeCache builds the Nodes of a revision once, for all calls that name it. As with an informer's
-// objects, nothing may change them.
+// objects, nothing may change them; each call gets a slice of its own, which clouds filter and sort in place.
 type nodeCache struct {
 	// ofOneCall is called with each Node of targets that no revision names.
 	ofOneCall func(*corev1.Node)
@@ -174,7 +174,7 @@ func (c *nodeCache) nodesOf(targets *provider.Targets) []*corev1.Node {
 	defer c.mu.Unlock()
 	for _, built := range c.kept {
 		if built.targets == targets {
-			return built.nodes
+			return slices.Clone(built.nodes)
 		}
 	}
 	built := builtNodes{targets, make([]*corev1.Node, 0, len(targets.Nodes())), map[string]*corev1.Node{}}
@@ -193,7 +193,7 @@ func (c *nodeCache) nodesOf(targets *provider.Targets) []*corev1.Node {
 		c.kept = c.kept[1:]
 	}
 	c.kept = append(c.kept, built)
-	return built.nodes
+	return slices.Clone(built.nodes)
 }
 
 // get is the Node with a path in the API, of the latest set that has it; nil: none has.
