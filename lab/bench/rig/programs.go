@@ -78,7 +78,7 @@ func BuildImage(ctx context.Context) (archive string, err error) {
 	}
 	Note("building the image of the Pods")
 	output := filepath.Join(root, "target", "images")
-	err = run(ctx, root, "deploy/images/build", "--version", imageVersion, "--prefix", imagePrefix, "--output", output, "agnhost")
+	err = run(ctx, root, "lab/images/build", "--version", imageVersion, "--prefix", imagePrefix, "--output", output, "agnhost")
 	return filepath.Join(output, "agnhost-"+imageVersion+"-"+runtime.GOARCH+".oci.tar"), err
 }
 

@@ -11,7 +11,7 @@ use tokio::process::Command;
 use super::{Error, narrator::say};
 use crate::binaries::architecture;
 
-/// Builds images with further arguments of `deploy/images/build` and returns their archives, in the order of `names`.
+/// Builds images with further arguments of `lab/images/build` and returns their archives, in the order of `names`.
 pub(super) async fn build<const N: usize>(
     args: &[&str],
     version: &str,
@@ -21,7 +21,7 @@ pub(super) async fn build<const N: usize>(
     let tree = Path::new(&tree).join("..");
     let output = tree.join("target/demo-images");
     say(&format!("building the image of {}", names.join(" and ")));
-    let mut build = Command::new(tree.join("deploy/images/build"));
+    let mut build = Command::new(tree.join("lab/images/build"));
     build
         .args(args)
         .args(["--version", version, "--output"])
@@ -29,7 +29,7 @@ pub(super) async fn build<const N: usize>(
         .args(names)
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let failed = || crate::Error::io("run deploy/images/build of the source tree");
+    let failed = || crate::Error::io("run lab/images/build of the source tree");
     let status = build.status().await.map_err(failed())?;
     if !status.success() {
         let reason = io::Error::other(status.to_string());

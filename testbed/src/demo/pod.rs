@@ -19,7 +19,7 @@ pub(super) async fn run(
     RealNode::possible()?;
     let names = ["cloud-controller-manager", "provider-mock"];
     let [controller, provider] = tokio::select! {
-        images = images::build(&["--profile=dev"], "demo", names) => images?,
+        images = images::build(&[], "demo", names) => images?,
         () = signals.next() => return Ok(interrupted()),
     };
     let check = PodCheck {
