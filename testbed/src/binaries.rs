@@ -12,7 +12,6 @@
 
 mod build;
 mod envtest;
-pub(crate) mod workloads;
 
 use std::{
     env,
@@ -97,19 +96,23 @@ impl Binaries {
 
 /// A program and the Go module that pins it.
 #[derive(Debug)]
-pub(crate) struct Program {
-    pub(crate) name: &'static str,
-    pub(crate) package: &'static str,
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// The package that is built.
+    pub package: &'static str,
     /// The text of `main.go`, if the package is the module itself.
-    pub(crate) main_go: Option<&'static str>,
+    pub main_go: Option<&'static str>,
     /// The requirement in `go.mod` whose version is the program's.
-    pub(crate) module: &'static str,
-    pub(crate) go_mod: &'static str,
-    pub(crate) go_sum: &'static str,
+    pub module: &'static str,
+    /// The text of `go.mod`.
+    pub go_mod: &'static str,
+    /// The text of `go.sum`.
+    pub go_sum: &'static str,
     /// Where the version is stamped in, if it has such a place.
-    pub(crate) version_package: Option<&'static str>,
+    pub version_package: Option<&'static str>,
     /// The way without Go, as the end of a sentence.
-    pub(crate) without_go: &'static str,
+    pub without_go: &'static str,
 }
 
 const READY_MADE: &str = ", or set KUBEBUILDER_ASSETS to a directory with kube-apiserver and etcd";
@@ -139,7 +142,7 @@ const ETCD: Program = Program {
 
 impl Program {
     /// Finds the program in cargo's target directory, building it first if that has not been done.
-    pub(crate) async fn find(&'static self) -> Result<PathBuf> {
+    pub async fn find(&'static self) -> Result<PathBuf> {
         build::build(self, &target_dir()?).await
     }
 
@@ -182,7 +185,7 @@ impl Program {
 }
 
 /// A program of this project: beside the one that runs, else on the PATH.
-pub(crate) fn of_this_project(program: &'static str) -> Result<PathBuf> {
+pub fn of_this_project(program: &'static str) -> Result<PathBuf> {
     let this = env::current_exe().map_err(Error::io("find the running program"))?;
     let folder = this.parent().unwrap_or(Path::new("."));
     let path = env::var_os("PATH").unwrap_or_default();
@@ -221,7 +224,7 @@ fn is_target_dir(dir: &Path) -> bool {
 }
 
 /// This machine's architecture, as Go and images name it.
-pub(crate) fn architecture() -> &'static str {
+pub fn architecture() -> &'static str {
     match env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

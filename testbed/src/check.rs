@@ -27,14 +27,16 @@ pub struct Passed {
 }
 
 /// Reports each step as it passes.
-pub(crate) struct Steps<F> {
-    pub(crate) kubeconfig: PathBuf,
+pub struct Steps<F> {
+    /// An administrator's kubeconfig of the cluster.
+    pub kubeconfig: PathBuf,
     started: Instant,
     passed: F,
 }
 
 impl<F: FnMut(Passed)> Steps<F> {
-    pub(crate) fn new(passed: F) -> Self {
+    /// The first step begins now.
+    pub fn new(passed: F) -> Self {
         Self {
             kubeconfig: PathBuf::new(),
             started: Instant::now(),
@@ -42,7 +44,8 @@ impl<F: FnMut(Passed)> Steps<F> {
         }
     }
 
-    pub(crate) fn done(&mut self, step: &str) {
+    /// A step has passed; the next one begins.
+    pub fn done(&mut self, step: &str) {
         (self.passed)(Passed {
             step: step.to_owned(),
             took: self.started.elapsed(),
@@ -54,7 +57,8 @@ impl<F: FnMut(Passed)> Steps<F> {
 
 /// A cluster with a controller and a provider, which waits for its states while the processes that are to bring them
 /// about run.
-pub(crate) trait Checked {
+#[expect(async_fn_in_trait, reason = "a check runs on one task")]
+pub trait Checked {
     /// Time limit of each step.
     fn timeout(&self) -> Duration;
 
@@ -172,7 +176,7 @@ pub(crate) trait Checked {
 }
 
 /// The Service as the API server has it.
-pub(crate) async fn service_named(services: &Api<Service>, name: &str) -> Result<Service> {
+pub async fn service_named(services: &Api<Service>, name: &str) -> Result<Service> {
     let service = services.get(name).await;
     service.map_err(Error::kube(format!("cannot read the Service {name}")))
 }

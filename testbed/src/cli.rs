@@ -2,7 +2,6 @@
 
 mod conformance;
 mod incident;
-mod pod_check;
 mod provider_check;
 mod services;
 mod sweep;
@@ -25,13 +24,12 @@ use serde_json::{Value, json};
 
 pub use self::provider_check::CheckProvider;
 use self::{
-    conformance::Conformance, incident::PlayIncidents, pod_check::CheckPod,
-    provider_check::CheckOwnProvider, services::Services, sweep::Sweep,
+    conformance::Conformance, incident::PlayIncidents, provider_check::CheckOwnProvider,
+    services::Services, sweep::Sweep,
 };
 use crate::{
-    ControlPlane, Error, Network, Options, Passed, RealCluster, RealNode, Result,
+    ControlPlane, Error, Options, Passed, Result,
     binaries::Binaries,
-    floor::{self, Form, Measured, Writes},
     nodes::{self, Load, Machine, Readiness},
     signals::Signals,
 };
@@ -54,12 +52,8 @@ enum Command {
     Nodes(Nodes),
     /// Create Services that want a load balancer and measure how long they wait for it.
     Services(Services),
-    /// Measure how fast nodes can be initialised, or get Pod CIDRs, at best: the writes alone, no logic.
-    Floor(Floor),
     /// Run a provider of this repository behind the controller, as `check-provider` runs any other.
     CheckProvider(CheckOwnProvider),
-    /// Run controller and provider as a Pod on a real kubelet: kill, upgrade, roll back. Needs root.
-    CheckPod(CheckPod),
     /// Hold a provider of this repository against the contract.
     Conformance(Conformance),
     /// Play published incidents against upstream's controller and Outrigger's.
@@ -70,16 +64,6 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Up {
-    /// Run a kubelet too, with containerd, kube-scheduler and kube-controller-manager. Needs root.
-    #[arg(long)]
-    kubelet: bool,
-    /// So many machines, each a network namespace with a kubelet and kube-proxy of its own, with the controller and
-    /// provider-linux: Pods have addresses, and load balancers serve connections.
-    #[arg(long, value_name = "N", requires = "kubelet", value_parser = clap::value_parser!(u8).range(1..=20))]
-    nodes: Option<u8>,
-    /// Load the images of an archive on each node; can be repeated.
-    #[arg(long = "image", value_name = "ARCHIVE", requires = "kubelet")]
-    images: Vec<PathBuf>,
     /// Leave data and logs behind.
     #[arg(long)]
     keep: bool,
@@ -90,14 +74,6 @@ struct Up {
         allow_hyphen_values = true
     )]
     apiserver_args: Vec<String>,
-    /// A further flag of the controller in front of the machines of --nodes; can be repeated.
-    #[arg(
-        long = "controller-arg",
-        value_name = "FLAG",
-        allow_hyphen_values = true,
-        requires = "nodes"
-    )]
-    controller_args: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -121,45 +97,6 @@ struct Nodes {
     delete: bool,
 }
 
-#[derive(Debug, Args)]
-struct Floor {
-    /// The cluster's kubeconfig. Without it, a control plane is started for the run.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// How many nodes to register, write and delete.
-    #[arg(long, default_value_t = 2000)]
-    count: usize,
-    /// Nodes worked on at the same time.
-    #[arg(long, default_value_t = 16)]
-    parallel: usize,
-    /// Leave the events out: only the two writes that make a node ready.
-    #[arg(long)]
-    without_events: bool,
-    /// How the two writes that make a node ready are made; an event comes after them in any case.
-    #[arg(long, value_enum, default_value_t)]
-    form: Form,
-    #[command(flatten)]
-    only: OneWrite,
-    /// The names are this and a number of five digits. There must be no such nodes yet.
-    #[arg(long, default_value = "floor-")]
-    prefix: String,
-    /// Print JSON instead of a table.
-    #[arg(long)]
-    json: bool,
-}
-
-/// A write that is measured alone.
-#[derive(Debug, Args)]
-#[group(multiple = false, conflicts_with = "without_events")]
-struct OneWrite {
-    /// Only the write that gives a node its Pod CIDR.
-    #[arg(long)]
-    pod_cidrs: bool,
-    /// Only the write that reports the routes of a node, as its condition `NetworkUnavailable`.
-    #[arg(long)]
-    network_condition: bool,
-}
-
 /// Runs the command line.
 pub async fn run(cli: Cli) -> Result<()> {
     match cli.command {
@@ -167,9 +104,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Up(up) => up.run().await,
         Command::Nodes(nodes) => nodes.run().await,
         Command::Services(services) => services.run().await,
-        Command::Floor(floor) => floor.run().await,
         Command::CheckProvider(check) => check.run().await,
-        Command::CheckPod(check) => check.run().await,
         Command::Conformance(conformance) => conformance.run().await,
         Command::Incident(incidents) => incidents.run().await,
         Command::Sweep(sweep) => sweep.run().await,
@@ -189,84 +124,23 @@ impl Up {
         let mut signals = Signals::install_with_hangup()?;
         let options = Options {
             keep: self.keep,
-            workloads: self.kubelet,
-            apiserver_args: self.apiserver_args.clone(),
+            apiserver_args: self.apiserver_args,
             ..Options::default()
         };
-        if let Some(machines) = self.nodes {
-            return self.cluster(machines, options, &mut signals).await;
-        }
-        if self.kubelet {
-            RealNode::possible()?;
-        }
-        let start = async {
-            let plane = ControlPlane::start(options).await?;
-            let node = if self.kubelet {
-                Some(self.node(&plane).await?)
-            } else {
-                None
-            };
-            Ok::<_, Error>((node, plane))
-        };
-        let (node, plane) = tokio::select! {
-            started = start => started?,
+        let plane = tokio::select! {
+            started = ControlPlane::start(options) => started?,
             () = signals.next() => return Ok(()),
         };
         stay(&plane, &mut signals).await?;
-        drop(node);
         if self.keep {
             note(&format!("data and logs are in {}", plane.dir().display()));
         }
         plane.stop().await
     }
-
-    async fn cluster(&self, machines: u8, options: Options, signals: &mut Signals) -> Result<()> {
-        let start = async {
-            let cluster =
-                RealCluster::start(machines.into(), options, &self.controller_args).await?;
-            for archive in &self.images {
-                let image = cluster.import(archive).await?;
-                note(&format!("each node has the image {image}"));
-            }
-            Ok::<_, Error>(cluster)
-        };
-        let cluster = tokio::select! {
-            started = start => started?,
-            () = signals.next() => return Ok(()),
-        };
-        for node in cluster.nodes() {
-            let (name, logs) = (node.name(), node.dir().display());
-            note(&format!(
-                "Node {name}: its logs and those of Pods are in {logs}"
-            ));
-        }
-        for log in cluster.logs() {
-            note(&format!("a log is {}", log.display()));
-        }
-        let (cloud, endpoint) = (cluster.cloud(), cluster.endpoint());
-        note(&format!(
-            "the machines are those of `provider-linux cloud machine list --cloud={cloud}`"
-        ));
-        note(&format!("the provider listens at {endpoint}"));
-        stay(cluster.plane(), signals).await
-    }
-
-    async fn node(&self, plane: &ControlPlane) -> Result<RealNode> {
-        let node = RealNode::start(plane, "machine-1", &Network::Host).await?;
-        for archive in &self.images {
-            let image = node.import(archive).await?;
-            note(&format!("the node has the image {image}"));
-        }
-        let (name, logs) = (node.name(), node.dir().display());
-        note(&format!(
-            "a kubelet registers Node {name}; its logs and those of Pods are in {logs}"
-        ));
-        Ok(node)
-    }
 }
 
 /// Says how to reach the control plane, and waits for the user to end it.
-async fn stay(plane: &ControlPlane, signals: &mut Signals) -> Result<()> {
+pub async fn stay(plane: &ControlPlane, signals: &mut Signals) -> Result<()> {
     print(&format!("{}\n", plane.admin_kubeconfig()?.display()))?;
     let url = plane.url();
     note(&format!("the API server is {url}; Ctrl-C ends it"));
@@ -301,101 +175,20 @@ impl Nodes {
     }
 }
 
-impl Floor {
-    async fn run(self) -> Result<()> {
-        let (plane, client) = if let Some(path) = &self.kubeconfig {
-            (None, client(path).await?)
-        } else {
-            let plane = ControlPlane::start(Options::default()).await?;
-            let client = plane.client()?;
-            (Some(plane), client)
-        };
-        // All nodes with the prefix are measured and then deleted, so they must be ours.
-        let existing = nodes::names(&client, &self.prefix).await?.len();
-        if existing > 0 {
-            return Err(Error::NamesTaken {
-                existing,
-                prefix: self.prefix,
-            });
-        }
-        let measured = self.measure(&client).await;
-        // Also after an error; the command's control plane ends as a whole.
-        if let Some(plane) = plane {
-            plane.stop().await?;
-        } else {
-            let names = nodes::names(&client, &self.prefix).await?;
-            nodes::delete_all(&client, names, Load::default(), |_| {}).await?;
-        }
-        print(&self.report(&measured?))
-    }
-
-    async fn measure(&self, client: &Client) -> Result<Measured> {
-        let machines = Machine::numbered(&self.prefix, self.count);
-        let progress = bar("registering", self.count);
-        let done = |done| progress.set_position(done as u64);
-        nodes::register_all(client, machines, Load::default(), done).await?;
-        progress.finish_and_clear();
-        let progress = bar("writing", self.count);
-        let done = |done| progress.set_position(done as u64);
-        let writes = if self.only.pod_cidrs {
-            Writes::PodCidrs
-        } else if self.only.network_condition {
-            Writes::NetworkCondition
-        } else if self.without_events {
-            Writes::Ready
-        } else {
-            Writes::ReadyAndEvent
-        };
-        let writes = (writes, self.form);
-        floor::measure(client, &self.prefix, self.parallel, writes, done).await
-    }
-
-    fn report(&self, measured: &Measured) -> String {
-        let seconds = measured.duration.as_secs_f64();
-        let per_second = measured.writes_per_second();
-        if self.json {
-            let report = json!({
-                "nodes": measured.nodes,
-                "parallel": self.parallel,
-                "writesPerNode": measured.writes.per_node(),
-                "seconds": seconds,
-                "writesPerSecond": per_second,
-                "apiServerMillisecondsPerWrite": measured.milliseconds_per_write(),
-            });
-            return format!("{report}\n");
-        }
-        table(
-            &[
-                "NODES",
-                "PARALLEL",
-                "SECONDS",
-                "WRITES/S",
-                "API SERVER MS/WRITE",
-            ],
-            [
-                measured.nodes.to_string(),
-                self.parallel.to_string(),
-                format!("{seconds:.2}"),
-                format!("{per_second:.0}"),
-                format!("{:.2}", measured.milliseconds_per_write()),
-            ],
-        )
-    }
-}
-
 /// The steps of a check that have passed.
-#[derive(Default)]
-struct PassedSteps(Vec<Value>);
+#[derive(Debug, Default)]
+pub struct PassedSteps(Vec<Value>);
 
 impl PassedSteps {
-    fn note(&mut self, Passed { step, took, .. }: &Passed) {
+    /// Prints a step that has passed.
+    pub fn note(&mut self, Passed { step, took, .. }: &Passed) {
         let seconds = took.as_secs_f64();
         note(&format!("passed in {seconds:.1} s: {step}"));
         self.0.push(json!({"step": step, "seconds": seconds}));
     }
 
     /// Prints them as JSON, or how many they are after `what` they show.
-    fn print(&self, json: bool, what: &str) -> Result<()> {
+    pub fn print(&self, json: bool, what: &str) -> Result<()> {
         let Self(steps) = self;
         if json {
             return print(&format!("{}\n", json!({ "passed": steps })));
@@ -405,7 +198,7 @@ impl PassedSteps {
 }
 
 /// A table of one row of numbers.
-fn table(header: &[&str], row: impl IntoIterator<Item = String>) -> String {
+pub fn table(header: &[&str], row: impl IntoIterator<Item = String>) -> String {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -418,7 +211,7 @@ fn table(header: &[&str], row: impl IntoIterator<Item = String>) -> String {
 }
 
 /// A positive time on a command line.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().ok();
     let positive = parsed.filter(SignedDuration::is_positive);
     positive
@@ -426,7 +219,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write a time such as 90s or 2m".to_owned())
 }
 
-async fn client(kubeconfig: &Path) -> Result<Client> {
+/// A client of the cluster of a kubeconfig.
+pub async fn client(kubeconfig: &Path) -> Result<Client> {
     let failed = Error::io(format!("read the kubeconfig {}", kubeconfig.display()));
     let config = client_config(kubeconfig).await;
     let config = config.map_err(|error| failed(io::Error::other(error)))?;
@@ -443,7 +237,7 @@ pub(crate) async fn client_config(kubeconfig: &Path) -> Result<Config, Kubeconfi
 }
 
 /// A progress bar, on a terminal.
-fn bar(what: &'static str, count: usize) -> ProgressBar {
+pub fn bar(what: &'static str, count: usize) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -454,13 +248,13 @@ fn bar(what: &'static str, count: usize) -> ProgressBar {
 }
 
 /// The result goes to standard output, so that a script can use it.
-fn print(text: &str) -> Result<()> {
+pub fn print(text: &str) -> Result<()> {
     io::stdout()
         .write_all(text.as_bytes())
         .map_err(Error::io("write to standard output"))
 }
 
 /// Everything else goes to standard error.
-fn note(line: &str) {
+pub fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

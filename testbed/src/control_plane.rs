@@ -19,13 +19,13 @@ use tokio::{net::TcpSocket, task};
 
 use crate::{
     Error, Result,
-    binaries::{Binaries, workloads},
+    binaries::Binaries,
     identity::{self, Authority, Pair},
     process::{Process, Scratch},
 };
 
 /// The group whose members may do everything.
-pub(crate) const MASTERS: &str = "system:masters";
+pub const MASTERS: &str = "system:masters";
 
 /// How a control plane is started.
 #[derive(Debug, Clone)]
@@ -36,10 +36,10 @@ pub struct Options {
     pub keep: bool,
     /// The address of this machine that the API server listens at.
     pub address: IpAddr,
-    /// Runs kube-controller-manager and kube-scheduler too, with the admission that Pods meet in a cluster.
+    /// With the admission that Pods meet in a cluster, and a way to kubelets: kube-controller-manager and kube-scheduler
+    /// are going to run.
     pub workloads: bool,
-    /// The API server trusts no kubelet whose serving certificate the cluster's authority did not sign, and kubelets of
-    /// [`RealNode`](crate::RealNode) ask for one: their requests have to be approved.
+    /// The API server trusts no kubelet whose serving certificate the cluster's authority did not sign.
     pub serving_certificates: bool,
     /// Further arguments of kube-apiserver. A later flag wins over an earlier one, so
     /// these can also replace what the testbed sets.
@@ -72,13 +72,12 @@ impl Default for Options {
 ///
 /// Differences from a production control plane, besides etcd not syncing to disk: request limits are
 /// out of the way, and Services have wide IPv4 and IPv6 ranges and node ports from 20000 to 60000. Without
-/// [`Options::workloads`] no controllers and no scheduler run, and the `ServiceAccount` admission plugin is off (Pods
-/// need no token controller).
+/// [`Options::workloads`] the `ServiceAccount` admission plugin is off (Pods need no token controller). Controllers and a
+/// scheduler do not run.
 #[derive(Debug)]
 pub struct ControlPlane {
     // Fields are dropped in this order: kube-apiserver hangs when its etcd goes first, and the
     // directory must not go while a process writes to it.
-    managers: Mutex<Vec<Process>>,
     apiserver: Mutex<Option<Process>>,
     etcd: Mutex<Option<Process>>,
     scratch: Scratch,
@@ -104,7 +103,6 @@ impl ControlPlane {
         let authority = Authority::new("outrigger-testbed")?;
         let admin = authority.client("testbed-admin", Some(MASTERS))?;
         let plane = Self {
-            managers: Mutex::new(Vec::new()),
             apiserver: Mutex::new(None),
             etcd: Mutex::new(None),
             scratch,
@@ -119,9 +117,6 @@ impl ControlPlane {
         components::write_files(plane.dir(), &plane.authority, address.ip())?;
         plane.start_etcd().await?;
         plane.start_apiserver().await?;
-        if plane.options.workloads {
-            plane.start_managers().await?;
-        }
         Ok(plane)
     }
 
@@ -135,7 +130,8 @@ impl ControlPlane {
         self.scratch.path()
     }
 
-    pub(crate) const fn serving_certificates(&self) -> bool {
+    /// [`Options::serving_certificates`].
+    pub const fn serving_certificates(&self) -> bool {
         self.options.serving_certificates
     }
 
@@ -237,26 +233,6 @@ impl ControlPlane {
         let socket = components::etcd_socket(self.dir());
         process.listens(&socket, self.options.deadline).await?;
         *self.etcd.lock() = Some(process);
-        Ok(())
-    }
-
-    async fn start_managers(&self) -> Result<()> {
-        let kubeconfig = self.kubeconfig("testbed-managers", Some(MASTERS))?;
-        let start = |name: &'static str, program: PathBuf, args: &[String]| {
-            let log = self.dir().join(format!("{name}.log"));
-            Process::start(name, &program, args, log)
-        };
-        let program = workloads::find(&workloads::CONTROLLER_MANAGER).await?;
-        let args = components::controller_manager_args(self.dir(), &kubeconfig);
-        let manager = start("kube-controller-manager", program, &args)?;
-        self.managers.lock().push(manager);
-        let program = workloads::find(&workloads::SCHEDULER).await?;
-        let scheduler = start(
-            "kube-scheduler",
-            program,
-            &components::scheduler_args(&kubeconfig),
-        )?;
-        self.managers.lock().push(scheduler);
         Ok(())
     }
 

@@ -9,21 +9,16 @@
 //! - `live` registers nodes and watches them lose their taint and get their Pod CIDRs and routes,
 //! - `services` makes Services and watches them get addresses,
 //! - `volumes` makes a volume by hand and watches it get its labels,
-//! - `pod` is another demo: controller and provider as a Pod on a real kubelet,
-//! - `traffic` is the third: connections through a load balancer to Pods of several machines,
 //! - `report` prints the result, `narrator` the progress.
 
 mod cluster;
 mod error;
-mod images;
 mod live;
 mod narrator;
-mod pod;
 mod programs;
 mod report;
 mod services;
 mod stage;
-mod traffic;
 mod volumes;
 
 use std::{
@@ -59,7 +54,6 @@ const LABEL: &str = "outrigger.dev/demo";
 /// reachable, and the volume known to be in its zone, as far as the provider serves these. Ctrl-C ends everything
 /// and leaves nothing behind.
 #[derive(Debug, Parser)]
-#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[command(name = "cargo demo", version, max_term_width = 100)]
 pub struct Demo {
     /// The provider, of this repository. It is built first; its cloud is in memory.
@@ -77,13 +71,6 @@ pub struct Demo {
     /// Time limit for the initialisation of all nodes, again for the Services, and for the volume.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
-    /// Run controller and provider as a Pod instead, on a real kubelet. Needs root, buildah, containerd and runc.
-    #[arg(long, conflicts_with_all = ["nodes", "services", "json", "kubeconfig"])]
-    pod: bool,
-    /// Run a cluster of three machines instead, in a cloud made of network namespaces: connect to a Service of three Pods,
-    /// turn a machine off, and delete it. Needs root, buildah, containerd, runc and nftables.
-    #[arg(long, conflicts_with_all = ["nodes", "services", "json", "kubeconfig", "pod"])]
-    traffic: bool,
     /// Print a JSON document instead of a table.
     #[arg(long)]
     json: bool,
@@ -151,13 +138,7 @@ impl Run {
 /// Runs the demo. Returns the exit code of the process.
 pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
     let mut signals = Signals::install_with_hangup()?;
-    if demo.pod {
-        return pod::run(demo.once, demo.timeout, &mut signals).await;
-    }
     let narrator = Narrator::new(demo.json);
-    if demo.traffic {
-        return traffic::run(demo.once, demo.timeout, &narrator, &mut signals).await;
-    }
     let mut stage = tokio::select! {
         stage = Stage::set_up(&demo, &narrator) => stage?,
         () = signals.next() => return Ok(interrupted()),
@@ -273,15 +254,6 @@ mod tests {
         }
         let demo = parse(&["--timeout=1m30s"]).unwrap();
         assert_eq!(demo.timeout, Duration::from_secs(90));
-    }
-
-    #[test]
-    fn the_demos_exclude_each_other() {
-        assert!(parse(&["--traffic", "--once"]).unwrap().traffic);
-        for other in [&["--pod"][..], &["--nodes", "4"], &["--json"]] {
-            let error = parse(&[&["--traffic"], other].concat()).unwrap_err();
-            assert!(error.contains("cannot be used with"), "{error}");
-        }
     }
 
     #[test]

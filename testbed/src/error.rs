@@ -243,12 +243,14 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    /// The operating system refused `action`.
+    pub fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();
         move |source| Self::Io { action, source }
     }
 
-    pub(crate) fn kube(action: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+    /// The API server refused `action`, or could not be reached.
+    pub fn kube(action: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let action = action.into();
         move |source| Self::Kube {
             action,

@@ -12,11 +12,10 @@
 //!
 //! - [`binaries`] finds or builds the programs,
 //! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process,
-//! - [`RealNode`] is a machine with containerd and a kubelet, [`pod_check`] runs controller and provider on it as a Pod,
-//! - [`RealCluster`] is several of them in a cloud of network namespaces,
-//! - [`nodes`] registers nodes as kubelets do, [`floor`] measures the writes alone,
+//! - [`nodes`] registers nodes as kubelets do,
 //! - [`services`] makes Services and measures how long they wait for their addresses,
 //! - [`provider_check`] runs a provider in any language behind the controller,
+//! - [`pair`] is a provider with the controller in front of it, [`check`] the steps of a check of both,
 //! - [`faults`] stands in front of the API server,
 //! - [`prometheus`] reads a scrape as Prometheus does,
 //! - [`demo`] is `cargo demo`.
@@ -25,7 +24,7 @@
 
 pub mod binaries;
 mod calls;
-mod check;
+pub mod check;
 pub mod cli;
 mod control_plane;
 mod creation;
@@ -33,31 +32,25 @@ pub mod dead_way;
 pub mod demo;
 mod error;
 pub mod faults;
-pub mod floor;
 mod follow;
 mod identity;
 mod incident;
 pub mod nodes;
-mod pair;
-pub mod pod_check;
-mod process;
+pub mod pair;
+pub mod process;
 pub mod prometheus;
 pub mod provider_check;
 pub mod providers;
-mod real_cluster;
-mod real_node;
 mod script;
 pub mod services;
 mod shared;
-mod signals;
+pub mod signals;
 mod sweep;
-mod wire;
+pub mod wire;
 
 pub use check::Passed;
-pub use control_plane::{ControlPlane, Options};
+pub use control_plane::{ControlPlane, MASTERS, Options};
 pub use error::Error;
-pub use real_cluster::RealCluster;
-pub use real_node::{Network, RealNode};
 pub use shared::shared;
 
 /// The results of this crate's functions.
@@ -83,7 +76,5 @@ mod tests {
             nodes::Load::default(),
             |_| {},
         ));
-        let writes = (floor::Writes::Ready, floor::Form::default());
-        spawn(floor::measure(client, "n", 1, writes, |_| {}));
     }
 }

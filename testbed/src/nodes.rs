@@ -17,7 +17,7 @@ use k8s_openapi::{
 use kube::{Client, api::ObjectMeta};
 use serde_json::json;
 
-pub(crate) use self::load::list;
+pub use self::load::list;
 pub use self::load::{Load, delete_all, names, register_all};
 use crate::{Result, wire};
 
@@ -254,7 +254,7 @@ pub async fn set_readiness(
 }
 
 /// Returns whether a node still waits for a cloud controller.
-pub(crate) fn is_tainted(node: &Node) -> bool {
+pub fn is_tainted(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == UNINITIALIZED_TAINT))
 }

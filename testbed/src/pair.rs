@@ -15,8 +15,9 @@ use crate::{
 
 /// Both run, with the provider's cloud. Dropped in the order of the fields: the controller misses none of the others.
 #[derive(Debug)]
-pub(crate) struct Pair {
-    pub(crate) controller: Process,
+pub struct Pair {
+    /// The controller.
+    pub controller: Process,
     /// Missing while it is killed and started again.
     provider: Option<Process>,
     cloud: Option<Process>,
@@ -27,7 +28,7 @@ pub(crate) struct Pair {
 impl Pair {
     /// Starts the provider, waits until it listens, and starts the controller with `args` besides those that every
     /// pair needs. `deadline` is the provider's.
-    pub(crate) async fn start(
+    pub async fn start(
         launch: &Launch,
         controller: &Path,
         kubeconfig: &Path,
@@ -60,11 +61,7 @@ impl Pair {
     }
 
     /// Kills the provider as `kill -9` does, which leaves the socket there, and starts it again.
-    pub(crate) async fn restart_provider(
-        &mut self,
-        launch: &Launch,
-        deadline: Duration,
-    ) -> Result<()> {
+    pub async fn restart_provider(&mut self, launch: &Launch, deadline: Duration) -> Result<()> {
         let killed = self.provider.take();
         let ended = spawn_blocking(move || drop(killed)).await;
         ended.map_err(|error| Error::io("kill the provider")(error.into()))?;
@@ -75,7 +72,7 @@ impl Pair {
     }
 
     /// An error if a process has ended by itself.
-    pub(crate) fn check(&mut self) -> Result<()> {
+    pub fn check(&mut self) -> Result<()> {
         // The controller last: it may end for want of the others.
         let others = self.cloud.iter_mut().chain(&mut self.provider);
         others
@@ -84,17 +81,18 @@ impl Pair {
     }
 
     /// Ends all and removes their files.
-    pub(crate) async fn end(self) -> Result<()> {
+    pub async fn end(self) -> Result<()> {
         let ended = spawn_blocking(move || drop(self)).await;
         ended.map_err(|error| Error::io("end controller and provider")(error.into()))
     }
 
     /// Where the provider listens.
-    pub(crate) fn endpoint(&self) -> String {
+    pub fn endpoint(&self) -> String {
         endpoint(self.scratch.path())
     }
 
-    pub(crate) fn provider_log(&self) -> PathBuf {
+    /// The log of the provider.
+    pub fn provider_log(&self) -> PathBuf {
         provider_log(self.scratch.path())
     }
 }

@@ -49,7 +49,7 @@ done
 
 /// A running component. Dropping it kills it and waits until it is gone.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     program: &'static str,
     keeper: Child,
     log: PathBuf,
@@ -57,7 +57,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts `binary` with `args`; what it prints is appended to `log`.
-    pub(crate) fn start(
+    pub fn start(
         program: &'static str,
         binary: &Path,
         args: &[String],
@@ -87,17 +87,18 @@ impl Process {
         })
     }
 
-    pub(crate) fn log(&self) -> &Path {
+    /// Its log file.
+    pub fn log(&self) -> &Path {
         &self.log
     }
 
     /// The last lines that the component printed.
-    pub(crate) fn log_end(&self) -> String {
+    pub fn log_end(&self) -> String {
         log_end(&self.log)
     }
 
     /// An error if the component has ended by itself.
-    pub(crate) fn check(&mut self) -> Result<()> {
+    pub fn check(&mut self) -> Result<()> {
         match self.keeper.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => Err(Error::Ended {
@@ -111,7 +112,7 @@ impl Process {
     }
 
     /// Waits until `probe` succeeds. Fails if the component has ended, or after `deadline`.
-    pub(crate) async fn ready<P: Future<Output = Result<(), String>>>(
+    pub async fn ready<P: Future<Output = Result<(), String>>>(
         &mut self,
         deadline: Duration,
         probe: impl Fn() -> P,
@@ -140,7 +141,7 @@ impl Process {
     }
 
     /// Waits until the component listens at a Unix socket; see [`ready`](Self::ready).
-    pub(crate) async fn listens(&mut self, socket: &Path, deadline: Duration) -> Result<()> {
+    pub async fn listens(&mut self, socket: &Path, deadline: Duration) -> Result<()> {
         let connect = || async {
             let connected = UnixStream::connect(socket).await;
             connected.map(drop).map_err(|error| error.to_string())
@@ -157,7 +158,7 @@ impl Drop for Process {
 }
 
 /// The last lines of a log.
-pub(crate) fn log_end(path: &Path) -> String {
+pub fn log_end(path: &Path) -> String {
     const LINES: usize = 25;
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -167,11 +168,11 @@ pub(crate) fn log_end(path: &Path) -> String {
 
 /// A shell that waits for the end of this process, or for its own drop, and then removes files or cgroups.
 #[derive(Debug)]
-pub(crate) struct Sweeper(Child);
+pub struct Sweeper(Child);
 
 impl Sweeper {
     /// `script` starts with a `read` that returns when the pipe closes.
-    pub(crate) fn start(script: &str, args: impl IntoIterator<Item: AsRef<OsStr>>) -> Result<Self> {
+    pub fn start(script: &str, args: impl IntoIterator<Item: AsRef<OsStr>>) -> Result<Self> {
         let sweeper = Command::new("/bin/sh")
             .args(["-c", script, "sweeper"])
             .args(args)
@@ -192,7 +193,7 @@ impl Drop for Sweeper {
 }
 
 /// Runs a command to its end, which `action` names in errors, and returns what it printed.
-pub(crate) async fn output(
+pub async fn output(
     program: &'static str,
     command: &mut tokio::process::Command,
     action: impl FnOnce() -> String,
@@ -214,14 +215,14 @@ pub(crate) async fn output(
 /// A directory that is removed when dropped and, unlike a `TempDir`, when the process is
 /// killed as well.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     path: PathBuf,
     _sweeper: Option<Sweeper>,
 }
 
 impl Scratch {
     /// Makes a directory that only its owner may read. With `keep` it stays.
-    pub(crate) fn new(keep: bool) -> Result<Self> {
+    pub fn new(keep: bool) -> Result<Self> {
         // Short: sockets lie in it, and their paths are limited to about 100 bytes.
         let path = tempfile::Builder::new()
             .prefix("outrigger-")
@@ -235,7 +236,8 @@ impl Scratch {
         })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }

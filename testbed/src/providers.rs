@@ -125,7 +125,7 @@ pub fn by_name(name: &str) -> Result<&'static Provider, String> {
 }
 
 /// The folder of this repository that the process runs in.
-pub(crate) fn source_tree() -> Result<PathBuf> {
+pub fn source_tree() -> Result<PathBuf> {
     let failed = || Error::io("find the source tree");
     let here = env::current_dir().map_err(failed())?;
     let root = here.ancestors().find(|dir| is_source_tree(dir));

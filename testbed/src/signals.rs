@@ -8,16 +8,16 @@ use crate::{Error, Result};
 
 /// Signals that no longer kill the process.
 #[derive(Debug)]
-pub(crate) struct Signals(Vec<Signal>);
+pub struct Signals(Vec<Signal>);
 
 impl Signals {
     /// Catches Ctrl-C and SIGTERM. To be called before anything is started: a signal must not find only half of it.
-    pub(crate) fn install() -> Result<Self> {
+    pub fn install() -> Result<Self> {
         Self::of(&[SignalKind::interrupt(), SignalKind::terminate()])
     }
 
     /// Catches SIGHUP of a terminal that was closed besides, which `nohup` would hold off.
-    pub(crate) fn install_with_hangup() -> Result<Self> {
+    pub fn install_with_hangup() -> Result<Self> {
         Self::of(&[
             SignalKind::interrupt(),
             SignalKind::terminate(),
@@ -32,7 +32,7 @@ impl Signals {
     }
 
     /// Returns when the next one comes.
-    pub(crate) async fn next(&mut self) {
+    pub async fn next(&mut self) {
         poll_fn(|context| {
             let mut signals = self.0.iter_mut();
             if signals.any(|signal| signal.poll_recv(context).is_ready()) {

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// Creates `object` at `path`; `what` names it in errors. Returns the answer's text.
-pub(crate) async fn post(
+pub async fn post(
     client: &Client,
     path: &str,
     object: &impl Serialize,
@@ -25,7 +25,7 @@ pub(crate) async fn post(
 }
 
 /// The text at `path`.
-pub(crate) async fn get(client: &Client, path: &str, what: &str) -> Result<String> {
+pub async fn get(client: &Client, path: &str, what: &str) -> Result<String> {
     let request = Request::get(path).body(Vec::new());
     let read = async {
         client
@@ -38,12 +38,7 @@ pub(crate) async fn get(client: &Client, path: &str, what: &str) -> Result<Strin
 
 /// Changes the object at `path`: by a JSON patch where `change` is a list, else by a strategic merge. Returns its
 /// resourceVersion.
-pub(crate) async fn patch(
-    client: &Client,
-    path: &str,
-    change: &Value,
-    what: &str,
-) -> Result<String> {
+pub async fn patch(client: &Client, path: &str, change: &Value, what: &str) -> Result<String> {
     let kind = if change.is_array() {
         "application/json-patch+json"
     } else {
@@ -54,7 +49,7 @@ pub(crate) async fn patch(
 }
 
 /// Replaces the object at `path`. Returns its resourceVersion.
-pub(crate) async fn put(client: &Client, path: &str, object: &Value, what: &str) -> Result<String> {
+pub async fn put(client: &Client, path: &str, object: &Value, what: &str) -> Result<String> {
     let kind = "application/json";
     let answer = send(client, (Method::PUT, "replace"), path, kind, object, what).await?;
     version(&answer, what)
@@ -66,7 +61,7 @@ fn version(answer: &str, what: &str) -> Result<String> {
 }
 
 /// Deletes the object at `path`. It may be missing.
-pub(crate) async fn delete(client: &Client, path: &str, what: &str) -> Result<()> {
+pub async fn delete(client: &Client, path: &str, what: &str) -> Result<()> {
     let (method, kind) = ((Method::DELETE, "delete"), "application/json");
     match send(client, method, path, kind, &json!({}), what).await {
         Err(Error::Kube { source, .. }) if matches!(&*source, kube::Error::Api(status) if status.code == 404) => {
@@ -76,7 +71,8 @@ pub(crate) async fn delete(client: &Client, path: &str, what: &str) -> Result<()
     }
 }
 
-pub(crate) fn parse<T: DeserializeOwned>(text: &str, what: &str) -> Result<T> {
+/// Decodes the answer about `what`.
+pub fn parse<T: DeserializeOwned>(text: &str, what: &str) -> Result<T> {
     serde_json::from_str(text)
         .map_err(kube::Error::SerdeError)
         .map_err(Error::kube(format!("read the answer about {what}")))

@@ -18,7 +18,7 @@ const (
 )
 
 // programs are the paths of all that the bench starts.
-type programs struct{ upstream, provider, controller, mock, linux, testbed string }
+type programs struct{ upstream, provider, controller, mock, linux, testbed, lab string }
 
 // build makes the programs of a run in dir, the Rust ones optimised. With a folder of Rust programs, it takes those.
 func build(ctx context.Context, binaries, dir string, commands []string) (programs, error) {
@@ -42,8 +42,9 @@ func build(ctx context.Context, binaries, dir string, commands []string) (progra
 		upstream: filepath.Join(dir, "upstream"), provider: filepath.Join(dir, "provider"),
 		controller: filepath.Join(binaries, "cloud-controller-manager"), mock: filepath.Join(binaries, "provider-mock"),
 		linux: filepath.Join(binaries, "provider-linux"), testbed: filepath.Join(binaries, "outrigger-testbed"),
+		lab: filepath.Join(binaries, "outrigger-lab"),
 	}
-	for _, path := range []string{paths.controller, paths.mock, paths.linux, paths.testbed} {
+	for _, path := range []string{paths.controller, paths.mock, paths.linux, paths.testbed, paths.lab} {
 		if _, err := os.Stat(path); err != nil {
 			return programs{}, fmt.Errorf("%w; leave --binaries out to build it", err)
 		}
@@ -58,8 +59,11 @@ func cargo(ctx context.Context, root string) (string, error) {
 	if target == "" {
 		target = filepath.Join(root, "target")
 	}
-	err := run(ctx, root, "cargo", "build", "--release", "--locked", "--target-dir", target,
-		"--bin", "cloud-controller-manager", "--bin", "provider-mock", "--bin", "provider-linux", "--bin", "outrigger-testbed")
+	build := []string{"build", "--release", "--locked", "--workspace", "--target-dir", target, "--bin"}
+	err := run(ctx, root, "cargo", append(build, "cloud-controller-manager", "--bin", "provider-mock", "--bin", "outrigger-testbed")...)
+	if err == nil {
+		err = run(ctx, filepath.Join(root, "lab"), "cargo", append(build, "provider-linux", "--bin", "outrigger-lab")...)
+	}
 	return filepath.Join(target, "release"), err
 }
 

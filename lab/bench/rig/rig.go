@@ -44,17 +44,21 @@ type Rig struct {
 	unwatch func()
 }
 
-// newRig starts etcd and kube-apiserver, with an audit log. flags are further ones of the testbed.
+// newRig starts etcd and kube-apiserver, with an audit log, and machines if --nodes is the first of flags.
 func newRig(ctx context.Context, session *Session, paths programs, dir string, flags []string) (*Rig, error) {
 	policy, log := filepath.Join(dir, "audit-policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(policy, []byte(audit.Policy), 0o644); err != nil {
 		return nil, err
 	}
+	program := paths.testbed
+	if len(flags) > 0 && strings.HasPrefix(flags[0], "--nodes=") {
+		program = paths.lab
+	}
 	flags = append([]string{
 		"up", "--apiserver-arg=--audit-policy-file=" + policy, "--apiserver-arg=--audit-log-path=" + log,
 		"--apiserver-arg=--audit-log-maxsize=100000",
 	}, flags...)
-	plane, err := start(dir, "testbed", paths.testbed, nil, flags...)
+	plane, err := start(dir, "testbed", program, nil, flags...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +141,11 @@ func (r *Rig) APIServer() (Usage, error) {
 // Testbed runs a command of outrigger-testbed on the control plane and returns its output.
 func (r *Rig) Testbed(ctx context.Context, arguments ...string) ([]byte, error) {
 	return output(ctx, r.programs.testbed, append(arguments, "--kubeconfig", r.Kubeconfig)...)
+}
+
+// Lab runs a command of outrigger-lab on the control plane and returns its output.
+func (r *Rig) Lab(ctx context.Context, arguments ...string) ([]byte, error) {
+	return output(ctx, r.programs.lab, append(arguments, "--kubeconfig", r.Kubeconfig)...)
 }
 
 // Machine stops, starts or deletes a machine of the control plane's cloud of namespaces.

@@ -31,7 +31,7 @@ type Session struct {
 
 // Parse reads a command's flags, those that all commands have besides its own.
 func (s *Session) Parse(flags *flag.FlagSet, arguments []string) error {
-	flags.StringVar(&s.binaries, "binaries", "", "`folder` with cloud-controller-manager, provider-mock and outrigger-testbed "+
+	flags.StringVar(&s.binaries, "binaries", "", "`folder` with cloud-controller-manager, provider-mock, outrigger-testbed and those of the lab "+
 		"(default: cargo builds them with --release)")
 	flags.Func("markdown", "`file` with the marks of a table, which is written there; may be repeated", func(file string) error {
 		s.markdown = append(s.markdown, file)
@@ -59,7 +59,7 @@ func (s *Session) Run(ctx context.Context, marks []string, measure func(*Rig) (r
 	})
 }
 
-// Start starts a control plane; flags are further ones of `outrigger-testbed up`.
+// Start starts a control plane; flags are further ones of `outrigger-testbed up`, or with --nodes first of `outrigger-lab up`.
 type Start func(ctx context.Context, flags ...string) (*Rig, error)
 
 // RunEach measures on control planes that measure starts, shows the result and writes it between the marks of the files of

@@ -30,18 +30,18 @@ type measures map[string]float64
 // floor is the time of the writes that initialize the nodes, with no logic around them.
 func (b *bench) floor(ctx context.Context) (float64, error) {
 	var floor struct{ Seconds float64 }
-	err := b.decode(ctx, &floor, "floor", "--without-events", "--json", "--count", fmt.Sprint(b.nodes))
+	output, err := b.Lab(ctx, "floor", "--without-events", "--json", "--count", fmt.Sprint(b.nodes))
+	err = decode(&floor, output, err)
 	return floor.Seconds, err
 }
 
-// decode runs a command of the testbed that prints JSON.
-func (b *bench) decode(ctx context.Context, result any, arguments ...string) error {
-	output, err := b.Testbed(ctx, arguments...)
+// decode reads what a command of the testbed or the lab has printed as JSON, unless it failed.
+func decode(result any, output []byte, err error) error {
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(output, result); err != nil {
-		return fmt.Errorf("the output of outrigger-testbed %s: %w", arguments[0], err)
+		return fmt.Errorf("an output that is no JSON: %w", err)
 	}
 	return nil
 }
@@ -107,8 +107,8 @@ func (b *bench) fresh(ctx context.Context, contestant contestant, measured measu
 		return nil, err
 	}
 	var services struct{ SecondsToAddresses float64 }
-	err = b.decode(ctx, &services, "services", "--json", "--count", fmt.Sprint(b.services), "--timeout", b.timeout.String())
-	if err != nil {
+	output, err := b.Testbed(ctx, "services", "--json", "--count", fmt.Sprint(b.services), "--timeout", b.timeout.String())
+	if err := decode(&services, output, err); err != nil {
 		return nil, err
 	}
 	measured["services.seconds"] = services.SecondsToAddresses

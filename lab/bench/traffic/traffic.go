@@ -77,7 +77,7 @@ func (o *options) all(ctx context.Context, start rig.Start) (report.Result, erro
 func (o *options) measure(ctx context.Context, start rig.Start, image string, index int, result *outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	r, err := start(ctx, "--kubelet", fmt.Sprintf("--nodes=%d", machines), "--image="+image, "--controller-arg=--controllers="+ipam)
+	r, err := start(ctx, fmt.Sprintf("--nodes=%d", machines), "--image="+image, "--controller-arg=--controllers="+ipam)
 	if err != nil {
 		return err
 	}

@@ -132,27 +132,3 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, options: &Options)
     args.extend_from_slice(&options.apiserver_args);
     args
 }
-
-pub(super) fn controller_manager_args(dir: &Path, kubeconfig: &Path) -> Vec<String> {
-    let file = |name: &str| dir.join(name).display().to_string();
-    vec![
-        format!("--kubeconfig={}", kubeconfig.display()),
-        "--leader-elect=false".to_owned(),
-        "--secure-port=0".to_owned(),
-        format!("--root-ca-file={}", file("ca.crt")),
-        format!("--cluster-signing-cert-file={}", file("ca.crt")),
-        format!("--cluster-signing-key-file={}", file("ca.key")),
-        format!(
-            "--service-account-private-key-file={}",
-            file("service-account.key")
-        ),
-    ]
-}
-
-pub(super) fn scheduler_args(kubeconfig: &Path) -> Vec<String> {
-    vec![
-        format!("--kubeconfig={}", kubeconfig.display()),
-        "--leader-elect=false".to_owned(),
-        "--secure-port=0".to_owned(),
-    ]
-}

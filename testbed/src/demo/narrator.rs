@@ -83,11 +83,6 @@ fn print(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A line of the result, on standard output. Errors of writing are ignored: no reader is left then.
-pub(super) fn say(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
-}
-
 /// So many objects of a kind.
 pub(super) fn count_of(count: usize, kind: &str) -> String {
     format!("{count} {kind}{}", if count == 1 { "" } else { "s" })

@@ -12,7 +12,6 @@ mod cargo;
 
 const CONTROLLER: &str = "cloud-controller-manager";
 pub(super) const MOCK: &str = "provider-mock";
-pub(super) const LINUX: &str = "provider-linux";
 
 /// The programs of this project.
 #[derive(Debug)]

@@ -81,7 +81,7 @@ pub async fn names(client: &Client, prefix: &str) -> Result<Vec<String>> {
 }
 
 /// All nodes, in pages; `K` is as much of each as is to be decoded.
-pub(crate) async fn list<K>(client: &Client) -> Result<Vec<K>>
+pub async fn list<K>(client: &Client) -> Result<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
@@ -101,7 +101,7 @@ where
 
 impl Load {
     /// Does `work` for each item within the limits.
-    pub(crate) async fn run<T, W: Future<Output = Result<()>>>(
+    pub async fn run<T, W: Future<Output = Result<()>>>(
         self,
         items: impl IntoIterator<Item = T>,
         mut done: impl FnMut(usize),

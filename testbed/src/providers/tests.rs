@@ -50,7 +50,7 @@ fn names_are_those_of_the_table_and_machines_those_of_the_cloud() {
     );
     let error = by_name("ruby").unwrap_err();
     assert!(
-        error.contains("mock, go, digitalocean, linux, python, node, java, aws"),
+        error.contains("mock, go, digitalocean, python, node, java, aws"),
         "{error}"
     );
 }
