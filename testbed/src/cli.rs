@@ -4,7 +4,6 @@ mod conformance;
 mod incident;
 mod provider_check;
 mod services;
-mod sweep;
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -25,7 +24,7 @@ use serde_json::{Value, json};
 pub use self::provider_check::CheckProvider;
 use self::{
     conformance::Conformance, incident::PlayIncidents, provider_check::CheckOwnProvider,
-    services::Services, sweep::Sweep,
+    services::Services,
 };
 use crate::{
     ControlPlane, Error, Options, Passed, Result,
@@ -58,8 +57,6 @@ enum Command {
     Conformance(Conformance),
     /// Play published incidents against upstream's controller and Outrigger's.
     Incident(PlayIncidents),
-    /// Play scenarios with one fault at each place where it can happen: each has to end as without it.
-    Sweep(Sweep),
 }
 
 #[derive(Debug, Args)]
@@ -107,7 +104,6 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::CheckProvider(check) => check.run().await,
         Command::Conformance(conformance) => conformance.run().await,
         Command::Incident(incidents) => incidents.run().await,
-        Command::Sweep(sweep) => sweep.run().await,
     }
 }
 

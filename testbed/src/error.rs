@@ -229,9 +229,6 @@ pub enum Error {
     /// Published incidents went otherwise than the docs say.
     #[error("{}", .0.join("\n"))]
     Incidents(Vec<String>),
-    /// Runs with a fault went otherwise than those without.
-    #[error("{}", .0.join("\n"))]
-    Swept(Vec<String>),
     /// The API server refused a request, or could not be reached.
     #[error("{action}: {source}")]
     Kube {

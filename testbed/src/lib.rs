@@ -23,7 +23,6 @@
 //! No process outlives its owner, even one that is killed: see [`ControlPlane`].
 
 pub mod binaries;
-mod calls;
 pub mod check;
 pub mod cli;
 mod control_plane;
@@ -45,7 +44,6 @@ mod script;
 pub mod services;
 mod shared;
 pub mod signals;
-mod sweep;
 pub mod wire;
 
 pub use check::Passed;

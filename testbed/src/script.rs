@@ -35,8 +35,6 @@ pub(crate) enum Act {
     },
     /// So many Services want a load balancer each: service-1 and so on.
     Serve(usize),
-    /// A client makes a volume.
-    CreateVolume(Value),
     /// A client changes an object: a strategic merge patch, or a list of JSON patches.
     Edit { object: Object, patch: Value },
     /// A client deletes an object.
@@ -56,7 +54,7 @@ pub(crate) struct Join {
     initialised: bool,
 }
 
-/// An object as `kubectl` names it: `service/NAME`, `node/NAME` or `volume/NAME`.
+/// An object as `kubectl` names it: `service/NAME` or `node/NAME`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Object {
@@ -72,15 +70,12 @@ impl TryFrom<String> for Object {
         let collection = match kind {
             "service" => SERVICES,
             "node" => "/api/v1/nodes",
-            "volume" => VOLUMES,
-            _ => return Err(format!("{text} is neither a service, a node nor a volume")),
+            _ => return Err(format!("{text} is neither a service nor a node")),
         };
         let path = format!("{collection}/{name}");
         Ok(Self { name: text, path })
     }
 }
-
-const VOLUMES: &str = "/api/v1/persistentvolumes";
 
 impl Act {
     /// Returns the Nodes that have registered.
@@ -98,9 +93,6 @@ impl Act {
                     let service = services::balanced(&name, ("scripted", "true"));
                     wire::post(client, SERVICES, &service, &name).await?;
                 }
-            }
-            Self::CreateVolume(volume) => {
-                wire::post(client, VOLUMES, volume, "a volume").await?;
             }
             Self::Edit { object, patch } => {
                 wire::patch(client, &object.path, patch, &object.name).await?;

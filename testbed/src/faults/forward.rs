@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     State,
-    record::{Entry, Outcome, Recorded},
+    record::{Outcome, Recorded},
     rule::Fault,
     watches::End,
 };
@@ -82,7 +82,7 @@ pub(super) async fn answer(state: &State, request: Request<Incoming>) -> io::Res
     request.faulted = fault.is_some();
     let entry = state.recorder.add(request.clone());
 
-    let answer = act(state, &request, entry, parts.uri, fault).await;
+    let answer = act(state, &request, parts.uri, fault).await;
     state.recorder.set_outcome(
         entry,
         match &answer {
@@ -96,14 +96,12 @@ pub(super) async fn answer(state: &State, request: Request<Incoming>) -> io::Res
 async fn act(
     state: &State,
     request: &Recorded,
-    entry: Entry,
-    mut uri: http::Uri,
+    uri: http::Uri,
     fault: Option<Fault>,
 ) -> io::Result<Answer> {
     let (mut end, mut late) = (None, None);
     match fault {
-        // Rules of this one are asked about each event.
-        None | Some(Fault::OmitEvent) => {}
+        None => {}
         Some(Fault::Status {
             code,
             reason,
@@ -111,7 +109,6 @@ async fn act(
             retry_after,
         }) => return status_answer(code, reason, &message, retry_after),
         Some(Fault::CutWatch { after, cut }) => end = Some(End { after, cut }),
-        Some(Fault::Past(version)) => uri = at_version(request, &version)?,
         Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
         Some(Fault::LateAnswer(time)) => late = Some(time),
         Some(Fault::Silence) => std::future::pending().await,
@@ -121,12 +118,6 @@ async fn act(
             // The effect is there when the answer is, not before.
             let _ = answer.into_body().collect().await;
             return Err(io::Error::other("answer lost by a rule"));
-        }
-        Some(Fault::HoldAnswer) => {
-            let answer = state.send(request, uri).await?;
-            let _ = answer.into_body().collect().await;
-            state.recorder.set_outcome(entry, Outcome::Held);
-            return std::future::pending().await;
         }
     }
     let answer = state.send(request, uri).await?;
@@ -139,10 +130,7 @@ async fn act(
     }
     let body = if request.is_watch() && parts.status == StatusCode::OK {
         parts.headers = end_to_end(parts.headers);
-        let is_json = parts.headers.get(CONTENT_TYPE);
-        let is_json = is_json.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-        let rules = is_json.then(|| state.rules.clone());
-        let events = state.watches.stream(request.clone(), body, end, rules);
+        let events = state.watches.stream(request.path.clone(), body, end);
         BodyExt::boxed_unsync(StreamBody::new(events))
     } else {
         let length = parts.headers.remove(header::CONTENT_LENGTH);
@@ -153,17 +141,6 @@ async fn act(
         body.map_err(io::Error::other).boxed_unsync()
     };
     Ok(Response::from_parts(parts, body))
-}
-
-/// The same list as of a version. Further pages show the version of the first one anyhow.
-fn at_version(request: &Recorded, version: &str) -> io::Result<http::Uri> {
-    let (path, query) = (&request.path, &request.query);
-    let mut parts = query.split('&');
-    if parts.any(|part| part.starts_with("continue=") && part != "continue=") {
-        return format!("{path}?{query}").parse().map_err(io::Error::other);
-    }
-    let uri = format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact&{query}");
-    uri.parse().map_err(io::Error::other)
 }
 
 /// The last event of a watch whose version is too old.

@@ -12,8 +12,6 @@ pub enum Outcome {
     /// The API server's answer was passed on, or a fault's. For a watch this is its
     /// beginning.
     Answered(StatusCode),
-    /// The API server has answered, and a fault keeps the answer.
-    Held,
     /// The connection was closed without an answer, by a fault or because the API server
     /// could not be reached.
     Lost,

@@ -46,11 +46,6 @@ pub enum Fault {
         /// How it ends.
         cut: Cut,
     },
-    /// The watch goes on without the event. Such a rule meets events, bookmarks and the objects that a watch begins with aside,
-    /// instead of requests.
-    OmitEvent,
-    /// The list in pages shows the objects as they were at this resource version, as an API server that lags would show them.
-    Past(String),
     /// The request is passed on after this time.
     Delay(Duration),
     /// The request is passed on immediately, and its answer, whole, only after this time.
@@ -62,8 +57,6 @@ pub enum Fault {
     /// The request is passed on, its effect happens, and the connection is closed without
     /// an answer.
     LoseAnswer,
-    /// The request is passed on, its effect happens, and the client waits for the answer as long as it likes.
-    HoldAnswer,
 }
 
 impl Fault {
@@ -150,7 +143,7 @@ pub struct Rule {
 impl Rule {
     /// A rule for every request; with a fault of watches, for every watch.
     pub fn new(fault: Fault) -> Self {
-        let of_watches = matches!(fault, Fault::CutWatch { .. } | Fault::OmitEvent);
+        let of_watches = matches!(fault, Fault::CutWatch { .. });
         let rule = Self {
             fault,
             conditions: Vec::new(),
@@ -259,8 +252,8 @@ impl Injected {
     }
 }
 
-#[derive(Debug, Clone, Default)]
-pub(super) struct Rules(Arc<Mutex<Vec<Active>>>);
+#[derive(Debug, Default)]
+pub(super) struct Rules(Mutex<Vec<Active>>);
 
 #[derive(Debug)]
 struct Active {
@@ -289,21 +282,10 @@ impl Rules {
 
     /// The fault for a request, counted as a hit.
     pub(super) fn fault_for(&self, request: &Recorded) -> Option<Fault> {
-        self.first(request, |fault| *fault != Fault::OmitEvent)
-    }
-
-    /// Returns whether an event of the watch that this request has opened is omitted, counted as a hit.
-    pub(super) fn omits_event_of(&self, request: &Recorded) -> bool {
-        let omission = self.first(request, |fault| *fault == Fault::OmitEvent);
-        omission.is_some()
-    }
-
-    fn first(&self, request: &Recorded, is_meant: impl Fn(&Fault) -> bool) -> Option<Fault> {
         let mut rules = self.0.lock();
         rules.retain(|active| !active.handle.removed.load(Ordering::Acquire));
         rules
             .iter_mut()
-            .filter(|active| is_meant(&active.rule.fault))
             .find_map(|active| active.fault_for(request))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::{Stream, stream};
 use http_body_util::BodyExt;
 use hyper::body::Frame;
@@ -10,11 +10,7 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, task};
 
-use super::{
-    forward::expired_event,
-    record::Recorded,
-    rule::{Cut, Rules},
-};
+use super::{forward::expired_event, rule::Cut};
 
 #[derive(Default)]
 pub(super) struct Watches(Arc<Mutex<Open>>);
@@ -47,26 +43,21 @@ impl Watches {
         ended.filter_map(|(_, (_, end))| end.send(cut).ok()).count()
     }
 
-    /// The body of a watch, until it ends by itself, by `cut` or by `end`. `rules` may omit events, if these are lines.
+    /// The body of a watch, until it ends by itself, by `cut` or by `end`.
     pub(super) fn stream(
         &self,
-        request: Recorded,
+        path: String,
         body: Body,
         end: Option<End>,
-        rules: Option<Rules>,
     ) -> impl Stream<Item = io::Result<Frame<Bytes>>> + Send + 'static {
         let (sender, cut) = oneshot::channel();
         let mut open = self.0.lock();
         let id = open.next;
         open.next += 1;
-        open.watches.insert(id, (request.path.clone(), sender));
+        open.watches.insert(id, (path, sender));
         drop(open);
         let watch = Watch {
-            is_beginning: request.streams_objects(),
-            request,
-            rules,
             body,
-            incomplete: BytesMut::new(),
             cut,
             end,
             ended: false,
@@ -83,13 +74,7 @@ impl Watches {
 }
 
 struct Watch {
-    request: Recorded,
-    /// The objects of the beginning come, which no API server leaves out.
-    is_beginning: bool,
-    rules: Option<Rules>,
     body: Body,
-    /// The beginning of an event whose end has not come yet.
-    incomplete: BytesMut,
     cut: oneshot::Receiver<Cut>,
     end: Option<End>,
     ended: bool,
@@ -123,30 +108,18 @@ impl Watch {
         }
     }
 
-    /// The events that are complete with `data` and may go out before the end. Events are lines.
-    fn pass(&mut self, data: Bytes) -> Bytes {
-        let Some(rules) = &self.rules else {
-            return data;
-        };
-        self.incomplete.extend_from_slice(&data);
-        let last = self.incomplete.iter().rposition(|byte| *byte == b'\n');
-        let complete = self.incomplete.split_to(last.map_or(0, |last| last + 1));
-        let mut passed = BytesMut::with_capacity(complete.len());
-        for line in complete.split_inclusive(|byte| *byte == b'\n') {
-            let is_bookmark = line.starts_with(br#"{"type":"BOOKMARK""#);
-            if !is_bookmark && !self.is_beginning && rules.omits_event_of(&self.request) {
-                continue;
-            }
-            self.is_beginning &= !is_bookmark;
-            passed.extend_from_slice(line);
-            if let Some(end) = &mut self.end {
+    /// The part of `data` that may go out before the end. Events are lines.
+    fn pass(&mut self, mut data: Bytes) -> Bytes {
+        if let Some(end) = &mut self.end {
+            for (index, _) in data.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
                 end.after -= 1;
                 if end.after == 0 {
+                    data.truncate(index + 1);
                     break;
                 }
             }
         }
-        passed.freeze()
+        data
     }
 
     async fn finish(&mut self, cut: Cut) -> Option<io::Result<Frame<Bytes>>> {

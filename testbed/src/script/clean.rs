@@ -1,6 +1,6 @@
 //! Removes all objects of a script, when no controller runs any more.
 
-use k8s_openapi::api::core::v1::{Event, PersistentVolume, Service};
+use k8s_openapi::api::core::v1::{Event, Service};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams},
@@ -35,7 +35,6 @@ pub(crate) async fn clean(client: &Client) -> Result<()> {
         wire::delete(client, &path, &name).await?;
     }
     wire::delete(client, LEASE, "the Lease").await?;
-    delete(&Api::<PersistentVolume>::all(client.clone())).await?;
     for namespace in ["default", "kube-system"] {
         delete(&Api::<Event>::namespaced(client.clone(), namespace)).await?;
     }

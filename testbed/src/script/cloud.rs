@@ -37,12 +37,7 @@ impl Cloud {
         })
     }
 
-    /// The socket that it serves at.
-    pub(crate) fn socket(&self) -> &Path {
-        &self.socket
-    }
-
-    /// The same as an endpoint.
+    /// Where it serves.
     pub(crate) fn endpoint(&self) -> String {
         endpoint("", &self.socket)
     }
