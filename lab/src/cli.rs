@@ -1,5 +1,6 @@
 //! The commands of `outrigger-lab`.
 
+mod incident;
 mod pod_check;
 
 use std::{path::PathBuf, time::Duration};
@@ -14,7 +15,7 @@ use outrigger_testbed::{
 };
 use serde_json::json;
 
-use self::pod_check::CheckPod;
+use self::{incident::PlayIncidents, pod_check::CheckPod};
 use crate::{
     floor::{self, Form, Measured, Writes},
     managers::Managers,
@@ -45,6 +46,8 @@ enum Command {
     CheckPod(CheckPod),
     /// Measure how fast nodes can be initialised, or get Pod CIDRs, at best: the writes alone, no logic.
     Floor(Floor),
+    /// Play published incidents against upstream's controller and Outrigger's.
+    Incident(PlayIncidents),
 }
 
 /// A demo of a cluster with Pods.
@@ -135,6 +138,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Up(up) => up.run().await,
         Command::CheckPod(check) => check.run().await,
         Command::Floor(floor) => floor.run().await,
+        Command::Incident(incidents) => incidents.run().await,
     }
 }
 

@@ -1,7 +1,6 @@
 //! The commands of `outrigger-testbed`.
 
 mod conformance;
-mod incident;
 mod provider_check;
 mod services;
 
@@ -22,10 +21,7 @@ use kube::{
 use serde_json::{Value, json};
 
 pub use self::provider_check::CheckProvider;
-use self::{
-    conformance::Conformance, incident::PlayIncidents, provider_check::CheckOwnProvider,
-    services::Services,
-};
+use self::{conformance::Conformance, provider_check::CheckOwnProvider, services::Services};
 use crate::{
     ControlPlane, Error, Options, Passed, Result,
     binaries::Binaries,
@@ -55,8 +51,6 @@ enum Command {
     CheckProvider(CheckOwnProvider),
     /// Hold a provider of this repository against the contract.
     Conformance(Conformance),
-    /// Play published incidents against upstream's controller and Outrigger's.
-    Incident(PlayIncidents),
 }
 
 #[derive(Debug, Args)]
@@ -103,7 +97,6 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Services(services) => services.run().await,
         Command::CheckProvider(check) => check.run().await,
         Command::Conformance(conformance) => conformance.run().await,
-        Command::Incident(incidents) => incidents.run().await,
     }
 }
 

@@ -10,18 +10,18 @@ use k8s_openapi::api::{
     core::v1::{Node, Service},
 };
 use kube::{Api, Client, ResourceExt, api::ListParams};
+use outrigger_testbed::{
+    ControlPlane, Error, Options, Result, nodes,
+    process::{Process, Scratch},
+    services,
+};
 use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep},
 };
 
 use super::{Controller, Incident, Loss, State, Step, loss::Snapshot};
-use crate::{
-    ControlPlane, Error, Options, Result, nodes,
-    process::{Process, Scratch},
-    script::{Cloud, clean},
-    services,
-};
+use crate::script::{Cloud, clean};
 
 const DEADLINE: Duration = Duration::from_mins(1);
 

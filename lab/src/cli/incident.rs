@@ -1,20 +1,20 @@
-//! `outrigger-testbed incident`.
+//! `outrigger-lab incident`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::{Table, presets};
-use serde_json::json;
-use tokio::process::Command;
-
-use super::{note, print};
-use crate::{
+use outrigger_testbed::{
     Error, Result,
     binaries::of_this_project,
-    incident::{self, Cluster, Controller, INCIDENTS, Incident, Loss, Programs},
+    cli::{note, print},
     process::output,
     providers::source_tree,
 };
+use serde_json::json;
+use tokio::process::Command;
+
+use crate::incident::{self, Cluster, Controller, INCIDENTS, Incident, Loss, Programs};
 
 /// The row of a controller: an incident, the controller, and what was lost.
 type Row = (&'static Incident, Controller, Loss);

@@ -7,10 +7,11 @@ use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, PartialObjectMeta},
 };
+use outrigger_testbed::{Error, Result, nodes, services};
 use serde::{Deserialize, Serialize};
 
 use super::Damage;
-use crate::{Error, Result, nodes, script::Cloud, services};
+use crate::script::Cloud;
 
 /// The damage of an incident.
 #[derive(Debug, Serialize)]

@@ -5,13 +5,12 @@ use std::{
     time::Duration,
 };
 
-use serde::Deserialize;
-use tokio::process::Command;
-
-use crate::{
+use outrigger_testbed::{
     Error, Result,
     process::{Process, output},
 };
+use serde::Deserialize;
+use tokio::process::Command;
 
 /// A running mock. Dropping it kills it.
 #[derive(Debug)]

@@ -5,15 +5,15 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams},
 };
-use serde::de::DeserializeOwned;
-use serde_json::json;
-
-use super::{LEASE, SERVICES};
-use crate::{
+use outrigger_testbed::{
     Error, Result,
     nodes::{self, Load},
     wire,
 };
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::{LEASE, SERVICES};
 
 /// Leaves the API server's own Service and the namespaces.
 pub(crate) async fn clean(client: &Client) -> Result<()> {

@@ -6,15 +6,15 @@ mod cloud;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
-use serde::Deserialize;
-use serde_json::Value;
-
-pub(crate) use self::{clean::clean, cloud::Cloud};
-use crate::{
+use outrigger_testbed::{
     Error, Result,
     nodes::{self, Machine, Readiness},
     services, wire,
 };
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(crate) use self::{clean::clean, cloud::Cloud};
 
 /// Both upstream's controller and Outrigger's lead by a Lease of this name.
 pub(crate) const LEASE: &str =
