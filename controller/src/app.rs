@@ -34,7 +34,7 @@ use tracing::{info, warn};
 pub use self::supervise::Signals;
 use self::{lease_task::CANCEL_TIMEOUT, process::Process, supervise::Supervisor, wiring::Wiring};
 use crate::options::Config;
-use outrigger_kubernetes::{client::ApiServer, cluster::SameCluster, watch::Sight};
+use outrigger_kubernetes::{client::ApiServer, watch::Sight};
 use outrigger_provider_client::{Connect, DownCause, Provider, ProviderSocket};
 use outrigger_runtime::telemetry::Telemetry;
 
@@ -139,7 +139,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         () = signals.next() => return Ok(()),
     };
     let provider = process.connect_provider(&facts, provider, &mut tasks);
-    let cluster = process.same_cluster(&facts);
+    let cluster = process.cluster(&facts);
     let sight = Sight::of(cluster.clone());
     let context = process.context(&provider, &sight);
     if let Some(output) = config.plan {
@@ -160,9 +160,9 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
     let stores = wiring.stores();
     let (loops, mut events) = wiring.finish();
     let stop = CancellationToken::new();
-    let cloud = (&provider, &facts);
+    let identity = (&provider, &cluster);
     let mut lease_tasks =
-        process.contend(loops, cloud, &sight, &process_events, &mut tasks, &stop)?;
+        process.contend(loops, identity, &sight, &process_events, &mut tasks, &stop)?;
     process.explain(stores, lease_tasks.main_lock());
     events.push(process_events);
 
@@ -171,7 +171,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         name = tasks.ended() => Err(Fatal::Died(name)),
         ended = lease_tasks.ended() => ended,
         () = refused_for_good(&provider) => Err(Fatal::NoClusterId),
-        why = replaced(cluster) => Err(Fatal::OtherCluster(why)),
+        why = cluster.replaced() => Err(Fatal::OtherCluster(why)),
     };
     info!("ending: no new work is taken");
     stop.cancel();
@@ -205,14 +205,6 @@ async fn add_loops(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     csr::add(wiring).await?;
     nodes::watch(wiring);
     Ok(())
-}
-
-/// Returns why another cluster's API server ends the process; never without a UID to compare.
-async fn replaced(cluster: Option<SameCluster>) -> String {
-    match cluster {
-        Some(cluster) => cluster.replaced().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Returns when the first handshake was refused for the want of a cluster id; a later one is only a

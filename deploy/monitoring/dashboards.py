@@ -53,7 +53,7 @@ DASHBOARDS = {
                  ("count(outrigger_provider_connected{$in})", "replicas")),
             stat("Provider", "none", "State of each replica's provider. `down`: see the logs of the container provider.",
                  ("outrigger_provider_state{$in} == 1", "{{instance}} {{state}}")),
-            stat("Cluster's UID", "none", "`read` is right. With `unknown` and `contradicted` nothing in the cloud is changed.",
+            stat("Cluster's UID", "none", "`known` is right. With `unknown` and `contradicted` nothing in the cloud is changed.",
                  ("outrigger_cluster_uid{$in} == 1", "{{instance}} {{state}}")),
             stat("Loops", "none", "Loops that run on the leader.",
                  ("sum by (name) (running_managed_controllers{$in}) > 0", "{{name}}")),

@@ -248,7 +248,7 @@ type ClusterInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// --cluster-name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// UID of the namespace kube-system: stable identity for cloud tags. Empty: not
+	// --cluster-uid, else the UID of kube-system: stable identity for cloud tags. Empty: not
 	// known yet; another handshake names it. CallContext.cluster_uid repeats it.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
 	// --cluster-cidr: none, one, or one of each IP family.

@@ -14,7 +14,7 @@ import (
 type Cluster struct {
 	// Name is the controller's --cluster-name.
 	Name string
-	// UID of the namespace kube-system: a stable identity for tags in the cloud. Empty: not known; a
+	// --cluster-uid, else the UID of kube-system: a stable identity for tags in the cloud. Empty: not known; a
 	// provider that tags with it must refuse to change anything then.
 	UID string
 	// PodCIDRs: none, one, or one of each IP family.

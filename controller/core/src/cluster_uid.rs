@@ -1,25 +1,27 @@
-//! Says whether it is certain which cluster this is.
+//! Says whether it is certain as which cluster the cloud is changed.
 //!
-//! Providers tag what they make with the cluster's UID, that of the namespace `kube-system`. A
+//! Providers tag what they make with a UID of the cluster: `--cluster-uid`, else that of the namespace `kube-system`. A
 //! provider without the UID, or with another one than before, would count its own load balancers among
 //! those of another cluster: it would make a second one for each Service and never delete the
-//! first.
+//! first. The administrator of the cluster writes its Lease, and may be a neighbour of those whose load balancers are in the
+//! same account: a UID that the Lease remembers forbids changes and never allows them.
 
 use std::fmt;
 
 /// The cluster's UID, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterUid {
-    /// The API server returned it.
-    Read(Box<str>),
-    /// It cannot be read, but an earlier leader has remembered it on the Lease.
-    Remembered(Box<str>),
-    /// It cannot be read, and nothing remembers it.
-    Unknown,
-    /// The API server returned another one than the Lease remembers.
+    /// The operator or the API server has named it.
+    Known(Box<str>),
+    /// It cannot be read.
+    Unknown {
+        /// UID on the Lease: load balancers may carry it.
+        remembered: Option<Box<str>>,
+    },
+    /// It is another one than the Lease remembers.
     Contradicted {
-        /// UID that the API server returned.
-        read: Box<str>,
+        /// UID of the operator or the API server.
+        known: Box<str>,
         /// UID on the Lease.
         remembered: Box<str>,
     },
@@ -27,34 +29,33 @@ pub enum ClusterUid {
 
 impl ClusterUid {
     /// One of each, by [`Self::as_str`], for metrics.
-    pub const STATES: [&str; 4] = ["read", "remembered", "unknown", "contradicted"];
+    pub const STATES: [&str; 3] = ["known", "unknown", "contradicted"];
 
-    /// Compares the UID that the API server returned with the one on the Lease. An empty UID is none.
-    pub fn judge(read: Option<&str>, remembered: Option<&str>) -> Self {
+    /// Compares the UID that is known with the one on the Lease. An empty UID is none.
+    pub fn judge(known: Option<&str>, remembered: Option<&str>) -> Self {
         let some = |uid: Option<&str>| uid.filter(|uid| !uid.is_empty()).map(Box::from);
-        match (some(read), some(remembered)) {
-            (Some(read), Some(remembered)) if read != remembered => {
-                Self::Contradicted { read, remembered }
+        match (some(known), some(remembered)) {
+            (Some(known), Some(remembered)) if known != remembered => {
+                Self::Contradicted { known, remembered }
             }
-            (Some(read), _) => Self::Read(read),
-            (None, Some(remembered)) => Self::Remembered(remembered),
-            (None, None) => Self::Unknown,
+            (Some(known), _) => Self::Known(known),
+            (None, remembered) => Self::Unknown { remembered },
         }
     }
 
     /// UID sent to providers; empty if not known.
     pub fn as_sent(&self) -> &str {
         match self {
-            Self::Read(uid) | Self::Remembered(uid) | Self::Contradicted { read: uid, .. } => uid,
-            Self::Unknown => "",
+            Self::Known(uid) | Self::Contradicted { known: uid, .. } => uid,
+            Self::Unknown { .. } => "",
         }
     }
 
-    /// Returns true if the cloud may be changed; with `allow_untagged` also without a UID.
+    /// Returns true if the cloud may be changed; with `allow_untagged` also without a UID, unless there was one.
     pub const fn allows_changes(&self, allow_untagged: bool) -> bool {
         match self {
-            Self::Read(_) | Self::Remembered(_) => true,
-            Self::Unknown => allow_untagged,
+            Self::Known(_) => true,
+            Self::Unknown { remembered } => allow_untagged && remembered.is_none(),
             Self::Contradicted { .. } => false,
         }
     }
@@ -62,10 +63,9 @@ impl ClusterUid {
     /// The value of the metric's label `state`.
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::Read(_) => Self::STATES[0],
-            Self::Remembered(_) => Self::STATES[1],
-            Self::Unknown => Self::STATES[2],
-            Self::Contradicted { .. } => Self::STATES[3],
+            Self::Known(_) => Self::STATES[0],
+            Self::Unknown { .. } => Self::STATES[1],
+            Self::Contradicted { .. } => Self::STATES[2],
         }
     }
 }
@@ -74,19 +74,22 @@ impl ClusterUid {
 impl fmt::Display for ClusterUid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Read(uid) => write!(f, "the cluster's UID is {uid}"),
-            Self::Remembered(uid) => write!(
-                f,
-                "the UID of the namespace kube-system cannot be read; the Lease remembers that it is {uid}"
-            ),
-            Self::Unknown => f.write_str(
+            Self::Known(uid) => write!(f, "the cluster's UID is {uid}"),
+            Self::Unknown { remembered: None } => f.write_str(
                 "the cluster's UID is not known, and without it the provider cannot tell this \
                  cluster's load balancers from another's: grant `get` on the namespace kube-system, or \
-                 set --allow-untagged-cloud",
+                 set --cluster-uid or --allow-untagged-cloud",
             ),
-            Self::Contradicted { read, remembered } => write!(
+            Self::Unknown {
+                remembered: Some(uid),
+            } => write!(
                 f,
-                "the UID of the namespace kube-system is {read}, but the Lease remembers {remembered}: \
+                "the cluster's UID is not known, and its load balancers carry {uid} by the Lease, which is no proof: \
+                 grant `get` on the namespace kube-system, or set --cluster-uid"
+            ),
+            Self::Contradicted { known, remembered } => write!(
+                f,
+                "the cluster's UID is {known}, but the Lease remembers {remembered}: \
                  the load balancers in the cloud carry the remembered one; if this is another cluster by \
                  intention, remove the annotation outrigger.dev/cluster-uid from the Lease"
             ),
@@ -99,25 +102,26 @@ mod tests {
     use super::ClusterUid;
 
     #[test]
-    fn the_known_uid_decides_which_changes_are_allowed() {
-        for (read, remembered, state, sent, allowed, untagged) in [
-            (Some("a"), None, "read", "a", true, true),
-            (Some("a"), Some("a"), "read", "a", true, true),
-            (Some("a"), Some(""), "read", "a", true, true),
-            (None, Some("a"), "remembered", "a", true, true),
-            (Some(""), Some("a"), "remembered", "a", true, true),
+    fn a_uid_on_the_lease_forbids_changes_and_allows_none() {
+        for (known, remembered, state, sent, allowed, untagged) in [
+            (Some("a"), None, "known", "a", true, true),
+            (Some("a"), Some("a"), "known", "a", true, true),
+            (Some("a"), Some(""), "known", "a", true, true),
+            // The Lease is written by the cluster's administrator.
+            (None, Some("a"), "unknown", "", false, false),
+            (Some(""), Some("a"), "unknown", "", false, false),
             (None, None, "unknown", "", false, true),
             (Some(""), Some(""), "unknown", "", false, true),
             // The UID on the Lease may be a mistake, but a user has to confirm that.
             (Some("a"), Some("b"), "contradicted", "a", false, false),
         ] {
-            let uid = ClusterUid::judge(read, remembered);
-            assert_eq!(uid.as_str(), state, "{read:?} {remembered:?}");
+            let uid = ClusterUid::judge(known, remembered);
+            assert_eq!(uid.as_str(), state, "{known:?} {remembered:?}");
             assert!(ClusterUid::STATES.contains(&state));
             assert_eq!(uid.as_sent(), sent);
             // People read which UID it is, or what to do.
             let names = if sent.is_empty() {
-                "--allow-untagged-cloud"
+                "--cluster-uid"
             } else {
                 sent
             };

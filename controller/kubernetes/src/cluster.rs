@@ -1,9 +1,14 @@
 //! Facts of the cluster that a provider needs before it can start.
 //!
-//! RBAC: `get` on the namespace `kube-system`; `get` on the Lease, which remembers the UID of that namespace;
-//! `/version` is open to every authenticated user.
+//! RBAC: `get` on the namespace `kube-system`; `/version` is open to every authenticated user.
 
-use std::{collections::BTreeMap, fmt, future::pending, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::pending,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use serde::Deserialize;
 use tokio::{
@@ -25,7 +30,7 @@ const FORBIDDEN: Duration = Duration::from_secs(30);
 /// How often the failure to reach the API server is logged.
 const REMIND: u32 = 12;
 
-/// Annotation of the Lease with the UID of the cluster that its leaders have worked for.
+/// Annotation of the Lease with the UID that its leaders have changed the cloud with.
 pub const CLUSTER_UID_ANNOTATION: &str = "outrigger.dev/cluster-uid";
 
 const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
@@ -37,8 +42,6 @@ pub struct Facts {
     pub version: String,
     /// UID of the namespace `kube-system`; absent if it may not be read, and that is sure.
     pub uid: Option<Box<str>>,
-    /// The UID that the Lease remembers; looked for only where the namespace may not be read.
-    pub remembered_uid: Option<Box<str>>,
 }
 
 /// The facts, as far as they can be read.
@@ -58,8 +61,8 @@ struct Version {
 }
 
 /// Asks the API server at `server` until it answers: it may come up after us. Logs that once, and
-/// again every minute or so. `lease` is the path of the Lease that may remember the UID.
-pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
+/// again every minute or so.
+pub async fn discover(api: &Api, server: &str) -> Facts {
     let mut pause = Duration::from_millis(100);
     let mut failures = 0_u32;
     let mut forbidden_since = None;
@@ -70,28 +73,17 @@ pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
                 return facts;
             }
             Ok(Query::Forbidden { version, error }) => {
-                if let Some(remembered) = remembered(api, lease).await {
-                    warn!(server, version, %error, "may not read the namespace kube-system");
-                    return Facts {
-                        version,
-                        uid: None,
-                        remembered_uid: Some(remembered),
-                    };
-                }
                 let since = *forbidden_since.get_or_insert_with(|| {
                     warn!(
                         %error,
-                        "may not read the namespace kube-system, whose UID identifies the cluster to the \
-                         provider; grant `get` on namespaces; trying for {FORBIDDEN:?}"
+                        "may not read the namespace kube-system, by whose UID the cluster is recognised; \
+                         grant `get` on it; trying for {FORBIDDEN:?}"
                     );
                     Instant::now()
                 });
                 if since.elapsed() >= FORBIDDEN {
-                    warn!(server, version, "going on without the cluster's UID");
-                    return Facts {
-                        version,
-                        ..Facts::default()
-                    };
+                    warn!(server, version, "going on without the UID of kube-system");
+                    return Facts { version, uid: None };
                 }
             }
             Err(error) => {
@@ -120,14 +112,13 @@ async fn query(api: &Api) -> Result<Query, ApiError> {
         Ok(uid) => Ok(Query::All(Facts {
             version,
             uid: Some(uid),
-            remembered_uid: None,
         })),
         Err(error) if error.code() == Some(403) => Ok(Query::Forbidden { version, error }),
         Err(error) => Err(error),
     }
 }
 
-/// UID of the namespace `kube-system`.
+/// UID of the namespace `kube-system`, which each API server of a cluster has.
 ///
 /// # Errors
 /// Any [`ApiError`]; 403 without the right to `get` it.
@@ -135,39 +126,57 @@ pub async fn uid(api: &Api) -> Result<Box<str>, ApiError> {
     api.uid(KUBE_SYSTEM).await
 }
 
-/// The cluster that the stores show. Its UID is asked for before a watch begins again: the address of an API server, and
-/// the kubeconfig, may lead to another cluster by then, and a list of that one would look as if all objects of this one
-/// were deleted. Clones share it.
+/// The cluster that the stores show, recognised by the UID of its namespace `kube-system`, which is asked for before a watch
+/// begins again and before the Lease is made or claimed: the address of an API server, and the kubeconfig, may lead to another
+/// cluster by then. A list of that one would look as if all objects of this one were deleted, and a Lease made there would
+/// carry the records of this one. Clones share it.
 ///
 /// RBAC: `get` on the namespace `kube-system`; without it nothing is compared.
 #[derive(Clone)]
 pub struct SameCluster {
     api: Api,
-    uid: Box<str>,
+    /// The first answer.
+    uid: Arc<OnceLock<Box<str>>>,
     other: watch::Sender<Option<Box<str>>>,
 }
 
 impl SameCluster {
-    /// The cluster with this UID.
-    pub fn new(api: Api, uid: Box<str>) -> Self {
+    /// The cluster with this UID, or of the first answer.
+    pub fn new(api: Api, uid: Option<Box<str>>) -> Self {
         Self {
             api,
-            uid,
+            uid: Arc::new(uid.map(OnceLock::from).unwrap_or_default()),
             other: watch::Sender::new(None),
         }
     }
 
-    /// Returns if the API server is that of the cluster. Once it is another one's, it never returns, and
-    /// [`Self::replaced`] does.
+    /// The UID of `kube-system`, once it could be read.
+    pub fn uid(&self) -> Option<&str> {
+        self.uid.get().map(|uid| &**uid)
+    }
+
+    /// For tests: the first answer came meanwhile.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn learn(&self, uid: &str) {
+        let _ = self.uid.set(uid.into());
+    }
+
+    /// Returns if the API server is that of the cluster, or does not let its UID be read. Once it is another one's,
+    /// [`Self::replaced`] returns.
     ///
     /// # Errors
-    /// There is no answer.
-    pub(super) async fn confirm(&self) -> Result<(), ApiError> {
-        match uid(&self.api).await {
-            Ok(uid) if uid == self.uid => Ok(()),
+    /// There is no answer, or it is another cluster's.
+    pub async fn confirm(&self) -> Result<(), ApiError> {
+        self.confirm_by(&self.api).await
+    }
+
+    /// The same by another client.
+    pub(super) async fn confirm_by(&self, api: &Api) -> Result<(), ApiError> {
+        match uid(api).await {
+            Ok(uid) if *self.uid.get_or_init(|| uid.clone()) == uid => Ok(()),
             Ok(uid) => {
-                self.other.send_replace(Some(uid));
-                pending().await
+                self.other.send_replace(Some(uid.clone()));
+                Err(ApiError::OtherCluster(uid.into()))
             }
             Err(error) if error.code() == Some(403) => Ok(()),
             Err(error) => Err(error),
@@ -184,7 +193,7 @@ impl SameCluster {
                 "the API server is that of another cluster now: the UID of its namespace kube-system is {other}, and was \
                  {}; nothing is done there by what is known of the former. If that is no mistake in the kubeconfig or in \
                  the address of the API server, the next process begins with the other cluster",
-                self.uid
+                self.uid().unwrap_or_default()
             ),
             None => pending().await,
         }
@@ -193,15 +202,8 @@ impl SameCluster {
 
 impl fmt::Debug for SameCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SameCluster({})", self.uid)
+        write!(f, "SameCluster({:?})", self.uid())
     }
-}
-
-async fn remembered(api: &Api, lease: Option<&str>) -> Option<Box<str>> {
-    // Without an answer the namespace is asked for again, and then the Lease.
-    let mut annotations = lease_annotations(api, lease?).await.ok()?;
-    let uid = annotations.remove(CLUSTER_UID_ANNOTATION);
-    uid.filter(|uid| !uid.is_empty())
 }
 
 /// Annotations of the Lease at `path`, read without an election.

@@ -52,6 +52,9 @@ pub enum ApiError {
     /// The write does not fit the object as it is by now; in the words of the API server.
     #[error("{0}")]
     Outdated(String),
+    /// Not sent: the API server is that of the cluster with this UID of `kube-system`.
+    #[error("the API server is that of another cluster, {0}")]
+    OtherCluster(String),
     /// An answer that is not what it should be.
     #[error("the API server's answer cannot be read: {0}")]
     Decode(String),
@@ -103,7 +106,11 @@ impl ApiError {
         match self {
             Self::Status { code, .. } => *code >= 500,
             Self::Timeout(_) | Self::Transport(_) | Self::Decode(_) => true,
-            Self::Unreachable(_) | Self::Fenced | Self::Refused(_) | Self::Outdated(_) => false,
+            Self::Unreachable(_)
+            | Self::Fenced
+            | Self::Refused(_)
+            | Self::Outdated(_)
+            | Self::OtherCluster(_) => false,
         }
     }
 
@@ -184,7 +191,7 @@ impl ApiError {
             }
             | Self::Refused(_) => ErrorClass::Invalid,
             Self::Decode(_) => ErrorClass::Malformed,
-            Self::Fenced => ErrorClass::Unavailable,
+            Self::Fenced | Self::OtherCluster(_) => ErrorClass::Unavailable,
             Self::Status { .. } | Self::Timeout(_) | Self::Transport(_) | Self::Unreachable(_) => {
                 ErrorClass::Transient
             }

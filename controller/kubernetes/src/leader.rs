@@ -11,6 +11,8 @@
 //! *Losing* the lease is the end of the process, as upstream (PROC-13). *Giving it up* is not: the
 //! elector goes on as a standby.
 //!
+//! A Lease of another cluster is neither made nor claimed: its UID is asked for before.
+//!
 //! RBAC: `get`, `create`, `update` and `watch` on `leases` of `coordination.k8s.io` in the lock's
 //! namespace; all but `create` can be narrowed to the lock's name. Without `watch` the election
 //! works, but fail-over takes up to 2.2 retry periods longer.
@@ -21,6 +23,8 @@ use outrigger_core::{
     correlator::{EventContent, ObjectRef},
     lease::Durations,
 };
+
+use crate::cluster::SameCluster;
 
 mod annotations;
 mod election;
@@ -51,6 +55,8 @@ pub struct LeaderConfig {
     pub identity: Arc<ProcessIdentity>,
     /// How long things take.
     pub durations: Durations,
+    /// The cluster that must have the Lease; none: any.
+    pub cluster: Option<SameCluster>,
 }
 
 impl LeaderConfig {

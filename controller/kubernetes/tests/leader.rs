@@ -122,6 +122,7 @@ impl Place {
             name: name.into(),
             identity: Arc::clone(identity),
             durations: Durations::new(LEASE, DEADLINE, Duration::from_millis(500)).unwrap(),
+            cluster: None,
         };
         let (may, contends) = watch::channel(true);
         let metrics = LeaderMetrics::default();

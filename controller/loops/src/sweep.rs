@@ -237,14 +237,14 @@ impl Sweep {
                 return Err(CannotSweep::EveryCluster { what, listed });
             }
         }
-        self.provider.set_cluster_uid(ClusterUid::Read(uid.into()));
+        self.provider.set_cluster_uid(ClusterUid::Known(uid.into()));
         let mut shown = BTreeSet::new();
         listed.retain(|it| shown.insert((it.kind(), it.name(), it.owner())));
         Ok(listed)
     }
 
     async fn list_of(&self, uid: &str, deadline: Instant) -> Result<Vec<Leftover>, CannotSweep> {
-        self.provider.set_cluster_uid(ClusterUid::Read(uid.into()));
+        self.provider.set_cluster_uid(ClusterUid::Known(uid.into()));
         self.listed(deadline).await.map_err(CannotSweep::Failed)
     }
 

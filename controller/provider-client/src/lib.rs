@@ -89,7 +89,7 @@ pub struct Options {
     pub kubernetes_version: String,
     /// The cluster that all calls are about.
     pub cluster: Cluster,
-    /// UID of the namespace `kube-system`; empty: not known. See [`Provider::set_cluster_uid`].
+    /// `--cluster-uid`, else the UID of `kube-system`; empty: not known. See [`Provider::set_cluster_uid`].
     pub cluster_uid: String,
     /// Largest message that is accepted, in bytes.
     pub max_receive_bytes: usize,

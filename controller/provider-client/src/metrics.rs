@@ -93,7 +93,7 @@ impl ProviderMetrics {
         self.state_changed(&ProviderState::Ready);
         self.asked(LookupPurpose::Lifecycle);
         self.node_set_synced("delta");
-        self.cluster_uid(&ClusterUid::Unknown);
+        self.cluster_uid(&ClusterUid::judge(None, None));
         self.paused("instances", "rate_limited", Duration::from_secs(1));
         self.health(&ProviderHealth {
             quotas: vec![super::Quota {

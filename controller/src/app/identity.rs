@@ -1,4 +1,4 @@
-//! Which cluster this is: read from the API server, remembered on the Lease.
+//! As which cluster the cloud is changed: by the operator's word or the API server's, unless the Lease remembers another one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use crate::options::Config;
 use outrigger_kubernetes::{
-    api::Api,
-    cluster::{self, CLUSTER_UID_ANNOTATION, Facts},
+    cluster::{CLUSTER_UID_ANNOTATION, SameCluster},
     events::EventContent,
     leader::Handle,
 };
@@ -24,37 +24,30 @@ pub(super) type OnWarning = Box<dyn Fn(EventContent) + Send + Sync>;
 /// The cluster's identity, as this process knows it. The provider's handle refuses calls that change the
 /// cloud as long as it is not certain.
 pub(super) struct ClusterIdentity {
+    /// `--cluster-uid`.
+    given: Option<Box<str>>,
+    cluster: SameCluster,
     provider: Provider,
     allow_untagged: bool,
     on_warning: OnWarning,
-    uids: Mutex<Uids>,
-}
-
-struct Uids {
-    read: Option<Box<str>>,
-    /// The UID that was last read from the Lease, which may have been deleted since. It stands in for a UID that
-    /// could not be read from the cluster.
-    remembered: Option<Box<str>>,
-    last: Option<ClusterUid>,
+    last: Mutex<Option<ClusterUid>>,
 }
 
 impl ClusterIdentity {
-    /// Begins with the UIDs that the start has read.
+    /// Begins with the UID that `config` gives or the start has read.
     pub(super) fn new(
+        config: &Config,
+        cluster: SameCluster,
         provider: Provider,
-        facts: &Facts,
-        allow_untagged: bool,
         on_warning: OnWarning,
     ) -> Arc<Self> {
         let this = Arc::new(Self {
+            given: config.cluster_uid.clone(),
+            cluster,
             provider,
-            allow_untagged,
+            allow_untagged: config.provider.allow_untagged_cloud,
             on_warning,
-            uids: Mutex::new(Uids {
-                read: facts.uid.clone(),
-                remembered: facts.remembered_uid.clone(),
-                last: None,
-            }),
+            last: Mutex::default(),
         });
         this.judge(None);
         this
@@ -65,23 +58,16 @@ impl ClusterIdentity {
     pub(super) fn judge(&self, lock: Option<&Handle>) -> ClusterUid {
         // Held until the provider knows, since two tasks judge: the last verdict has to be the one that
         // stays.
-        let mut uids = self.uids.lock();
-        let on_lease = lock.and_then(|lock| lock.annotation(CLUSTER_UID_ANNOTATION));
-        if let Some(uid) = on_lease.as_deref().filter(|uid| !uid.is_empty()) {
-            uids.remembered = Some(uid.into());
-        }
-        let remembered = match &uids.read {
-            // Without the annotation nothing contradicts what was read.
-            Some(_) => on_lease.as_deref(),
-            None => uids.remembered.as_deref(),
-        };
-        let uid = ClusterUid::judge(uids.read.as_deref(), remembered);
-        let is_new = uids.last.as_ref() != Some(&uid);
-        uids.last = Some(uid.clone());
+        let mut last = self.last.lock();
+        let known = self.given.as_deref().or(self.cluster.uid());
+        let remembered = lock.and_then(|lock| lock.annotation(CLUSTER_UID_ANNOTATION));
+        let uid = ClusterUid::judge(known, remembered.as_deref());
+        let is_new = last.as_ref() != Some(&uid);
+        *last = Some(uid.clone());
         if is_new {
             self.provider.set_cluster_uid(uid.clone());
         }
-        drop(uids);
+        drop(last);
         if is_new {
             self.log(&uid);
         }
@@ -89,42 +75,39 @@ impl ClusterIdentity {
     }
 
     fn log(&self, uid: &ClusterUid) {
-        if uid.allows_changes(self.allow_untagged) {
-            if let ClusterUid::Read(_) = uid {
-                info!("{uid}");
-            } else {
-                warn!("{uid}");
-            }
-            return;
+        if let ClusterUid::Known(_) = uid {
+            info!("{uid}");
+        } else if uid.allows_changes(self.allow_untagged) {
+            warn!("{uid}");
+        } else {
+            warn!(reason = %uid, "nothing in the cloud is changed");
+            let message = format!("Nothing in the cloud is changed: {uid}");
+            (self.on_warning)(EventContent::warning("ClusterUnidentified", &message));
         }
-        warn!(reason = %uid, "nothing in the cloud is changed");
-        let message = format!("Nothing in the cloud is changed: {uid}");
-        (self.on_warning)(EventContent::warning("ClusterUnidentified", &message));
     }
 
-    /// Why nothing in the cloud is changed, if the API server and the Lease contradict each other.
+    /// Why nothing in the cloud is changed, if the Lease remembers another UID.
     pub(super) fn contradiction(&self) -> Option<String> {
-        let uids = self.uids.lock();
-        let last = uids.last.as_ref();
+        let last = self.last.lock();
+        let last = last.as_ref();
         last.filter(|uid| matches!(uid, ClusterUid::Contradicted { .. }))
             .map(ToString::to_string)
     }
 
-    /// Reads a UID that could not be read at the start, and has the leader write what is known to the Lease
+    /// Asks for a UID that could not be read at the start, and has the leader write what is known to the Lease
     /// of `lock`. Never returns.
-    pub(super) async fn run(self: Arc<Self>, api: Api, lock: Option<Handle>) {
+    pub(super) async fn run(self: Arc<Self>, lock: Option<Handle>) {
         let mut leadership = lock.as_ref().map(Handle::leadership);
         loop {
-            if self.uids.lock().read.is_none()
-                && let Ok(uid) = cluster::uid(&api).await
-            {
-                self.uids.lock().read = Some(uid);
+            if self.cluster.uid().is_none() {
+                // Without an answer the next round asks.
+                let _ = self.cluster.confirm().await;
             }
             let leads = leadership
                 .as_mut()
                 .is_some_and(|leadership| leadership.borrow_and_update().leading().is_some());
             let uid = self.judge(lock.as_ref());
-            if let (ClusterUid::Read(uid) | ClusterUid::Remembered(uid), Some(lock)) = (&uid, &lock)
+            if let (ClusterUid::Known(uid), Some(lock)) = (&uid, &lock)
                 && leads
                 && lock.annotation(CLUSTER_UID_ANNOTATION).is_none()
             {

@@ -82,6 +82,7 @@ impl Building {
                 name,
                 identity: Arc::clone(&identity),
                 durations: election.durations,
+                cluster: self.sight.cluster().cloned(),
             };
             let (may_contend, candidacy) = watch::channel(false);
             let (elector, handle) = Elector::new(

@@ -20,7 +20,7 @@ use super::{
     webhooks,
     wiring::ControllerContext,
 };
-use crate::options::{Config, config::Election};
+use crate::options::Config;
 use outrigger_kubernetes::{
     api::Api,
     authenticator::Authenticators,
@@ -142,8 +142,7 @@ impl<'a> Process<'a> {
 
     /// Waits for the API server, and asks which cluster this is.
     pub(super) async fn reach_api_server(&self) -> Result<Facts, Fatal> {
-        let lease = self.config.election.as_ref().map(Election::path);
-        let facts = cluster::discover(&self.informers, &self.api_server, lease.as_deref()).await;
+        let facts = cluster::discover(&self.informers, &self.api_server).await;
         if let Some(access) = &self.https_access {
             let looked_up = access.look_up().await;
             looked_up.map_err(|error| Fatal::setup(&error))?;
@@ -152,20 +151,19 @@ impl<'a> Process<'a> {
         let refusals = self.access.refusals();
         let is_allowed = move || refusals.check();
         self.checks.add("writes", Scope::Readiness, is_allowed);
-        if self.config.plan.is_some() && facts.uid.is_none() && facts.remembered_uid.is_none() {
+        if self.config.plan.is_some() && known_uid(self.config, &facts).is_none() {
             return Err(Fatal::Setup(
                 "cannot plan: may not read the namespace kube-system, and without the cluster's UID the \
-                 provider could take this for another cluster; grant `get` on it"
+                 provider could take this for another cluster; grant `get` on it, or set --cluster-uid"
                     .to_owned(),
             ));
         }
         Ok(facts)
     }
 
-    /// The cluster of these facts, if its UID could be read.
-    pub(super) fn same_cluster(&self, facts: &Facts) -> Option<SameCluster> {
-        let uid = facts.uid.clone()?;
-        Some(SameCluster::new(self.informers.clone(), uid))
+    /// The cluster of these facts.
+    pub(super) fn cluster(&self, facts: &Facts) -> SameCluster {
+        SameCluster::new(self.informers.clone(), facts.uid.clone())
     }
 
     /// Starts the connection to the provider.
@@ -218,7 +216,7 @@ impl<'a> Process<'a> {
     pub(super) fn contend(
         &self,
         loops: Loops,
-        (provider, facts): (&Provider, &Facts),
+        (provider, cluster): (&Provider, &SameCluster),
         sight: &Sight,
         events: &Events,
         tasks: &mut Supervisor,
@@ -226,9 +224,12 @@ impl<'a> Process<'a> {
     ) -> Result<LeaseTasks, Fatal> {
         let election = self.config.election.as_ref();
         let on_lease = lease_events::recorder(election, events.recorder(COMPONENT));
-        let allow_untagged = self.config.provider.allow_untagged_cloud;
-        let on_warning = Box::new(on_lease.clone());
-        let identity = ClusterIdentity::new(provider.clone(), facts, allow_untagged, on_warning);
+        let identity = ClusterIdentity::new(
+            self.config,
+            cluster.clone(),
+            provider.clone(),
+            Box::new(on_lease.clone()),
+        );
         let compared = Arc::clone(&identity);
         self.checks.add("clusterUID", Scope::Readiness, move || {
             compared.contradiction().map_or(Ok(()), Err)
@@ -245,7 +246,7 @@ impl<'a> Process<'a> {
             checks: self.checks.clone(),
         };
         let lease_tasks = building.open(self.config, stop)?;
-        let identified = identity.run(self.informers.clone(), lease_tasks.main_lock());
+        let identified = identity.run(lease_tasks.main_lock());
         let end = self.end.clone();
         tasks.spawn("cluster identity", async move {
             let _ = end.run_until_cancelled(identified).await;
@@ -281,10 +282,15 @@ impl<'a> Process<'a> {
     }
 }
 
+/// The UID with which the cloud is changed: the operator's word, else that of `kube-system`.
+fn known_uid<'a>(config: &'a Config, facts: &'a Facts) -> Option<&'a str> {
+    config.cluster_uid.as_deref().or(facts.uid.as_deref())
+}
+
 /// Facts for the provider about this process and its cluster.
 pub(super) fn provider_options(config: &Config, facts: &Facts) -> provider::Options {
     let settings = &config.provider;
-    let uid = facts.uid.as_deref().or(facts.remembered_uid.as_deref());
+    let uid = known_uid(config, facts);
     provider::Options {
         expected_name: settings.name.clone(),
         allow_untagged: settings.allow_untagged_cloud,

@@ -17,6 +17,7 @@ use outrigger_kubernetes::client::{Budget, Source};
 use outrigger_provider_client::Cluster;
 use outrigger_runtime::telemetry::{Format, Logging};
 use outrigger_server::settings::PageSettings;
+use uuid::Uuid;
 
 use super::{
     command_line::CommandLine,
@@ -159,6 +160,7 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
             pod_cidrs: cluster_cidrs.iter().map(Cidr::to_string).collect(),
             service_cidrs: service_cidrs.iter().map(Cidr::to_string).collect(),
         },
+        cluster_uid: f.valid(cluster_uid(&flags.cluster_uid)),
         controllers,
         election,
         ipam,
@@ -175,6 +177,24 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
         warnings: findings.warnings,
         ..config
     })
+}
+
+/// A UID as an API server writes it; none if the flag is empty. One in capitals would be another cluster's.
+///
+/// # Errors
+/// A sentence about another text.
+pub(crate) fn cluster_uid(flag: &Setting<String>) -> Result<Option<Box<str>>, String> {
+    let uid = &*flag.value;
+    if uid.is_empty() {
+        return Ok(None);
+    }
+    let written = uid.parse().map(|uid: Uuid| uid.to_string());
+    if written.as_deref() == Ok(uid) {
+        return Ok(Some(uid.into()));
+    }
+    Err(format!(
+        "{flag} must be a UUID in lower case, such as 0b5bf7b5-1c2e-4b4a-9d7c-6c2f0e8d5a10, but got {uid:?}"
+    ))
 }
 
 /// All flags with their values as Go prints them, by name.

@@ -31,6 +31,8 @@ pub struct Config {
     pub shutdown_grace: Duration,
     /// Facts of the cluster for providers.
     pub cluster: Cluster,
+    /// `--cluster-uid`; absent: that of the namespace `kube-system`.
+    pub cluster_uid: Option<Box<str>>,
     /// How the provider is reached and who it must be.
     pub provider: ProviderSettings,
     /// The cloud-node loop.

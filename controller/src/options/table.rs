@@ -74,7 +74,7 @@ flags! {
         /// Allocate Pod CIDRs and set them on Nodes; requires --cluster-cidr.
         allocate_node_cidrs: bool = "false" { configz: "KubeCloudShared.AllocateNodeCIDRs" };
         /// Run although the provider has no cluster ID, and change the cloud although the cluster's UID
-        /// cannot be read. Two clusters in one account may then change each other's resources.
+        /// is not known. Two clusters in one account may then change each other's resources.
         allow_untagged_cloud: bool = "false" {
             deprecated: Some("This flag is deprecated and will be removed in a future release. A cluster-id \
                 will be required on cloud instances."),
@@ -100,6 +100,13 @@ flags! {
         cluster_cidr: String = "" { configz: "KubeCloudShared.ClusterCIDR" };
         /// Name of the cluster, passed to the provider, which marks cloud resources with it.
         cluster_name: String = "kubernetes" { configz: "KubeCloudShared.ClusterName" };
+        /// UUID by which the provider knows what it makes for this cluster; empty: the UID of the namespace
+        /// kube-system. For a controller outside the cluster that it serves: the administrator of that one
+        /// chooses no other cluster's. To be kept as long as the cluster lives.
+        cluster_uid: String = "" {
+            parity: Ours("providers mark resources with it, and the administrator of a hosted cluster is a \
+                neighbour of the others in the account"),
+        };
         /// Configure routes to the Nodes' Pod CIDRs in the cloud; false: do not start node-route-controller.
         configure_cloud_routes: bool = "true" { configz: "KubeCloudShared.ConfigureCloudRoutes" };
         /// Interval between the starts of two controllers.

@@ -7,7 +7,7 @@ import type { Logger } from "./logging.js";
 export interface Cluster {
   /** The controller's --cluster-name. */
   name: string;
-  /** UID of the namespace kube-system, for tags in the cloud. Empty: not known yet. */
+  /** --cluster-uid, else the UID of kube-system, for tags in the cloud. Empty: not known yet. */
   uid: string;
   /** At most one of each IP family. */
   podCidrs: readonly string[];

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::time::timeout;
 
 use super::*;
 use crate::fixture::scripted;
@@ -26,7 +25,7 @@ async fn found(readable_after: Option<Duration>, other_errors: bool) -> (Facts, 
         };
         async { answer }.boxed()
     });
-    let facts = discover(&Api::new(client), SERVER, None).await;
+    let facts = discover(&Api::new(client), SERVER).await;
     assert_eq!(facts.version, "v1.36.3");
     (facts, begin.elapsed())
 }
@@ -58,27 +57,6 @@ async fn one_that_cannot_say_for_sure_is_asked_on() {
     assert_eq!(facts.uid.as_deref(), Some("abc"));
 }
 
-/// The right to read the namespace was taken away: the Lease still says which cluster this is.
-#[tokio::test(start_paused = true)]
-async fn the_uid_on_the_lease_is_believed_at_once() {
-    let began = Instant::now();
-    let client = scripted::client(|request| {
-        let answer = match request.uri().path() {
-            "/version" => scripted::json(200, &json!({"gitVersion": "v1.36.3"})),
-            "/lease" => {
-                let annotations = json!({CLUSTER_UID_ANNOTATION: "abc"});
-                scripted::json(200, &json!({"metadata": {"annotations": annotations}}))
-            }
-            _ => scripted::refusal(403, "Forbidden"),
-        };
-        async { answer }.boxed()
-    });
-    let facts = discover(&Api::new(client), SERVER, Some("/lease")).await;
-    assert_eq!(facts.uid, None);
-    assert_eq!(facts.remembered_uid.as_deref(), Some("abc"));
-    assert_eq!(began.elapsed(), Duration::ZERO);
-}
-
 /// No answer, and no right to ask, is no other cluster.
 #[tokio::test(start_paused = true)]
 async fn only_another_uid_is_another_cluster() {
@@ -91,16 +69,16 @@ async fn only_another_uid_is_another_cluster() {
         };
         async { answer }.boxed()
     });
-    let cluster = SameCluster::new(Api::new(client), "abc".into());
+    // The first answer says which one it is.
+    let cluster = SameCluster::new(Api::new(client), None);
     let shared = cluster.clone();
     let mut replaced = std::pin::pin!(shared.replaced());
     for _ in 0..2 {
         cluster.confirm().await.unwrap();
         assert_eq!((&mut replaced).now_or_never(), None);
     }
-    // Its list is never stored.
-    let waits = timeout(MAX_PAUSE, cluster.confirm());
-    assert!(waits.await.is_err());
+    let other = cluster.confirm().await;
+    assert!(matches!(other, Err(ApiError::OtherCluster(_))), "{other:?}");
     let why = replaced.now_or_never().unwrap();
     assert!(why.contains("is def, and was abc"), "{why}");
     assert!(cluster.confirm().await.is_err());

@@ -239,7 +239,11 @@ impl Elector {
         match &self.object {
             Some(object) => {
                 let lease = self.prepared(object.clone(), record).with(record);
-                self.requests.update(purpose, lease)
+                if purpose == Purpose::Update && self.lease_term.is_none() {
+                    self.requests.claim(lease)
+                } else {
+                    self.requests.update(purpose, lease)
+                }
             }
             None => self.requests.read(Purpose::Read),
         }

@@ -6,7 +6,7 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio::time::Instant;
 
 use super::{LeaderConfig, object::LeaseObject, suspend};
-use crate::{api::Api, error::ApiError};
+use crate::{api::Api, cluster::SameCluster, error::ApiError};
 
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,7 @@ pub(super) struct Requests {
     api: Api,
     collection: String,
     object: String,
+    cluster: Option<SameCluster>,
 }
 
 impl Requests {
@@ -53,6 +54,7 @@ impl Requests {
             api: api.limited(config.durations.request_timeout()),
             object: format!("{collection}/{}", config.name),
             collection,
+            cluster: config.cluster.clone(),
         }
     }
 
@@ -61,19 +63,35 @@ impl Requests {
         send(purpose, async move { api.get(&object).await })
     }
 
+    /// Makes the Lease, if the cluster is still the same: the API server may be another one's since the Lease was seen.
     pub(super) fn create(&self, lease: LeaseObject) -> Request {
-        let Self {
-            api, collection, ..
-        } = self.clone();
+        let this = self.clone();
         send(Purpose::Create, async move {
-            api.create(&collection, &lease).await
+            this.confirm_cluster().await?;
+            this.api.create(&this.collection, &lease).await
         })
     }
 
-    /// Replaces the version that `lease` was made from.
+    /// Replaces the version that `lease` was made from; the UID in it is no other cluster's.
     pub(super) fn update(&self, purpose: Purpose, lease: LeaseObject) -> Request {
         let Self { api, object, .. } = self.clone();
         send(purpose, async move { api.update(&object, &lease).await })
+    }
+
+    /// Does what [`Self::update`] does for a replica that does not lead: the Lease that it saw may be another cluster's.
+    pub(super) fn claim(&self, lease: LeaseObject) -> Request {
+        let this = self.clone();
+        send(Purpose::Update, async move {
+            this.confirm_cluster().await?;
+            this.api.update(&this.object, &lease).await
+        })
+    }
+
+    async fn confirm_cluster(&self) -> Result<(), ApiError> {
+        match &self.cluster {
+            Some(cluster) => cluster.confirm_by(&self.api).await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -229,6 +229,42 @@ async fn a_deleted_lease_is_made_again_at_once() {
     assert!(leading.is_valid_now() && !b.leads());
 }
 
+/// The address of the API server, or the kubeconfig, leads to another cluster.
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_another_cluster_is_neither_made_nor_claimed() {
+    let store = Store::default();
+    let leads_to = |uid| store.0.lock().kube_system = Some(uid);
+    leads_to("uid-1");
+    let leader = Replica::start(&store, "a");
+    leader.leading().await;
+    let wrote = |store: &Store| {
+        let requests = store.requests().into_iter();
+        requests.filter(|it| it != "GET").collect::<Vec<_>>()
+    };
+    // It has no Lease.
+    leads_to("uid-2");
+    store.delete();
+    wrote(&store);
+    secs(30).await;
+    assert_eq!(wrote(&store), [""; 0]);
+    assert!(!leader.leads());
+
+    // It has one that is free.
+    leads_to("uid-1");
+    let former = Replica::start(&store, "b");
+    former.leading().await;
+    former.handle.release().await;
+    leads_to("uid-2");
+    wrote(&store);
+    let mut standby = Replica::start(&store, "c");
+    secs(30).await;
+    assert_eq!(wrote(&store), [""; 0]);
+    leads_to("uid-1");
+    standby.leading().await;
+    standby.handle.release().await;
+    assert_eq!(standby.ended().await, Ended::Released);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_may_not_contend_only_observes() {
     let store = Store::default();

@@ -15,7 +15,7 @@ const GRACE: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug, Default)]
 pub struct Sight {
     watches: watch::Sender<Watches>,
-    /// Absent where its UID is not known.
+    /// Absent in tests of one part.
     cluster: Option<SameCluster>,
 }
 
@@ -27,12 +27,17 @@ pub struct Watches {
 }
 
 impl Sight {
-    /// No watch yet, of this cluster alone if there is one.
-    pub fn of(cluster: Option<SameCluster>) -> Self {
+    /// No watch yet, of this cluster alone.
+    pub fn of(cluster: SameCluster) -> Self {
         Self {
-            cluster,
+            cluster: Some(cluster),
             ..Self::default()
         }
+    }
+
+    /// The cluster that the watches show.
+    pub fn cluster(&self) -> Option<&SameCluster> {
+        self.cluster.as_ref()
     }
 
     /// The watches as they are, and changes of them.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use outrigger_core::{cluster_uid::ClusterUid, node::NodeView};
+use outrigger_core::node::NodeView;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::json;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{super::process::provider_options, *};
 use crate::options;
 use outrigger_kubernetes::{
-    cluster::{CLUSTER_UID_ANNOTATION, Facts},
+    cluster::{CLUSTER_UID_ANNOTATION, Facts, SameCluster},
     error::ApiError,
     events::EventContent,
     fixture::lease::Store as Lease,
@@ -57,13 +57,7 @@ impl Replica {
         let facts = Facts {
             version: "v1".into(),
             uid: Some("uid-1".into()),
-            remembered_uid: None,
         };
-        Self::knowing(lease, &facts, add)
-    }
-
-    /// With what the start has found.
-    fn knowing(lease: &Lease, facts: &Facts, add: impl FnOnce(&mut Loops)) -> Self {
         let args = [
             "--leader-elect-resource-name=ccm",
             "--controllers=cloud-node",
@@ -73,7 +67,7 @@ impl Replica {
         let mut tasks = JoinSet::new();
         let fake = Fake::new();
         let (provider, connection) = Provider::new(
-            provider_options(&config, facts),
+            provider_options(&config, &facts),
             Pipe(Arc::clone(&fake)),
             ProviderMetrics::register(&mut registry),
             CancellationToken::new(),
@@ -86,7 +80,8 @@ impl Replica {
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&warnings);
         let on_warning = Box::new(move |text| log.lock().push(text));
-        let identity = ClusterIdentity::new(provider.clone(), facts, false, on_warning);
+        let cluster = SameCluster::new(lease.api(), facts.uid);
+        let identity = ClusterIdentity::new(&config, cluster, provider.clone(), on_warning);
         let sight = Sight::default();
         let health = Health::new(NodeView::RESOURCE, &sight);
         health.began();
@@ -103,7 +98,7 @@ impl Replica {
         let stop = CancellationToken::new();
         let lease_tasks = building.open(&config, &stop).unwrap();
         let running = Arc::clone(&identity);
-        tasks.spawn(running.run(lease.api(), lease_tasks.main_lock()));
+        tasks.spawn(running.run(lease_tasks.main_lock()));
         Self {
             identity,
             health,
@@ -392,25 +387,4 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     sleep(LEASE_DURATION * 4).await;
     assert_eq!(second.identity.contradiction(), None);
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_uid_that_is_only_remembered_survives_the_deletion_of_the_lease() {
-    let lease = Lease::default();
-    let facts = Facts {
-        version: "v1".into(),
-        uid: None,
-        remembered_uid: Some("uid-1".into()),
-    };
-    let only = Replica::knowing(&lease, &facts, |_| {});
-    holder(&lease, |holder| !holder.is_empty()).await;
-    for _ in 0..2 {
-        sleep(LEASE_DURATION * 4).await;
-        assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
-        let uid = only.identity.judge(None);
-        assert_eq!(uid, ClusterUid::Remembered("uid-1".into()));
-        // A new Lease begins without annotations.
-        lease.edit(|lease| lease["metadata"]["annotations"] = json!({}));
-        sleep(LEASE_DURATION).await;
-    }
 }

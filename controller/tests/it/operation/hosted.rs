@@ -222,6 +222,18 @@ async fn a_kubeconfig_in_another_clusters_secret_is_rotated_without_a_restart() 
     drop(hosting.plane);
 }
 
+/// The served cluster's administrator is a neighbour of the others in the account.
+#[tokio::test]
+async fn a_hosted_cluster_is_known_by_the_uid_that_the_hosting_side_chose() {
+    let chosen = "0b5bf7b5-1c2e-4b4a-9d7c-6c2f0e8d5a10";
+    let flag = format!("--cluster-uid={chosen}");
+    let stage = Setup::synthesizing().flag(&flag).start().await;
+    stage.create_service(load_balancer("web")).await;
+    stage.served("web").await;
+    let made = stage.mock.load_balancers().await;
+    assert!(made.iter().all(|one| one.cluster == chosen), "{made:?}");
+}
+
 /// Such as one that was made again under the name of the former, or a kubeconfig of the wrong one.
 #[tokio::test]
 async fn another_cluster_at_the_address_of_the_api_server_ends_the_process_and_loses_nothing() {
@@ -246,6 +258,9 @@ async fn another_cluster_at_the_address_of_the_api_server_ends_the_process_and_l
         "{balancers:?}"
     );
     let nodes: Api<Node> = Api::all(other.client().unwrap());
+    // Nor has it the Lease.
+    let leases: Api<Lease> = Api::namespaced(other.client().unwrap(), SYSTEM);
+    assert!(leases.get_opt(LEASE).await.unwrap().is_none());
     assert!(
         nodes
             .list(&ListParams::default())

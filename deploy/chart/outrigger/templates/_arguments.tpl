@@ -14,6 +14,9 @@
 {{- $controllers = append $controllers "kubelet-serving-approving-controller" -}}
 {{- end -}}
 {{- $flags := list (print "--cluster-name=" .Values.clusterName) (print "--controllers=" (join "," $controllers)) -}}
+{{- with .Values.clusterUID -}}
+{{- $flags = append $flags (print "--cluster-uid=" .) -}}
+{{- end -}}
 {{- with .Values.clusterCIDR -}}
 {{- $flags = append $flags (print "--cluster-cidr=" .) -}}
 {{- end -}}

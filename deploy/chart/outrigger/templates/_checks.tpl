@@ -19,7 +19,7 @@
 {{- fail "webhook.port and httpsPort are the same: give each server a port of its own" -}}
 {{- end -}}
 {{- /* A flag counts where it stands last: one in controller.args would contradict what the rest of the chart follows. */ -}}
-{{- $values := dict "cluster-name" "clusterName" "cluster-cidr" "clusterCIDR" "controllers" "loops" "allocate-node-cidrs" "loops.nodeIpam" "node-deletion-enabled" "nodeDeletion" "leader-elect" "leaderElection.enabled" "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "enable-leader-migration" "leaderElection.migration" "use-service-account-credentials" "controllerAccounts" "kubeconfig" "controller.kubeconfig" "provider-user" "provider.user" "provider-effect-prefixes" "provider.effectPrefixes" "secure-port" "httpsPort" "webhooks" "webhook.enabled" "webhook-secure-port" "webhook.port" "webhook-service" "webhook.enabled" "shutdown-grace-period" "controller.shutdownGraceSeconds" -}}
+{{- $values := dict "cluster-name" "clusterName" "cluster-uid" "clusterUID" "cluster-cidr" "clusterCIDR" "controllers" "loops" "allocate-node-cidrs" "loops.nodeIpam" "node-deletion-enabled" "nodeDeletion" "leader-elect" "leaderElection.enabled" "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "enable-leader-migration" "leaderElection.migration" "use-service-account-credentials" "controllerAccounts" "kubeconfig" "controller.kubeconfig" "provider-user" "provider.user" "provider-effect-prefixes" "provider.effectPrefixes" "secure-port" "httpsPort" "webhooks" "webhook.enabled" "webhook-secure-port" "webhook.port" "webhook-service" "webhook.enabled" "shutdown-grace-period" "controller.shutdownGraceSeconds" -}}
 {{- if .Values.httpsTlsSecret -}}
 {{- $values = merge $values (dict "tls-cert-file" "httpsTlsSecret" "tls-private-key-file" "httpsTlsSecret") -}}
 {{- end -}}
@@ -94,5 +94,8 @@
 {{- if or $kubeconfig.secret .Values.webhook.tlsSecret .Values.httpsTlsSecret $clientCA.configMap $clientCA.secret -}}
 {{- fail "kind=StaticPod mounts no Secret and no ConfigMap: leave controller.kubeconfig.secret, httpsTlsSecret, webhook.tlsSecret and webhook.clientCA empty, or give files by controller.args and volumes" -}}
 {{- end -}}
+{{- end -}}
+{{- if and $kubeconfig.secret (not .Values.clusterUID) -}}
+{{- fail "controller.kubeconfig.secret needs clusterUID: the administrator of the cluster that is served would choose that of kube-system (docs/hosted.md)" -}}
 {{- end -}}
 {{- end -}}

@@ -19,7 +19,7 @@ class Cluster:
 
     # The controller's --cluster-name.
     name: str = ""
-    # UID of the namespace kube-system: a stable identity for tags in the cloud.
+    # --cluster-uid, else the UID of kube-system: a stable identity for tags in the cloud.
     uid: str = ""
     # Networks: none, one, or one of each IP family.
     pod_cidrs: tuple[str, ...] = ()

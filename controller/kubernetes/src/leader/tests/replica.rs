@@ -27,6 +27,7 @@ impl Replica {
             name: "ccm".into(),
             identity: Arc::new(identity.into()),
             durations: durations(),
+            cluster: Some(SameCluster::new(store.api(), Some("uid-1".into()))),
         };
         let (may, contends) = watch::channel(true);
         let events: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -106,6 +106,7 @@ impl Rig {
             name: "ccm".into(),
             identity: Arc::new(format!("process-{}", fastrand::u32(..)).into()),
             durations: durations(),
+            cluster: None,
         };
         let (elector, handle) = Elector::new(
             setup.lease.api(),

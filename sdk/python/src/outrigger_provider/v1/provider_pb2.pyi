@@ -152,7 +152,7 @@ class ClusterInfo(_message.Message):
     name: _builtins.str
     """--cluster-name."""
     uid: _builtins.str
-    """UID of the namespace kube-system: stable identity for cloud tags. Empty: not
+    """--cluster-uid, else the UID of kube-system: stable identity for cloud tags. Empty: not
     known yet; another handshake names it. CallContext.cluster_uid repeats it.
     """
     @_builtins.property

@@ -82,7 +82,7 @@ export interface ClusterInfo {
   /** --cluster-name. */
   name: string;
   /**
-   * UID of the namespace kube-system: stable identity for cloud tags. Empty: not
+   * --cluster-uid, else the UID of kube-system: stable identity for cloud tags. Empty: not
    * known yet; another handshake names it. CallContext.cluster_uid repeats it.
    */
   uid: string;

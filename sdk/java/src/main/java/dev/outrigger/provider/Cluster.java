@@ -6,7 +6,7 @@ import java.util.List;
  * The cluster that calls are about.
  *
  * @param name the controller's {@code --cluster-name}
- * @param uid UID of the namespace kube-system: a stable identity for tags in the cloud
+ * @param uid --cluster-uid, else the UID of kube-system: a stable identity for tags in the cloud
  * @param podCidrs networks: none, one, or one of each IP family
  * @param serviceCidrs likewise
  */
