@@ -6,7 +6,7 @@
 //!                                        └─► --help, docs/flags.md, /configz, /flagz
 //! ```
 
-mod check;
+pub(crate) mod check;
 pub(crate) mod command_line;
 pub mod config;
 mod configz;

@@ -97,9 +97,68 @@ impl fmt::Display for ClusterUid {
     }
 }
 
+/// Checks by the word of an API server that what carries `uid` in the cloud is not its cluster's: that is neither the UID of
+/// its namespace `kube-system`, nor the one that the Lease remembers, which `--cluster-uid` may have given. Nothing is guessed
+/// from an API server that does not answer.
+///
+/// # Errors
+/// Any other answer, as a sentence.
+pub fn is_of_another_cluster(
+    uid: &str,
+    kube_system: Result<&str, String>,
+    on_lease: Result<Option<&str>, String>,
+) -> Result<(), String> {
+    let words = [
+        kube_system.map(Some),
+        on_lease.map(|uid| uid.filter(|uid| !uid.is_empty())),
+    ];
+    for word in words {
+        match word {
+            Ok(Some(own)) if own == uid => {
+                return Err(format!(
+                    "the API server is that of the cluster {uid}, which is there: delete its Services of type \
+                     LoadBalancer, or the cluster, first"
+                ));
+            }
+            Ok(Some("")) => return Err("the API server names no UID".to_owned()),
+            Ok(_) => {}
+            Err(error) => {
+                return Err(format!(
+                    "cannot tell which cluster the API server is of: {error}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ClusterUid;
+    use super::{ClusterUid, is_of_another_cluster};
+
+    #[test]
+    fn only_an_api_server_that_answers_with_another_uid_lets_a_cluster_be_swept() {
+        fn error<T>() -> Result<T, String> {
+            Err("no".to_owned())
+        }
+        for (kube_system, on_lease, is_other) in [
+            (Ok("b"), Ok(None), true),
+            (Ok("b"), Ok(Some("")), true),
+            (Ok("b"), Ok(Some("b")), true),
+            (Ok("b"), Ok(Some("c")), true),
+            (Ok("a"), Ok(None), false),
+            (Ok(""), Ok(None), false),
+            // Its --cluster-uid.
+            (Ok("b"), Ok(Some("a")), false),
+            (error(), Ok(None), false),
+            (error(), error(), false),
+            (Ok("b"), error(), false),
+        ] {
+            let case = format!("{kube_system:?} {on_lease:?}");
+            let judged = is_of_another_cluster("a", kube_system, on_lease);
+            assert_eq!(judged.is_ok(), is_other, "{case}");
+        }
+    }
 
     #[test]
     fn a_uid_on_the_lease_forbids_changes_and_allows_none() {

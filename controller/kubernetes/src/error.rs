@@ -1,6 +1,6 @@
 //! Errors between us and the API server, and their class.
 
-use std::{error::Error, io, time::Duration};
+use std::{error::Error, time::Duration};
 
 use kube::core::Status;
 use outrigger_core::error_class::ErrorClass;
@@ -32,10 +32,6 @@ pub enum ApiError {
         /// When it wants to be asked again.
         retry_after: Option<Duration>,
     },
-    /// No connection came about: the host name does not resolve, or no process takes a connection there. A certificate
-    /// that is not accepted is no such error, nor is trouble of a proxy.
-    #[error("cannot talk to the API server: {0}")]
-    Unreachable(String),
     /// No answer in time; whether a write happened is not known.
     #[error("the API server did not answer within {} s", .0.as_secs())]
     Timeout(Duration),
@@ -106,11 +102,7 @@ impl ApiError {
         match self {
             Self::Status { code, .. } => *code >= 500,
             Self::Timeout(_) | Self::Transport(_) | Self::Decode(_) => true,
-            Self::Unreachable(_)
-            | Self::Fenced
-            | Self::Refused(_)
-            | Self::Outdated(_)
-            | Self::OtherCluster(_) => false,
+            Self::Fenced | Self::Refused(_) | Self::Outdated(_) | Self::OtherCluster(_) => false,
         }
     }
 
@@ -192,9 +184,7 @@ impl ApiError {
             | Self::Refused(_) => ErrorClass::Invalid,
             Self::Decode(_) => ErrorClass::Malformed,
             Self::Fenced | Self::OtherCluster(_) => ErrorClass::Unavailable,
-            Self::Status { .. } | Self::Timeout(_) | Self::Transport(_) | Self::Unreachable(_) => {
-                ErrorClass::Transient
-            }
+            Self::Status { .. } | Self::Timeout(_) | Self::Transport(_) => ErrorClass::Transient,
         }
     }
 }
@@ -207,39 +197,11 @@ impl From<kube::Error> for ApiError {
             kube::Error::Service(error) if error.is::<Fenced>() => Self::Fenced,
             kube::Error::Service(error) => match error.downcast_ref::<AnswerTimeout>() {
                 Some(AnswerTimeout(limit)) => Self::Timeout(*limit),
-                None if is_unreachable(&*error) => Self::Unreachable(chain(&*error)),
                 None => Self::Transport(chain(&*error)),
             },
             other => Self::Transport(chain(&other)),
         }
     }
-}
-
-/// Returns true if no connection came about, and no peer has shown a certificate either.
-fn is_unreachable(error: &(dyn Error + 'static)) -> bool {
-    let mut is_of_connection = false;
-    let mut is_of_network = false;
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-            is_of_connection = error.is_connect();
-        }
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            // Its `source` leaves out the error that it is made of.
-            if error
-                .get_ref()
-                .is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
-            {
-                return false;
-            }
-            is_of_network = true;
-        }
-        if error.is::<rustls::Error>() {
-            return false;
-        }
-        cause = error.source();
-    }
-    is_of_connection && is_of_network
 }
 
 /// The error and its causes in one line, each of them once.

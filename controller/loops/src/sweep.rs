@@ -1,4 +1,4 @@
-//! Deletes the load balancers and routes that a cluster which is gone has left in the cloud (`sweep`).
+//! Lists what a provider has for a cluster, and deletes it (`sweep`). An operator says that the cluster is gone.
 //!
 //! ```text
 //!  list: for the cluster ─► objects, then for a cluster that never was ─► none, or the provider cannot tell clusters apart
@@ -26,7 +26,8 @@ use outrigger_core::{
 };
 use outrigger_provider_client::{Error, OwnedLoadBalancer, Owner, Provider};
 use outrigger_runtime::queue::Backoff;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use parking_lot::Mutex;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 use uuid::Uuid;
 
@@ -93,8 +94,8 @@ impl Leftover {
         let key = match self {
             // Deleted by the Service's UID: a second load balancer of one Service is in the next list.
             Self::LoadBalancer(balancer) => match &balancer.service {
-                Some(owner) => owner.uid.to_string(),
-                None => format!("id {}", balancer.id),
+                Some(owner) if !owner.uid.is_empty() => owner.uid.to_string(),
+                _ => format!("id {} {}", balancer.id, balancer.name),
             },
             Self::Route(route) => {
                 let raw = route.raw();
@@ -106,16 +107,20 @@ impl Leftover {
     }
 }
 
-/// The last answer about the deletion of a [`Leftover`].
+/// What became of a [`Leftover`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
+    /// Its deletion has not begun.
+    Listed,
+    /// Its deletion has begun, and was last answered so.
+    Begun(String),
     /// No part of it is left.
     Deleted,
     /// The provider keeps it on purpose, as with deletion protection.
     Retained,
     /// The provider says that it is another controller's.
     NotManaged,
-    /// Not deleted: repeating brings the same, or the time was up.
+    /// Not deleted: repeating brings the same.
     Failed(String),
 }
 
@@ -123,10 +128,20 @@ impl Fate {
     /// The word for people and programs.
     pub const fn as_str(&self) -> &'static str {
         match self {
+            Self::Listed => "listed",
+            Self::Begun(_) => "begun",
             Self::Deleted => "deleted",
             Self::Retained => "retained",
             Self::NotManaged => "not-managed",
             Self::Failed(_) => "failed",
+        }
+    }
+
+    /// The provider's last words about it, if it is left.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Begun(why) | Self::Failed(why) => Some(why),
+            _ => None,
         }
     }
 }
@@ -134,7 +149,7 @@ impl Fate {
 /// Result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Swept {
-    /// All that was listed, each with its last answer.
+    /// All that was listed.
     pub objects: Vec<(Leftover, Fate)>,
     /// Why the last list is not known to have nothing but what `objects` says is left.
     pub unfinished: Option<String>,
@@ -148,68 +163,46 @@ impl Swept {
     }
 }
 
-/// The provider cannot be used for a sweep; nothing was deleted by its last list.
-#[derive(Debug, thiserror::Error)]
-pub enum CannotSweep {
-    /// There is no list to delete by.
-    #[error(
-        "the provider {0} cannot list load balancers (it does not declare LoadBalancersCapability.list), so that \
-         those of a cluster that is gone are found with the cloud's own tools only: look for their tag or name"
-    )]
-    NoList(Box<str>),
-    /// It serves neither.
-    #[error("the provider {0} serves neither load balancers nor routes: there is nothing to sweep")]
-    Nothing(Box<str>),
-    /// It lists the same whatever the cluster.
-    #[error(
-        "the provider does not tell clusters apart: asked for the {what} of a cluster that never was, it lists \
-         {listed}; nothing is deleted by such lists"
-    )]
-    EveryCluster {
-        /// `load balancers`, `routes`.
-        what: &'static str,
-        /// How many it listed.
-        listed: usize,
-    },
-    /// A list failed until the time was up.
-    #[error("{0}")]
-    Failed(String),
-}
-
 /// A provider that lists what a cluster has.
-#[derive(Clone)]
 pub struct Sweep {
     provider: Provider,
     cluster_uid: Box<str>,
     has_balancers: bool,
     has_routes: bool,
+    fates: Mutex<BTreeMap<(&'static str, String), (Leftover, Fate)>>,
 }
 
 impl Sweep {
     /// Waits for the provider, and checks that it can list.
     ///
     /// # Errors
-    /// See [`CannotSweep`].
-    pub async fn begin(
-        provider: Provider,
-        cluster_uid: &str,
-        deadline: Instant,
-    ) -> Result<Self, CannotSweep> {
-        let patience = deadline.min(Instant::now() + PATIENCE);
-        let connected = timeout_at(patience, provider.wait_until_serving()).await;
-        let session = connected.map_err(|_elapsed| CannotSweep::Failed(state(&provider)))?;
-        let name = || session.name.clone();
+    /// A sentence: the provider does not serve, or cannot list.
+    pub async fn begin(provider: Provider, cluster_uid: &str) -> Result<Self, String> {
+        let connected = timeout(PATIENCE, provider.wait_until_serving()).await;
+        let session = connected.map_err(|_elapsed| {
+            let state = provider.state();
+            let state = state.borrow();
+            format!("no answer in time; the provider is {}", *state)
+        })?;
         let this = Self {
             has_balancers: session.load_balancers.is_some(),
             has_routes: session.routes.is_some(),
             cluster_uid: cluster_uid.into(),
             provider,
+            fates: Mutex::default(),
         };
+        let name = &session.name;
         if !this.has_balancers && !this.has_routes {
-            return Err(CannotSweep::Nothing(name()));
+            return Err(format!(
+                "the provider {name} serves neither load balancers nor routes: there is nothing to sweep"
+            ));
         }
         if this.has_balancers && !session.declares::<ListLoadBalancersRequest>() {
-            return Err(CannotSweep::NoList(name()));
+            return Err(format!(
+                "the provider {name} cannot list load balancers (it does not declare LoadBalancersCapability.list), \
+                 so that those of a cluster that is gone are found with the cloud's own tools only: look for their \
+                 tag or name"
+            ));
         }
         Ok(this)
     }
@@ -217,25 +210,27 @@ impl Sweep {
     /// All load balancers and routes of the cluster, each once. A list that is empty is asked for twice.
     ///
     /// # Errors
-    /// The last failure before `deadline`; a provider that lists something for a UID that no cluster has, too. That is asked
+    /// A sentence: the provider lists something for a UID that no cluster has, or refuses to list. That is asked
     /// after each list with objects: another process of the provider may have come.
-    pub async fn list(&self, deadline: Instant) -> Result<Vec<Leftover>, CannotSweep> {
+    pub async fn list(&self) -> Result<Vec<Leftover>, String> {
         let uid = &*self.cluster_uid;
-        let mut listed = self.list_of(uid, deadline).await?;
+        let mut listed = self.list_of(uid).await?;
         if listed.is_empty() {
-            sleep_until(deadline.min(Instant::now() + SETTLED_AFTER)).await;
-            listed = self.list_of(uid, deadline).await?;
+            sleep(SETTLED_AFTER).await;
+            listed = self.list_of(uid).await?;
         }
         if listed.is_empty() {
             return Ok(listed);
         }
-        let unused_uid = Uuid::new_v4().to_string();
-        let of_none = self.list_of(&unused_uid, deadline).await?;
-        for (what, kind) in [("load balancers", "load-balancer"), ("routes", "route")] {
-            let listed = of_none.iter().filter(|it| it.kind() == kind).count();
-            if listed > 0 {
-                return Err(CannotSweep::EveryCluster { what, listed });
-            }
+        let of_none = self.list_of(&Uuid::new_v4().to_string()).await?;
+        if let Some(first) = of_none.first() {
+            return Err(format!(
+                "the provider does not tell clusters apart: asked for what a cluster has that never was, it lists {} \
+                 objects, the first of them the {} {}; nothing is deleted by such lists",
+                of_none.len(),
+                first.kind(),
+                first.name()
+            ));
         }
         self.provider.set_cluster_uid(ClusterUid::Known(uid.into()));
         let mut shown = BTreeSet::new();
@@ -243,22 +238,18 @@ impl Sweep {
         Ok(listed)
     }
 
-    async fn list_of(&self, uid: &str, deadline: Instant) -> Result<Vec<Leftover>, CannotSweep> {
+    async fn list_of(&self, uid: &str) -> Result<Vec<Leftover>, String> {
         self.provider.set_cluster_uid(ClusterUid::Known(uid.into()));
-        self.listed(deadline).await.map_err(CannotSweep::Failed)
-    }
-
-    async fn listed(&self, deadline: Instant) -> Result<Vec<Leftover>, String> {
         let mut listed = Vec::new();
         if self.has_balancers {
-            let balancers = self.repeat(deadline, async || {
+            let balancers = self.repeat(None, async || {
                 let list = self.provider.load_balancers().list().await;
                 list.map(Answer::Final)
             });
             listed.extend(balancers.await?.into_iter().map(Leftover::LoadBalancer));
         }
         if self.has_routes {
-            let routes = self.repeat(deadline, async || {
+            let routes = self.repeat(None, async || {
                 self.provider.routes().list().await.map(Answer::Final)
             });
             listed.extend(routes.await?.into_iter().map(Leftover::Route));
@@ -266,77 +257,76 @@ impl Sweep {
         Ok(listed)
     }
 
-    /// Deletes what is listed, until nothing else is listed than what the provider keeps, until `deadline`, or until `stop`
-    /// says why. Load balancers are deleted as many together as the provider takes, routes in batches. Dropping the future
+    /// Deletes what is listed, until nothing else is listed than what the provider keeps, or until `stop`
+    /// says why. Load balancers are deleted as many together as the provider takes. Dropping the future
     /// leaves the rest for another sweep.
-    pub async fn run(&self, deadline: Instant, stop: impl Future<Output = String>) -> Swept {
-        let mut fates = BTreeMap::new();
+    pub async fn run(self, stop: impl Future<Output = String>) -> Swept {
         let unfinished = tokio::select! {
             biased;
             why = stop => Some(why),
-            unfinished = self.delete_listed(deadline, &mut fates) => unfinished,
+            ended = self.delete_listed() => ended.err(),
         };
         Swept {
-            objects: fates.into_values().collect(),
+            objects: self.fates.into_inner().into_values().collect(),
             unfinished,
         }
     }
 
-    /// Returns why it ended before the list had nothing else; none if it had.
-    async fn delete_listed(
-        &self,
-        deadline: Instant,
-        fates: &mut BTreeMap<(&'static str, String), (Leftover, Fate)>,
-    ) -> Option<String> {
+    async fn delete_listed(&self) -> Result<(), String> {
         for round in 0.. {
-            if Instant::now() >= deadline {
+            let listed = self.list().await?.into_iter();
+            let mut due: BTreeMap<_, _> = listed.map(|it| (it.key(), it)).collect();
+            {
+                let mut fates = self.fates.lock();
+                due.retain(|key, object| {
+                    let known = fates.entry(key.clone());
+                    let (_, fate) = known.or_insert_with(|| (object.clone(), Fate::Listed));
+                    matches!(fate, Fate::Listed | Fate::Deleted)
+                });
+            }
+            if due.is_empty() {
                 break;
             }
-            let listed = match self.list(deadline).await {
-                Ok(listed) => listed,
-                Err(error) => return Some(error.to_string()),
-            };
-            let mut due: BTreeMap<_, _> = listed.into_iter().map(|it| (it.key(), it)).collect();
-            due.retain(|key, _| {
-                let fate = fates.get(key).map(|(_, fate)| fate);
-                fate.is_none_or(|fate| *fate == Fate::Deleted)
-            });
-            if due.is_empty() {
-                return None;
-            }
-            let deletions = due.into_iter().map(|(key, object)| async {
-                let fate = self.delete(&object, deadline).await;
-                log(&object, &fate);
-                (key, (object, fate))
+            let deletions = due.values().map(|object| async {
+                let fate = self.delete(object).await.unwrap_or_else(Fate::Failed);
+                log(object, &fate);
+                self.note(object, fate);
             });
             let mut deletions: FuturesUnordered<_> = deletions.collect();
-            while let Some((key, deleted)) = deletions.next().await {
-                fates.insert(key, deleted);
-            }
+            while deletions.next().await.is_some() {}
             if round > 0 {
                 // The cloud's list is behind its answers, or shows ever more.
-                let wait = BACKOFF.delay(round - 1, DELETION_WAIT.longest(), fastrand::f64());
-                sleep_until(deadline.min(Instant::now() + wait)).await;
+                let longest = DELETION_WAIT.longest();
+                sleep(BACKOFF.delay(round - 1, longest, fastrand::f64())).await;
             }
         }
-        Some("the time was up".to_owned())
+        Ok(())
+    }
+
+    fn note(&self, object: &Leftover, fate: Fate) {
+        let noted = (object.clone(), fate);
+        self.fates.lock().insert(object.key(), noted);
     }
 
     /// Deletes one, and repeats that until the answer is final.
-    async fn delete(&self, object: &Leftover, deadline: Instant) -> Fate {
-        let deleted = match object {
-            Leftover::LoadBalancer(OwnedLoadBalancer { service: None, .. }) => Err(
-                "the provider does not say which Service it was made for, and deletes by that"
-                    .to_owned(),
-            ),
-            Leftover::LoadBalancer(OwnedLoadBalancer {
-                service: Some(owner),
-                ..
-            }) => {
+    async fn delete(&self, object: &Leftover) -> Result<Fate, String> {
+        let begun = || {
+            let mut fates = self.fates.lock();
+            if let Some((_, fate @ (Fate::Listed | Fate::Deleted))) = fates.get_mut(&object.key()) {
+                *fate = Fate::Begun("no answer yet".to_owned());
+            }
+        };
+        match object {
+            Leftover::LoadBalancer(balancer) => {
+                let owner = balancer.service.as_ref();
+                let owner = owner.filter(|owner| !owner.uid.is_empty()).ok_or(
+                    "the provider does not say by its UID which Service it was made for, and deletes by that",
+                )?;
                 let service = service_of(owner);
-                let deleting = self.repeat(deadline, async || {
+                let deleting = self.repeat(Some(object), async || {
                     let balancers = self.provider.load_balancers();
                     let slot = balancers.slot(false).await;
+                    begun();
                     let answer = balancers.delete(slot, &service).await?;
                     Ok(match answer.disposition {
                         Disposition::Retained => Answer::Final(Fate::Retained),
@@ -349,34 +339,32 @@ impl Sweep {
                 deleting.await
             }
             Leftover::Route(route) => {
-                let deleting = self.repeat(deadline, async || {
+                let deleting = self.repeat(Some(object), async || {
+                    begun();
                     let answer = self.provider.routes().delete(route.clone(), || true).await;
                     answer.result.map(|_| Answer::Final(Fate::Deleted))
                 });
                 deleting.await
             }
-        };
-        deleted.unwrap_or_else(Fate::Failed)
+        }
     }
 
-    /// Repeats `call` until its answer is final.
+    /// Repeats `call`, about this object if it is a deletion, until its answer is final.
     ///
     /// # Errors
-    /// An error that repeating brings again, or the last one before `deadline`, as a sentence.
+    /// An error that repeating brings again, as a sentence.
     async fn repeat<T>(
         &self,
-        deadline: Instant,
+        object: Option<&Leftover>,
         call: impl AsyncFn() -> Result<Answer<T>, Error>,
     ) -> Result<T, String> {
         let mut failures = 0;
-        let mut last = None;
-        while let Ok(answered) = timeout_at(deadline, call()).await {
-            let wait = match answered {
+        loop {
+            let (last, wait) = match call().await {
                 Ok(Answer::Final(answer)) => return Ok(answer),
                 Ok(Answer::InProgress(wait)) => {
                     failures = 0;
-                    last = Some("in progress at the end of the time".to_owned());
-                    wait
+                    ("in progress".to_owned(), wait)
                 }
                 Err(error) => {
                     let class = error.class();
@@ -393,16 +381,14 @@ impl Sweep {
                         warn!(class = class.as_str(), %error, "call failed, and is repeated");
                     }
                     failures += 1;
-                    last = Some(error.to_string());
-                    wait
+                    (error.to_string(), wait)
                 }
             };
-            sleep_until(deadline.min(Instant::now() + wait)).await;
-            if Instant::now() >= deadline {
-                break;
+            if let Some(object) = object {
+                self.note(object, Fate::Begun(last));
             }
+            sleep(wait).await;
         }
-        Err(last.unwrap_or_else(|| state(&self.provider)))
     }
 }
 
@@ -413,21 +399,10 @@ enum Answer<T> {
     InProgress(Duration),
 }
 
-/// Why there was no answer in time, for people.
-fn state(provider: &Provider) -> String {
-    let state = provider.state();
-    let state = state.borrow();
-    format!("no answer in time; the provider is {}", *state)
-}
-
 fn log(object: &Leftover, fate: &Fate) {
-    let (kind, object, owner) = (object.kind(), object.name(), object.owner());
-    match fate {
-        Fate::Deleted => info!(kind, object, owner, "deleted"),
-        Fate::Retained => warn!(kind, object, owner, "kept by the provider on purpose"),
-        Fate::NotManaged => warn!(kind, object, owner, "not managed by the provider"),
-        Fate::Failed(error) => warn!(kind, object, owner, %error, "not deleted"),
-    }
+    let (kind, name, owner) = (object.kind(), object.name(), object.owner());
+    let (fate, error) = (fate.as_str(), fate.why());
+    info!(kind, object = name, owner, fate, error, "deletion ended");
 }
 
 /// The Service of a deletion, which providers find the load balancer of by its UID.

@@ -62,7 +62,7 @@ pub struct Signals(BoxStream<'static, ()>);
 
 impl Signals {
     /// SIGTERM and SIGINT.
-    pub(super) fn install() -> io::Result<Self> {
+    pub(crate) fn install() -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         Ok(Self::new(stream::poll_fn(move |cx| {
@@ -80,7 +80,7 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         if self.0.next().await.is_none() {
             std::future::pending::<()>().await;
         }

@@ -206,7 +206,7 @@ fn refused(server: &Uri, error: ApiError) -> Refusal {
              clusterrolebinding to it"
         ),
         ApiError::Status { message, .. } => format!("{server}: {message}"),
-        ApiError::Unreachable(why) | ApiError::Transport(why) => format!(
+        ApiError::Transport(why) => format!(
             "{server} is not reached: {why}\nRun it in the leader's Pod, or give --server, as after\n  \
              kubectl -n NAMESPACE port-forward POD 10258"
         ),

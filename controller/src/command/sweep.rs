@@ -1,18 +1,21 @@
-//! `sweep`: deletes the load balancers and routes of a cluster that is gone.
+//! `sweep`: lists the load balancers and routes that a provider has for a cluster, and deletes them.
 
-mod api_server;
 mod report;
 
-use std::{
-    io::{self, IsTerminal, Write},
-    path::PathBuf,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use outrigger_core::{effects::GrantedPrefixes, go_duration::GoDuration, syntax::subdomain};
-use outrigger_kubernetes::client::Source;
-use outrigger_loops::sweep::{Leftover, Sweep};
+use outrigger_core::{
+    cluster_uid::is_of_another_cluster, effects::GrantedPrefixes, go_duration::GoDuration,
+    syntax::subdomain,
+};
+use outrigger_kubernetes::{
+    api::Api,
+    authenticator::Authenticators,
+    client::{Budget, Clients, Source},
+    cluster::{self, CLUSTER_UID_ANNOTATION},
+    metrics::ClientMetrics,
+};
+use outrigger_loops::sweep::Sweep;
 use outrigger_provider_client::{
     Cluster, Endpoint, Options, Provider, ProviderMetrics, ProviderSocket,
 };
@@ -21,51 +24,50 @@ use outrigger_runtime::{
     telemetry::{Logging, Telemetry},
 };
 use prometheus_client::registry::Registry;
-use tokio::time::Instant;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::info;
-use uuid::Uuid;
 
-use self::{
-    api_server::{ApiServerCheck, Evidence},
-    report::Report,
-};
+use self::report::Report;
 use super::{Refusal, help, read};
-use crate::options::{
-    command_line::CommandLine,
-    flag::{Flag, Setting, flags},
+use crate::{
+    app::Signals,
+    options::{
+        check::{cluster_uid, provider_users},
+        command_line::CommandLine,
+        flag::{Flag, Setting, flags},
+    },
 };
 
-const USAGE: &str = "Usage: cloud-controller-manager sweep --cluster-uid UID [--plan] [flags]\n\
-                     Deletes the load balancers and routes of a cluster whose API server is gone, through the provider \
-                     alone. The UID is that of its namespace kube-system. Exit code 0: nothing is left; 1: something \
-                     is; 2: nothing was begun.";
+const USAGE: &str = "Usage: cloud-controller-manager sweep --cluster-uid UID [--yes] [flags]\n\
+                     Lists the load balancers and routes that the provider has for a cluster, and with --yes deletes \
+                     them. Whether the cluster is gone is for you to know. Exit code 0: listed, or nothing is left; \
+                     1: something is, or may be; 2: nothing was begun.";
 
 flags! {
     "Sweep" {
         /// --cluster-name that the cluster had.
         cluster_name: String = "kubernetes";
-        /// UID of the cluster's namespace kube-system, which its load balancers and routes are marked with.
+        /// UID that the cluster's load balancers and routes are marked with: its --cluster-uid, or that of its namespace
+        /// kube-system.
         cluster_uid: String = "";
-        /// How long the API server of --kubeconfig must not be reached until the cluster counts as gone.
-        gone_after: GoDuration = "1m0s";
         /// Print this help and exit.
         help: bool = "false" { short: Some('h') };
-        /// Kubeconfig of the cluster that is gone. Its API server is asked right before the first deletion, and any
-        /// answer but that it has no Lease of the controller and no such cluster ends the command. Empty: the UID
-        /// is asked for once more.
+        /// Kubeconfig of a cluster that lives, such as the hosting one. Its API server must answer with another UID before
+        /// anything is deleted. Empty: that of the Pod's service account.
         kubeconfig: String = "";
-        /// Lease of the cluster's controller, NAMESPACE/NAME.
+        /// Lease of that cluster's controller, NAMESPACE/NAME, which remembers its --cluster-uid.
         lease: String = "kube-system/cloud-controller-manager";
         /// Form of the output: table or json.
         output: String = "table" { short: Some('o') };
-        /// Only list what would be deleted.
-        plan: bool = "false";
         /// Address of the Unix socket of the provider, as the controller manager takes it from flags and environment.
         provider_endpoint: Endpoint = "unix:///run/outrigger/provider.sock";
+        /// Numbers of the users that the process behind --provider-endpoint may be one of; empty: any.
+        provider_user: Vec<String> = "";
         /// How long the sweep may take.
         timeout: GoDuration = "30m0s";
-        /// Do not ask for the UID once more.
+        /// Ask no API server whether it is that of the cluster.
+        without_kubeconfig: bool = "false";
+        /// Delete what is listed.
         yes: bool = "false" { short: Some('y') };
     }
 }
@@ -73,14 +75,20 @@ flags! {
 /// Exit code of a sweep that leaves something.
 const LEFT: u8 = 1;
 
+/// How long the API server may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// The checked flags.
 struct Settings {
-    uid: String,
-    api_server: Option<ApiServerCheck>,
+    uid: Box<str>,
+    /// Where the API server is that must be another cluster's; none: it is not asked.
+    living: Option<Source>,
+    /// Path of the Lease there.
+    lease: String,
     report: Report,
-    plans: bool,
-    is_confirmed: bool,
+    deletes: bool,
     endpoint: Endpoint,
+    users: Vec<u32>,
     cluster_name: String,
     timeout: Duration,
 }
@@ -100,27 +108,16 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Refusal> {
         .enable_all()
         .build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let ended = runtime.block_on(sweep(settings));
+    let ended = runtime.block_on(settings.sweep());
     runtime.shutdown_background();
     ended
 }
 
 impl Settings {
     fn of(flags: &Flags) -> Result<Self, Refusal> {
-        let uid = flags.cluster_uid.value.trim();
-        // A part of one, or one in capitals, finds nothing: it would look as if the cluster had left nothing.
-        if uid
-            .parse()
-            .map(|parsed: Uuid| parsed.to_string())
-            .as_deref()
-            != Ok(uid)
-        {
-            return Err(Refusal(format!(
-                "{} must be the UID of the namespace kube-system of the cluster that is gone, as kubectl shows it, but got {uid:?}\n{USAGE}",
-                flags.cluster_uid
-            )));
-        }
-        let lease = &flags.lease;
+        let uid = cluster_uid(&flags.cluster_uid)?;
+        let uid = uid.ok_or_else(|| format!("{} must be given\n{USAGE}", flags.cluster_uid))?;
+        let (lease, given) = (&flags.lease, &flags.timeout);
         let (namespace, name) = lease.split_once('/').unwrap_or_default();
         if subdomain(namespace).is_err() || subdomain(name).is_err() {
             return Err(Refusal(format!(
@@ -128,129 +125,139 @@ impl Settings {
                 lease.value
             )));
         }
-        let duration = |flag: &Setting<GoDuration>| {
-            let positive = flag.as_std().filter(|time| !time.is_zero());
-            positive.ok_or_else(|| format!("{flag} must be greater than 0, but got {}", flag.value))
-        };
-        let gone_after = duration(&flags.gone_after)?;
-        let api_server = match &*flags.kubeconfig.value {
-            "" => None,
-            path => Some(ApiServerCheck {
-                source: Source {
-                    kubeconfig: Some(PathBuf::from(path)),
-                    master: None,
-                },
-                lease: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"),
-                cluster_uid: uid.to_owned(),
-                gone_after,
-            }),
-        };
-        Ok(Self {
-            report: Report::of(&flags.output.value, uid)?,
-            uid: uid.to_owned(),
-            api_server,
-            plans: flags.plan.value,
-            is_confirmed: flags.yes.value,
-            endpoint: flags.provider_endpoint.value.clone(),
-            cluster_name: flags.cluster_name.value.clone(),
-            timeout: duration(&flags.timeout)?,
-        })
-    }
-}
-
-async fn sweep(settings: Settings) -> Result<ExitCode, Refusal> {
-    let provider = connect(&settings);
-    let begun = Sweep::begin(provider, &settings.uid, Instant::now() + settings.timeout).await;
-    let sweep = begun.map_err(|error| error.to_string())?;
-    let listed = sweep.list(Instant::now() + settings.timeout).await;
-    let listed = listed.map_err(|error| error.to_string())?;
-    if settings.plans || listed.is_empty() {
-        settings.report.listed(&listed);
-        return Ok(ExitCode::SUCCESS);
-    }
-    settings.confirm(&listed).await?;
-    // The confirmation may have taken long.
-    let deadline = Instant::now() + settings.timeout;
-    let swept = sweep.run(deadline, settings.is_there_again()).await;
-    settings.report.swept(&swept);
-    let is_clean = swept.is_clean();
-    Ok(ExitCode::from(if is_clean { 0 } else { LEFT }))
-}
-
-/// The provider, by a task that ends with the runtime.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the command ends with the runtime, and the connection with it"
-)]
-fn connect(settings: &Settings) -> Provider {
-    let options = Options {
-        expected_name: None,
-        allow_untagged: false,
-        effect_prefixes: GrantedPrefixes::default(),
-        controller_name: "cloud-controller-manager sweep".to_owned(),
-        controller_version: VERSION.to_owned(),
-        kubernetes_version: String::new(),
-        cluster: Cluster {
-            name: settings.cluster_name.clone(),
-            ..Cluster::default()
-        },
-        cluster_uid: settings.uid.clone(),
-        max_receive_bytes: outrigger_api::DEFAULT_MAX_MESSAGE_BYTES,
-        standby: false,
-    };
-    let socket = ProviderSocket::new(settings.endpoint.clone(), Vec::new());
-    let metrics = ProviderMetrics::register(&mut Registry::default());
-    let (provider, connection) = Provider::new(options, socket, metrics, CancellationToken::new());
-    tokio::spawn(connection);
-    provider
-}
-
-impl Settings {
-    /// Returns why the cluster may be there after all, once its API server says so; never without one.
-    async fn is_there_again(&self) -> String {
-        match &self.api_server {
-            Some(check) => check.is_there_again().await,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Returns if the cluster is gone: the API server, the UID typed again, or --yes says so.
-    async fn confirm(&self, listed: &[Leftover]) -> Result<(), Refusal> {
-        if let Some(check) = &self.api_server {
-            match check.evidence().await? {
-                Evidence::Gone(why) => {
-                    info!(uid = self.uid, why, "cluster is gone");
-                    return Ok(());
-                }
-                Evidence::None(why) => info!(uid = self.uid, why, "cluster may be gone"),
-            }
-        }
-        if self.is_confirmed {
-            return Ok(());
-        }
-        let stdin = io::stdin();
-        if !stdin.is_terminal() {
+        let timeout = given.as_std().filter(|time| !time.is_zero());
+        let timeout = timeout
+            .ok_or_else(|| format!("{given} must be greater than 0, but got {}", given.value))?;
+        let kubeconfig = Some(&*flags.kubeconfig.value).filter(|path| !path.is_empty());
+        let is_asked = !flags.without_kubeconfig.value;
+        if !is_asked && kubeconfig.is_some() {
             return Err(Refusal(format!(
-                "{} load balancers and routes would be deleted: give --yes, or --kubeconfig of the cluster that is gone, \
-                 or run it on a terminal",
-                listed.len()
+                "{} and {} contradict each other",
+                flags.kubeconfig, flags.without_kubeconfig
             )));
         }
-        self.report.listed(listed);
-        // A closed stream is no answer.
-        let _ = write!(
-            io::stderr(),
-            "All of these are deleted. Type the UID of the cluster once more: "
-        );
-        let mut typed = String::new();
-        let read = stdin.read_line(&mut typed);
-        read.map_err(|error| format!("no answer: {error}"))?;
-        if typed.trim() == self.uid {
-            return Ok(());
+        Ok(Self {
+            report: Report::of(&flags.output.value, &uid)?,
+            uid,
+            living: is_asked.then(|| Source {
+                kubeconfig: kubeconfig.map(PathBuf::from),
+                master: None,
+            }),
+            lease: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"),
+            deletes: flags.yes.value,
+            endpoint: flags.provider_endpoint.value.clone(),
+            users: provider_users(&flags.provider_user)?,
+            cluster_name: flags.cluster_name.value.clone(),
+            timeout,
+        })
+    }
+
+    async fn sweep(self) -> Result<ExitCode, Refusal> {
+        let signals = Signals::install();
+        let mut signals = signals.map_err(|error| error.to_string())?;
+        let mut stop = std::pin::pin!(async {
+            tokio::select! {
+                () = signals.next() => "it was interrupted".to_owned(),
+                () = sleep(self.timeout) => "the time was up".to_owned(),
+            }
+        });
+        let begun = async {
+            let sweep = Sweep::begin(self.connect(), &self.uid).await?;
+            let listed = sweep.list().await?;
+            if self.deletes && !listed.is_empty() {
+                self.confirm().await?;
+            }
+            Ok::<_, String>((sweep, listed))
+        };
+        let (sweep, listed) = tokio::select! {
+            biased;
+            why = &mut stop => return Err(Refusal(format!("nothing was begun: {why}"))),
+            begun = begun => begun?,
+        };
+        if !self.deletes || listed.is_empty() {
+            self.report.listed(&listed);
+            return Ok(ExitCode::SUCCESS);
         }
-        Err(Refusal(
-            "that is another UID: nothing was deleted".to_owned(),
-        ))
+        let swept = sweep.run(stop).await;
+        self.report.swept(&swept);
+        Ok(if swept.is_clean() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(LEFT)
+        })
+    }
+
+    /// Asks the API server at hand whether it is another cluster's.
+    ///
+    /// RBAC: `get` on the Lease and on the namespace `kube-system`.
+    async fn confirm(&self) -> Result<(), String> {
+        let Some(living) = &self.living else {
+            return Ok(());
+        };
+        let asked = timeout(PATIENCE, self.ask(living)).await;
+        asked
+            .unwrap_or_else(|_elapsed| Err(format!("no answer within {} s", PATIENCE.as_secs())))
+            .map_err(|why| {
+                format!(
+                    "nothing is deleted: {why}\nA cluster that lives must answer with another UID than {}: give \
+                     --kubeconfig of one, such as the hosting one, or --without-kubeconfig",
+                    self.uid
+                )
+            })
+    }
+
+    async fn ask(&self, living: &Source) -> Result<(), String> {
+        let api_server = living.load().await.map_err(|error| error.to_string())?;
+        let metrics = ClientMetrics::default();
+        let authenticators = Authenticators::new(&metrics);
+        let clients = Clients::new(api_server, &authenticators, metrics);
+        let clients = clients.map_err(|error| error.to_string())?;
+        let client = clients.build("sweep", Budget::UNLIMITED);
+        let api = Api::new(client.map_err(|error| error.to_string())?);
+        let kube_system = cluster::uid(&api).await;
+        let annotations = match cluster::lease_annotations(&api, &self.lease).await {
+            // No replica has led there.
+            Err(error) if error.is_not_found() => Ok(None),
+            annotations => annotations.map(Some),
+        };
+        let on_lease = annotations.as_ref().map(|annotations| {
+            let uid = annotations.as_ref()?.get(CLUSTER_UID_ANNOTATION);
+            uid.map(|uid| &**uid)
+        });
+        is_of_another_cluster(
+            &self.uid,
+            kube_system.as_deref().map_err(ToString::to_string),
+            on_lease.map_err(ToString::to_string),
+        )
+        .map_err(|why| format!("{}: {why}", clients.server()))
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the command ends with the runtime, and the connection with it"
+    )]
+    fn connect(&self) -> Provider {
+        let options = Options {
+            expected_name: None,
+            allow_untagged: false,
+            effect_prefixes: GrantedPrefixes::default(),
+            controller_name: "cloud-controller-manager sweep".to_owned(),
+            controller_version: VERSION.to_owned(),
+            kubernetes_version: String::new(),
+            cluster: Cluster {
+                name: self.cluster_name.clone(),
+                ..Cluster::default()
+            },
+            cluster_uid: self.uid.to_string(),
+            max_receive_bytes: outrigger_api::DEFAULT_MAX_MESSAGE_BYTES,
+            standby: false,
+        };
+        let socket = ProviderSocket::new(self.endpoint.clone(), self.users.clone());
+        let metrics = ProviderMetrics::register(&mut Registry::default());
+        let (provider, connection) =
+            Provider::new(options, socket, metrics, CancellationToken::new());
+        tokio::spawn(connection);
+        provider
     }
 }
 

@@ -19,6 +19,7 @@ use outrigger_runtime::telemetry::{Format, Logging};
 use outrigger_server::settings::PageSettings;
 use uuid::Uuid;
 
+pub(crate) use self::provider::provider_users;
 use super::{
     command_line::CommandLine,
     config::{ApiSettings, Config},

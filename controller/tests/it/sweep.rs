@@ -1,35 +1,40 @@
-//! `sweep`: what a cluster has left in the cloud goes once its API server is gone, and not before.
+//! `sweep`: what a cluster has left in the cloud goes if an operator says so, and no API server at hand is that of the cluster.
 
-use std::process::Stdio;
+use std::{fs, process::Stdio};
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, api::DeleteParams};
+use kube::Api;
 use outrigger_provider_mock::{
-    faults::{Effect, InjectedError, Method},
+    faults::{Effect, Method},
     load_balancers::ServiceTag,
 };
 use outrigger_testbed::nodes::Machine;
-use serde_json::Value;
-use tokio::process::Command;
-use tonic::Code;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    process::Command,
+};
 
 use crate::{
     cluster::{SYSTEM, services::load_balancer},
     controller::{Ran, program},
     mock::{Mock, load_balancers::about},
-    replica::LEASE,
     stage::{Setup, Stage},
     wait::{holds, until},
 };
 
+const ANOTHER: &str = "6d3f0f9b-1f2a-4a51-8e39-1b1e2f3a4b5c";
+
 /// A cluster whose controller has made three load balancers and a route, beside load balancers of another cluster.
-async fn used(mock: &[&str]) -> (Stage, String) {
-    let common = [
+async fn used() -> (Stage, String) {
+    let mock = [
         "--synthesize-instances",
         "--routes",
         "--lb-deprovisioning=2s",
     ];
-    let mut stage = Setup::mock(&[&common, mock].concat())
+    let mut stage = Setup::mock(&mock)
         .flags(&[
             "--allocate-node-cidrs",
             "--cluster-cidr=10.244.0.0/16",
@@ -47,10 +52,8 @@ async fn used(mock: &[&str]) -> (Stage, String) {
         uid: "f3b2".to_owned(),
     };
     let mock = &stage.mock;
-    mock.add_load_balancer("lb-other", "another-cluster", Some(tag))
-        .await;
-    mock.add_load_balancer("lb-untagged", "another-cluster", None)
-        .await;
+    mock.add_load_balancer("lb-other", ANOTHER, Some(tag)).await;
+    mock.add_load_balancer("lb-untagged", ANOTHER, None).await;
     until("the cloud has all of it", async || {
         let have = (mock.load_balancers().await.len(), mock.routes().await.len());
         holds(have == (5, 1), || format!("{have:?}"))
@@ -84,118 +87,135 @@ async fn balancers(stage: &Stage) -> Vec<String> {
     balancers.map(|balancer| balancer.id).collect()
 }
 
-#[tokio::test]
-async fn a_cluster_is_swept_once_its_api_server_is_gone_and_not_before() {
-    let (stage, uid) = used(&[]).await;
-    let kubeconfig = stage.plane.kubeconfig("sweeper", Some("system:masters"));
-    let kubeconfig = format!("--kubeconfig={}", kubeconfig.unwrap().display());
-    let with_api_server = [&*kubeconfig, "--gone-after=1s"];
-    let before = balancers(&stage).await;
+/// The address of a proxy that knows no such path.
+async fn gateway() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let page = "<html>404 page not found</html>";
+            let answer = format!(
+                "HTTP/1.1 404 Not Found\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
+                page.len()
+            );
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    format!("http://{address}")
+}
 
-    let planned = sweep(&stage, &uid, &["--plan", "-o", "json"]).await;
-    assert_eq!(planned.code, Some(0), "{planned:?}");
-    let shown: Value = serde_json::from_str(&planned.out).unwrap();
+#[tokio::test]
+async fn a_living_cluster_is_not_swept_whatever_its_address_answers() {
+    let (stage, uid) = used().await;
+    let before = (balancers(&stage).await, stage.mock.routes().await.len());
+    let path = stage.plane.kubeconfig("sweeper", Some("system:masters"));
+    let own = fs::read_to_string(path.unwrap()).unwrap();
+    let edited = |edit: &dyn Fn(&mut Value)| {
+        let mut file: Value = serde_saphyr::from_str(&own).unwrap();
+        edit(&mut file["clusters"][0]["cluster"]);
+        let path = stage.dir().join(format!("{:x}", fastrand::u64(..)));
+        fs::write(&path, file.to_string()).unwrap();
+        format!("--kubeconfig={}", path.display())
+    };
+    let (gateway, other) = (gateway().await, outrigger_testbed::ControlPlane::start);
+    let other = other(outrigger_testbed::Options::default()).await.unwrap();
+    let other_path = other.kubeconfig("sweeper", Some("system:masters")).unwrap();
+    let of_other = fs::read_to_string(&other_path).unwrap();
+    let of_other: Value = serde_saphyr::from_str(&of_other).unwrap();
+    let authority = &of_other["clusters"][0]["cluster"]["certificate-authority-data"];
+    assert!(authority.is_string());
+    let cases = [
+        (edited(&|_| ()), "which is there"),
+        (
+            edited(&|cluster| cluster["certificate-authority-data"] = authority.clone()),
+            "invalid peer certificate",
+        ),
+        (
+            edited(&|cluster| cluster["tls-server-name"] = json!("other.example")),
+            "invalid peer certificate",
+        ),
+        (edited(&|cluster| cluster["server"] = json!(gateway)), "404"),
+        (
+            edited(&|cluster| cluster["server"] = json!("https://127.0.0.1:1")),
+            "cannot talk to the API server",
+        ),
+        // No service account either.
+        (
+            "--provider-user=".to_owned(),
+            "no configuration has been provided",
+        ),
+    ];
+    for (kubeconfig, why) in cases {
+        let refused = sweep(&stage, &uid, &["--yes", &kubeconfig]).await;
+        assert_eq!(refused.code, Some(2), "{why}: {refused:?}");
+        assert!(refused.err.contains(why), "{why}: {refused:?}");
+    }
+    // Nor by a process of another user than the provider's.
+    let refused = [
+        "--yes",
+        "--without-kubeconfig",
+        "--provider-user=4711",
+        "--timeout=3s",
+    ];
+    let refused = sweep(&stage, &uid, &refused).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert_eq!(
+        (balancers(&stage).await, stage.mock.routes().await.len()),
+        before
+    );
+
+    // A cluster that lives says nothing of one that is gone.
+    let kubeconfig = format!("--kubeconfig={}", other_path.display());
+    let swept = sweep(&stage, ANOTHER, &["--yes", &kubeconfig]).await;
+    assert!(swept.out.contains("lb-other"), "{swept:?}");
+    let left = balancers(&stage).await;
+    assert!(!left.contains(&"lb-other".to_owned()), "{left:?}");
+    assert_eq!(left.len(), before.0.len() - 1);
+}
+
+#[tokio::test]
+async fn a_sweep_shows_what_became_of_each_object_also_when_it_is_interrupted() {
+    let (stage, uid) = used().await;
+    let listed = sweep(&stage, &uid, &["-o", "json"]).await;
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    let shown: Value = serde_json::from_str(&listed.out).unwrap();
     let objects = shown["objects"].as_array().unwrap();
     let owners: Vec<_> = objects
         .iter()
         .map(|it| it["for"].as_str().unwrap())
         .collect();
     for owner in ["default/web", "default/api", "default/db", "worker"] {
-        assert!(owners.contains(&owner), "{planned:?}");
+        assert!(owners.contains(&owner), "{listed:?}");
     }
-    assert_eq!(objects.len(), 4, "{planned:?}");
+    assert_eq!(objects.len(), 4, "{listed:?}");
+    assert_eq!(balancers(&stage).await.len(), 5);
 
-    // No terminal, and no word of the operator.
-    let refused = sweep(&stage, &uid, &[]).await;
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.err.contains("--yes"), "{refused:?}");
-    // The API server is there, whatever the operator says.
-    let refused = sweep(&stage, &uid, &[&with_api_server[..], &["--yes"]].concat()).await;
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.err.contains("has the Lease"), "{refused:?}");
-    let leases = stage.leases();
-    leases
-        .delete(LEASE, &DeleteParams::default())
-        .await
-        .unwrap();
-    let refused = sweep(&stage, &uid, &with_api_server).await;
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(
-        refused.err.contains("API server of the cluster"),
-        "{refused:?}"
-    );
-    // Another cluster's UID is another cluster's word.
-    let none = sweep(&stage, "6d3f0f9b-1f2a-4a51-8e39-1b1e2f3a4b5c", &["--yes"]).await;
-    assert_eq!(none.code, Some(0), "{none:?}");
-    assert_eq!(balancers(&stage).await, before);
+    let hang = Effect::Hang { duration: None };
+    let hang = about(Method::DeleteLoadBalancer, "db", hang);
+    stage.mock.inject(hang).await;
+    let deletes = ["--yes", "--without-kubeconfig"];
+    let mut interrupted = command(&stage, &uid, &deletes);
+    let interrupted = interrupted.stdout(Stdio::piped()).stderr(Stdio::null());
+    let interrupted = interrupted.spawn().unwrap();
+    until("the others are gone", async || {
+        let have = balancers(&stage).await.len();
+        holds(have == 3, || format!("{have}"))
+    })
+    .await;
+    let process = Pid::from_raw(interrupted.id().unwrap() as i32).unwrap();
+    kill_process(process, Signal::TERM).unwrap();
+    let ended = interrupted.wait_with_output().await.unwrap();
+    let out = String::from_utf8(ended.stdout).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{out}");
+    assert!(out.contains("it was interrupted"), "{out}");
+    let of_db = out.lines().find(|line| line.contains("default/db"));
+    assert!(of_db.is_some_and(|line| line.contains("begun")), "{out}");
 
-    stage.plane.kill_apiserver().await.unwrap();
-    let swept = sweep(&stage, &uid, &with_api_server).await;
+    stage.mock.clear().await;
+    let swept = sweep(&stage, &uid, &deletes).await;
     assert_eq!(swept.code, Some(0), "{swept:?}");
-    assert!(swept.out.contains("4 objects deleted, 0 left"), "{swept:?}");
+    assert!(swept.out.contains("1 objects deleted, 0 left"), "{swept:?}");
     assert_eq!(balancers(&stage).await, ["lb-other", "lb-untagged"]);
     assert!(stage.mock.routes().await.is_empty());
-    let again = sweep(&stage, &uid, &["--yes"]).await;
-    assert_eq!(again.code, Some(0), "{again:?}");
-    stage.plane.start_apiserver().await.unwrap();
-}
-
-/// Command and provider are killed once one of its load balancers is gone, and once two are.
-#[tokio::test]
-async fn a_sweep_that_was_killed_is_run_again_to_its_end() {
-    let state = tempfile::tempdir().unwrap();
-    let state = format!("--state={}", state.path().join("state.json").display());
-    let (mut stage, uid) = used(&[&state, "--state-interval=10ms", "--state-sync"]).await;
-    stage.plane.kill_apiserver().await.unwrap();
-    for (hanging, left) in [(&["api", "db"][..], 4), (&["db"], 3)] {
-        for name in hanging {
-            let hang = Effect::Hang { duration: None };
-            let hang = about(Method::DeleteLoadBalancer, name, hang);
-            stage.mock.inject(hang).await;
-        }
-        let mut killed = command(&stage, &uid, &["--yes"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        until("a load balancer is gone", async || {
-            let have = balancers(&stage).await.len();
-            holds(have == left, || format!("{have}"))
-        })
-        .await;
-        killed.kill().await.unwrap();
-        stage.mock.kill().await;
-        stage.restart_mock().await;
-        assert_eq!(balancers(&stage).await.len(), left);
-    }
-    let swept = sweep(&stage, &uid, &["--yes"]).await;
-    assert_eq!(swept.code, Some(0), "{swept:?}");
-    assert_eq!(balancers(&stage).await, ["lb-other", "lb-untagged"]);
-    assert!(stage.mock.routes().await.is_empty());
-    stage.plane.start_apiserver().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_cluster_whose_api_server_answers_again_loses_no_more() {
-    let (stage, uid) = used(&[]).await;
-    let kubeconfig = stage.plane.kubeconfig("sweeper", Some("system:masters"));
-    let kubeconfig = format!("--kubeconfig={}", kubeconfig.unwrap().display());
-    stage.plane.kill_apiserver().await.unwrap();
-    let error = InjectedError::new(Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
-    let down = about(Method::DeleteLoadBalancer, "web", Effect::Error(error));
-    stage.mock.inject(down).await;
-    let args = [&*kubeconfig, "--gone-after=1s"];
-    let sweeping = sweep(&stage, &uid, &args);
-    let back = async {
-        until("the other load balancers are gone", async || {
-            let have = balancers(&stage).await.len();
-            holds(have == 3, || format!("{have}"))
-        })
-        .await;
-        stage.plane.start_apiserver().await.unwrap();
-    };
-    let (swept, ()) = tokio::join!(sweeping, back);
-    assert_eq!(swept.code, Some(1), "{swept:?}");
-    assert!(swept.out.contains("has the Lease"), "{swept:?}");
-    assert_eq!(balancers(&stage).await.len(), 3);
 }

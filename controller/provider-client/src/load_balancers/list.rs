@@ -26,7 +26,7 @@ pub struct Owner {
     pub namespace: Box<str>,
     /// `metadata.name`, for people.
     pub name: Box<str>,
-    /// `metadata.uid`: the key.
+    /// `metadata.uid`: the key. Empty if the provider does not name it, or names what cannot be one.
     pub uid: Box<str>,
 }
 
@@ -49,7 +49,11 @@ impl From<v1::OwnedLoadBalancer> for OwnedLoadBalancer {
             service: owned.service.map(|service| Owner {
                 namespace: shown(&service.namespace),
                 name: shown(&service.name),
-                uid: shown(&service.uid),
+                uid: if *text::cut(&service.uid, NAME) == *service.uid {
+                    service.uid.into()
+                } else {
+                    Box::default()
+                },
             }),
         }
     }

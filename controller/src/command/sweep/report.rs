@@ -29,14 +29,19 @@ impl Report {
         })
     }
 
-    /// Prints what would be deleted.
+    /// Prints what the provider has.
     pub(super) fn listed(&self, listed: &[Leftover]) {
-        let objects: Vec<_> = listed.iter().map(|object| (object, None)).collect();
-        let end = format!(
-            "{} objects of the cluster {}",
-            listed.len(),
-            self.cluster_uid
-        );
+        let objects: Vec<_> = listed
+            .iter()
+            .map(|object| (object, &Fate::Listed))
+            .collect();
+        let end = match listed.len() {
+            0 => format!("nothing of the cluster {}", self.cluster_uid),
+            count => format!(
+                "{count} objects of the cluster {}; --yes deletes them",
+                self.cluster_uid
+            ),
+        };
         self.print(&objects, None, &end);
     }
 
@@ -48,7 +53,7 @@ impl Report {
         } = swept;
         let shown: Vec<_> = objects
             .iter()
-            .map(|(object, fate)| (object, Some(fate)))
+            .map(|(object, fate)| (object, fate))
             .collect();
         let deleted = objects
             .iter()
@@ -62,11 +67,11 @@ impl Report {
         self.print(&shown, unfinished.as_deref(), &end);
     }
 
-    fn print(&self, objects: &[(&Leftover, Option<&Fate>)], unfinished: Option<&str>, end: &str) {
+    fn print(&self, objects: &[(&Leftover, &Fate)], unfinished: Option<&str>, end: &str) {
         let text = if self.is_json {
             let objects: Vec<_> = objects
                 .iter()
-                .map(|(object, fate)| entry(object, *fate))
+                .map(|(object, fate)| entry(object, fate))
                 .collect();
             let shown = json!({
                 "clusterUid": self.cluster_uid,
@@ -83,8 +88,8 @@ impl Report {
                     object.kind(),
                     &object.name(),
                     &object.owner(),
-                    state(*fate),
-                    why(*fate).unwrap_or_default(),
+                    fate.as_str(),
+                    fate.why().unwrap_or_default(),
                 ]);
             }
             format!("{}\n\n{end}", table.trim_fmt())
@@ -93,26 +98,12 @@ impl Report {
     }
 }
 
-fn entry(object: &Leftover, fate: Option<&Fate>) -> Value {
+fn entry(object: &Leftover, fate: &Fate) -> Value {
     json!({
         "kind": object.kind(),
         "name": object.name(),
         "for": object.owner(),
-        "state": state(fate),
-        "error": why(fate),
+        "state": fate.as_str(),
+        "error": fate.why(),
     })
-}
-
-const fn state(fate: Option<&Fate>) -> &'static str {
-    match fate {
-        None => "listed",
-        Some(fate) => fate.as_str(),
-    }
-}
-
-fn why(fate: Option<&Fate>) -> Option<&str> {
-    match fate {
-        Some(Fate::Failed(error)) => Some(error),
-        _ => None,
-    }
 }
