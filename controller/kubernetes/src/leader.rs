@@ -24,7 +24,7 @@ use outrigger_core::{
     lease::Durations,
 };
 
-use crate::cluster::SameCluster;
+use crate::watch::Sight;
 
 mod annotations;
 mod election;
@@ -55,8 +55,8 @@ pub struct LeaderConfig {
     pub identity: Arc<ProcessIdentity>,
     /// How long things take.
     pub durations: Durations,
-    /// The cluster that must have the Lease; none: any.
-    pub cluster: Option<SameCluster>,
+    /// The cluster that must have the Lease, and the watches that list again when etcd has gone back in time.
+    pub sight: Sight,
 }
 
 impl LeaderConfig {

@@ -20,7 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-pub use self::health::{Health, Sight};
+pub use self::health::{Doubt, Health, Sight};
+pub(crate) use self::revision::Revision;
 use self::{pause::Pause, undecodable::UndecodableObjects};
 use super::{
     api::{Api, Begin},
@@ -32,11 +33,12 @@ use super::{
 
 mod health;
 mod pause;
+mod revision;
 mod undecodable;
 
 /// A watch that is silent for so long is followed by a list: bookmarks come about once a minute, and the
 /// connection answers pings. The API server sends no bookmarks and nothing changes, or a proxy holds the events
-/// back, or etcd was restored from a time before the watch's version: only a list shows which.
+/// back: only a list shows which.
 const SILENCE: Duration = Duration::from_secs(150);
 
 /// A stream of all objects that stands still for so long is given up for pages: the API server, or a proxy before it,
@@ -60,7 +62,7 @@ enum End {
     Clean,
     /// Nothing came for [`SILENCE`] on an open watch.
     Silent,
-    /// The version is too old: only a full list helps.
+    /// The version is too old, or later ones are older: only a full list helps.
     Expired,
     /// The objects did not come in a stream, for this reason: pages may help.
     NotStreamed(String),
@@ -180,6 +182,7 @@ struct Reflector<V> {
 impl<V: View> Reflector<V> {
     async fn keep_in_sync(&self) {
         let mut pause = Pause::default();
+        let mut revision = self.health.revision();
         // The version to watch from; none: all objects first.
         let mut version: Option<String> = None;
         // The next full list comes in pages.
@@ -198,6 +201,7 @@ impl<V: View> Reflector<V> {
             } else if version.is_none() && in_pages {
                 match self.list().await {
                     Ok(listed) => {
+                        revision.answered(&listed);
                         version = Some(listed);
                         in_pages = false;
                         continue;
@@ -205,7 +209,8 @@ impl<V: View> Reflector<V> {
                     Err(error) => End::of(error),
                 }
             } else {
-                let mut end = self.watch(&mut version, &mut pause, &mut run).await;
+                let watched = self.watch(&mut version, &mut revision, &mut pause, &mut run);
+                let mut end = watched.await;
                 is_silent &= !run.has_received;
                 if version.is_none() {
                     end = end.before_all_objects(run.opened.is_some());
@@ -239,7 +244,7 @@ impl<V: View> Reflector<V> {
         match end {
             End::Failed(error) => self.failed(error, pause),
             End::Outdated => info!(resource, "more of the objects is to be kept; listing again"),
-            End::Expired => info!(resource, "the watch is too old; listing again"),
+            End::Expired => info!(resource, "the watch is outdated; listing again"),
             End::NotStreamed(reason) => info!(
                 resource,
                 reason, "the API server did not send all objects in a stream; listing in pages"
@@ -342,6 +347,7 @@ impl<V: View> Reflector<V> {
     async fn watch(
         &self,
         version: &mut Option<String>,
+        revision: &mut Revision,
         pause: &mut Pause,
         run: &mut WatchRun,
     ) -> End {
@@ -373,6 +379,7 @@ impl<V: View> Reflector<V> {
             let event = tokio::select! {
                 event = timeout_at(end, events.next()) => event,
                 () = self.store.outdated() => return End::Outdated,
+                () = revision.doubted(), if listing.is_none() => return End::Expired,
             };
             let event = match event {
                 Err(_) => return End::Silent,
@@ -391,6 +398,7 @@ impl<V: View> Reflector<V> {
                     }
                     ObjectEvent::InitialEnd(at) => {
                         self.finish_list(all);
+                        revision.answered(&at);
                         *version = Some(at);
                         listing = None;
                     }
@@ -404,16 +412,24 @@ impl<V: View> Reflector<V> {
             }
             let labels = [("resource", resource)];
             self.metrics.events.get_or_create(&labels).inc();
+            let at: &str = match &event {
+                ObjectEvent::Applied(item) | ObjectEvent::Deleted(item) => version_of(item),
+                ObjectEvent::Bookmark(at) | ObjectEvent::InitialEnd(at) => at,
+            };
+            if !at.is_empty() {
+                if !revision.shown(at) {
+                    return End::Expired;
+                }
+                *version = Some(at.to_owned());
+            }
             match event {
                 ObjectEvent::Applied(item) => {
-                    move_on(version, &item);
                     self.store_object(item, Origin::Watch);
                 }
                 ObjectEvent::Deleted(item) => {
-                    move_on(version, &item);
                     self.delete(&item);
                 }
-                ObjectEvent::Bookmark(at) | ObjectEvent::InitialEnd(at) => *version = Some(at),
+                ObjectEvent::Bookmark(_) | ObjectEvent::InitialEnd(_) => {}
             }
             self.count();
             self.shown();
@@ -460,16 +476,13 @@ impl<V: View> Reflector<V> {
     }
 }
 
-/// Moves the version to watch from on to that of `item`.
-fn move_on<V: View>(version: &mut Option<String>, item: &Item<V>) {
-    let new = match item {
+/// The version of `item`; empty if it has none.
+fn version_of<V: View>(item: &Item<V>) -> &str {
+    match item {
         Item::Decoded(view) => view.resource_version(),
         Item::Undecodable(Undecodable {
             resource_version, ..
         }) => resource_version,
-    };
-    if !new.is_empty() {
-        *version = Some(new.to_owned());
     }
 }
 

@@ -20,6 +20,7 @@ use outrigger_kubernetes::{
         Elector, Ended, Handle, LeaderConfig, LeaderMetrics, Leadership, Leading, Lost,
         ProcessIdentity,
     },
+    watch::Sight,
 };
 use outrigger_testbed::{
     ControlPlane,
@@ -122,7 +123,7 @@ impl Place {
             name: name.into(),
             identity: Arc::clone(identity),
             durations: Durations::new(LEASE, DEADLINE, Duration::from_millis(500)).unwrap(),
-            cluster: None,
+            sight: Sight::default(),
         };
         let (may, contends) = watch::channel(true);
         let metrics = LeaderMetrics::default();

@@ -3,6 +3,7 @@
 use std::{ops::Deref, sync::Arc};
 
 use outrigger_core::{correlator::EventContent, node::NodeView};
+use tokio::sync::watch;
 use tracing::warn;
 
 use outrigger_kubernetes::{
@@ -10,6 +11,7 @@ use outrigger_kubernetes::{
     events::{ObjectRef, Recorder},
     leader::Handle,
     store::Store,
+    watch::Doubt,
 };
 use outrigger_provider_client::Provider;
 use outrigger_runtime::{
@@ -32,6 +34,8 @@ pub struct LoopParts {
     pub events: Recorder,
     /// The last decisions about each object.
     pub history: History,
+    /// When nothing that was known before is to be believed; a term begins with the last doubt, if there was any.
+    pub doubts: watch::Receiver<Option<Doubt>>,
 }
 
 impl LoopParts {

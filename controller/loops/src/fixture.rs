@@ -65,6 +65,7 @@ use outrigger_kubernetes::{
     leader::Handle,
     store::{Origin, Store},
     traffic::Traffic,
+    watch::Sight,
 };
 use outrigger_provider_client::Provider;
 use outrigger_runtime::{
@@ -114,6 +115,7 @@ pub struct Fixture {
     pub queues: QueueMetrics,
     /// Makes each decision again.
     pub history: History,
+    pub sight: Sight,
     pub registry: Registry,
     events: Events,
     lease: Option<Handle>,
@@ -152,6 +154,7 @@ impl Fixture {
             services: Arc::default(),
             queues: QueueMetrics::default(),
             history: History::new(1 << 20, HistoryMetrics::default()),
+            sight: Sight::default(),
             registry,
             events,
             lease,
@@ -182,6 +185,7 @@ impl Fixture {
             nodes: Arc::clone(&self.nodes),
             events: self.recorder(component),
             history: self.history.clone(),
+            doubts: self.sight.doubts(),
         }
     }
 

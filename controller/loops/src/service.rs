@@ -126,6 +126,7 @@ impl ServiceLb {
                     nodes,
                     events,
                     history,
+                    doubts,
                 },
             queue,
             term: Term { fence, lease },
@@ -173,6 +174,7 @@ impl ServiceLb {
                 term: Arc::clone(&term),
                 rollout: Arc::clone(&rollout),
                 follows_another: follows_another.into(),
+                doubts,
             },
             drift: Drift {
                 term: Arc::clone(&term),
@@ -241,6 +243,7 @@ impl ControlLoop for ServiceLb {
             task!("targets", rollout.run),
             task!("confirmation of deleted Nodes", rollout.confirm_deletions),
             ("sessions of the provider", sessions),
+            task!("doubts", sessions.follow_doubts),
             task!("drift", drift.run),
             task!("orphans", reports.check_orphans),
             task!("states", reports.count_states),

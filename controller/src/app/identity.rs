@@ -12,13 +12,17 @@ use outrigger_kubernetes::{
     cluster::{CLUSTER_UID_ANNOTATION, SameCluster},
     events::EventContent,
     leader::Handle,
+    watch::Sight,
 };
 use outrigger_provider_client::Provider;
 
 /// How often the API server is asked for a UID that could not be read, and the Lease is compared with it.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// Takes a warning about the Lease. It must not wait.
+/// Annotation of the Lease by which an operator has everything doubted.
+const RESYNC_ANNOTATION: &str = "outrigger.dev/resync";
+
+/// Takes an event about the Lease. It must not wait.
 pub(super) type OnWarning = Box<dyn Fn(EventContent) + Send + Sync>;
 
 /// The cluster's identity, as this process knows it. The provider's handle refuses calls that change the
@@ -27,6 +31,10 @@ pub(super) struct ClusterIdentity {
     /// `--cluster-uid`.
     given: Option<Box<str>>,
     cluster: SameCluster,
+    /// Told of an operator's doubt.
+    sight: Sight,
+    /// The last value of [`RESYNC_ANNOTATION`] that was followed.
+    resync: Mutex<Option<String>>,
     provider: Provider,
     allow_untagged: bool,
     on_warning: OnWarning,
@@ -37,13 +45,15 @@ impl ClusterIdentity {
     /// Begins with the UID that `config` gives or the start has read.
     pub(super) fn new(
         config: &Config,
-        cluster: SameCluster,
+        (cluster, sight): (SameCluster, Sight),
         provider: Provider,
         on_warning: OnWarning,
     ) -> Arc<Self> {
         let this = Arc::new(Self {
             given: config.cluster_uid.clone(),
             cluster,
+            sight,
+            resync: Mutex::default(),
             provider,
             allow_untagged: config.provider.allow_untagged_cloud,
             on_warning,
@@ -94,10 +104,31 @@ impl ClusterIdentity {
             .map(ToString::to_string)
     }
 
+    /// Follows the operator's act on the Lease: nothing that was known is believed, as after a restore of etcd, and the
+    /// annotation is removed. To be called by the leader before a lease term begins its work, too, so that no route of a
+    /// Node that is lost goes first.
+    pub(super) fn resync(&self, lock: &Handle) {
+        let Some(value) = lock.annotation(RESYNC_ANNOTATION) else {
+            return;
+        };
+        // One that is not removed, as by a policy, is followed once.
+        if self.resync.lock().replace(value.clone()).as_ref() == Some(&value) {
+            return;
+        }
+        let message = format!(
+            "{RESYNC_ANNOTATION}={value}: all objects are listed again, each Service is ensured once, and routes to Nodes \
+             that are not there stay for an hour"
+        );
+        self.sight.doubt(EventContent::normal("Resync", &message));
+        // If this fails, the value is known.
+        let _ = lock.start_annotating(RESYNC_ANNOTATION, None);
+    }
+
     /// Asks for a UID that could not be read at the start, and has the leader write what is known to the Lease
     /// of `lock`. Never returns.
     pub(super) async fn run(self: Arc<Self>, lock: Option<Handle>) {
         let mut leadership = lock.as_ref().map(Handle::leadership);
+        let mut doubts = self.sight.doubts();
         loop {
             if self.cluster.uid().is_none() {
                 // Without an answer the next round asks.
@@ -116,6 +147,17 @@ impl ClusterIdentity {
                     .annotate(CLUSTER_UID_ANNOTATION, Some(uid.to_string()))
                     .await;
             }
+            if let Some(lock) = &lock
+                && leads
+            {
+                self.resync(lock);
+            }
+            if doubts.has_changed().unwrap_or_default()
+                && let Some(doubt) = &*doubts.borrow_and_update()
+                && leads
+            {
+                (self.on_warning)(doubt.event.clone());
+            }
             let led_by_another = async {
                 match &mut leadership {
                     Some(leadership) => {
@@ -129,6 +171,7 @@ impl ClusterIdentity {
             tokio::select! {
                 () = sleep(LOOK) => {}
                 () = led_by_another => {}
+                Ok(()) = doubts.changed() => doubts.mark_changed(),
             }
         }
     }

@@ -84,6 +84,9 @@ impl LeaseTask {
                 self.provider.set_standby(false);
                 // Before the first call: the last leader may have worked for another cluster.
                 self.identity.judge(self.lock.as_ref());
+                if let Some(lock) = &self.lock {
+                    self.identity.resync(lock);
+                }
             }
             let work = leading.token().child_token();
             let leadership = leading.clone();

@@ -82,7 +82,7 @@ impl Building {
                 name,
                 identity: Arc::clone(&identity),
                 durations: election.durations,
-                cluster: self.sight.cluster().cloned(),
+                sight: self.sight.clone(),
             };
             let (may_contend, candidacy) = watch::channel(false);
             let (elector, handle) = Elector::new(

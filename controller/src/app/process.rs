@@ -226,7 +226,7 @@ impl<'a> Process<'a> {
         let on_lease = lease_events::recorder(election, events.recorder(COMPONENT));
         let identity = ClusterIdentity::new(
             self.config,
-            cluster.clone(),
+            (cluster.clone(), sight.clone()),
             provider.clone(),
             Box::new(on_lease.clone()),
         );

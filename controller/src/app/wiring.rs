@@ -120,6 +120,7 @@ impl<'a> Wiring<'a> {
             nodes: Arc::clone(&self.nodes),
             events: identity.events.recorder(component),
             history: self.context.history.clone(),
+            doubts: self.context.sight.doubts(),
         };
         self.loops
             .add(controller, control_loop::host(parts, inputs, make));

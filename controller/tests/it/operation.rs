@@ -10,6 +10,7 @@ mod identity;
 mod migration;
 mod permissions;
 mod provider_gone;
+mod resync;
 mod serving;
 mod shipped;
 mod stop;

@@ -21,6 +21,9 @@ pub struct RouteFacts<'a> {
     pub scope: NodeScope<'a>,
     /// True if Nodes without a provider ID get routes, since the provider gives none.
     pub without_provider_id: bool,
+    /// True if Nodes may be lost though their machines are there, since etcd has gone back in time: a route to a Node that is
+    /// not known stays, unless another Node has its destination.
+    pub keeps_lost: bool,
     /// `--cluster-cidr`.
     pub ranges: &'a [RouteRange],
 }

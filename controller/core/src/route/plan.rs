@@ -64,7 +64,11 @@ pub fn plan(destination: Cidr, facts: &RouteFacts<'_>) -> RoutePlan {
 
 fn step(destination: Cidr, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> RouteStep {
     let routes = facts.table.at(destination);
-    if let Some(route) = routes.iter().find(|route| is_stale(route, nodes, facts))
+    let is_lost = |route: &ObservedRoute| {
+        facts.keeps_lost && nodes.is_empty() && facts.nodes.found(route).is_none()
+    };
+    let is_in_the_way = |route: &&ObservedRoute| is_stale(route, nodes, facts) && !is_lost(route);
+    if let Some(route) = routes.iter().find(is_in_the_way)
         && is_inside(destination, facts.ranges)
     {
         return delete(route, facts);

@@ -24,7 +24,7 @@ use super::{
     requests::{LeaseAnswer, Purpose, Request, Requests},
     watching::{LeaseObservation, Watching, watch},
 };
-use crate::api::Api;
+use crate::{api::Api, watch::Revision};
 
 /// Why an elector ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub struct Elector {
     not_before: Instant,
     failures: u32,
     watching: Watching,
+    /// Of the Lease, by answers.
+    revision: Revision,
     /// While the watch is broken: when to look at the lease ourselves.
     poll_at: Option<Instant>,
 }
@@ -96,6 +98,7 @@ impl Elector {
         let elector = Self {
             requests: Requests::new(api.clone(), &config),
             watching: watch(api.clone(), &config),
+            revision: Revision::new("Leases", &config.sight),
             api,
             config,
             metrics,

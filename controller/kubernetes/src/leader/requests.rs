@@ -54,7 +54,7 @@ impl Requests {
             api: api.limited(config.durations.request_timeout()),
             object: format!("{collection}/{}", config.name),
             collection,
-            cluster: config.cluster.clone(),
+            cluster: config.sight.cluster().cloned(),
         }
     }
 

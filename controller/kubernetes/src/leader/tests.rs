@@ -229,6 +229,27 @@ async fn a_deleted_lease_is_made_again_at_once() {
     assert!(leading.is_valid_now() && !b.leads());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_answered_with_an_older_version_shows_that_etcd_has_gone_back() {
+    let store = Store::default();
+    store.0.lock().version = 1000;
+    let replica = Replica::start(&store, "a");
+    replica.leading().await;
+    secs(10).await;
+    let mut doubts = replica.sight.doubts();
+    assert!(!doubts.has_changed().unwrap());
+    // The backup has the Lease of the same holder.
+    store.0.lock().version = 400;
+    store.edit(|lease| lease["metadata"]["labels"] = json!({"restored": "1"}));
+    secs(10).await;
+    assert!(replica.leads());
+    assert!(doubts.has_changed().unwrap());
+    let doubt = doubts.borrow_and_update().clone().unwrap();
+    assert_eq!(&*doubt.event.reason, "EtcdRestored");
+    secs(10).await;
+    assert!(!doubts.has_changed().unwrap(), "once");
+}
+
 /// The address of the API server, or the kubeconfig, leads to another cluster.
 #[tokio::test(start_paused = true)]
 async fn a_lease_of_another_cluster_is_neither_made_nor_claimed() {

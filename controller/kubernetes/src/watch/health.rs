@@ -2,9 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use outrigger_core::correlator::EventContent;
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
+use tracing::warn;
 
+use super::revision::Revision;
 use crate::{cluster::SameCluster, error::ApiError, store::Resource};
 
 /// How long a watch may fail before the store counts as out of sync: an API server that restarts is
@@ -17,6 +20,16 @@ pub struct Sight {
     watches: watch::Sender<Watches>,
     /// Absent in tests of one part.
     cluster: Option<SameCluster>,
+    doubted: watch::Sender<Option<Doubt>>,
+}
+
+/// Nothing that was known before is believed: etcd has gone back in time, or an operator says so.
+#[derive(Clone, Debug)]
+pub struct Doubt {
+    /// Since when.
+    pub since: Instant,
+    /// Why, for the Lease.
+    pub event: EventContent,
 }
 
 /// How many watches there are.
@@ -38,6 +51,18 @@ impl Sight {
     /// The cluster that the watches show.
     pub fn cluster(&self) -> Option<&SameCluster> {
         self.cluster.as_ref()
+    }
+
+    /// Has all watches list again, and the loops doubt what they know.
+    pub fn doubt(&self, event: EventContent) {
+        warn!(reason = event.reason, "{}", event.message);
+        let since = Instant::now();
+        self.doubted.send_replace(Some(Doubt { since, event }));
+    }
+
+    /// The last doubt, and each new one.
+    pub fn doubts(&self) -> watch::Receiver<Option<Doubt>> {
+        self.doubted.subscribe()
     }
 
     /// The watches as they are, and changes of them.
@@ -118,6 +143,10 @@ impl Health {
             Some(cluster) => cluster.confirm().await,
             None => Ok(()),
         }
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        Revision::new(self.resource, &self.sight)
     }
 
     /// The store is to be filled from now on.

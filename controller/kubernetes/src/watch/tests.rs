@@ -15,6 +15,7 @@ use super::{pause::MAX_PAUSE, *};
 use crate::fixture::scripted::{self, ScriptedAnswer};
 
 mod outdated;
+mod restored;
 mod silence;
 mod streamed;
 mod undecodable;
@@ -36,6 +37,7 @@ fn list(version: u64, token: &str, names: &[&str]) -> ScriptedAnswer {
 
 struct Fixture {
     store: Arc<Store<NodeView>>,
+    sight: Sight,
     health: Health,
     metrics: WatchMetrics,
     /// Path and query of each request, when it came.
@@ -84,7 +86,8 @@ impl Fixture {
         });
         let store = Arc::new(store);
         let metrics = WatchMetrics::register(&mut Registry::default());
-        let health = Health::new(NodeView::RESOURCE, &Sight::default());
+        let sight = Sight::default();
+        let health = Health::new(NodeView::RESOURCE, &sight);
         let mut task = JoinSet::new();
         task.spawn(run(
             Api::new(client),
@@ -95,6 +98,7 @@ impl Fixture {
         ));
         Self {
             store,
+            sight,
             health,
             metrics,
             requests,

@@ -1,6 +1,6 @@
 //! Decisions of core on what the loop knows at one moment.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use outrigger_core::{
     cidr::Cidr,
@@ -17,6 +17,9 @@ use outrigger_runtime::clock::time_of_day;
 
 use super::{RouteSettings, RouteState};
 use crate::context::LoopParts;
+
+/// How long routes to Nodes that are not there stay after a doubt: their kubelets register again, or an operator sees to it.
+const KEEPS_LOST: Duration = Duration::from_hours(1);
 
 /// Calls the decisions of core with the routes, Nodes, flags and declarations of this moment. Each is none while there is
 /// no provider.
@@ -45,6 +48,13 @@ impl RouteDecider {
         })?
     }
 
+    fn keeps_lost(&self) -> bool {
+        let doubt = self.parts.doubts.borrow();
+        doubt
+            .as_ref()
+            .is_some_and(|doubt| doubt.since.elapsed() < KEEPS_LOST)
+    }
+
     fn decide<T>(
         &self,
         confirmed: &[Confirmation],
@@ -70,6 +80,7 @@ impl RouteDecider {
                 selector: self.settings.selector.as_deref(),
                 foreign_prefix_seen: false,
             },
+            keeps_lost: self.keeps_lost(),
             without_provider_id: instances.is_some_and(|instances| instances.without_provider_id),
             ranges: &self.settings.ranges,
         };

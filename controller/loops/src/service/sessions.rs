@@ -10,12 +10,14 @@ use outrigger_core::service::{
     capability::Capability,
     ownership::{Ownership, is_not_managed},
 };
+use tokio::sync::watch;
 use tracing::info;
 
 use super::{
     rollout::Rollout,
     term::{ServiceTerm, may_concern},
 };
+use outrigger_kubernetes::watch::Doubt;
 use outrigger_provider_client::Session;
 use outrigger_runtime::queue::Priority;
 
@@ -25,6 +27,7 @@ pub(super) struct Sessions {
     pub(super) rollout: Arc<Rollout>,
     /// True if another program led just before this term, and no session was there since.
     pub(super) follows_another: AtomicBool,
+    pub(super) doubts: watch::Receiver<Option<Doubt>>,
 }
 
 /// A process of the provider, and what it declares about load balancers.
@@ -113,6 +116,20 @@ impl Sessions {
         for key in in_doubt {
             states.with(&key, |state| state.progress.doubt());
         }
+    }
+
+    /// Ensures each Service once whenever nothing that was known is to be believed. Never returns.
+    pub(super) async fn follow_doubts(&self) {
+        let mut doubts = self.doubts.clone();
+        while doubts.changed().await.is_ok() {
+            // Otherwise the Lease would speak for load balancers that may have other targets.
+            self.term.targets.applied.doubt().await;
+            for key in self.term.keys(may_concern) {
+                self.term.states.with(&key, |state| state.progress.doubt());
+            }
+            self.queue_all();
+        }
+        std::future::pending().await
     }
 
     /// Queues every Service that a provider may serve.

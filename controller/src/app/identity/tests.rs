@@ -24,7 +24,7 @@ fn identity(registry: &mut Registry, on_warning: OnWarning) -> Arc<ClusterIdenti
     );
     let silent = scripted::client(|_| std::future::pending().boxed());
     let cluster = SameCluster::new(Api::new(silent), facts.uid);
-    ClusterIdentity::new(&config, cluster, provider, on_warning)
+    ClusterIdentity::new(&config, (cluster, Sight::default()), provider, on_warning)
 }
 
 /// It concerns every Node and Service alike: one event, on the Lease.

@@ -81,8 +81,9 @@ impl Replica {
         let log = Arc::clone(&warnings);
         let on_warning = Box::new(move |text| log.lock().push(text));
         let cluster = SameCluster::new(lease.api(), facts.uid);
-        let identity = ClusterIdentity::new(&config, cluster, provider.clone(), on_warning);
         let sight = Sight::default();
+        let known = (cluster, sight.clone());
+        let identity = ClusterIdentity::new(&config, known, provider.clone(), on_warning);
         let health = Health::new(NodeView::RESOURCE, &sight);
         health.began();
         let building = Building {

@@ -33,6 +33,7 @@ fn write(
     }
     let prefixes = Prefixes::new("cloud", [""; 0]).unwrap();
     let facts = RouteFacts {
+        keeps_lost: false,
         table,
         nodes: &nodes,
         is_synced: true,

@@ -21,6 +21,7 @@ struct Case {
     nodes: RouteNodes,
     is_synced: bool,
     confirmed: Vec<Confirmation>,
+    keeps_lost: bool,
     ranges: [RouteRange; 2],
 }
 
@@ -31,6 +32,7 @@ impl Case {
             nodes: RouteNodes::default(),
             is_synced: true,
             confirmed: Vec::new(),
+            keeps_lost: false,
             ranges: ranges(None, None),
         };
         let start = case.table.list_begins();
@@ -49,6 +51,7 @@ impl Case {
     fn plan(&self, destination: &str) -> RoutePlan {
         let prefixes = Prefixes::new("cloud", [""; 0]).unwrap();
         let facts = RouteFacts {
+            keeps_lost: self.keeps_lost,
             table: &self.table,
             nodes: &self.nodes,
             is_synced: self.is_synced,
@@ -113,6 +116,21 @@ fn a_node_gets_the_route_that_it_lacks() {
     case.table.call_begins(cidr(A));
     case.table.result_unknown(cidr(A));
     assert_eq!(case.step(), RouteStep::List);
+}
+
+/// A restore of etcd takes Nodes away whose machines are there.
+#[test]
+fn while_etcd_may_have_gone_back_a_route_stays_whose_node_is_not_there() {
+    let lost = [to("gone")];
+    let mut case = Case::new(&lost, &[]).confirmed("gone");
+    case.keeps_lost = true;
+    assert_eq!(case.step(), RouteStep::Nothing);
+    // Another Node has the destination by now, or the Node is there with another one.
+    for nodes in [&[routed("b", 1, A)], &[routed("gone", 1, "10.244.2.0/24")]] {
+        let mut case = Case::new(&lost, nodes).confirmed("gone");
+        case.keeps_lost = true;
+        assert_eq!(case.step(), RouteStep::Delete(to("gone")));
+    }
 }
 
 ///

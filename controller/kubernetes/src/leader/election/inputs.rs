@@ -57,6 +57,7 @@ impl Elector {
             Ok(lease) => {
                 let record = lease.record();
                 let version = lease.metadata.resource_version.as_str();
+                self.revision.answered(version);
                 let state = Some((record.clone(), version));
                 if self.observed.answered(sent, now, state) {
                     let wrote = !answer.purpose.reads();

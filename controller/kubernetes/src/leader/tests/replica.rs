@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use super::super::*;
+use crate::cluster::SameCluster;
 use crate::fixture::durations;
 use crate::fixture::lease::Store;
 
@@ -17,17 +18,19 @@ pub(super) struct Replica {
     pub(super) may: watch::Sender<bool>,
     pub(super) events: Arc<Mutex<Vec<String>>>,
     pub(super) metrics: LeaderMetrics,
+    pub(super) sight: Sight,
 }
 
 impl Replica {
     /// Not running yet.
     pub(super) fn new(store: &Store, identity: &str) -> Self {
+        let sight = Sight::of(SameCluster::new(store.api(), Some("uid-1".into())));
         let config = LeaderConfig {
             namespace: "kube-system".into(),
             name: "ccm".into(),
             identity: Arc::new(identity.into()),
             durations: durations(),
-            cluster: Some(SameCluster::new(store.api(), Some("uid-1".into()))),
+            sight: sight.clone(),
         };
         let (may, contends) = watch::channel(true);
         let events: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -43,6 +46,7 @@ impl Replica {
             may,
             events,
             metrics,
+            sight,
         }
     }
 

@@ -107,6 +107,14 @@ impl Applied {
         Some(update)
     }
 
+    /// Which targets load balancers have is not known any more.
+    pub(in crate::service) async fn doubt(&self) {
+        let _writing = self.writing.lock().await;
+        if self.clear().await.is_some() {
+            self.state.lock().applied = None;
+        }
+    }
+
     /// Removes the annotation. A policy that drops or empties it does no harm: the next start gives all load
     /// balancers their targets. If a policy keeps an earlier revision there, the next start would take those targets for
     /// applied: until it is gone no other targets go out, and the Lease has an event.

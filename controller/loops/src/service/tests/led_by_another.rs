@@ -1,5 +1,6 @@
 //! Another program has led between two terms of this one.
 
+use outrigger_core::correlator::EventContent;
 use outrigger_provider_mock::load_balancers::LoadBalancer;
 
 use super::{applied::annotation, *};
@@ -44,6 +45,26 @@ async fn each_load_balancer_is_ensured_once_and_gets_the_nodes() {
     let rig = rig.restart().await;
     secs(60).await;
     assert_eq!(rig.mutations(), after, "this program's own term");
+}
+
+/// etcd has gone back in time, or an operator asks for it.
+#[tokio::test(start_paused = true)]
+async fn a_doubt_has_each_load_balancer_ensured_once() {
+    let rig = with_services(3, Setup::default()).await;
+    rig.until("all have the nodes", |rig| annotation(rig).is_some())
+        .await;
+    secs(60).await;
+    let ensured = ensures(&rig);
+    rig.sight.doubt(EventContent::normal("Resync", "asked"));
+    rig.until("three Ensures", |rig| ensures(rig) == ensured + 3)
+        .await;
+    rig.until("all have the nodes", |rig| annotation(rig).is_some())
+        .await;
+    let after = rig.mutations();
+    secs(60).await;
+    let rig = rig.restart().await;
+    secs(60).await;
+    assert_eq!(rig.mutations(), after, "once");
 }
 
 /// The term that began with it may be over before all are ensured. The periodic comparison finds what the other

@@ -23,6 +23,7 @@ use crate::{
 use outrigger_kubernetes::{
     fixture::{Cluster, PATIENCE, durations, lease::Store as LeaseStore, settled},
     leader::{Elector, Handle, LeaderConfig, LeaderMetrics},
+    watch::Sight,
 };
 
 /// The initial state of a test.
@@ -106,7 +107,7 @@ impl Rig {
             name: "ccm".into(),
             identity: Arc::new(format!("process-{}", fastrand::u32(..)).into()),
             durations: durations(),
-            cluster: None,
+            sight: Sight::default(),
         };
         let (elector, handle) = Elector::new(
             setup.lease.api(),

@@ -171,6 +171,7 @@ impl World {
         ranges: &'a [RouteRange],
     ) -> RouteFacts<'a> {
         RouteFacts {
+            keeps_lost: false,
             table: &self.table,
             nodes: &self.nodes,
             is_synced: true,
