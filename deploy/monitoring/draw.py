@@ -1,14 +1,7 @@
-#!/usr/bin/env python3
-"""Draws panels of lines as one SVG, readable on light and dark pages.
+"""Draws panels of lines as one SVG, readable on light and dark pages."""
 
-    draw.py CURVES.csv PICTURE.svg    columns against the first one, in seconds; a column that ends in _bytes is shown as such
-"""
-
-import csv
 import html
 import math
-import pathlib
-import sys
 
 WIDTH, HEIGHT, PLOT, LINE, GAP, COLUMNS = 372, 110, 300, 13, 16, 3
 LONGEST_LEGEND, LONGEST_NAME = 6, 46
@@ -118,26 +111,3 @@ def svg(title, rows):
     width = COLUMNS * (WIDTH + GAP) - GAP
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-2 0 {width + 4} {y}" width="{width + 4}" height="{y}">'
     return "\n".join([head, f"<style>{STYLE}</style>", *body, "</svg>"]) + "\n"
-
-
-def curves(path):
-    """A panel for each column of a CSV."""
-    rows = list(csv.reader(path.open()))
-    panels = []
-    for column, name in enumerate(rows[0][1:], 1):
-        unit = "bytes" if name.endswith("_bytes") else "s" if name.endswith("_seconds") else "none"
-        points = [(float(row[0]), float(row[column])) for row in rows[1:] if len(row) == len(rows[0])]
-        words = name.removesuffix("_bytes").removesuffix("_seconds").replace("_", " ").replace("api", "API")
-        panels.append({"title": words[0].upper() + words[1:], "unit": unit, "kind": "timeseries", "series": [("", points)]})
-    return panels
-
-
-def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    source, picture = map(pathlib.Path, sys.argv[1:])
-    picture.write_text(svg(source.stem, [("", curves(source))]))
-
-
-if __name__ == "__main__":
-    main()

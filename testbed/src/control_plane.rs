@@ -140,7 +140,10 @@ impl ControlPlane {
     ///
     /// The file goes when the control plane goes.
     pub fn kubeconfig(&self, user: &str, group: Option<&str>) -> Result<PathBuf> {
-        self.kubeconfig_at(self.address, user, group)
+        let pair = self.authority.client(user, group)?;
+        let url = self.url();
+        let text = identity::kubeconfig(&url, Some(self.authority.pem()), Some(&pair));
+        self.write_kubeconfig(user, &text)
     }
 
     /// A kubeconfig whose client certificate has expired.
@@ -149,23 +152,6 @@ impl ControlPlane {
         let url = format!("https://{}", self.address);
         let text = identity::kubeconfig(&url, Some(self.authority.pem()), Some(&pair));
         self.write_kubeconfig(&format!("expired-{user}"), &text)
-    }
-
-    /// The same as [`Self::kubeconfig`] with another way to the API server, which passes bytes on.
-    pub(crate) fn kubeconfig_at(
-        &self,
-        address: SocketAddr,
-        user: &str,
-        group: Option<&str>,
-    ) -> Result<PathBuf> {
-        let pair = self.authority.client(user, group)?;
-        let url = format!("https://{address}");
-        let text = identity::kubeconfig(&url, Some(self.authority.pem()), Some(&pair));
-        self.write_kubeconfig(user, &text)
-    }
-
-    pub(crate) const fn address(&self) -> SocketAddr {
-        self.address
     }
 
     /// Like [`kubeconfig`](Self::kubeconfig), for a user who may do everything.

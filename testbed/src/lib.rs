@@ -27,7 +27,6 @@ pub mod check;
 pub mod cli;
 mod control_plane;
 mod creation;
-pub mod dead_way;
 pub mod demo;
 mod error;
 pub mod faults;

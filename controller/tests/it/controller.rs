@@ -97,11 +97,6 @@ impl Controller {
         self.child.id().unwrap()
     }
 
-    /// True if the process has ended, whatever the reason.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
-    }
-
     /// Everything that it has printed, as [`plain`].
     pub(crate) fn log(&self) -> String {
         plain(&fs::read_to_string(&self.log).unwrap())

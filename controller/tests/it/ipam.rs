@@ -33,7 +33,7 @@ fn cidrs(node: &Node) -> Vec<String> {
 }
 
 /// Waits until so many nodes have so many Pod CIDRs each; no CIDR is on two of them.
-async fn all_allocated(
+pub(crate) async fn all_allocated(
     cluster: &Cluster,
     count: usize,
     each: usize,

@@ -29,10 +29,10 @@ mod stage;
 mod wait;
 
 mod bad_input;
-mod churn;
 mod explain;
 mod initialisation;
 mod ipam;
+mod kill_drill;
 mod kubelet;
 mod lifetime;
 mod memory;

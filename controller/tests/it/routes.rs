@@ -69,7 +69,7 @@ async fn delete(stage: &Stage, node: &str) {
 }
 
 /// Waits until `count` nodes and the route table agree, and all nodes have the condition.
-async fn agreed(stage: &Stage, count: usize) {
+pub(crate) async fn agreed(stage: &Stage, count: usize) {
     until("routes and nodes agree", async || {
         let nodes = stage.named("n-").await;
         let expected = nodes.iter().flat_map(|node| {

@@ -1,12 +1,6 @@
 //! Everything that one test needs: a control plane, a provider, and the controller between them.
 
-use std::{
-    fs,
-    ops::Deref,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fs, ops::Deref, path::Path, time::Duration};
 
 use outrigger_testbed::{faults::FaultProxy, nodes::Machine};
 use tempfile::TempDir;
@@ -14,7 +8,7 @@ use tempfile::TempDir;
 use crate::{
     caller::Port,
     cluster::Cluster,
-    controller::{Controller, plain, program},
+    controller::{Controller, plain},
     look::{is_tainted, provider_id, written},
     mock::Mock,
     wait::{holds, stays},
@@ -26,8 +20,6 @@ pub(crate) struct Setup {
     mock: Option<Vec<String>>,
     flags: Vec<String>,
     machines: Vec<Machine>,
-    /// Most open files of the controller.
-    files: Option<u32>,
 }
 
 impl Setup {
@@ -70,14 +62,6 @@ impl Setup {
         ])
     }
 
-    /// The controller begins with this soft limit of open files, as under some container runtimes.
-    pub(crate) fn files(self, most: u32) -> Self {
-        Self {
-            files: Some(most),
-            ..self
-        }
-    }
-
     /// Nodes that are there before the controller.
     pub(crate) fn machines(mut self, machines: impl IntoIterator<Item = Machine>) -> Self {
         self.machines.extend(machines);
@@ -94,12 +78,7 @@ impl Setup {
         if let Some(args) = &self.mock {
             mock.start(args).await;
         }
-        let program = match self.files {
-            Some(most) => limited(dir.path(), most),
-            None => program(),
-        };
         Backstage {
-            program,
             flags: self.flags,
             mock,
             mock_args: self.mock.unwrap_or_default(),
@@ -115,20 +94,8 @@ impl Setup {
     }
 }
 
-/// A script that is the controller with a soft limit of open files.
-fn limited(dir: &Path, files: u32) -> PathBuf {
-    let path = dir.join("limited");
-    let program = program();
-    let program = program.display();
-    let script = format!("#!/bin/sh\nulimit -Sn {files}\nexec {program} \"$@\"\n");
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
 /// A stage before the controller is started.
 pub(crate) struct Backstage {
-    program: PathBuf,
     flags: Vec<String>,
     pub(crate) mock: Mock,
     mock_args: Vec<String>,
@@ -163,8 +130,7 @@ impl Backstage {
         args.extend(self.flags);
         let log = self.dir.path().join("controller.log");
         Stage {
-            controller: Controller::start_program(&self.program, &args, &log),
-            program: self.program,
+            controller: Controller::start(&args, &log),
             controller_args: args,
             mock: self.mock,
             mock_args: self.mock_args,
@@ -206,7 +172,6 @@ impl Backstage {
 /// A complete stage. Fields are dropped in order: the control plane last.
 pub(crate) struct Stage {
     pub(crate) controller: Controller,
-    program: PathBuf,
     controller_args: Vec<String>,
     pub(crate) mock: Mock,
     mock_args: Vec<String>,
@@ -276,7 +241,7 @@ impl Stage {
     /// Starts the controller again, once it has ended.
     pub(crate) fn start_controller(&mut self) {
         let log = self.dir.path().join("controller.log");
-        self.controller = Controller::start_program(&self.program, &self.controller_args, &log);
+        self.controller = Controller::start(&self.controller_args, &log);
     }
 
     /// Does the same as [`Self::start_controller`], and adds these flags from now on.
@@ -284,17 +249,6 @@ impl Stage {
         let flags = flags.iter().map(|&flag| flag.to_owned());
         self.controller_args.extend(flags);
         self.start_controller();
-    }
-
-    /// Starts a second controller beside the first, as that was started.
-    pub(crate) fn another_controller(&self) -> Controller {
-        let log = self.dir.path().join("controller.log");
-        Controller::start_program(&self.program, &self.controller_args, &log)
-    }
-
-    /// How the mock was started.
-    pub(crate) fn mock_flags(&self) -> &[String] {
-        &self.mock_args
     }
 
     /// Runs the controller once more, as it was started but with these flags besides, until it ends

@@ -99,7 +99,7 @@ async fn act(
     uri: http::Uri,
     fault: Option<Fault>,
 ) -> io::Result<Answer> {
-    let (mut end, mut late) = (None, None);
+    let mut end = None;
     match fault {
         None => {}
         Some(Fault::Status {
@@ -110,7 +110,6 @@ async fn act(
         }) => return status_answer(code, reason, &message, retry_after),
         Some(Fault::CutWatch { after, cut }) => end = Some(End { after, cut }),
         Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
-        Some(Fault::LateAnswer(time)) => late = Some(time),
         Some(Fault::Silence) => std::future::pending().await,
         Some(Fault::Disconnect) => return Err(io::Error::other("disconnected by a rule")),
         Some(Fault::LoseAnswer) => {
@@ -121,13 +120,7 @@ async fn act(
         }
     }
     let answer = state.send(request, uri).await?;
-    let (mut parts, mut body) = answer.into_parts();
-    if let Some(time) = late {
-        // The present state: the API server may write it later than it begins it.
-        let whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
-        body = Body::from(whole.to_vec());
-        tokio::time::sleep(time).await;
-    }
+    let (mut parts, body) = answer.into_parts();
     let body = if request.is_watch() && parts.status == StatusCode::OK {
         parts.headers = end_to_end(parts.headers);
         let events = state.watches.stream(request.path.clone(), body, end);

@@ -48,8 +48,6 @@ pub enum Fault {
     },
     /// The request is passed on after this time.
     Delay(Duration),
-    /// The request is passed on immediately, and its answer, whole, only after this time.
-    LateAnswer(Duration),
     /// The request is accepted and never answered.
     Silence,
     /// The connection is closed without an answer; the API server is not asked.
