@@ -417,8 +417,7 @@ func (x *NodeSetRef) GetRevision() string {
 }
 
 // The nodes themselves, for a provider without node sets or with fewer than there are
-// selectors, and for a subset (LoadBalancersCapability.max_targets). A node has some 650 bytes: a message of 4 MiB
-// holds some 6,000, a stream of 128 MiB the 100,000 that a set may have. A call that would be larger than
+// selectors. A node has some 650 bytes: a message of 4 MiB holds some 6,000, a stream of 128 MiB the 100,000 that a set may have. A call that would be larger than
 // HandshakeResponse.max_receive_message_bytes is not made: the Service gets an event that says so.
 type InlineNodes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

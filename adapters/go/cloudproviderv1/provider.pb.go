@@ -709,12 +709,8 @@ type LoadBalancersCapability struct {
 	// Node.labels has them as it has all labels. At most 64. Empty: no change of labels
 	// alone leads to a call.
 	TargetLabelKeys []string `protobuf:"bytes,9,rep,name=target_label_keys,json=targetLabelKeys,proto3" json:"target_label_keys,omitempty"`
-	// Targets of one load balancer that the cloud takes at most; 0: no bound. Where there
-	// are more nodes the controller sends a subset of that size, inline: stable, of its own
-	// for each Service, and spread over zones. Fewer may be sent.
-	MaxTargets    uint32 `protobuf:"varint,10,opt,name=max_targets,json=maxTargets,proto3" json:"max_targets,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *LoadBalancersCapability) Reset() {
@@ -808,13 +804,6 @@ func (x *LoadBalancersCapability) GetTargetLabelKeys() []string {
 		return x.TargetLabelKeys
 	}
 	return nil
-}
-
-func (x *LoadBalancersCapability) GetMaxTargets() uint32 {
-	if x != nil {
-		return x.MaxTargets
-	}
-	return 0
 }
 
 // How routes are written.
@@ -1440,7 +1429,7 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\x10visibility_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0fvisibilityDelay\x12.\n" +
 	"\x13without_provider_id\x18\x06 \x01(\bR\x11withoutProviderId\x12,\n" +
 	"\x12managed_label_keys\x18\a \x03(\tR\x10managedLabelKeys\x12.\n" +
-	"\x13allocates_pod_cidrs\x18\b \x01(\bR\x11allocatesPodCidrs\"\x8a\x03\n" +
+	"\x13allocates_pod_cidrs\x18\b \x01(\bR\x11allocatesPodCidrs\"\xe9\x02\n" +
 	"\x17LoadBalancersCapability\x12\x12\n" +
 	"\x04list\x18\x01 \x01(\bR\x04list\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\bR\x04plan\x12\x18\n" +
@@ -1450,10 +1439,7 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\x17max_services_per_update\x18\x06 \x01(\rR\x14maxServicesPerUpdate\x125\n" +
 	"\x16configuration_revision\x18\a \x01(\tR\x15configurationRevision\x12\x1a\n" +
 	"\bvolatile\x18\b \x01(\bR\bvolatile\x12*\n" +
-	"\x11target_label_keys\x18\t \x03(\tR\x0ftargetLabelKeys\x12\x1f\n" +
-	"\vmax_targets\x18\n" +
-	" \x01(\rR\n" +
-	"maxTargets\"\\\n" +
+	"\x11target_label_keys\x18\t \x03(\tR\x0ftargetLabelKeys\"\\\n" +
 	"\x10RoutesCapability\x12$\n" +
 	"\x0emax_batch_size\x18\x01 \x01(\rR\fmaxBatchSize\x12\"\n" +
 	"\rmax_in_flight\x18\x02 \x01(\rR\vmaxInFlight\"\xc5\x01\n" +

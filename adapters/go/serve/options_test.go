@@ -34,10 +34,10 @@ func TestTheRightsOfAProviderAreNamedOnce(t *testing.T) {
 }
 
 func TestTargetsAreDeclared(t *testing.T) {
-	options := Options{TargetLabelKeys: []string{"rack"}, MaxTargets: 250}
+	options := Options{TargetLabelKeys: []string{"rack"}}
 	_, got := serving(t, options, &cloud{balancers: &balancers{}})
 	declared := got.Capabilities.LoadBalancers
-	if !slices.Equal(declared.TargetLabelKeys, options.TargetLabelKeys) || declared.MaxTargets != options.MaxTargets {
+	if !slices.Equal(declared.TargetLabelKeys, options.TargetLabelKeys) {
 		t.Error(declared)
 	}
 }

@@ -73,9 +73,6 @@ type Options struct {
 	// TargetLabelKeys are labels of Nodes that the cloud's load balancers look at: UpdateLoadBalancer is called when one of
 	// them changes. At most 64.
 	TargetLabelKeys []string
-	// MaxTargets is the number of nodes that one load balancer of the cloud takes at most; 0: no bound. UpdateLoadBalancer
-	// and EnsureLoadBalancer get a stable subset of that size where there are more.
-	MaxTargets uint32
 	// ConfigurationRevision names how a Service is turned into cloud resources: with another one every
 	// load balancer is ensured again. Empty: made from Version and the cloud config file.
 	ConfigurationRevision string

@@ -37,12 +37,9 @@ impl Subject {
         })
     }
 
-    /// The Nodes of all machines that exist, with one address each: possible targets, as many as the provider takes.
+    /// The Nodes of all machines that exist, with one address each: possible targets.
     pub fn target_nodes(&self) -> Vec<Node> {
-        let offered = self.capabilities().load_balancers;
-        let most = offered.map_or(0, |offered| offered.max_targets as usize);
-        let most = if most == 0 { usize::MAX } else { most };
-        let machines = self.inputs().instances.existing.iter().take(most);
+        let machines = self.inputs().instances.existing.iter();
         let nodes = machines.enumerate().map(|(index, machine)| {
             let mut node = self.node(machine);
             node.addresses = vec![NodeAddress {

@@ -11,7 +11,6 @@
 use std::{
     collections::{BTreeSet, HashSet},
     fs,
-    num::NonZeroUsize,
     sync::Arc,
     time::Duration,
 };
@@ -30,30 +29,23 @@ use serde_json::json;
 const NODES: usize = 5_000;
 const SERVICES: usize = 10_000;
 const SELECTORS: usize = 100;
-/// Bound of the provider, where it has one.
-const MOST: usize = 250;
 
 fn main() {
     println!("{SERVICES} Services, {NODES} nodes");
     let plain: Vec<_> = (0..SERVICES).map(|at| service(at, None)).collect();
-    measure("no selector", &plain, &TargetRules::default());
+    measure("no selector", &plain);
     let selecting: Vec<_> = (0..SERVICES)
         .map(|at| service(at, Some(format!("pool=p{}", at % SELECTORS))))
         .collect();
-    measure("100 selectors", &selecting, &TargetRules::default());
-    let bounded = TargetRules {
-        most: NonZeroUsize::new(MOST),
-        ..TargetRules::default()
-    };
-    measure("at most 250 targets", &plain, &bounded);
+    measure("100 selectors", &selecting);
 }
 
 /// One node gets another label, and then goes.
-fn measure(what: &str, services: &[ServiceView], rules: &TargetRules) {
+fn measure(what: &str, services: &[ServiceView]) {
     let mut guard = PoolGuard::new(Allowance::default());
     let mut nodes: Vec<_> = (0..NODES).map(|at| node(at, at % SELECTORS)).collect();
     let mut pool = |nodes: &[Arc<NodeView>]| {
-        let mut requests = TargetRequests::new(rules.clone());
+        let mut requests = TargetRequests::new(TargetRules::default());
         for service in services {
             requests.add(&service.annotations);
         }

@@ -16,7 +16,7 @@ use crate::{
     condition::Condition,
     null::{is_default, or_default},
     string_map::StringMap,
-    targets::{ANNOTATION_MAX_TARGETS, Selection},
+    targets::Selection,
 };
 
 pub mod answer;
@@ -139,19 +139,12 @@ impl ServiceView {
         self.is_paused() || self.shed.is_some()
     }
 
-    /// Which of the targets it selects, and how many.
+    /// Which of the targets it selects.
     ///
     /// # Errors
-    /// A sentence for people that names the annotation that is wrong, or cannot be used with this Service.
+    /// A sentence for people that names the annotation that is wrong.
     pub fn selection(&self) -> Result<Selection<'_>, String> {
-        let selection = Selection::of(&self.annotations)?;
-        if selection.most.is_some() && &*self.spec.external_traffic_policy == "Local" {
-            return Err(format!(
-                "{ANNOTATION_MAX_TARGETS} cannot be used with externalTrafficPolicy Local: the nodes that are chosen \
-                 may have none of its Pods"
-            ));
-        }
-        Ok(selection)
+        Selection::of(&self.annotations)
     }
 
     /// Its condition of this type.

@@ -7,7 +7,7 @@
 //!
 //! There is one set for all Services without a [`Selection`]: `externalTrafficPolicy` makes no difference (S-51).
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     digest::{Digest, Encoder},
@@ -18,13 +18,10 @@ mod debounce;
 mod pool;
 mod selection;
 mod shrink;
-mod subset;
 
 pub use debounce::{Debounce, Pace};
 pub use pool::{PoolGuard, PoolProposal, TargetPool, TargetRequests};
-pub use selection::{
-    ANNOTATION_MAX_TARGETS, ANNOTATION_NODE_SELECTOR, Selection, selects_otherwise,
-};
+pub use selection::{ANNOTATION_NODE_SELECTOR, Selection, selects_otherwise};
 pub use shrink::{Allowance, KeptTargets};
 
 /// Name of the node set of Services without a selector.
@@ -35,8 +32,6 @@ pub const SET_OF_ALL: &str = "targets";
 pub struct TargetRules {
     /// `target_label_keys`: labels that are part of a target, sorted, each once.
     pub label_keys: Box<[Box<str>]>,
-    /// `max_targets`: how many one load balancer takes at most.
-    pub most: Option<NonZeroUsize>,
 }
 
 /// Label that keeps a node out of all load balancers, unless its value is a false one.
@@ -228,7 +223,7 @@ impl Targets {
         &self.revision
     }
 
-    /// Name of the node set that Services with these targets share, at most 64 bytes; none for a subset of one Service.
+    /// Name of the node set that Services with these targets share, at most 64 bytes; none for a selector newer than the pool.
     pub const fn set(&self) -> Option<&Arc<str>> {
         self.set.as_ref()
     }

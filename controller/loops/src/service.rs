@@ -289,14 +289,8 @@ impl ControlLoop for ServiceLb {
     }
 
     fn batch_size(&self, slot: &Slot) -> usize {
-        let in_time = self
-            .reconciler
-            .update_size
-            .lock()
-            .services(slot.max_in_flight());
-        if self.term.targets.current().is_bounded_by_provider() {
-            return 1;
-        }
+        let update_size = self.reconciler.update_size.lock();
+        let in_time = update_size.services(slot.max_in_flight());
         in_time.min(slot.services_per_update())
     }
 

@@ -1,6 +1,6 @@
 //! The provider as the controller sees it at the moment, for people.
 
-use std::{fmt::Write, num::NonZeroUsize};
+use std::fmt::Write;
 
 use outrigger_api::v1;
 use tokio::time::Instant;
@@ -82,8 +82,7 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
         writeln!(
             lines,
             "load_balancers: list={} plan={} max_in_flight={} max_services_per_update={} \
-             classes={:?} default_class={} configuration_revision={:?} volatile={} target_label_keys={:?} \
-             max_targets={}",
+             classes={:?} default_class={} configuration_revision={:?} volatile={} target_label_keys={:?}",
             session.declares::<v1::ListLoadBalancersRequest>(),
             session.declares::<v1::PlanLoadBalancerRequest>(),
             load_balancers.max_in_flight,
@@ -92,8 +91,7 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
             !capability.without_default_class,
             capability.configuration_revision,
             capability.volatile,
-            capability.targets.label_keys,
-            capability.targets.most.map_or(0, NonZeroUsize::get)
+            capability.targets.label_keys
         )?;
     }
     if let Some(volumes) = volumes {

@@ -1,6 +1,6 @@
 //! The handshake: the request, and the check of its answer.
 
-use std::{collections::BTreeSet, num::NonZeroUsize, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, METHODS, MINOR, v1};
 use outrigger_core::{
@@ -319,7 +319,6 @@ fn accept_load_balancers(
                 "load_balancers.target_label_keys",
                 offered.target_label_keys,
             )?),
-            most: NonZeroUsize::new(offered.max_targets as usize),
         },
     };
     Ok(LoadBalancersCapability {

@@ -26,17 +26,11 @@ const MACHINES: u32 = 5;
 /// The annotation of a Service that selects its targets.
 pub const SELECTOR: &str = "outrigger.dev/node-selector";
 
-/// The annotation of a Service that bounds their number.
-pub const MAX_TARGETS: &str = "outrigger.dev/max-targets";
-
 /// The label of Nodes that [`SELECTORS`] read.
 pub const POOL: &str = "pool";
 
 /// Selectors of the targets of a Service. The last one is wrong.
 pub const SELECTORS: [&str; 4] = ["pool", "!pool", "pool in (a,b)", "pool in"];
-
-/// How many targets users let a Service have at most.
-pub const MOST: usize = 2;
 
 /// How long the control plane waits for a silent kubelet.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -221,10 +215,6 @@ impl People {
             12 => {
                 let selector = SELECTORS.get(random.usize(0..=SELECTORS.len()));
                 json!({"metadata": {"annotations": {SELECTOR: selector}}})
-            }
-            13 => {
-                let most = random.bool().then(|| MOST.to_string());
-                json!({"metadata": {"annotations": {MAX_TARGETS: most}}})
             }
             _ if is_load_balancer => json!({"spec": {
                 "externalTrafficPolicy": (["Local", "Cluster"][random.usize(0..2)]), "healthCheckNodePort": null,

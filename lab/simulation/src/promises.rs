@@ -13,7 +13,7 @@ use crate::{
     certificates::Approvals,
     host,
     maintenance::{self, Announcements},
-    people::{MAX_TARGETS, MOST, NODES, POOL, SELECTOR, SELECTORS, SERVICES_OF_RUN},
+    people::{NODES, POOL, SELECTOR, SELECTORS, SERVICES_OF_RUN},
 };
 
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -45,8 +45,6 @@ pub struct Promises {
     term: u64,
     approvals: Approvals,
     announcements: Announcements,
-    /// The nodes that each Service with a bound selects, and its targets, when all had come to rest last.
-    bounded: BTreeMap<String, (Vec<Target>, Vec<Target>)>,
     /// Writes that controllers asked for, those of Leases and events left out, whether they changed anything or not.
     writes: u64,
     /// The last one.
@@ -101,42 +99,8 @@ impl Promises {
     }
 
     /// All is as users want it, and nothing is in flight any more: what was given up before has no say from now on.
-    ///
-    /// # Errors
-    /// The promise that is broken.
-    pub fn settled(&mut self, api: &ApiServer, cloud: &Cloud) -> Result<(), String> {
+    pub fn settled(&mut self) {
         self.released.retain(|_, since| since.is_none());
-        let items = |path: &str| api.list(path).unwrap_or_default();
-        let targets: Vec<_> = items(NODES).iter().filter_map(target).collect();
-        let load_balancers = cloud.load_balancers();
-        for service in items(SERVICES_OF_RUN) {
-            let is_bounded = !service["metadata"]["annotations"][MAX_TARGETS].is_null();
-            let uid = text(&service["metadata"]["uid"]);
-            let its = load_balancers
-                .iter()
-                .find(|one| one.service.as_ref().is_some_and(|tag| tag.uid == uid));
-            let Some(its) = its.filter(|_| is_bounded && !selects_wrongly(&service)) else {
-                continue;
-            };
-            let (selected, actual) = (selected(&service, &targets), actual_targets(its));
-            let lacks = |some: &[Target], all: &[Target]| {
-                some.iter().filter(|one| !all.contains(one)).count()
-            };
-            if let Some((selected_before, actual_before)) = self.bounded.get(&uid) {
-                let new = lacks(&actual, actual_before);
-                let left = lacks(actual_before, &selected);
-                let joined = lacks(&selected, selected_before);
-                if new > left + joined {
-                    return Err(format!(
-                        "the targets {actual_before:?} of the Service {} become {actual:?}, though only {left} left \
-                         and {joined} nodes joined",
-                        name(&service)
-                    ));
-                }
-            }
-            self.bounded.insert(uid, (selected, actual));
-        }
-        Ok(())
     }
 
     /// Differences from what users want; empty: there is none.
@@ -402,12 +366,9 @@ fn target(node: &Value) -> Option<(Target, Option<String>)> {
     })
 }
 
-/// Returns true if a user's annotations about targets are wrong: nothing is done for the Service until they are right.
+/// Returns true if a user's selector is wrong: nothing is done for the Service until it is right.
 fn selects_wrongly(service: &Value) -> bool {
-    let annotations = &service["metadata"]["annotations"];
-    annotations[SELECTOR] == SELECTORS[3]
-        || (!annotations[MAX_TARGETS].is_null()
-            && service["spec"]["externalTrafficPolicy"] == "Local")
+    service["metadata"]["annotations"][SELECTOR] == SELECTORS[3]
 }
 
 /// Returns true if a Node with this label is selected by `selector`, one of [`SELECTORS`].
@@ -421,7 +382,7 @@ fn selects(selector: &Value, pool: Option<&str>) -> bool {
     }
 }
 
-/// The targets that a Service selects, whatever its bound.
+/// The targets that a Service selects.
 fn selected(service: &Value, targets: &[(Target, Option<String>)]) -> Vec<Target> {
     let selector = &service["metadata"]["annotations"][SELECTOR];
     let selected = targets
@@ -515,16 +476,7 @@ fn service_complaints(
         check.to_string(),
         one.health_check_node_port.to_string(),
     );
-    let (mut selected, actual) = (selected(service, targets), actual_targets(one));
-    if !service["metadata"]["annotations"][MAX_TARGETS].is_null() && selected.len() > MOST {
-        // Which of them is its own choice.
-        let is_some = actual.len() == MOST && actual.iter().all(|one| selected.contains(one));
-        if is_some {
-            selected.clone_from(&actual);
-        } else {
-            selected.truncate(MOST);
-        }
-    }
+    let (selected, actual) = (selected(service, targets), actual_targets(one));
     differ("targets", format!("{selected:?}"), format!("{actual:?}"));
     let mode = text(&service["metadata"]["annotations"]["mock.example/address-mode"]);
     let shown: BTreeSet<_> = array(&service["status"]["loadBalancer"]["ingress"])

@@ -246,8 +246,7 @@ impl World {
             self.outside
                 .visit(|| tracing::info!("both controllers are killed while nothing happens"));
             self.stay_silent("another leader only takes over")?;
-            let settled = self.promises.settled(&self.api, &self.cloud);
-            settled.map_err(End::Broken)?;
+            self.promises.settled();
         }
         let people = &mut self.people;
         self.outside.visit(|| people.leave());

@@ -30,7 +30,6 @@ impl LoadBalancers for MockProvider {
             .with_configuration_revision(served.configuration_revision)
             .with_volatile(served.volatile)
             .with_target_label_keys(served.target_label_keys)
-            .with_max_targets(served.max_targets)
     }
 
     async fn get_load_balancer(

@@ -77,9 +77,6 @@ pub struct ServedLoadBalancers {
     /// Key of a Node label that a target is made of: a change of it is called for; may be repeated
     #[arg(long = "lb-target-label-key", value_name = "KEY")]
     pub target_label_keys: Vec<String>,
-    /// Most targets of one load balancer; 0: no bound
-    #[arg(long = "lb-max-targets", default_value_t = 0, value_name = "N")]
-    pub max_targets: u32,
     /// Send an event, an annotation and a condition with each load balancer that is ready
     #[arg(long = "lb-effects")]
     pub effects: bool,
@@ -95,7 +92,6 @@ impl Default for ServedLoadBalancers {
             configuration_revision: String::new(),
             volatile: false,
             target_label_keys: Vec::new(),
-            max_targets: 0,
             effects: false,
         }
     }

@@ -37,9 +37,6 @@ pub struct LoadBalancersCapability {
     /// Keys of Node labels that a target is made of: a change of one of them leads to an update. At most 64.
     /// [`Node::labels`](crate::Node::labels) has all labels in any case.
     pub target_label_keys: Vec<String>,
-    /// Targets of one load balancer that the cloud takes at most; 0: no bound. The controller sends a stable subset
-    /// where there are more nodes.
-    pub max_targets: u32,
     /// Services of one update that are worked on at a time, at most
     /// [`max_in_flight`](Self::max_in_flight). Not sent. Default 8; 0 is 1.
     pub concurrency: usize,
@@ -57,7 +54,6 @@ impl Default for LoadBalancersCapability {
             configuration_revision: String::new(),
             volatile: false,
             target_label_keys: Vec::new(),
-            max_targets: 0,
             concurrency: 8,
         }
     }
@@ -83,7 +79,6 @@ impl LoadBalancersCapability {
             configuration_revision: self.configuration_revision.clone(),
             volatile: self.volatile,
             target_label_keys: self.target_label_keys.clone(),
-            max_targets: self.max_targets,
         }
     }
 }
@@ -101,6 +96,5 @@ setters! { plain LoadBalancersCapability {
     with_max_in_flight => max_in_flight: u32,
     with_max_services_per_update => max_services_per_update: u32,
     with_volatile => volatile: bool,
-    with_max_targets => max_targets: u32,
     with_concurrency => concurrency: usize,
 } }

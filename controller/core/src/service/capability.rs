@@ -3,15 +3,14 @@
 use super::ANNOTATION_RESYNC;
 use crate::{
     effects::{AllowedEffects, begins, is_of_controller},
-    targets::{ANNOTATION_MAX_TARGETS, ANNOTATION_NODE_SELECTOR, TargetRules},
+    targets::{ANNOTATION_NODE_SELECTOR, TargetRules},
 };
 
 /// Annotations that want another load balancer though the provider is not sent them.
-const MOVING: [&str; 4] = [
+const MOVING: [&str; 3] = [
     ANNOTATION_RESYNC,
     ANNOTATION_SOURCE_RANGES,
     ANNOTATION_NODE_SELECTOR,
-    ANNOTATION_MAX_TARGETS,
 ];
 
 /// Annotation with the source ranges, from before they had a field. It is read by the controller.
@@ -94,7 +93,7 @@ mod tests {
             ("other.example/flavour", false, false),
             ("outrigger.dev/resync", false, true),
             ("outrigger.dev/node-selector", false, true),
-            ("outrigger.dev/max-targets", false, true),
+            ("outrigger.dev/max-targets", false, false),
             ("outrigger.dev/paused", false, false),
             ("outrigger.dev/last-applied", false, false),
             (ANNOTATION_SOURCE_RANGES, false, true),

@@ -1,21 +1,19 @@
-//! The targets of all Services at one moment: one set for all Services that select alike, and subsets of it for those
-//! whose load balancers take fewer.
+//! The targets of all Services at one moment: one set for all Services that select alike.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    num::NonZeroUsize,
     sync::Arc,
 };
 
 use jiff::Timestamp;
 
 use super::{
-    Allowance, KeptTargets, Revision, SET_OF_ALL, Selection, TargetRules, Targets, exclusion,
-    shrink::ShrinkGuard, subset::Draw,
+    Allowance, KeptTargets, Revision, SET_OF_ALL, Selection, TargetRules, Targets,
+    shrink::ShrinkGuard,
 };
 use crate::{
     digest::Encoder,
-    node::{NodeView, labels::ZONE},
+    node::NodeView,
     selector::Selector,
     service::ServiceView,
     string_map::StringMap,
@@ -27,15 +25,12 @@ pub struct TargetRequests {
     rules: TargetRules,
     /// By their text.
     selectors: BTreeMap<Box<str>, Selector>,
-    /// True if any load balancer may have fewer targets than there are.
-    is_bounded: bool,
 }
 
 impl TargetRequests {
     /// The requests of a provider with these rules, and of no Service yet.
     pub fn new(rules: TargetRules) -> Self {
         Self {
-            is_bounded: rules.most.is_some(),
             rules,
             selectors: BTreeMap::new(),
         }
@@ -43,20 +38,18 @@ impl TargetRequests {
 
     /// Adds those of a Service with these annotations. Annotations that cannot be read request nothing.
     pub fn add(&mut self, annotations: &StringMap) {
-        let Ok(Selection { selector, most }) = Selection::of(annotations) else {
-            return;
-        };
-        self.is_bounded |= most.is_some();
-        if let Some((text, selector)) = selector {
+        if let Ok(Selection {
+            selector: Some((text, selector)),
+        }) = Selection::of(annotations)
+        {
             self.selectors.entry(text.into()).or_insert(selector);
         }
     }
 
     /// Returns true if a Service with these annotations adds nothing.
     pub fn cover(&self, annotations: &StringMap) -> bool {
-        Selection::of(annotations).is_ok_and(|Selection { selector, most }| {
+        Selection::of(annotations).is_ok_and(|Selection { selector }| {
             selector.is_none_or(|(text, _)| self.selectors.contains_key(text))
-                && (most.is_none() || self.is_bounded)
         })
     }
 
@@ -64,12 +57,7 @@ impl TargetRequests {
     pub fn label_keys(&self) -> BTreeSet<Box<str>> {
         let of_selectors = self.selectors.values().flat_map(Selector::keys);
         let declared = self.rules.label_keys.iter().map(|key| &**key);
-        let zone = self.is_bounded.then_some(ZONE);
-        of_selectors
-            .chain(declared)
-            .chain(zone)
-            .map(Into::into)
-            .collect()
+        of_selectors.chain(declared).map(Into::into).collect()
     }
 }
 
@@ -77,59 +65,20 @@ impl TargetRequests {
 #[derive(Clone, Debug)]
 pub struct TargetPool {
     rules: TargetRules,
-    all: Candidates,
+    all: Arc<Targets>,
     /// By the text of the selector.
-    selected: BTreeMap<Box<str>, Candidates>,
+    selected: BTreeMap<Box<str>, Arc<Targets>>,
     revision: Revision,
-}
-
-/// The targets of Services that select alike.
-#[derive(Clone, Debug)]
-struct Candidates {
-    targets: Arc<Targets>,
-    /// Where subsets of them may be chosen.
-    draw: Option<Draw>,
-}
-
-impl Candidates {
-    fn new(
-        nodes: Vec<Arc<NodeView>>,
-        label_keys: &[Box<str>],
-        set: &Arc<str>,
-        is_bounded: bool,
-    ) -> Self {
-        let targets = Targets::of(nodes, label_keys, Some(Arc::clone(set)));
-        Self {
-            draw: is_bounded.then(|| Draw::of(&targets.nodes, label_keys)),
-            targets: Arc::new(targets),
-        }
-    }
-
-    fn subset(
-        &self,
-        label_keys: &[Box<str>],
-        uid: &str,
-        most: Option<NonZeroUsize>,
-    ) -> Arc<Targets> {
-        match (most, &self.draw) {
-            (None, _) => Arc::clone(&self.targets),
-            (Some(most), Some(draw)) => draw.subset(&self.targets, uid, most),
-            // The annotation is newer than the pool.
-            (Some(most), None) => {
-                Draw::of(&self.targets.nodes, label_keys).subset(&self.targets, uid, most)
-            }
-        }
-    }
 }
 
 impl Default for TargetPool {
     /// Without a node.
     fn default() -> Self {
-        let all = Candidates::new(Vec::new(), &[], &SET_OF_ALL.into(), false);
+        let all = Arc::new(Targets::among([]));
         Self {
             rules: TargetRules::default(),
             selected: BTreeMap::new(),
-            revision: all.targets.revision().clone(),
+            revision: all.revision().clone(),
             all,
         }
     }
@@ -142,56 +91,43 @@ impl TargetPool {
     }
 
     /// Names the targets of all Services: where it is the same, each Service has the same targets, over restarts and
-    /// in every release, unless its annotations are others. Without selectors and bounds it is that of the
-    /// targets of all Services.
+    /// in every release, unless its annotations are others. Without selectors it is that of the targets
+    /// of all Services.
     pub const fn revision(&self) -> &Revision {
         &self.revision
     }
 
     /// The targets of Services without a selection.
     pub const fn all(&self) -> &Arc<Targets> {
-        &self.all.targets
+        &self.all
     }
 
     /// The node `name`, if it is a target of any Service.
     pub fn get(&self, name: &str) -> Option<&Arc<NodeView>> {
-        let selected = self.selected.values().map(|candidates| &candidates.targets);
-        std::iter::once(&self.all.targets)
-            .chain(selected)
+        std::iter::once(&self.all)
+            .chain(self.selected.values())
             .find_map(|targets| targets.get(name))
     }
 
-    /// How many targets `selection` may have, whatever the nodes are: by its annotation, and by the provider.
-    pub fn most(&self, selection: &Selection<'_>) -> Option<NonZeroUsize> {
-        let bounds = selection.most.into_iter().chain(self.rules.most);
-        bounds.min()
-    }
-
-    /// The targets of the Service with this UID and `selection`.
-    pub fn select(&self, uid: &str, selection: &Selection<'_>) -> Arc<Targets> {
-        let keys = &self.rules.label_keys;
-        let most = self.most(selection);
+    /// The targets of a Service with this selection.
+    pub fn select(&self, selection: &Selection<'_>) -> Arc<Targets> {
         let Some((text, selector)) = &selection.selector else {
-            return self.all.subset(keys, uid, most);
+            return Arc::clone(&self.all);
         };
         if let Some(selected) = self.selected.get(*text) {
-            return selected.subset(keys, uid, most);
+            return Arc::clone(selected);
         }
         // The annotation is newer than the pool.
-        let nodes = self.all.targets.nodes.iter();
+        let nodes = self.all.nodes.iter();
         let nodes = nodes.filter(|node| selector.matches(&node.labels));
-        let targets = Arc::new(Targets::of(nodes.cloned().collect(), keys, None));
-        let candidates = Candidates {
-            targets,
-            draw: None,
-        };
-        candidates.subset(keys, uid, most)
+        let keys = &self.rules.label_keys;
+        Arc::new(Targets::of(nodes.cloned().collect(), keys, None))
     }
 
     /// The targets of `service`; all of them, if its annotations cannot be read: then nothing is done for it.
     pub fn targets_of(&self, service: &ServiceView) -> Arc<Targets> {
         let selection = service.selection().unwrap_or_default();
-        self.select(&service.uid, &selection)
+        self.select(&selection)
     }
 
     /// The revision of the targets that a Service, whose targets are `targets` now, has by `applied`, the revision of a pool:
@@ -257,11 +193,7 @@ impl PoolGuard {
         requests: &TargetRequests,
     ) -> PoolProposal {
         nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        let TargetRequests {
-            rules,
-            selectors,
-            is_bounded,
-        } = requests;
+        let TargetRequests { rules, selectors } = requests;
         self.selected.retain(|text, _| selectors.contains_key(text));
         let mut held: Option<KeptTargets> = None;
         let mut propose = |guarded: &mut Guarded, selector| {
@@ -270,7 +202,8 @@ impl PoolGuard {
                 (Some(a), Some(b)) => Some(a.with(b)),
                 (a, b) => a.or(b),
             };
-            Candidates::new(nodes, &rules.label_keys, &guarded.set, *is_bounded)
+            let set = Some(Arc::clone(&guarded.set));
+            Arc::new(Targets::of(nodes, &rules.label_keys, set))
         };
         let all = propose(&mut self.all, None);
         let selected = selectors.iter().map(|(text, selector)| {
@@ -284,7 +217,7 @@ impl PoolGuard {
             (text.clone(), propose(guarded, Some(selector)))
         });
         let selected: BTreeMap<_, _> = selected.collect();
-        let revision = revision(&all, &selected, requests, &nodes);
+        let revision = revision(&all, &selected);
         let pool = Arc::new(TargetPool {
             rules: rules.clone(),
             all,
@@ -302,31 +235,16 @@ fn set_of(selector: &str) -> String {
     format!("{SET_OF_ALL}-{}", encoder.finish())
 }
 
-fn revision(
-    all: &Candidates,
-    selected: &BTreeMap<Box<str>, Candidates>,
-    requests: &TargetRequests,
-    nodes: &[Arc<NodeView>],
-) -> Revision {
-    let plain = all.targets.revision();
-    if selected.is_empty() && !requests.is_bounded {
-        return plain.clone();
+fn revision(all: &Targets, selected: &BTreeMap<Box<str>, Arc<Targets>>) -> Revision {
+    if selected.is_empty() {
+        return all.revision().clone();
     }
     let mut encoder = Encoder::new("outrigger target pool 1");
-    encoder.text(plain.as_str());
-    encoder.list(selected.iter(), |encoder, (text, candidates)| {
+    encoder.text(all.revision().as_str());
+    encoder.list(selected.iter(), |encoder, (text, targets)| {
         encoder.text(text);
-        encoder.text(candidates.targets.revision().as_str());
+        encoder.text(targets.revision().as_str());
     });
-    let most = requests.rules.most.map(|most| most.to_string());
-    encoder.option(most, |encoder, most| encoder.text(&most));
-    if requests.is_bounded {
-        let targets = nodes.iter().filter(|node| exclusion(node).is_none());
-        for node in targets {
-            encoder.text(&node.name);
-            encoder.option(node.labels.get(ZONE), Encoder::text);
-        }
-    }
     encoder.finish().into()
 }
 

@@ -43,9 +43,6 @@ metric_families! {
         time_to_ready: Histogram = Histogram::new(exponential_buckets(0.05, 2.0, 16)),
             "outrigger_service_time_to_ready_seconds",
             "From the first sight of a Service that wants a load balancer until it is ready";
-        bounded: Gauge,
-            "outrigger_service_bounded_load_balancers",
-            "Services whose load balancer has fewer targets than they select";
         targets: Gauge,
             "outrigger_service_targets", "Nodes that load balancers send to";
         targets_held: Gauge,
@@ -136,11 +133,6 @@ impl ServiceMetrics {
     /// So many nodes are in the set that goes out.
     pub fn targets(&self, nodes: usize) {
         self.targets.set(number(nodes));
-    }
-
-    /// So many Services have fewer targets than they select.
-    pub fn bounded(&self, services: usize) {
-        self.bounded.set(number(services));
     }
 
     /// Records that the shrink guard keeps nodes as targets, or does not any more.

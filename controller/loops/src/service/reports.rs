@@ -108,17 +108,12 @@ impl Reports {
         loop {
             if let Some(capability) = self.term.capability() {
                 let mut counts = HashMap::new();
-                let pool = self.term.targets.current();
-                let mut bounded = 0;
                 self.term.services.for_each(|service| {
                     let state = match Ownership::of(service, Some(&capability)) {
-                        Ownership::Provide => {
-                            bounded += usize::from(pool.is_bounded(service));
-                            state_of(
-                                service,
-                                self.term.states.is_waiting(&ServiceKey::of(service)),
-                            )
-                        }
+                        Ownership::Provide => state_of(
+                            service,
+                            self.term.states.is_waiting(&ServiceKey::of(service)),
+                        ),
                         Ownership::Hold => "class_not_served",
                         Ownership::Cleanup
                         | Ownership::Undecided
@@ -129,7 +124,6 @@ impl Reports {
                     *counts.entry(state).or_default() += 1;
                 });
                 self.term.metrics.count(&counts);
-                self.term.metrics.bounded(bounded);
             }
             sleep(STATES_SHOWN).await;
         }

@@ -12,12 +12,12 @@ use outrigger_core::{
         ownership::Ownership,
         plan::{BalancerCall, Consequence, Progress, ServiceFacts, Step},
     },
-    targets::{Revision, Targets},
+    targets::{Revision, TargetPool, Targets},
 };
 
 use super::{
     COMPONENT, ServiceMetrics,
-    current_targets::{CurrentTargets, SharedPool},
+    current_targets::CurrentTargets,
     states::{ServiceKey, ServiceStates},
     write::Answered,
 };
@@ -47,7 +47,7 @@ pub(super) struct ServiceTerm {
 /// Facts beside the Service, at one moment.
 pub(super) struct DecisionInputs {
     pub(super) capability: Arc<Capability>,
-    pub(super) pool: Arc<SharedPool>,
+    pub(super) pool: Arc<TargetPool>,
     /// [`CurrentTargets::publications`] when `pool` was read.
     pub(super) publications: u64,
     applied: Option<Revision>,

@@ -1,4 +1,4 @@
-//! Services whose load balancers send to some of the nodes: by label, or since the cloud takes only so many.
+//! Services whose load balancers send to some of the nodes, by label.
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::{
@@ -19,7 +19,6 @@ use crate::{
 };
 
 const SELECTOR: &str = "outrigger.dev/node-selector";
-const MOST: &str = "outrigger.dev/max-targets";
 const POOL: &str = "example.com/pool";
 
 fn labelled(value: Option<&str>) -> Value {
@@ -28,13 +27,6 @@ fn labelled(value: Option<&str>) -> Value {
 
 fn pool(count: usize) -> impl Iterator<Item = Machine> {
     super::fleet(count).map(|machine| machine.label(POOL, "x"))
-}
-
-impl Stage {
-    async fn lacks_event(&self, service: &Service, reason: &str) {
-        let reasons = self.reasons_of(service).await;
-        assert!(!reasons.iter().any(|other| other == reason), "{reasons:?}");
-    }
 }
 
 /// k/k#133165, hcloud#519.
@@ -100,7 +92,7 @@ async fn a_wrong_selector_is_reported_and_nothing_is_lost() {
     let other = stage
         .serve(annotated("other", SELECTOR, "example.com/pool"))
         .await;
-    stage.create_service(annotated("new", MOST, "none")).await;
+    stage.create_service(annotated("new", SELECTOR, "=")).await;
     stage
         .service_that("new", "is refused", |service| {
             condition(service, "Waiting") == ("True", "InvalidAnnotation")
@@ -133,31 +125,6 @@ async fn a_wrong_selector_is_reported_and_nothing_is_lost() {
     assert_eq!(stage.mock.load_balancers().await.len(), 2);
 }
 
-/// Local traffic goes to the nodes with Pods, which a bound does not know.
-#[tokio::test]
-async fn a_bound_is_refused_where_traffic_is_local() {
-    let stage = quick(&[]).start().await;
-    let service = stage.serve(annotated("web", MOST, "1")).await;
-    assert_eq!(stage.mock.targets(uid(&service)).await.len(), 1);
-    let local = json!({"spec": {"externalTrafficPolicy": "Local"}});
-    stage.change_service("web", local).await;
-    let held = stage
-        .service_that("web", "says what is wrong", |service| {
-            condition(service, "Waiting") == ("True", "InvalidAnnotation")
-        })
-        .await;
-    let message = condition_message(&held, "Waiting");
-    assert!(message.contains("externalTrafficPolicy Local"), "{message}");
-    assert_eq!(stage.mock.targets(uid(&service)).await.len(), 1);
-    stage
-        .change_service("web", json!({"metadata": {"annotations": {MOST: null}}}))
-        .await;
-    stage
-        .mock
-        .sends_to(uid(&service), &["n-00000", "n-00001"])
-        .await;
-}
-
 #[tokio::test]
 async fn a_label_that_the_provider_declares_is_part_of_its_targets() {
     let stage = quick(&["--lb-target-label-key=example.com/pool"])
@@ -175,42 +142,6 @@ async fn a_label_that_the_provider_declares_is_part_of_its_targets() {
     stage
         .only_events(&service, &[&MADE[..], &["UpdatedLoadBalancer"; 2]].concat())
         .await;
-}
-
-/// hcloud#506, k/k#89902.
-#[tokio::test]
-async fn a_cloud_that_takes_few_targets_gets_a_stable_subset() {
-    let stage = alone(&["--lb-max-targets=3"])
-        .machines(super::fleet(9))
-        .start()
-        .await;
-    let service = stage.serve(load_balancer("web")).await;
-    let before = stage.mock.targets(uid(&service)).await;
-    assert_eq!(before.len(), 3);
-    stage.lacks_event(&service, "UnAvailableLoadBalancer").await;
-    // Its place is taken by one other.
-    let gone = before[0].clone();
-    let parameters = kube::api::DeleteParams::default();
-    stage.nodes().delete(&gone, &parameters).await.unwrap();
-    stage.mock.was_called(UPDATE, 1).await;
-    let after = stage.mock.targets(uid(&service)).await;
-    assert_eq!(after.len(), 3);
-    let kept = after.iter().filter(|name| before.contains(name));
-    assert_eq!(kept.count(), 2, "{before:?}, {after:?}");
-    // A node that is no target goes without a call.
-    let other = (0..9).map(|n| format!("n-{n:05}"));
-    let other = other
-        .into_iter()
-        .find(|name| *name != gone && !after.contains(name));
-    stage
-        .nodes()
-        .delete(&other.unwrap(), &parameters)
-        .await
-        .unwrap();
-    let last = stage.serve(load_balancer("last")).await;
-    assert_eq!(stage.mock.targets(uid(&last)).await.len(), 3);
-    assert_eq!(stage.mock.calls(UPDATE).await, 1);
-    assert_eq!(stage.mock.targets(uid(&service)).await, after);
 }
 
 /// SECURITY.md: which labels a kubelet may give its own Node, and with them the traffic of a Service.

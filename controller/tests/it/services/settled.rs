@@ -98,19 +98,13 @@ async fn a_restart_over_settled_services_changes_and_writes_and_says_nothing() {
 async fn a_restart_over_selected_targets_changes_and_writes_and_says_nothing() {
     let pool = "example.com/pool";
     let nodes = super::fleet(6).map(|machine| machine.label(pool, "x"));
-    let mut stage = super::alone(&[
-        "--lb-target-label-key=example.com/rack",
-        "--lb-max-targets=4",
-    ])
-    .flag("--leader-elect=true")
-    .machines(nodes)
-    .start()
-    .await;
+    let mut stage = super::alone(&["--lb-target-label-key=example.com/rack"])
+        .flag("--leader-elect=true")
+        .machines(nodes)
+        .start()
+        .await;
     let selector = "outrigger.dev/node-selector";
     stage.serve(annotated("some", selector, pool)).await;
-    stage
-        .serve(annotated("few", "outrigger.dev/max-targets", "2"))
-        .await;
     let plain = stage.serve(load_balancer("plain")).await;
     stage
         .merge("n-00003", json!({"metadata": {"labels": {pool: null}}}))
@@ -134,7 +128,7 @@ async fn a_restart_over_selected_targets_changes_and_writes_and_says_nothing() {
         [ensured, updated, deleted],
         [before[0] + 1, before[1], before[2] + 1]
     );
-    assert_eq!(stage.mock.targets(uid(&plain)).await.len(), 4);
+    assert_eq!(stage.mock.targets(uid(&plain)).await.len(), 6);
 }
 
 /// Beside its own provider, which has never heard of any load balancer.

@@ -22,7 +22,7 @@ use crate::{
         patch_plan::StatusPatch,
     },
     string_map::StringMap,
-    targets::{ANNOTATION_MAX_TARGETS, ANNOTATION_NODE_SELECTOR, Revision, Targets},
+    targets::{ANNOTATION_NODE_SELECTOR, Revision, Targets},
 };
 
 mod classes;

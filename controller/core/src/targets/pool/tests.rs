@@ -3,15 +3,12 @@ use std::{collections::HashSet, sync::Arc};
 use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::{PoolGuard, PoolProposal, TargetPool, TargetRequests, ZONE};
+use super::{PoolGuard, PoolProposal, TargetPool, TargetRequests};
 use crate::{
     fixture::{load_balancer, map, registered},
-    node::NodeView,
+    node::{NodeView, labels::ZONE},
     service::ServiceView,
-    targets::{
-        ANNOTATION_MAX_TARGETS, ANNOTATION_NODE_SELECTOR, Allowance, LABEL_EXCLUDE, TargetRules,
-        Targets,
-    },
+    targets::{ANNOTATION_NODE_SELECTOR, Allowance, LABEL_EXCLUDE, TargetRules, Targets},
 };
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
@@ -122,7 +119,6 @@ fn no_selection_makes_no_difference() {
 #[test]
 fn what_makes_another_pool() {
     let x = selecting("pool=x");
-    let bounded = service(&[(ANNOTATION_MAX_TARGETS, "2")]);
     let relabelled = |name: &str, labels: Labels<'_>| {
         let nodes = six().into_iter();
         let nodes = nodes.map(|old| {
@@ -136,11 +132,6 @@ fn what_makes_another_pool() {
     };
     let rules = TargetRules {
         label_keys: ["rack".into()].into(),
-        most: None,
-    };
-    let at_most = |most| TargetRules {
-        most: std::num::NonZeroUsize::new(most),
-        ..TargetRules::default()
     };
     let none = TargetRules::default();
     for (what, changes, rules, services, nodes) in [
@@ -187,20 +178,6 @@ fn what_makes_another_pool() {
             vec![&x],
             relabelled("f", &[(ZONE, "9")]),
         ),
-        (
-            "the zone of a subset",
-            true,
-            &none,
-            vec![&bounded],
-            relabelled("f", &[(ZONE, "9")]),
-        ),
-        (
-            "the zone, of a bound",
-            true,
-            &at_most(2),
-            vec![],
-            relabelled("f", &[(ZONE, "9")]),
-        ),
     ] {
         let before = pool_of(rules, &six(), &services);
         let after = pool_of(rules, &nodes, &services);
@@ -209,9 +186,6 @@ fn what_makes_another_pool() {
     let revisions = [
         pool(&six(), &[]).revision().clone(),
         pool(&six(), &[&x]).revision().clone(),
-        pool(&six(), &[&bounded]).revision().clone(),
-        pool_of(&at_most(2), &six(), &[]).revision().clone(),
-        pool_of(&at_most(3), &six(), &[]).revision().clone(),
     ];
     let different: HashSet<_> = revisions.iter().collect();
     assert_eq!(different.len(), revisions.len());
@@ -222,10 +196,8 @@ fn what_makes_another_pool() {
 #[test]
 fn which_labels_are_looked_at() {
     let x = selecting("pool=x,!gpu");
-    let bounded = service(&[(ANNOTATION_MAX_TARGETS, "2")]);
     let rules = TargetRules {
         label_keys: ["rack".into()].into(),
-        most: None,
     };
     let keys = |services: &[&ServiceView]| {
         let keys = requests(rules.clone(), services).label_keys();
@@ -233,53 +205,26 @@ fn which_labels_are_looked_at() {
     };
     assert_eq!(keys(&[]), ["rack"]);
     assert_eq!(keys(&[&x]), ["gpu", "pool", "rack"]);
-    assert_eq!(keys(&[&bounded]), ["rack", ZONE]);
 }
 
 #[test]
 fn what_services_add() {
     let x = selecting("pool=x");
-    let bounded = service(&[(ANNOTATION_MAX_TARGETS, "2")]);
     let covers = |services: &[&ServiceView], service: &ServiceView| {
         requests(TargetRules::default(), services).cover(&service.annotations)
     };
-    assert!(covers(&[], &service(&[])) && !covers(&[], &x) && !covers(&[], &bounded));
+    assert!(covers(&[], &service(&[])) && !covers(&[], &x));
     assert!(covers(&[&x], &x) && !covers(&[&x], &selecting("pool=y")));
-    assert!(!covers(&[&x], &bounded) && covers(&[&bounded], &bounded));
 }
 
 #[test]
-fn only_subsets_have_no_node_set() {
+fn services_that_select_alike_share_a_node_set() {
     let (x, y) = (selecting("pool=x"), selecting("pool=y"));
-    let bounded = service(&[(ANNOTATION_MAX_TARGETS, "2")]);
-    let wide = service(&[(ANNOTATION_MAX_TARGETS, "5")]);
-    let pool = pool(&six(), &[&x, &y, &bounded, &wide]);
+    let pool = pool(&six(), &[&x, &y]);
     let set = |service: &ServiceView| pool.targets_of(service).set().map(ToString::to_string);
     assert_eq!(set(&service(&[])).as_deref(), Some("targets"));
-    assert_eq!(set(&wide).as_deref(), Some("targets"));
-    assert_eq!(set(&bounded), None);
     let (set_x, set_y) = (set(&x).unwrap(), set(&y).unwrap());
     assert!(set_x != set_y && set_x.starts_with("targets-") && set_x.len() <= 64);
-}
-
-#[test]
-fn the_lower_bound_counts() {
-    let rules = TargetRules {
-        most: std::num::NonZeroUsize::new(3),
-        ..TargetRules::default()
-    };
-    let bounded = |most: &str| service(&[(ANNOTATION_MAX_TARGETS, most)]);
-    let pool = pool_of(&rules, &six(), &[]);
-    let count = |service: &ServiceView| pool.targets_of(service).nodes().len();
-    assert_eq!(count(&service(&[])), 3);
-    assert_eq!(count(&bounded("2")), 2);
-    assert_eq!(count(&bounded("4")), 3);
-    // The selection comes first.
-    let both = service(&[
-        (ANNOTATION_NODE_SELECTOR, "pool=y"),
-        (ANNOTATION_MAX_TARGETS, "1"),
-    ]);
-    assert!(["d", "e"].contains(&names(&pool.targets_of(&both))[0]));
 }
 
 /// A label that is taken from most nodes is held back for the Services that select by it, and for no other.
@@ -347,17 +292,14 @@ proptest! {
     fn equal_revisions_have_equal_targets(
         nodes in vec(vec(select(vec!["pool", "gpu", "rack", ZONE]), 0..3), 0..12),
         edited in vec(vec(select(vec!["pool", "gpu", "rack", ZONE]), 0..3), 0..12),
-        most in 0..5_usize,
     ) {
         let services = [
             service(&[]),
             selecting("pool"),
             selecting("!gpu"),
-            service(&[(ANNOTATION_NODE_SELECTOR, "pool"), (ANNOTATION_MAX_TARGETS, "2")]),
         ];
         let rules = TargetRules {
             label_keys: ["rack".into()].into(),
-            most: std::num::NonZeroUsize::new(most),
         };
         let pool = |nodes: &[Vec<&str>]| {
             let nodes: Vec<_> = nodes.iter().enumerate().map(|(at, keys)| {
@@ -372,17 +314,6 @@ proptest! {
                 let (a, b) = (a.targets_of(service), b.targets_of(service));
                 prop_assert_eq!(a.revision(), b.revision());
                 prop_assert_eq!(names(&a), names(&b));
-            }
-        }
-        for service in &services {
-            for pool in [&a, &b] {
-                let selected = pool.targets_of(service);
-                // Never empty because of a bound.
-                let selector = service.annotations.get(ANNOTATION_NODE_SELECTOR);
-                let unbounded = selector.map_or_else(|| self::service(&[]), selecting);
-                let unbounded = pool_of(&TargetRules::default(), pool.all().nodes(), &[&unbounded])
-                    .targets_of(&unbounded);
-                prop_assert_eq!(selected.is_empty(), unbounded.is_empty());
             }
         }
     }

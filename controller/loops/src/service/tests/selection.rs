@@ -1,8 +1,8 @@
-//! Services that select their targets, and providers that look at labels or take few targets.
+//! Services that select their targets, and providers that look at labels.
 
 use std::collections::BTreeSet;
 
-use outrigger_core::targets::{ANNOTATION_MAX_TARGETS, ANNOTATION_NODE_SELECTOR};
+use outrigger_core::targets::ANNOTATION_NODE_SELECTOR;
 use outrigger_provider_mock::ServedLoadBalancers;
 use serde_json::Value;
 
@@ -10,16 +10,10 @@ use super::*;
 use crate::service::TARGETS_ANNOTATION;
 use outrigger_kubernetes::fixture::settled;
 
-fn annotated(name: &str, annotations: &[(&str, &str)]) -> Value {
-    let mut service = service(name);
-    for (key, value) in annotations {
-        service["metadata"]["annotations"][*key] = (*value).into();
-    }
-    service
-}
-
 fn selecting(name: &str, selector: &str) -> Value {
-    annotated(name, &[(ANNOTATION_NODE_SELECTOR, selector)])
+    let mut service = service(name);
+    service["metadata"]["annotations"][ANNOTATION_NODE_SELECTOR] = selector.into();
+    service
 }
 
 /// Gives the node `n{n}` these labels beside those that it has always.
@@ -124,14 +118,10 @@ async fn a_restart_over_selections_is_silent() {
         ServedLoadBalancers::default(),
         ServedLoadBalancers {
             target_label_keys: vec!["rack".into()],
-            max_targets: 5,
             ..ServedLoadBalancers::default()
         },
     ] {
         let mut rig = with_a_pool(Setup::serving(served.clone())).await;
-        let bounded = annotated("few", &[(ANNOTATION_MAX_TARGETS, "2")]);
-        rig.cluster.create_service(bounded);
-        rig.ready("shop/few").await;
         label(&rig, 3, &[("pool", "x")]);
         secs(10).await;
         assert!(rig.lease.lease()["metadata"]["annotations"][TARGETS_ANNOTATION].is_string());
@@ -261,42 +251,6 @@ async fn a_declared_label_is_part_of_each_target() {
     label(&rig, 3, &[("pool", "x")]);
     secs(10).await;
     assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_bounded_load_balancer_changes_one_target_for_one_node() {
-    let served = ServedLoadBalancers {
-        max_targets: 4,
-        ..ServedLoadBalancers::default()
-    };
-    let rig = with_services(12, Setup::serving(served)).await;
-    let all =
-        |rig: &Rig| -> Vec<_> { (0..12).map(|n| targets(rig, &format!("web-{n}"))).collect() };
-    let before = all(&rig);
-    assert!(
-        before.iter().all(|targets| targets.len() == 4),
-        "{before:?}"
-    );
-    assert!(
-        before.iter().collect::<BTreeSet<_>>().len() > 1,
-        "each has its own"
-    );
-    let updates = rig.calls("UpdateLoadBalancerNodes");
-    rig.leave("n5");
-    secs(20).await;
-    let after = all(&rig);
-    let mut concerned = 0;
-    for (before, after) in before.iter().zip(&after) {
-        assert_eq!(after.len(), 4);
-        if before.contains("n5") {
-            concerned += 1;
-            assert_eq!(before.difference(after).count(), 1);
-        } else {
-            assert_eq!(before, after);
-        }
-    }
-    assert!(concerned > 0 && concerned < 12, "{concerned}");
-    assert_eq!(rig.calls("UpdateLoadBalancerNodes") - updates, concerned);
 }
 
 /// Services that select alike go out together, however their keys are mixed.

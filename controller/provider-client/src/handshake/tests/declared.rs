@@ -56,11 +56,9 @@ fn load_balancers_are_declared_within_bounds() {
     assert_eq!(capability.targets, TargetRules::default());
     let targets = declared(|load_balancers| {
         load_balancers.target_label_keys = ["b", "a", "b"].map(String::from).into();
-        load_balancers.max_targets = 250;
     });
     let targets = &targets.load_balancers.unwrap().capability.targets;
     assert_eq!(*targets.label_keys, ["a".into(), "b".into()]);
-    assert_eq!(targets.most.map(usize::from), Some(250));
 }
 
 #[test]

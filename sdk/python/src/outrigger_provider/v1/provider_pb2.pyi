@@ -403,7 +403,6 @@ class LoadBalancersCapability(_message.Message):
     CONFIGURATION_REVISION_FIELD_NUMBER: _builtins.int
     VOLATILE_FIELD_NUMBER: _builtins.int
     TARGET_LABEL_KEYS_FIELD_NUMBER: _builtins.int
-    MAX_TARGETS_FIELD_NUMBER: _builtins.int
     list: _builtins.bool
     """ListLoadBalancers is served."""
     plan: _builtins.bool
@@ -440,11 +439,6 @@ class LoadBalancersCapability(_message.Message):
     cloud is durable, and a restart of the provider leads to no call; a load
     balancer that is lost all the same is found by the drift look (12 h).
     """
-    max_targets: _builtins.int
-    """Targets of one load balancer that the cloud takes at most; 0: no bound. Where there
-    are more nodes the controller sends a subset of that size, inline: stable, of its own
-    for each Service, and spread over zones. Fewer may be sent.
-    """
     @_builtins.property
     def classes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Values of spec.loadBalancerClass served besides Services without a class.
@@ -473,11 +467,10 @@ class LoadBalancersCapability(_message.Message):
         configuration_revision: _builtins.str = ...,
         volatile: _builtins.bool = ...,
         target_label_keys: _abc.Iterable[_builtins.str] | None = ...,
-        max_targets: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "configuration_revision", b"configuration_revision", "list", b"list", "max_in_flight", b"max_in_flight", "max_services_per_update", b"max_services_per_update", "max_targets", b"max_targets", "plan", b"plan", "target_label_keys", b"target_label_keys", "volatile", b"volatile", "without_default_class", b"without_default_class"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "configuration_revision", b"configuration_revision", "list", b"list", "max_in_flight", b"max_in_flight", "max_services_per_update", b"max_services_per_update", "plan", b"plan", "target_label_keys", b"target_label_keys", "volatile", b"volatile", "without_default_class", b"without_default_class"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -88,59 +88,55 @@ fn a_hold_writes_no_record_of_what_is_not_there_or_about_to_go() {
 
 #[test]
 fn a_wrong_selection_changes_nothing_until_it_is_right() {
-    for (key, value) in [
-        (ANNOTATION_NODE_SELECTOR, "pool in x"),
-        (ANNOTATION_MAX_TARGETS, "none"),
-    ] {
-        // Before anything is made.
-        let mut stage = Stage::new(load_balancer("web"));
-        stage.annotate(key, value);
-        let Step::Hold { why, patch, events } = stage.next() else {
-            panic!("{:?}", stage.next());
-        };
-        assert_eq!(why, HoldReason::InvalidAnnotation);
-        let [event] = &*events else {
-            panic!("{events:?}")
-        };
-        assert_eq!(
-            (event.kind, &*event.reason),
-            (EventType::Warning, "InvalidTargetAnnotation")
-        );
-        assert!(event.message.contains(key), "{}", event.message);
-        assert_eq!(patch.unwrap().finalizer, None);
-        stage.step();
-        assert_eq!(waiting(&stage), Some(("True", "InvalidAnnotation")));
-        // Another mistake is another event.
-        stage.annotate(key, ",");
-        assert!(matches!(stage.next(), Step::Hold { events, .. } if events.len() == 1));
+    let (key, value) = (ANNOTATION_NODE_SELECTOR, "pool in x");
+    // Before anything is made.
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.annotate(key, value);
+    let Step::Hold { why, patch, events } = stage.next() else {
+        panic!("{:?}", stage.next());
+    };
+    assert_eq!(why, HoldReason::InvalidAnnotation);
+    let [event] = &*events else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        (event.kind, &*event.reason),
+        (EventType::Warning, "InvalidTargetAnnotation")
+    );
+    assert!(event.message.contains(key), "{}", event.message);
+    assert_eq!(patch.unwrap().finalizer, None);
+    stage.step();
+    assert_eq!(waiting(&stage), Some(("True", "InvalidAnnotation")));
+    // Another mistake is another event.
+    stage.annotate(key, ",");
+    assert!(matches!(stage.next(), Step::Hold { events, .. } if events.len() == 1));
 
-        // A load balancer stays with its targets, over a restart too.
-        for restarts in [false, true] {
-            let mut stage = Stage::settled();
-            stage.restart();
-            stage.annotate(key, value);
-            stage.step();
-            stage.targets = nodes("n1 n3");
-            assert!(stage.is_held(), "{:?}", stage.next());
-            if restarts {
-                stage.restart();
-            }
-            assert!(stage.is_held(), "{:?}", stage.next());
-            stage.service.annotations = stage.service.annotations.clone().without(key);
-            assert_eq!(stage.step(), Step::Update, "{restarts}");
-            assert_eq!(waiting(&stage), None);
-        }
-        // It goes with its Service.
+    // A load balancer stays with its targets, over a restart too.
+    for restarts in [false, true] {
         let mut stage = Stage::settled();
+        stage.restart();
         stage.annotate(key, value);
         stage.step();
-        stage.service.deleted = Some(at(0));
-        assert!(
-            matches!(stage.next(), Step::Delete { .. }),
-            "{:?}",
-            stage.next()
-        );
+        stage.targets = nodes("n1 n3");
+        assert!(stage.is_held(), "{:?}", stage.next());
+        if restarts {
+            stage.restart();
+        }
+        assert!(stage.is_held(), "{:?}", stage.next());
+        stage.service.annotations = stage.service.annotations.clone().without(key);
+        assert_eq!(stage.step(), Step::Update, "{restarts}");
+        assert_eq!(waiting(&stage), None);
     }
+    // It goes with its Service.
+    let mut stage = Stage::settled();
+    stage.annotate(key, value);
+    stage.step();
+    stage.service.deleted = Some(at(0));
+    assert!(
+        matches!(stage.next(), Step::Delete { .. }),
+        "{:?}",
+        stage.next()
+    );
 }
 
 /// Another selection is another load balancer: it is ensured, and the Lease does not say what it had before.

@@ -268,12 +268,6 @@ export interface LoadBalancersCapability {
    * alone leads to a call.
    */
   targetLabelKeys: string[];
-  /**
-   * Targets of one load balancer that the cloud takes at most; 0: no bound. Where there
-   * are more nodes the controller sends a subset of that size, inline: stable, of its own
-   * for each Service, and spread over zones. Fewer may be sent.
-   */
-  maxTargets: number;
 }
 
 /** How routes are written. */
@@ -1081,7 +1075,6 @@ function createBaseLoadBalancersCapability(): LoadBalancersCapability {
     configurationRevision: "",
     volatile: false,
     targetLabelKeys: [],
-    maxTargets: 0,
   };
 }
 
@@ -1113,9 +1106,6 @@ export const LoadBalancersCapability: MessageFns<LoadBalancersCapability> = {
     }
     for (const v of message.targetLabelKeys) {
       writer.uint32(74).string(v!);
-    }
-    if (message.maxTargets !== 0) {
-      writer.uint32(80).uint32(message.maxTargets);
     }
     return writer;
   },
@@ -1205,14 +1195,6 @@ export const LoadBalancersCapability: MessageFns<LoadBalancersCapability> = {
             message.targetLabelKeys.push(reader.string());
             continue;
           }
-          case 10: {
-            if (tag !== 80) {
-              break;
-            }
-
-            message.maxTargets = reader.uint32();
-            continue;
-          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1239,7 +1221,6 @@ export const LoadBalancersCapability: MessageFns<LoadBalancersCapability> = {
     message.configurationRevision = object.configurationRevision ?? "";
     message.volatile = object.volatile ?? false;
     message.targetLabelKeys = object.targetLabelKeys?.map((e) => e) || [];
-    message.maxTargets = object.maxTargets ?? 0;
     return message;
   },
 };
