@@ -21,8 +21,6 @@ pub enum Capability {
     LoadBalancersList,
     /// `LoadBalancersCapability.plan`.
     LoadBalancersPlan,
-    /// `LoadBalancersCapability.volatile`.
-    LoadBalancersVolatile,
     /// `Capabilities.node_sets`.
     NodeSets,
     /// `NodeSetsCapability.deltas`.
@@ -43,10 +41,7 @@ impl Capability {
 
     /// True if a run of this capability alone has the cases of `other`.
     pub const fn includes(self, other: Self) -> bool {
-        let of_load_balancers = matches!(
-            other,
-            Self::LoadBalancersList | Self::LoadBalancersPlan | Self::LoadBalancersVolatile
-        );
+        let of_load_balancers = matches!(other, Self::LoadBalancersList | Self::LoadBalancersPlan);
         self as u8 == other as u8
             || matches!(
                 (self, other),
@@ -64,7 +59,6 @@ impl Capability {
             Self::LoadBalancers => "Capabilities.load_balancers",
             Self::LoadBalancersList => "LoadBalancersCapability.list",
             Self::LoadBalancersPlan => "LoadBalancersCapability.plan",
-            Self::LoadBalancersVolatile => "LoadBalancersCapability.volatile",
             Self::NodeSets => "Capabilities.node_sets",
             Self::NodeSetsDeltas => "NodeSetsCapability.deltas",
             Self::Routes => "Capabilities.routes",
@@ -77,7 +71,6 @@ impl Capability {
         let declared = handshake.capabilities.clone().unwrap_or_default();
         match self {
             Self::Core => true,
-            Self::LoadBalancersVolatile => declared.load_balancers.is_some_and(|one| one.volatile),
             Self::NodeSetsDeltas => declared.node_sets.is_some_and(|one| one.deltas),
             _ => {
                 let is_of = |method: &&Method| method.declared_by == self.declared_by();

@@ -137,7 +137,9 @@ fn metrics_are_on_the_page_of_metrics() {
     let listed = pages.get(Path::new("docs/endpoints.md"));
     let listed: BTreeSet<_> = metrics(listed.expect("the page is there")).collect();
     let mut unknown = Vec::new();
-    for (page, text) in &pages {
+    // The changelog names those that are gone, too.
+    let pages = pages.iter().filter(|(page, _)| **page != *"CHANGELOG.md");
+    for (page, text) in pages {
         let missing = metrics(text).filter(|metric| !listed.contains(metric));
         unknown.extend(missing.map(|metric| format!("{}: {metric}", page.display())));
     }

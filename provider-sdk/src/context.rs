@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +76,6 @@ impl Cluster {
 #[derive(Clone)]
 pub struct Context {
     call: Arc<Call>,
-    held_addresses: Option<Arc<[IpAddr]>>,
 }
 
 struct Call {
@@ -120,26 +118,7 @@ impl Context {
                 traceparent,
                 cancellation,
             }),
-            held_addresses: None,
         }
-    }
-
-    /// The same call, with what [`held_addresses`](Self::held_addresses) returns; for tests of a
-    /// vendor's handlers too.
-    #[must_use]
-    pub fn with_held_addresses(self, held: Option<Arc<[IpAddr]>>) -> Self {
-        Self {
-            held_addresses: held,
-            ..self
-        }
-    }
-
-    /// In [`ensure_load_balancer`](crate::LoadBalancers::ensure_load_balancer) of a
-    /// [`volatile`](crate::LoadBalancersCapability::volatile) provider: the addresses of all other
-    /// Services, of which the Service must not get any. `None`: it is ensured only because a process is
-    /// new, and keeps the addresses of its status.
-    pub fn held_addresses(&self) -> Option<&[IpAddr]> {
-        self.held_addresses.as_deref()
     }
 
     /// Names this attempt in logs, traces and the cloud's client tokens. It changes with the next

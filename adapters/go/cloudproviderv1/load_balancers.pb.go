@@ -491,16 +491,11 @@ type EnsureLoadBalancerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
-	// The desired Service.
+	// The desired Service, with the addresses of its status: a load balancer that has to be
+	// made again SHOULD keep them.
 	Service *Service `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
 	// All desired targets; may be an empty set.
-	Targets *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
-	// With LoadBalancersCapability.volatile: an address that is new for this Service
-	// must be none of these. Absent: the Service is ensured only because the
-	// provider or the controller has started, and keeps the addresses of its status;
-	// this says nothing of other Services, so that it SHOULD get no other address.
-	// Without volatile always absent.
-	HeldAddresses *HeldAddresses `protobuf:"bytes,4,opt,name=held_addresses,json=heldAddresses,proto3" json:"held_addresses,omitempty"`
+	Targets       *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,61 +551,6 @@ func (x *EnsureLoadBalancerRequest) GetTargets() *NodeTargets {
 	return nil
 }
 
-func (x *EnsureLoadBalancerRequest) GetHeldAddresses() *HeldAddresses {
-	if x != nil {
-		return x.HeldAddresses
-	}
-	return nil
-}
-
-// Addresses that are in use.
-type HeldAddresses struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// IP addresses in the status of all other Services of the cluster, sorted, each
-	// once. Not cut: a request beyond the size limit is not sent, which the Service
-	// shows.
-	Ips           []string `protobuf:"bytes,1,rep,name=ips,proto3" json:"ips,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HeldAddresses) Reset() {
-	*x = HeldAddresses{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HeldAddresses) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HeldAddresses) ProtoMessage() {}
-
-func (x *HeldAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HeldAddresses.ProtoReflect.Descriptor instead.
-func (*HeldAddresses) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *HeldAddresses) GetIps() []string {
-	if x != nil {
-		return x.Ips
-	}
-	return nil
-}
-
 // The result of an Ensure.
 type EnsureLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -622,7 +562,7 @@ type EnsureLoadBalancerResponse struct {
 
 func (x *EnsureLoadBalancerResponse) Reset() {
 	*x = EnsureLoadBalancerResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[6]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +574,7 @@ func (x *EnsureLoadBalancerResponse) String() string {
 func (*EnsureLoadBalancerResponse) ProtoMessage() {}
 
 func (x *EnsureLoadBalancerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[6]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +587,7 @@ func (x *EnsureLoadBalancerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureLoadBalancerResponse.ProtoReflect.Descriptor instead.
 func (*EnsureLoadBalancerResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{6}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *EnsureLoadBalancerResponse) GetAnswer() *LoadBalancerAnswer {
@@ -672,7 +612,7 @@ type UpdateLoadBalancerNodesRequest struct {
 
 func (x *UpdateLoadBalancerNodesRequest) Reset() {
 	*x = UpdateLoadBalancerNodesRequest{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[7]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +624,7 @@ func (x *UpdateLoadBalancerNodesRequest) String() string {
 func (*UpdateLoadBalancerNodesRequest) ProtoMessage() {}
 
 func (x *UpdateLoadBalancerNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[7]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +637,7 @@ func (x *UpdateLoadBalancerNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateLoadBalancerNodesRequest.ProtoReflect.Descriptor instead.
 func (*UpdateLoadBalancerNodesRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{7}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UpdateLoadBalancerNodesRequest) GetContext() *CallContext {
@@ -733,7 +673,7 @@ type UpdateLoadBalancerNodesResponse struct {
 
 func (x *UpdateLoadBalancerNodesResponse) Reset() {
 	*x = UpdateLoadBalancerNodesResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[8]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +685,7 @@ func (x *UpdateLoadBalancerNodesResponse) String() string {
 func (*UpdateLoadBalancerNodesResponse) ProtoMessage() {}
 
 func (x *UpdateLoadBalancerNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[8]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +698,7 @@ func (x *UpdateLoadBalancerNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateLoadBalancerNodesResponse.ProtoReflect.Descriptor instead.
 func (*UpdateLoadBalancerNodesResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{8}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UpdateLoadBalancerNodesResponse) GetResults() []*LoadBalancerResult {
@@ -787,7 +727,7 @@ type LoadBalancerResult struct {
 
 func (x *LoadBalancerResult) Reset() {
 	*x = LoadBalancerResult{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +739,7 @@ func (x *LoadBalancerResult) String() string {
 func (*LoadBalancerResult) ProtoMessage() {}
 
 func (x *LoadBalancerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +752,7 @@ func (x *LoadBalancerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadBalancerResult.ProtoReflect.Descriptor instead.
 func (*LoadBalancerResult) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{9}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LoadBalancerResult) GetKey() string {
@@ -880,7 +820,7 @@ type DeleteLoadBalancerRequest struct {
 
 func (x *DeleteLoadBalancerRequest) Reset() {
 	*x = DeleteLoadBalancerRequest{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +832,7 @@ func (x *DeleteLoadBalancerRequest) String() string {
 func (*DeleteLoadBalancerRequest) ProtoMessage() {}
 
 func (x *DeleteLoadBalancerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +845,7 @@ func (x *DeleteLoadBalancerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteLoadBalancerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteLoadBalancerRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{10}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeleteLoadBalancerRequest) GetContext() *CallContext {
@@ -934,7 +874,7 @@ type DeleteLoadBalancerResponse struct {
 
 func (x *DeleteLoadBalancerResponse) Reset() {
 	*x = DeleteLoadBalancerResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +886,7 @@ func (x *DeleteLoadBalancerResponse) String() string {
 func (*DeleteLoadBalancerResponse) ProtoMessage() {}
 
 func (x *DeleteLoadBalancerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +899,7 @@ func (x *DeleteLoadBalancerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteLoadBalancerResponse.ProtoReflect.Descriptor instead.
 func (*DeleteLoadBalancerResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{11}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteLoadBalancerResponse) GetAnswer() *LoadBalancerAnswer {
@@ -980,7 +920,7 @@ type ListLoadBalancersRequest struct {
 
 func (x *ListLoadBalancersRequest) Reset() {
 	*x = ListLoadBalancersRequest{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +932,7 @@ func (x *ListLoadBalancersRequest) String() string {
 func (*ListLoadBalancersRequest) ProtoMessage() {}
 
 func (x *ListLoadBalancersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +945,7 @@ func (x *ListLoadBalancersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLoadBalancersRequest.ProtoReflect.Descriptor instead.
 func (*ListLoadBalancersRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{12}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListLoadBalancersRequest) GetContext() *CallContext {
@@ -1028,7 +968,7 @@ type ListLoadBalancersResponse struct {
 
 func (x *ListLoadBalancersResponse) Reset() {
 	*x = ListLoadBalancersResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +980,7 @@ func (x *ListLoadBalancersResponse) String() string {
 func (*ListLoadBalancersResponse) ProtoMessage() {}
 
 func (x *ListLoadBalancersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +993,7 @@ func (x *ListLoadBalancersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLoadBalancersResponse.ProtoReflect.Descriptor instead.
 func (*ListLoadBalancersResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{13}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListLoadBalancersResponse) GetItems() []*OwnedLoadBalancer {
@@ -1086,7 +1026,7 @@ type OwnedLoadBalancer struct {
 
 func (x *OwnedLoadBalancer) Reset() {
 	*x = OwnedLoadBalancer{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1038,7 @@ func (x *OwnedLoadBalancer) String() string {
 func (*OwnedLoadBalancer) ProtoMessage() {}
 
 func (x *OwnedLoadBalancer) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1051,7 @@ func (x *OwnedLoadBalancer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedLoadBalancer.ProtoReflect.Descriptor instead.
 func (*OwnedLoadBalancer) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{14}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OwnedLoadBalancer) GetIdentity() *LoadBalancerIdentity {
@@ -1152,7 +1092,7 @@ type PlanLoadBalancerRequest struct {
 
 func (x *PlanLoadBalancerRequest) Reset() {
 	*x = PlanLoadBalancerRequest{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1104,7 @@ func (x *PlanLoadBalancerRequest) String() string {
 func (*PlanLoadBalancerRequest) ProtoMessage() {}
 
 func (x *PlanLoadBalancerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1117,7 @@ func (x *PlanLoadBalancerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanLoadBalancerRequest.ProtoReflect.Descriptor instead.
 func (*PlanLoadBalancerRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{15}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PlanLoadBalancerRequest) GetContext() *CallContext {
@@ -1219,7 +1159,7 @@ type PlanLoadBalancerResponse struct {
 
 func (x *PlanLoadBalancerResponse) Reset() {
 	*x = PlanLoadBalancerResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[16]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1171,7 @@ func (x *PlanLoadBalancerResponse) String() string {
 func (*PlanLoadBalancerResponse) ProtoMessage() {}
 
 func (x *PlanLoadBalancerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[16]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1184,7 @@ func (x *PlanLoadBalancerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanLoadBalancerResponse.ProtoReflect.Descriptor instead.
 func (*PlanLoadBalancerResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{16}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PlanLoadBalancerResponse) GetChanges() []*PlannedChange {
@@ -1271,7 +1211,7 @@ type PlannedChange struct {
 
 func (x *PlannedChange) Reset() {
 	*x = PlannedChange{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[17]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1223,7 @@ func (x *PlannedChange) String() string {
 func (*PlannedChange) ProtoMessage() {}
 
 func (x *PlannedChange) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[17]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1236,7 @@ func (x *PlannedChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedChange.ProtoReflect.Descriptor instead.
 func (*PlannedChange) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{17}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PlannedChange) GetAction() ChangeAction {
@@ -1349,14 +1289,11 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +
 	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"W\n" +
 	"\x17GetLoadBalancerResponse\x12<\n" +
-	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\x8a\x02\n" +
+	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\xc2\x01\n" +
 	"\x19EnsureLoadBalancerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
 	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +
-	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\x12F\n" +
-	"\x0eheld_addresses\x18\x04 \x01(\v2\x1f.cloudprovider.v1.HeldAddressesR\rheldAddresses\"!\n" +
-	"\rHeldAddresses\x12\x10\n" +
-	"\x03ips\x18\x01 \x03(\tR\x03ips\"Z\n" +
+	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"Z\n" +
 	"\x1aEnsureLoadBalancerResponse\x12<\n" +
 	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\xc3\x01\n" +
 	"\x1eUpdateLoadBalancerNodesRequest\x127\n" +
@@ -1444,7 +1381,7 @@ func file_cloudprovider_v1_load_balancers_proto_rawDescGZIP() []byte {
 }
 
 var file_cloudprovider_v1_load_balancers_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cloudprovider_v1_load_balancers_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_cloudprovider_v1_load_balancers_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_cloudprovider_v1_load_balancers_proto_goTypes = []any{
 	(LoadBalancerDisposition)(0),            // 0: cloudprovider.v1.LoadBalancerDisposition
 	(PlanOperation)(0),                      // 1: cloudprovider.v1.PlanOperation
@@ -1454,80 +1391,78 @@ var file_cloudprovider_v1_load_balancers_proto_goTypes = []any{
 	(*GetLoadBalancerRequest)(nil),          // 5: cloudprovider.v1.GetLoadBalancerRequest
 	(*GetLoadBalancerResponse)(nil),         // 6: cloudprovider.v1.GetLoadBalancerResponse
 	(*EnsureLoadBalancerRequest)(nil),       // 7: cloudprovider.v1.EnsureLoadBalancerRequest
-	(*HeldAddresses)(nil),                   // 8: cloudprovider.v1.HeldAddresses
-	(*EnsureLoadBalancerResponse)(nil),      // 9: cloudprovider.v1.EnsureLoadBalancerResponse
-	(*UpdateLoadBalancerNodesRequest)(nil),  // 10: cloudprovider.v1.UpdateLoadBalancerNodesRequest
-	(*UpdateLoadBalancerNodesResponse)(nil), // 11: cloudprovider.v1.UpdateLoadBalancerNodesResponse
-	(*LoadBalancerResult)(nil),              // 12: cloudprovider.v1.LoadBalancerResult
-	(*DeleteLoadBalancerRequest)(nil),       // 13: cloudprovider.v1.DeleteLoadBalancerRequest
-	(*DeleteLoadBalancerResponse)(nil),      // 14: cloudprovider.v1.DeleteLoadBalancerResponse
-	(*ListLoadBalancersRequest)(nil),        // 15: cloudprovider.v1.ListLoadBalancersRequest
-	(*ListLoadBalancersResponse)(nil),       // 16: cloudprovider.v1.ListLoadBalancersResponse
-	(*OwnedLoadBalancer)(nil),               // 17: cloudprovider.v1.OwnedLoadBalancer
-	(*PlanLoadBalancerRequest)(nil),         // 18: cloudprovider.v1.PlanLoadBalancerRequest
-	(*PlanLoadBalancerResponse)(nil),        // 19: cloudprovider.v1.PlanLoadBalancerResponse
-	(*PlannedChange)(nil),                   // 20: cloudprovider.v1.PlannedChange
-	(*LoadBalancerStatus)(nil),              // 21: cloudprovider.v1.LoadBalancerStatus
-	(*durationpb.Duration)(nil),             // 22: google.protobuf.Duration
-	(*KubernetesEffects)(nil),               // 23: cloudprovider.v1.KubernetesEffects
-	(*CallContext)(nil),                     // 24: cloudprovider.v1.CallContext
-	(*Service)(nil),                         // 25: cloudprovider.v1.Service
-	(*NodeTargets)(nil),                     // 26: cloudprovider.v1.NodeTargets
-	(*status.Status)(nil),                   // 27: google.rpc.Status
-	(*ServiceRef)(nil),                      // 28: cloudprovider.v1.ServiceRef
+	(*EnsureLoadBalancerResponse)(nil),      // 8: cloudprovider.v1.EnsureLoadBalancerResponse
+	(*UpdateLoadBalancerNodesRequest)(nil),  // 9: cloudprovider.v1.UpdateLoadBalancerNodesRequest
+	(*UpdateLoadBalancerNodesResponse)(nil), // 10: cloudprovider.v1.UpdateLoadBalancerNodesResponse
+	(*LoadBalancerResult)(nil),              // 11: cloudprovider.v1.LoadBalancerResult
+	(*DeleteLoadBalancerRequest)(nil),       // 12: cloudprovider.v1.DeleteLoadBalancerRequest
+	(*DeleteLoadBalancerResponse)(nil),      // 13: cloudprovider.v1.DeleteLoadBalancerResponse
+	(*ListLoadBalancersRequest)(nil),        // 14: cloudprovider.v1.ListLoadBalancersRequest
+	(*ListLoadBalancersResponse)(nil),       // 15: cloudprovider.v1.ListLoadBalancersResponse
+	(*OwnedLoadBalancer)(nil),               // 16: cloudprovider.v1.OwnedLoadBalancer
+	(*PlanLoadBalancerRequest)(nil),         // 17: cloudprovider.v1.PlanLoadBalancerRequest
+	(*PlanLoadBalancerResponse)(nil),        // 18: cloudprovider.v1.PlanLoadBalancerResponse
+	(*PlannedChange)(nil),                   // 19: cloudprovider.v1.PlannedChange
+	(*LoadBalancerStatus)(nil),              // 20: cloudprovider.v1.LoadBalancerStatus
+	(*durationpb.Duration)(nil),             // 21: google.protobuf.Duration
+	(*KubernetesEffects)(nil),               // 22: cloudprovider.v1.KubernetesEffects
+	(*CallContext)(nil),                     // 23: cloudprovider.v1.CallContext
+	(*Service)(nil),                         // 24: cloudprovider.v1.Service
+	(*NodeTargets)(nil),                     // 25: cloudprovider.v1.NodeTargets
+	(*status.Status)(nil),                   // 26: google.rpc.Status
+	(*ServiceRef)(nil),                      // 27: cloudprovider.v1.ServiceRef
 }
 var file_cloudprovider_v1_load_balancers_proto_depIdxs = []int32{
 	0,  // 0: cloudprovider.v1.LoadBalancerAnswer.disposition:type_name -> cloudprovider.v1.LoadBalancerDisposition
-	21, // 1: cloudprovider.v1.LoadBalancerAnswer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
-	22, // 2: cloudprovider.v1.LoadBalancerAnswer.retry_after:type_name -> google.protobuf.Duration
+	20, // 1: cloudprovider.v1.LoadBalancerAnswer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
+	21, // 2: cloudprovider.v1.LoadBalancerAnswer.retry_after:type_name -> google.protobuf.Duration
 	3,  // 3: cloudprovider.v1.LoadBalancerAnswer.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
-	23, // 4: cloudprovider.v1.LoadBalancerAnswer.effects:type_name -> cloudprovider.v1.KubernetesEffects
-	24, // 5: cloudprovider.v1.GetLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	25, // 6: cloudprovider.v1.GetLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	26, // 7: cloudprovider.v1.GetLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	22, // 4: cloudprovider.v1.LoadBalancerAnswer.effects:type_name -> cloudprovider.v1.KubernetesEffects
+	23, // 5: cloudprovider.v1.GetLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	24, // 6: cloudprovider.v1.GetLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	25, // 7: cloudprovider.v1.GetLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
 	4,  // 8: cloudprovider.v1.GetLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	24, // 9: cloudprovider.v1.EnsureLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	25, // 10: cloudprovider.v1.EnsureLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	26, // 11: cloudprovider.v1.EnsureLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	8,  // 12: cloudprovider.v1.EnsureLoadBalancerRequest.held_addresses:type_name -> cloudprovider.v1.HeldAddresses
-	4,  // 13: cloudprovider.v1.EnsureLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	24, // 14: cloudprovider.v1.UpdateLoadBalancerNodesRequest.context:type_name -> cloudprovider.v1.CallContext
-	25, // 15: cloudprovider.v1.UpdateLoadBalancerNodesRequest.items:type_name -> cloudprovider.v1.Service
-	26, // 16: cloudprovider.v1.UpdateLoadBalancerNodesRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	12, // 17: cloudprovider.v1.UpdateLoadBalancerNodesResponse.results:type_name -> cloudprovider.v1.LoadBalancerResult
-	4,  // 18: cloudprovider.v1.LoadBalancerResult.found:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	27, // 19: cloudprovider.v1.LoadBalancerResult.error:type_name -> google.rpc.Status
-	24, // 20: cloudprovider.v1.DeleteLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	25, // 21: cloudprovider.v1.DeleteLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	4,  // 22: cloudprovider.v1.DeleteLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	24, // 23: cloudprovider.v1.ListLoadBalancersRequest.context:type_name -> cloudprovider.v1.CallContext
-	17, // 24: cloudprovider.v1.ListLoadBalancersResponse.items:type_name -> cloudprovider.v1.OwnedLoadBalancer
-	3,  // 25: cloudprovider.v1.OwnedLoadBalancer.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
-	28, // 26: cloudprovider.v1.OwnedLoadBalancer.service:type_name -> cloudprovider.v1.ServiceRef
-	21, // 27: cloudprovider.v1.OwnedLoadBalancer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
-	24, // 28: cloudprovider.v1.PlanLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	1,  // 29: cloudprovider.v1.PlanLoadBalancerRequest.operation:type_name -> cloudprovider.v1.PlanOperation
-	25, // 30: cloudprovider.v1.PlanLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	26, // 31: cloudprovider.v1.PlanLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	20, // 32: cloudprovider.v1.PlanLoadBalancerResponse.changes:type_name -> cloudprovider.v1.PlannedChange
-	2,  // 33: cloudprovider.v1.PlannedChange.action:type_name -> cloudprovider.v1.ChangeAction
-	5,  // 34: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:input_type -> cloudprovider.v1.GetLoadBalancerRequest
-	7,  // 35: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:input_type -> cloudprovider.v1.EnsureLoadBalancerRequest
-	10, // 36: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:input_type -> cloudprovider.v1.UpdateLoadBalancerNodesRequest
-	13, // 37: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:input_type -> cloudprovider.v1.DeleteLoadBalancerRequest
-	15, // 38: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:input_type -> cloudprovider.v1.ListLoadBalancersRequest
-	18, // 39: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:input_type -> cloudprovider.v1.PlanLoadBalancerRequest
-	6,  // 40: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:output_type -> cloudprovider.v1.GetLoadBalancerResponse
-	9,  // 41: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:output_type -> cloudprovider.v1.EnsureLoadBalancerResponse
-	11, // 42: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:output_type -> cloudprovider.v1.UpdateLoadBalancerNodesResponse
-	14, // 43: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:output_type -> cloudprovider.v1.DeleteLoadBalancerResponse
-	16, // 44: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:output_type -> cloudprovider.v1.ListLoadBalancersResponse
-	19, // 45: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:output_type -> cloudprovider.v1.PlanLoadBalancerResponse
-	40, // [40:46] is the sub-list for method output_type
-	34, // [34:40] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	23, // 9: cloudprovider.v1.EnsureLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	24, // 10: cloudprovider.v1.EnsureLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	25, // 11: cloudprovider.v1.EnsureLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	4,  // 12: cloudprovider.v1.EnsureLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
+	23, // 13: cloudprovider.v1.UpdateLoadBalancerNodesRequest.context:type_name -> cloudprovider.v1.CallContext
+	24, // 14: cloudprovider.v1.UpdateLoadBalancerNodesRequest.items:type_name -> cloudprovider.v1.Service
+	25, // 15: cloudprovider.v1.UpdateLoadBalancerNodesRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	11, // 16: cloudprovider.v1.UpdateLoadBalancerNodesResponse.results:type_name -> cloudprovider.v1.LoadBalancerResult
+	4,  // 17: cloudprovider.v1.LoadBalancerResult.found:type_name -> cloudprovider.v1.LoadBalancerAnswer
+	26, // 18: cloudprovider.v1.LoadBalancerResult.error:type_name -> google.rpc.Status
+	23, // 19: cloudprovider.v1.DeleteLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	24, // 20: cloudprovider.v1.DeleteLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	4,  // 21: cloudprovider.v1.DeleteLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
+	23, // 22: cloudprovider.v1.ListLoadBalancersRequest.context:type_name -> cloudprovider.v1.CallContext
+	16, // 23: cloudprovider.v1.ListLoadBalancersResponse.items:type_name -> cloudprovider.v1.OwnedLoadBalancer
+	3,  // 24: cloudprovider.v1.OwnedLoadBalancer.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
+	27, // 25: cloudprovider.v1.OwnedLoadBalancer.service:type_name -> cloudprovider.v1.ServiceRef
+	20, // 26: cloudprovider.v1.OwnedLoadBalancer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
+	23, // 27: cloudprovider.v1.PlanLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	1,  // 28: cloudprovider.v1.PlanLoadBalancerRequest.operation:type_name -> cloudprovider.v1.PlanOperation
+	24, // 29: cloudprovider.v1.PlanLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	25, // 30: cloudprovider.v1.PlanLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	19, // 31: cloudprovider.v1.PlanLoadBalancerResponse.changes:type_name -> cloudprovider.v1.PlannedChange
+	2,  // 32: cloudprovider.v1.PlannedChange.action:type_name -> cloudprovider.v1.ChangeAction
+	5,  // 33: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:input_type -> cloudprovider.v1.GetLoadBalancerRequest
+	7,  // 34: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:input_type -> cloudprovider.v1.EnsureLoadBalancerRequest
+	9,  // 35: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:input_type -> cloudprovider.v1.UpdateLoadBalancerNodesRequest
+	12, // 36: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:input_type -> cloudprovider.v1.DeleteLoadBalancerRequest
+	14, // 37: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:input_type -> cloudprovider.v1.ListLoadBalancersRequest
+	17, // 38: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:input_type -> cloudprovider.v1.PlanLoadBalancerRequest
+	6,  // 39: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:output_type -> cloudprovider.v1.GetLoadBalancerResponse
+	8,  // 40: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:output_type -> cloudprovider.v1.EnsureLoadBalancerResponse
+	10, // 41: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:output_type -> cloudprovider.v1.UpdateLoadBalancerNodesResponse
+	13, // 42: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:output_type -> cloudprovider.v1.DeleteLoadBalancerResponse
+	15, // 43: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:output_type -> cloudprovider.v1.ListLoadBalancersResponse
+	18, // 44: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:output_type -> cloudprovider.v1.PlanLoadBalancerResponse
+	39, // [39:45] is the sub-list for method output_type
+	33, // [33:39] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_load_balancers_proto_init() }
@@ -1538,7 +1473,7 @@ func file_cloudprovider_v1_load_balancers_proto_init() {
 	file_cloudprovider_v1_common_proto_init()
 	file_cloudprovider_v1_node_sets_proto_init()
 	file_cloudprovider_v1_options_proto_init()
-	file_cloudprovider_v1_load_balancers_proto_msgTypes[9].OneofWrappers = []any{
+	file_cloudprovider_v1_load_balancers_proto_msgTypes[8].OneofWrappers = []any{
 		(*LoadBalancerResult_Found)(nil),
 		(*LoadBalancerResult_Error)(nil),
 	}
@@ -1548,7 +1483,7 @@ func file_cloudprovider_v1_load_balancers_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_load_balancers_proto_rawDesc), len(file_cloudprovider_v1_load_balancers_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   18,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

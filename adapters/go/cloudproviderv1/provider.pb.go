@@ -693,17 +693,12 @@ type LoadBalancersCapability struct {
 	// Opaque, at most 64 bytes: names how a Service is turned into cloud resources
 	// (defaults, configuration, translation). The controller keeps it with the
 	// desired state of each Service and ensures every load balancer again, slowly,
-	// when it changes. Equal over restarts of the same binary and configuration;
-	// not the boot_id. Empty: restarts and upgrades never ensure again.
+	// when it changes. Equal over restarts of the same binary and configuration: a
+	// restart of the provider leads to no call, and a load balancer that is lost all the
+	// same is found by the drift look (12 h). A provider whose load balancers end with its
+	// process (haproxy, an address pool without a store) puts its boot_id into it. Empty:
+	// restarts and upgrades never ensure again.
 	ConfigurationRevision string `protobuf:"bytes,7,opt,name=configuration_revision,json=configurationRevision,proto3" json:"configuration_revision,omitempty"`
-	// The load balancers live in the provider's process or on its machine (haproxy,
-	// IPVS, BGP, an address pool without a store) and are lost when it ends. The
-	// controller then ensures every Service at each new boot_id and at each start of
-	// its own, without events where nothing differs, and says with
-	// EnsureLoadBalancerRequest.held_addresses which addresses other Services have. False: the
-	// cloud is durable, and a restart of the provider leads to no call; a load
-	// balancer that is lost all the same is found by the drift look (12 h).
-	Volatile bool `protobuf:"varint,8,opt,name=volatile,proto3" json:"volatile,omitempty"`
 	// Keys of Node labels that a target is made of: a change of one of them makes another
 	// revision of the targets and is called for, as a change of the node's addresses is.
 	// Node.labels has them as it has all labels. At most 64. Empty: no change of labels
@@ -790,13 +785,6 @@ func (x *LoadBalancersCapability) GetConfigurationRevision() string {
 		return x.ConfigurationRevision
 	}
 	return ""
-}
-
-func (x *LoadBalancersCapability) GetVolatile() bool {
-	if x != nil {
-		return x.Volatile
-	}
-	return false
 }
 
 func (x *LoadBalancersCapability) GetTargetLabelKeys() []string {
@@ -1429,7 +1417,7 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\x10visibility_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0fvisibilityDelay\x12.\n" +
 	"\x13without_provider_id\x18\x06 \x01(\bR\x11withoutProviderId\x12,\n" +
 	"\x12managed_label_keys\x18\a \x03(\tR\x10managedLabelKeys\x12.\n" +
-	"\x13allocates_pod_cidrs\x18\b \x01(\bR\x11allocatesPodCidrs\"\xe9\x02\n" +
+	"\x13allocates_pod_cidrs\x18\b \x01(\bR\x11allocatesPodCidrs\"\xcd\x02\n" +
 	"\x17LoadBalancersCapability\x12\x12\n" +
 	"\x04list\x18\x01 \x01(\bR\x04list\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\bR\x04plan\x12\x18\n" +
@@ -1437,8 +1425,7 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\x15without_default_class\x18\x04 \x01(\bR\x13withoutDefaultClass\x12\"\n" +
 	"\rmax_in_flight\x18\x05 \x01(\rR\vmaxInFlight\x125\n" +
 	"\x17max_services_per_update\x18\x06 \x01(\rR\x14maxServicesPerUpdate\x125\n" +
-	"\x16configuration_revision\x18\a \x01(\tR\x15configurationRevision\x12\x1a\n" +
-	"\bvolatile\x18\b \x01(\bR\bvolatile\x12*\n" +
+	"\x16configuration_revision\x18\a \x01(\tR\x15configurationRevision\x12*\n" +
 	"\x11target_label_keys\x18\t \x03(\tR\x0ftargetLabelKeys\"\\\n" +
 	"\x10RoutesCapability\x12$\n" +
 	"\x0emax_batch_size\x18\x01 \x01(\rR\fmaxBatchSize\x12\"\n" +

@@ -5,7 +5,6 @@ package provider
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
@@ -34,10 +33,6 @@ type Call struct {
 	Cluster Cluster
 	// Traceparent is the caller's W3C trace context; may be empty.
 	Traceparent string
-	// HeldAddresses, in EnsureLoadBalancer of a volatile provider: addresses of all other Services,
-	// of which the Service must not get any. Nil: it is ensured only because a process is new, and
-	// keeps the addresses of its status.
-	HeldAddresses []netip.Addr
 	// Log names the call in each line.
 	Log *slog.Logger
 

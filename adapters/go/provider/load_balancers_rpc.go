@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -54,14 +53,7 @@ func (s *loadBalancersRPC) GetLoadBalancer(ctx context.Context, request *v1.GetL
 }
 
 func (s *loadBalancersRPC) EnsureLoadBalancer(ctx context.Context, request *v1.EnsureLoadBalancerRequest) (*v1.EnsureLoadBalancerResponse, error) {
-	ensure := func(ctx context.Context, service *v1.Service, targets *Targets) (answer *v1.LoadBalancerAnswer, err error) {
-		call := CallOf(ctx)
-		if call.HeldAddresses, err = heldAddresses(request.HeldAddresses); err != nil {
-			return nil, err
-		}
-		return s.loadBalancers.EnsureLoadBalancer(WithCall(ctx, call), service, targets)
-	}
-	answer, err := s.call(ctx, request, required(request.Targets), s.inClass(ensure))
+	answer, err := s.call(ctx, request, required(request.Targets), s.inClass(s.loadBalancers.EnsureLoadBalancer))
 	return &v1.EnsureLoadBalancerResponse{Answer: answer}, err
 }
 
@@ -237,19 +229,4 @@ func checked(method *v1.Method, answer *v1.LoadBalancerAnswer) (*v1.LoadBalancer
 		return nil, fmt.Errorf("the answer cannot be sent: %w", err)
 	}
 	return answer, nil
-}
-
-func heldAddresses(held *v1.HeldAddresses) ([]netip.Addr, error) {
-	if held == nil {
-		return nil, nil
-	}
-	addresses := make([]netip.Addr, 0, len(held.Ips))
-	for _, ip := range held.Ips {
-		address, err := netip.ParseAddr(ip)
-		if err != nil {
-			return nil, Errorf(InvalidRequest, "held_addresses has %q, which is no IP address", ip)
-		}
-		addresses = append(addresses, address)
-	}
-	return addresses, nil
 }

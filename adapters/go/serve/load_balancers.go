@@ -50,7 +50,7 @@ func newLoadBalancers(options Options, cloud cloudprovider.Interface, memory *me
 		}, &v1.LoadBalancersCapability{
 			Classes: options.LoadBalancerClasses, WithoutDefaultClass: options.WithoutDefaultClass,
 			MaxInFlight: uint32(inFlight), ConfigurationRevision: options.ConfigurationRevision,
-			Volatile: options.Volatile, TargetLabelKeys: options.TargetLabelKeys,
+			TargetLabelKeys: options.TargetLabelKeys,
 		}
 }
 

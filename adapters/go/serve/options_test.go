@@ -41,12 +41,3 @@ func TestTargetsAreDeclared(t *testing.T) {
 		t.Error(declared)
 	}
 }
-
-func TestACloudInMemoryIsVolatile(t *testing.T) {
-	for _, volatile := range []bool{false, true} {
-		_, got := serving(t, Options{Volatile: volatile}, &cloud{balancers: &balancers{}})
-		if got.Capabilities.LoadBalancers.Volatile != volatile {
-			t.Error(got)
-		}
-	}
-}

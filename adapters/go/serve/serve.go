@@ -74,7 +74,8 @@ type Options struct {
 	// them changes. At most 64.
 	TargetLabelKeys []string
 	// ConfigurationRevision names how a Service is turned into cloud resources: with another one every
-	// load balancer is ensured again. Empty: made from Version and the cloud config file.
+	// load balancer is ensured again. Empty: made from Version and the cloud config file. For load balancers that are lost
+	// with this process it names the process, by a UUID that is made at its start.
 	ConfigurationRevision string
 
 	// RouteConcurrency is the number of routes that are changed at one time; 0: 8.
@@ -103,10 +104,6 @@ type Options struct {
 	// Flags adds the vendor's own flags to those of Run. Flags of pflag are added one by one:
 	// flags.Var(flag.Value, flag.Name, flag.Usage).
 	Flags func(flags *flag.FlagSet)
-
-	// Volatile: the load balancers are lost with this process. All Services are ensured again by a new one, and the
-	// cloud's EnsureLoadBalancer must avoid provider.CallOf(ctx).HeldAddresses.
-	Volatile bool
 
 	// WithoutClient: Initialize gets no client builder, and SetInformers is not called.
 	WithoutClient bool

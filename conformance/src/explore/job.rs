@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join;
 use outrigger_api::v1::{
-    EnsureLoadBalancerRequest, ErrorReason, HeldAddresses, LoadBalancerAnswer,
+    EnsureLoadBalancerRequest, ErrorReason, LoadBalancerAnswer,
     LoadBalancerDisposition as Disposition, Node, NodeTargets, Route, Service,
     UpdateLoadBalancerNodesRequest, load_balancer_result::Outcome,
 };
@@ -24,7 +24,7 @@ use crate::{
 /// The calls of one step.
 #[derive(Clone, Debug)]
 pub(super) enum Job {
-    Ensure(Name, Service, Option<HeldAddresses>),
+    Ensure(Name, Service),
     /// True: the Service is deleted, and does not only get another type.
     Delete(Name, Service, bool),
     Update(Vec<(Name, Service)>),
@@ -209,8 +209,8 @@ async fn attempt(
     targets: Option<NodeTargets>,
 ) -> Result<(), CallError> {
     match job {
-        Job::Ensure(_, service, held) => {
-            let answered = ensure_once(subject, service, held.as_ref(), targets);
+        Job::Ensure(_, service) => {
+            let answered = ensure_once(subject, service, targets);
             answered.await.map(drop)
         }
         Job::Delete(_, service, _) => subject.delete_once(service).await.map(drop),
@@ -240,13 +240,11 @@ async fn attempt(
 async fn ensure_once(
     subject: &Subject,
     service: &Service,
-    held_addresses: Option<&HeldAddresses>,
     targets: Option<NodeTargets>,
 ) -> Result<LoadBalancerAnswer, CallError> {
     let request = EnsureLoadBalancerRequest {
         service: Some(service.clone()),
         targets,
-        held_addresses: held_addresses.cloned(),
         ..EnsureLoadBalancerRequest::default()
     };
     let answered = subject.client.call(request).await?;
@@ -257,12 +255,11 @@ async fn ensure_once(
 async fn ensure(
     subject: &Subject,
     service: &Service,
-    held: Option<&HeldAddresses>,
     targets: Option<NodeTargets>,
     races: bool,
 ) -> Result<LoadBalancerAnswer, Unended> {
     let within = limit(subject.inputs().limits.ready);
-    let call = async || ensure_once(subject, service, held, targets.clone()).await;
+    let call = async || ensure_once(subject, service, targets.clone()).await;
     let until_ready = async || repeated(within, &[Disposition::Ready], &call).await;
     among_others(races, until_ready).await
 }
@@ -270,9 +267,9 @@ async fn ensure(
 /// Makes the calls until they have ended.
 pub(super) async fn complete(subject: &Subject, job: &Job, nodes: &Nodes) -> Result<Done, Broken> {
     match job {
-        Job::Ensure(name, service, held) => {
+        Job::Ensure(name, service) => {
             let targets = nodes.targets(subject).await?;
-            match ensure(subject, service, held.as_ref(), targets, nodes.races).await {
+            match ensure(subject, service, targets, nodes.races).await {
                 Ok(answer) => Ok(Done::Ready(vec![(*name, answer)])),
                 Err(Unended::Error(error)) if is_refusal(&error) => Ok(Done::Refused(*name, error)),
                 Err(other) => {
@@ -347,8 +344,7 @@ async fn update(
                     answer
                 }
                 _ => {
-                    let ensured =
-                        ensure(subject, service, None, targets.clone(), nodes.races).await;
+                    let ensured = ensure(subject, service, targets.clone(), nodes.races).await;
                     let expected = || {
                         format!(
                             "{name}: EnsureLoadBalancer after the update of its targets ends with READY"

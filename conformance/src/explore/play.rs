@@ -8,9 +8,7 @@ use std::{
 
 use futures::future::join_all;
 use ipnet::IpNet;
-use outrigger_api::v1::{
-    HeldAddresses, LoadBalancerAnswer, LoadBalancerStatus, Node, Route, Service,
-};
+use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerStatus, Node, Route, Service};
 use tokio::time::sleep;
 
 use super::{
@@ -76,6 +74,8 @@ pub(super) struct Stage<'a> {
     machines: Vec<Node>,
     /// Nodes that the provider was sent last.
     synced: Option<Vec<Node>>,
+    /// `LoadBalancersCapability.configuration_revision` of the process.
+    revision: String,
     /// UIDs of load balancers that were listed before.
     pub(super) others: BTreeSet<String>,
 }
@@ -131,6 +131,7 @@ impl<'a> Stage<'a> {
             routes: BTreeMap::new(),
             machines,
             synced: None,
+            revision: subject.load_balancers().configuration_revision,
             subject,
             world,
             destinations,
@@ -244,7 +245,7 @@ impl<'a> Stage<'a> {
         if restarted {
             let again = self.subject.connect().await;
             self.subject = again.map_err(|stop| Broken::stopped(Rule::Process, &stop))?;
-            self.ensure_volatile(&nodes.now).await?;
+            self.ensure_reconfigured(&nodes.now).await?;
         } else if !jobs.is_empty() {
             self.synced = Some(now);
         }
@@ -254,9 +255,10 @@ impl<'a> Stage<'a> {
         look::after_turn(self).await
     }
 
-    /// Ensures all load balancers that a new process of a volatile provider does not have.
-    async fn ensure_volatile(&mut self, nodes: &[Node]) -> Result<(), Broken> {
-        if !self.subject.load_balancers().volatile {
+    /// Ensures all load balancers of a new process that has another `configuration_revision`, as the controller does.
+    async fn ensure_reconfigured(&mut self, nodes: &[Node]) -> Result<(), Broken> {
+        let revision = self.subject.load_balancers().configuration_revision;
+        if std::mem::replace(&mut self.revision, revision.clone()) == revision {
             return Ok(());
         }
         let nodes = Nodes {
@@ -267,7 +269,7 @@ impl<'a> Stage<'a> {
             .lives
             .iter()
             .filter(|(_, life)| life.balanced && life.served.is_some())
-            .map(|(name, life)| Job::Ensure(*name, life.service.clone(), None))
+            .map(|(name, life)| Job::Ensure(*name, life.service.clone()))
             .collect();
         for job in lost {
             let done = complete(&self.subject, &job, &nodes).await?;
@@ -294,8 +296,7 @@ impl<'a> Stage<'a> {
             Act::Ensure(name) => {
                 self.end_dying(Some(name)).await?;
                 let service = self.service(name);
-                let held = self.held(name);
-                Some(Job::Ensure(name, service, held))
+                Some(Job::Ensure(name, service))
             }
             Act::Delete(name) => {
                 let for_good = !self.desired.services.contains_key(&name);
@@ -376,18 +377,6 @@ impl<'a> Stage<'a> {
         stack.clone_into(&mut service.ip_family_policy);
         self.subject.leftovers().expect(service.clone());
         service.clone()
-    }
-
-    /// The addresses of all other Services, for a volatile provider.
-    fn held(&self, name: Name) -> Option<HeldAddresses> {
-        self.subject.load_balancers().volatile.then(|| {
-            let others = self.lives.iter().filter(|(other, _)| **other != name);
-            let ips = others.flat_map(|(_, life)| ingress(&life.ready));
-            let ips: BTreeSet<_> = ips.map(|point| point.ip.clone()).collect();
-            HeldAddresses {
-                ips: ips.into_iter().filter(|ip| !ip.is_empty()).collect(),
-            }
-        })
     }
 
     /// The nodes that load balancers send to.
@@ -561,7 +550,7 @@ impl<'a> Stage<'a> {
         }
         let job = if let Some(spec) = served {
             self.desired.services.insert(name, spec);
-            Job::Ensure(name, self.service(name), self.held(name))
+            Job::Ensure(name, self.service(name))
         } else {
             self.desired.services.remove(&name);
             Job::Delete(name, self.service(name), true)

@@ -9,14 +9,6 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Digest([u8; 16]);
 
-impl Digest {
-    /// Its first 64 bits.
-    pub(crate) fn number(self) -> u64 {
-        let whole = u128::from_be_bytes(self.0);
-        (whole >> 64) as u64
-    }
-}
-
 impl fmt::Display for Digest {
     /// 32 hexadecimal digits in lower case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

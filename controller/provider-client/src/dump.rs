@@ -82,7 +82,7 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
         writeln!(
             lines,
             "load_balancers: list={} plan={} max_in_flight={} max_services_per_update={} \
-             classes={:?} default_class={} configuration_revision={:?} volatile={} target_label_keys={:?}",
+             classes={:?} default_class={} configuration_revision={:?} target_label_keys={:?}",
             session.declares::<v1::ListLoadBalancersRequest>(),
             session.declares::<v1::PlanLoadBalancerRequest>(),
             load_balancers.max_in_flight,
@@ -90,7 +90,6 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
             capability.classes,
             !capability.without_default_class,
             capability.configuration_revision,
-            capability.volatile,
             capability.targets.label_keys
         )?;
     }

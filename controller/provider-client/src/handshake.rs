@@ -311,7 +311,6 @@ fn accept_load_balancers(
         classes: entries("load_balancers.classes", offered.classes)?,
         without_default_class: offered.without_default_class,
         configuration_revision: offered.configuration_revision.into(),
-        volatile: offered.volatile,
         reads,
         effects,
         targets: TargetRules {

@@ -1,6 +1,6 @@
 //! Calls about the load balancer of a Service.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use outrigger_api::{MethodRequest, v1};
@@ -38,9 +38,6 @@ pub struct EnsureInput {
     pub service: Arc<ServiceView>,
     /// All wanted targets.
     pub targets: Arc<Targets>,
-    /// For a volatile provider, the addresses in the status of all other Services; none: the Service is
-    /// to keep its own.
-    pub held: Option<Vec<IpAddr>>,
 }
 
 /// Calls about load balancers. Calls that change a load balancer begin immediately, with a [`Slot`]. The others wait while calls about load
@@ -101,11 +98,7 @@ impl LoadBalancers<'_> {
         slot: &Slot,
         input: EnsureInput,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let EnsureInput {
-            service,
-            targets,
-            held,
-        } = input;
+        let EnsureInput { service, targets } = input;
         let Slot { permit, session } = slot;
         ranges(&service)?;
         session.offers::<v1::EnsureLoadBalancerRequest>()?;
@@ -113,9 +106,6 @@ impl LoadBalancers<'_> {
             context: None,
             service: Some(service_of(&service, session)),
             targets: Some(targets),
-            held_addresses: held.as_ref().map(|held| v1::HeldAddresses {
-                ips: held.iter().map(ToString::to_string).collect(),
-            }),
         };
         let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
         let call = shared.call_with_targets(permit, preconditions, &targets, request);

@@ -24,7 +24,6 @@ mod targets;
 mod trouble;
 mod types;
 mod updates;
-mod volatile;
 
 use k8s_openapi::api::core::v1::Service;
 use outrigger_provider_mock::faults::Method;

@@ -66,12 +66,12 @@ export class Cloud {
     return (await this.listBalancers(signal, cluster)).find(({ service }) => service.uid === uid);
   }
 
-  /** Makes or changes a load balancer. It gets the addresses of `desired` that are free, or others; never those of `held`. */
-  async put(signal: AbortSignal, desired: Omit<Balancer, "id" | "activeAt"> & Partial<Balancer>, held: readonly string[] = []): Promise<Balancer> {
+  /** Makes or changes a load balancer. It gets the addresses of `desired` that are free, or others. */
+  async put(signal: AbortSignal, desired: Omit<Balancer, "id" | "activeAt"> & Partial<Balancer>): Promise<Balancer> {
     await this.request("change", signal);
     const others = [...this.balancers.values()].filter(({ id }) => id !== desired.id);
     if (others.length >= ROOM) throw new ProviderError("QUOTA_EXCEEDED", `the account has room for ${String(ROOM)} load balancers`);
-    const used = new Set([...held, ...others.flatMap(({ addresses }) => addresses)]);
+    const used = new Set(others.flatMap(({ addresses }) => addresses));
     const addresses = desired.spec.families.map((family) => {
       const isFree = (ip: string) => ip.includes(":") === (family === "IPv6") && !used.has(ip);
       return desired.addresses.find(isFree) ?? freeAddress(family, used);

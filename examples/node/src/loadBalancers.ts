@@ -1,4 +1,5 @@
 /** Load balancers: one of the cloud for each Service, found by the UIDs of cluster and Service. */
+import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { type Answer, type LoadBalancers, ProviderError, type Targets, v1 } from "@outrigger/provider";
 import type { Balancer, Cloud, Spec } from "./cloud.js";
@@ -10,8 +11,8 @@ export const ANNOTATION_PREFIX = "memory.example/";
 /** The load balancers of the cloud. */
 export function loadBalancers(cloud: Cloud): LoadBalancers {
   return {
-    // The cloud forgets everything with the process.
-    capability: { volatile: true },
+    // The cloud forgets everything with the process: another one has all ensured.
+    capability: { configurationRevision: randomUUID() },
     async getLoadBalancer(service, targets, call) {
       const balancer = await cloud.find(call.signal, call.clusterUid, service.uid);
       if (!balancer) return { disposition: ABSENT };
@@ -27,7 +28,7 @@ export function loadBalancers(cloud: Cloud): LoadBalancers {
       const { namespace, name, uid } = service;
       const desired = { cluster: call.clusterUid, service: { namespace, name, uid }, addresses, ...balancer, spec };
       call.check();
-      return answer(await cloud.put(call.signal, desired, call.heldAddresses));
+      return answer(await cloud.put(call.signal, desired));
     },
     async updateLoadBalancerNodes(service, targets, call) {
       const balancer = await cloud.find(call.signal, call.clusterUid, service.uid);

@@ -29,6 +29,8 @@ pub struct Options {
     pub cluster_health_port: Option<u16>,
     /// Time between two looks at the health of all targets.
     pub health_interval: Duration,
+    /// Names this start of the host, by 36 bytes at most.
+    pub start_of_host: String,
 }
 
 /// The load balancers of this network namespace.
@@ -95,8 +97,7 @@ impl Balancer {
         let families = load_balancer::families(service);
         let named = load_balancer::named_addresses(service)?;
         let pool = &self.options.pool;
-        let mut taken = table.taken(key);
-        taken.extend(ctx.held_addresses().unwrap_or_default());
+        let taken = table.taken(key);
         let mut held: BTreeMap<_, _> = load_balancer::status_addresses(service)
             .filter(|address| pool.contains(*address) && !taken.contains(address))
             .map(|address| (Family::of(address), address))

@@ -171,13 +171,17 @@ impl LoadBalancerInventory {
         }
         let hash = hash_of(cluster, &spec.service.uid);
         let provisioning = SignedDuration::try_from(spec.provisioning).unwrap_or_default();
+        let is_free = |ip: &&IpAddr| {
+            !self.by_address.contains_key(*ip) && rules.pools.iter().any(|pool| pool.contains(*ip))
+        };
+        let kept: Vec<_> = spec.kept.iter().filter(is_free).copied().collect();
         let load_balancer = LoadBalancer {
             id: format!("lb-{hash:016x}"),
             name: format!("{}-{}", spec.service.namespace, spec.service.name),
             cluster: cluster.to_owned(),
             service: Some(spec.service.clone()),
             address_mode: spec.address_mode,
-            addresses: self.addresses(spec, hash, &spec.kept, rules)?,
+            addresses: self.addresses(spec, hash, &kept, rules)?,
             ports: spec.ports.clone(),
             source_ranges: spec.source_ranges.clone(),
             health_check_node_port: spec.health_check_node_port,
@@ -239,8 +243,7 @@ impl LoadBalancerInventory {
         rules: &LoadBalancerRules,
     ) -> Result<Vec<IpAddr>, LoadBalancerRefused> {
         let of = |ip: &IpAddr, family| super::Family::of(*ip) == family;
-        let taken =
-            |ip| self.by_address.contains_key(&ip) || spec.avoided.binary_search(&ip).is_ok();
+        let taken = |ip| self.by_address.contains_key(&ip);
         spec.families
             .iter()
             .map(|family| {

@@ -39,10 +39,8 @@ pub struct LoadBalancerSpec {
     pub families: Vec<Family>,
     /// The address that was asked for.
     pub requested: Option<IpAddr>,
-    /// Addresses that it had before this process, which it gets again.
+    /// Addresses in the status of its Service, which it gets again if they are free.
     pub kept: Vec<IpAddr>,
-    /// Addresses that other Services have, of which it gets none; sorted.
-    pub avoided: Vec<IpAddr>,
     /// The ports it listens on.
     pub ports: Vec<Port>,
     /// Allowed sources.
@@ -77,7 +75,6 @@ impl LoadBalancerSpec {
             families,
             requested,
             kept: Vec::new(),
-            avoided: Vec::new(),
             ports,
             source_ranges: service.load_balancer_source_ranges.clone(),
             health_check_node_port: if local {
@@ -91,14 +88,12 @@ impl LoadBalancerSpec {
     }
 
     /// Adopts the addresses that Kubernetes has, for a cloud that is new.
-    pub(crate) fn remember(&mut self, service: &Service, held: &[IpAddr]) {
+    pub(crate) fn remember(&mut self, service: &Service) {
         let ips = service.ingress.iter().filter_map(|one| match &one.point {
             IngressPoint::Ip { ip, .. } => Some(*ip),
             _ => None,
         });
         self.kept = ips.collect();
-        self.avoided = held.to_vec();
-        self.avoided.sort_unstable();
     }
 
     /// The differences from the desired state, one line each; targets aside.

@@ -28,7 +28,6 @@ impl LoadBalancers for MockProvider {
             .with_max_services_per_update(served.max_services_per_update)
             .with_max_in_flight(served.max_in_flight)
             .with_configuration_revision(served.configuration_revision)
-            .with_volatile(served.volatile)
             .with_target_label_keys(served.target_label_keys)
     }
 
@@ -71,9 +70,7 @@ impl LoadBalancers for MockProvider {
         }
         let cloud = self.cloud();
         let mut spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers)?;
-        if self.is_volatile() {
-            spec.remember(service, ctx.held_addresses().unwrap_or_default());
-        }
+        spec.remember(service);
         let targets = kept(targets);
         let mut made = false;
         let load_balancer = match find(cloud, ctx, service).await? {
@@ -245,11 +242,6 @@ impl LoadBalancers for MockProvider {
 }
 
 impl MockProvider {
-    fn is_volatile(&self) -> bool {
-        let served = self.options().load_balancers.as_ref();
-        served.is_some_and(|served| served.volatile)
-    }
-
     /// True if answers carry effects.
     fn has_effects(&self) -> bool {
         let served = self.options().load_balancers.as_ref();

@@ -70,10 +70,6 @@ pub struct ServedLoadBalancers {
         value_name = "TEXT"
     )]
     pub configuration_revision: String,
-    /// Declare that load balancers are lost with this process, as they are without --state; a Service then
-    /// keeps the addresses in its status, and gets none of another Service
-    #[arg(long = "lb-volatile")]
-    pub volatile: bool,
     /// Key of a Node label that a target is made of: a change of it is called for; may be repeated
     #[arg(long = "lb-target-label-key", value_name = "KEY")]
     pub target_label_keys: Vec<String>,
@@ -90,7 +86,6 @@ impl Default for ServedLoadBalancers {
             max_services_per_update: 200,
             max_in_flight: 0,
             configuration_revision: String::new(),
-            volatile: false,
             target_label_keys: Vec::new(),
             effects: false,
         }

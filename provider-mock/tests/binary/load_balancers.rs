@@ -36,7 +36,6 @@ fn request(name: &str) -> EnsureLoadBalancerRequest {
                 }],
             })),
         }),
-        held_addresses: None,
     }
 }
 

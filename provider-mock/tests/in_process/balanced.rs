@@ -3,10 +3,10 @@
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
 use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
 use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, HeldAddresses,
-    InlineNodes, ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerResult,
-    LoadBalancerStatus, NodeTargets, OwnedLoadBalancer, PlanLoadBalancerRequest, PlanOperation,
-    PlannedChange, Service, ServicePort, UpdateLoadBalancerNodesRequest, node_targets,
+    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, InlineNodes,
+    ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerResult, LoadBalancerStatus,
+    NodeTargets, OwnedLoadBalancer, PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service,
+    ServicePort, UpdateLoadBalancerNodesRequest, node_targets,
 };
 use outrigger_provider_mock::cloud::Clock;
 use outrigger_provider_mock::load_balancers::{LoadBalancer, LoadBalancerRules};
@@ -109,23 +109,10 @@ impl Balanced {
         service: Service,
         targets: NodeTargets,
     ) -> Result<LoadBalancerAnswer, Status> {
-        self.ensure_among(service, targets, None).await
-    }
-
-    /// Ensures a Service of a volatile provider, where others hold these addresses.
-    pub(crate) async fn ensure_among(
-        &self,
-        service: Service,
-        targets: NodeTargets,
-        held: Option<&[&str]>,
-    ) -> Result<LoadBalancerAnswer, Status> {
         let request = EnsureLoadBalancerRequest {
             context: Some(context()),
             service: Some(service),
             targets: Some(targets),
-            held_addresses: held.map(|held| HeldAddresses {
-                ips: held.iter().map(|&ip| ip.to_owned()).collect(),
-            }),
         };
         let response = self.client.clone().ensure_load_balancer(request).await?;
         Ok(response.into_inner().answer.unwrap_or_default())

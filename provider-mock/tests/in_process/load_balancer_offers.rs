@@ -281,51 +281,29 @@ async fn a_mock_may_offer_no_load_balancers_or_no_node_sets() {
 
 /// A pool without a store: only Kubernetes knows the addresses of before its start.
 #[tokio::test(start_paused = true)]
-async fn a_volatile_mock_gives_addresses_back_and_none_of_those_that_others_hold() {
+async fn a_service_keeps_the_address_of_its_status_if_it_is_free() {
     let lb = Balanced::serving(
         |rules| rules.pools = vec!["192.0.2.0/29".parse().unwrap()],
-        ServedLoadBalancers {
-            volatile: true,
-            ..ServedLoadBalancers::default()
-        },
+        ServedLoadBalancers::default(),
     )
     .await;
-    let held = [
-        "192.0.2.1",
-        "192.0.2.2",
-        "192.0.2.3",
-        "192.0.2.5",
-        "192.0.2.6",
-    ];
-    let answer = lb
-        .ensure_among(service("new"), inline(&[]), Some(&held))
-        .await;
-    assert_eq!(ips(answer.unwrap().status.as_ref()), ["192.0.2.4"]);
-    let full = lb
-        .ensure_among(service("late"), inline(&[]), Some(&held))
-        .await;
-    assert_eq!(
-        reason(&full.unwrap_err()),
-        Some("QUOTA_EXCEEDED".to_owned())
-    );
-    for (name, ip) in [("a", "192.0.2.5"), ("b", "192.0.2.1")] {
-        let service = Service {
-            status: Some(LoadBalancerStatus {
-                ingress: vec![LoadBalancerIngress {
-                    ip: ip.to_owned(),
-                    ..LoadBalancerIngress::default()
-                }],
-            }),
-            ..service(name)
-        };
-        let answer = lb.ensure(service, inline(&[])).await.unwrap();
-        assert_eq!(ips(answer.status.as_ref()), [ip]);
-    }
-    let wrong = lb
-        .ensure_among(service("c"), inline(&[]), Some(&["here"]))
-        .await;
-    assert_eq!(
-        reason(&wrong.unwrap_err()),
-        Some("INVALID_REQUEST".to_owned())
-    );
+    let with = |name: &str, ip: &str| Service {
+        status: Some(LoadBalancerStatus {
+            ingress: vec![LoadBalancerIngress {
+                ip: ip.to_owned(),
+                ..LoadBalancerIngress::default()
+            }],
+        }),
+        ..service(name)
+    };
+    let ensured = async |name: &str, ip: &str| {
+        let answer = lb.ensure(with(name, ip), inline(&[])).await.unwrap();
+        ips(answer.status.as_ref())
+    };
+    assert_eq!(ensured("a", "192.0.2.5").await, ["192.0.2.5"]);
+    assert_eq!(ensured("b", "192.0.2.1").await, ["192.0.2.1"]);
+    let taken = ensured("c", "192.0.2.5").await;
+    assert!(taken != ["192.0.2.5"], "{taken:?}");
+    let foreign = ensured("d", "203.0.113.9").await;
+    assert!(foreign != ["203.0.113.9"], "{foreign:?}");
 }

@@ -28,12 +28,9 @@ pub struct LoadBalancersCapability {
     pub max_services_per_update: u32,
     /// At most 64 bytes: names how a Service is turned into cloud resources. The controller ensures
     /// each load balancer again, slowly, when it changes. Equal over restarts of one binary with one
-    /// configuration. Empty: upgrades never ensure again.
+    /// configuration. If the load balancers are lost with the process, it names the process, by a UUID that is made at its start.
+    /// Empty: upgrades never ensure again.
     pub configuration_revision: String,
-    /// The load balancers are lost with this process. The controller ensures every Service when the
-    /// process is a new one, and names the addresses that other Services have
-    /// ([`Context::held_addresses`](crate::Context::held_addresses)).
-    pub volatile: bool,
     /// Keys of Node labels that a target is made of: a change of one of them leads to an update. At most 64.
     /// [`Node::labels`](crate::Node::labels) has all labels in any case.
     pub target_label_keys: Vec<String>,
@@ -52,7 +49,6 @@ impl Default for LoadBalancersCapability {
             max_in_flight: 0,
             max_services_per_update: 100,
             configuration_revision: String::new(),
-            volatile: false,
             target_label_keys: Vec::new(),
             concurrency: 8,
         }
@@ -77,7 +73,6 @@ impl LoadBalancersCapability {
             max_in_flight: self.max_in_flight,
             max_services_per_update: self.max_services_per_update,
             configuration_revision: self.configuration_revision.clone(),
-            volatile: self.volatile,
             target_label_keys: self.target_label_keys.clone(),
         }
     }
@@ -95,6 +90,5 @@ setters! { plain LoadBalancersCapability {
     with_no_default_class => without_default_class: bool,
     with_max_in_flight => max_in_flight: u32,
     with_max_services_per_update => max_services_per_update: u32,
-    with_volatile => volatile: bool,
     with_concurrency => concurrency: usize,
 } }

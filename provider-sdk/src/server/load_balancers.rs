@@ -1,6 +1,5 @@
 //! `LoadBalancersService`: changes serialised before a vendor's handler.
 
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -77,8 +76,6 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
             let service = named(request.service)?;
             let targets = shared.core.node_sets.resolve(request.targets)?;
             let answer = if shared.capability.serves(&service) {
-                let held = request.held_addresses.as_ref().map(addresses);
-                let ctx = ctx.with_held_addresses(held.transpose()?);
                 let _held = shared.keys.hold(&ctx, &service.uid).await?;
                 let answer = shared
                     .load_balancers
@@ -207,14 +204,4 @@ fn named(service: Option<v1::Service>) -> Result<Service, Error> {
     let service = service.filter(|service| !service.uid.is_empty());
     let service = service.map(Service::from_wire);
     service.ok_or_else(|| Error::invalid_request("the request has no Service with a UID"))
-}
-
-/// The held addresses, all of them: an address that is left out might be given to a second Service.
-fn addresses(held: &v1::HeldAddresses) -> Result<Arc<[IpAddr]>, Error> {
-    let read = |ip: &String| {
-        ip.parse().map_err(|_| {
-            Error::invalid_request(format!("held_addresses has {ip:?}, which is no IP address"))
-        })
-    };
-    held.ips.iter().map(read).collect()
 }

@@ -197,7 +197,6 @@ pub(crate) fn ensure(
         context: Some(context("req-1")),
         service: Some(service),
         targets: targets.into(),
-        held_addresses: None,
     }
 }
 

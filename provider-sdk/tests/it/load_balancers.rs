@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outrigger_api::v1::load_balancer_result::Outcome;
 use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, HeldAddresses,
+    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
     ListLoadBalancersRequest, LoadBalancerDisposition as Wire, NodeTargets,
     PlanLoadBalancerRequest, Service,
 };
@@ -94,14 +94,7 @@ async fn requests_without_a_key_targets_or_a_declaration_reach_no_handler() {
         service: None,
         ..ensure(service("a"), inline(&[]))
     };
-    let odd_address = EnsureLoadBalancerRequest {
-        held_addresses: Some(HeldAddresses {
-            ips: vec!["192.0.2.1".to_owned(), "pods".to_owned()],
-        }),
-        ..ensure(service("a"), inline(&[]))
-    };
     for (request, says) in [
-        (odd_address, "\"pods\", which is no IP address"),
         (without_service, "no Service with a UID"),
         (ensure(nameless, inline(&[])), "no Service with a UID"),
         (ensure(service("a"), None), "no targets"),

@@ -500,21 +500,6 @@ async def test_calls_that_hang_are_dropped_at_the_end(tmp_path: Path, monkeypatc
     await channel.close(None)
 
 
-async def test_held_addresses_reach_the_handler(tmp_path: Path) -> None:
-    calls = []
-
-    def change(call: Call, service: v1.Service, targets: Targets) -> v1.LoadBalancerAnswer:
-        calls.append(call.held_addresses)
-        return ready("192.0.2.1")
-
-    async with served(provider(load_balancers=Balancers(change)), tmp_path / "p.sock") as client:
-        await client.call("EnsureLoadBalancer", ensure())
-        request = ensure()
-        request.held_addresses.ips.append("192.0.2.7")
-        await client.call("EnsureLoadBalancer", request)
-    assert calls == [None, ["192.0.2.7"]]
-
-
 async def test_routes_are_changed_one_at_a_time_for_each_destination(tmp_path: Path) -> None:
     leave, begun = asyncio.Event(), []
 

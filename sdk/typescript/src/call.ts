@@ -54,11 +54,6 @@ export class Call {
   readonly signal: AbortSignal;
   /** Aborted when the caller no longer waits, whatever the call does. */
   readonly callerGone: AbortSignal;
-  /**
-   * In EnsureLoadBalancer of a volatile provider: addresses of all other Services, of which the Service must not get any.
-   * undefined: it is ensured only because a process is new, and keeps the addresses of its status.
-   */
-  heldAddresses: readonly string[] | undefined;
   /** An error of this call that concerns the whole cloud. */
   cloudFailure: ProviderError | undefined;
 

@@ -1,5 +1,4 @@
 /** LoadBalancersService: the interface of a cloud's load balancers, and the service that is made of it. */
-import { isIP } from "node:net";
 import type { Call } from "./call.js";
 import { type Core, notServed } from "./core.js";
 import { cut, Failure, ProviderError } from "./errors.js";
@@ -85,7 +84,6 @@ export function loadBalancersService(
     ensureLoadBalancer: core.unary("EnsureLoadBalancer", async (request: api.EnsureLoadBalancerRequest, call) => {
       const targets = sets.resolve(request.targets);
       const service = serviceOf(request);
-      call.heldAddresses = request.heldAddresses && addresses(request.heldAddresses.ips);
       return { answer: await change(service, call, () => inClass(service, () => balancers.ensureLoadBalancer(service, targets, call))) };
     }),
     updateLoadBalancerNodes: core.stream("UpdateLoadBalancerNodes", async (
@@ -131,12 +129,6 @@ export function loadBalancersService(
 function serviceOf({ service }: { service: Service | undefined }): Service {
   if (!service?.uid) throw new ProviderError("INVALID_REQUEST", "the request has no Service, or one without a UID");
   return service;
-}
-
-function addresses(ips: readonly string[]): readonly string[] {
-  const wrong = ips.find((ip) => isIP(ip) === 0);
-  if (wrong !== undefined) throw new ProviderError("INVALID_REQUEST", `held_addresses has ${JSON.stringify(wrong)}, which is no IP address`);
-  return ips;
 }
 
 /** The answer of a handler within the limits of the contract; a wrong one is an error where its author sees it. */

@@ -143,7 +143,7 @@ test("a cancelled lookup has its signal aborted; a cancelled change is not cut o
   }) });
   for (const call of [
     all.instances.batchGetInstances({ context, items: [node("a")], maxStaleness: undefined, view: v1.InstanceView.FULL }, () => undefined),
-    all.loadBalancers.ensureLoadBalancer({ context, service: service("a"), targets: inline(), heldAddresses: undefined }, () => undefined),
+    all.loadBalancers.ensureLoadBalancer({ context, service: service("a"), targets: inline() }, () => undefined),
   ]) {
     const length = ends.length;
     await ask(all.provider.getStatus.bind(all.provider), {});
@@ -195,7 +195,7 @@ test("one change of a Service runs at a time, and of all no more than declared",
   };
   const all = await served(t, { loadBalancers: balancers({ capability: { maxInFlight: 2 }, ensureLoadBalancer: work, updateLoadBalancerNodes: work }) });
   const ensure = (name: string) => ask(all.loadBalancers.ensureLoadBalancer.bind(all.loadBalancers),
-    { context, service: service(name), targets: inline(), heldAddresses: undefined });
+    { context, service: service(name), targets: inline() });
   await Promise.all(["a", "b", "c", "a", "b", "c", "a", "b", "c"].map(ensure).concat(update(all, ["a", "b", "c"]) as never));
   assert.equal(most, 2);
 });
@@ -219,7 +219,7 @@ test("an answer that a method may not give is an error; other classes are not to
     deleteLoadBalancer: () => undefined as never,
   }) });
   const ensure = (one: v1.Service) => ask(all.loadBalancers.ensureLoadBalancer.bind(all.loadBalancers),
-    { context, service: one, targets: inline(), heldAddresses: undefined });
+    { context, service: one, targets: inline() });
   assert.match(await refusal(ensure(service("odd"))), /^13: the provider answered EnsureLoadBalancer with ABSENT, which is no answer to it/);
   assert.equal((await ensure(service("a"))).answer?.retryAfter?.seconds, 300);
   assert.equal((await ensure(service("a", { loadBalancerClass: "other" }))).answer?.disposition, NOT_MANAGED);

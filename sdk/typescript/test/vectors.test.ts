@@ -71,7 +71,7 @@ for (const { case: name, steps } of cases<Case<NodeSetStep>>("node_sets")) {
         assert.deepEqual(await answerOrReason(call), reason === undefined ? { revision } : { reason });
         continue;
       }
-      const request = { context, service: service("s"), targets: targetsOf(targets), heldAddresses: undefined };
+      const request = { context, service: service("s"), targets: targetsOf(targets) };
       const answer = await answerOrReason(ask(all.loadBalancers.ensureLoadBalancer.bind(all.loadBalancers), request));
       if (reason !== undefined) {
         assert.deepEqual(answer, { reason });

@@ -2,8 +2,7 @@
 
 use outrigger_api::v1::{
     CallContext, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason,
-    GetLoadBalancerRequest, HeldAddresses, LoadBalancerAnswer,
-    LoadBalancerDisposition as Disposition, Service,
+    GetLoadBalancerRequest, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service,
 };
 
 use super::NOT_SERVED;
@@ -25,7 +24,6 @@ pub(super) fn checks() -> Vec<Check> {
         check("LBS-38", refused_change),
         check("LBS-39", delete_of_refused),
         check("LBS-45", full_account),
-        check("LBS-40", held_addresses),
     ]
 }
 
@@ -158,7 +156,6 @@ async fn without_uid(subject: &Subject) -> Verdict {
         context: without_uid(),
         service: Some(service.clone()),
         targets: subject.targets(&subject.target_nodes()).await?,
-        held_addresses: None,
     };
     let answered = subject.client.call(request).await;
     let answered = answered.map(|answer| answer.answer.unwrap_or_default());
@@ -222,31 +219,6 @@ async fn delete_of_refused(subject: &Subject) -> Verdict {
     let ended = subject.delete(&bad).await?;
     expect_one_of(&[Disposition::Absent], &ended, "ABSENT")?;
     nothing_made(subject, &service).await
-}
-
-async fn held_addresses(subject: &Subject) -> Verdict {
-    let (first, second) = (subject.service(), subject.service());
-    let nodes = subject.target_nodes();
-    let ready = subject.ensure(&first, &nodes).await?;
-    subject.delete(&first).await?;
-    let points = ready.status.unwrap_or_default().ingress;
-    let mut ips: Vec<_> = points.into_iter().map(|point| point.ip).collect();
-    ips.retain(|ip| !ip.is_empty());
-    ips.sort_unstable();
-    let request = EnsureLoadBalancerRequest {
-        service: Some(second),
-        targets: subject.targets(&nodes).await?,
-        held_addresses: Some(HeldAddresses { ips: ips.clone() }),
-        ..EnsureLoadBalancerRequest::default()
-    };
-    let answer = subject.client.call(request).await?;
-    let given = answer.answer.unwrap_or_default().status.unwrap_or_default();
-    let taken = given.ingress.iter().find(|point| ips.contains(&point.ip));
-    expect(
-        taken.is_none(),
-        format!("none of {ips:?}"),
-        format!("{:?}", taken.map(|point| &point.ip)),
-    )
 }
 
 async fn full_account(subject: &Subject) -> Verdict {

@@ -19,7 +19,6 @@ pub(super) fn checks() -> Vec<Check> {
     vec![
         check("RES-14", stale_socket),
         check("RES-15", new_boot_id),
-        check("RES-24", same_revision),
         check("RES-10", terminated),
         check("RES-21", drained),
         check("RES-22", second_process),
@@ -49,19 +48,6 @@ async fn new_boot_id(subject: &Subject) -> Verdict {
     expect(
         before != after,
         format!("another boot_id than {before:?} after a restart"),
-        format!("{after:?}"),
-    )
-}
-
-/// Another one has the controller ensure each load balancer of the cluster again.
-async fn same_revision(subject: &Subject) -> Verdict {
-    let [before, after] = handshakes(subject).await?.map(|answer| {
-        let declared = answer.capabilities.and_then(|all| all.load_balancers);
-        declared.unwrap_or_default().configuration_revision
-    });
-    expect(
-        before == after,
-        format!("the configuration_revision {before:?} after a restart too"),
         format!("{after:?}"),
     )
 }

@@ -152,15 +152,6 @@ pub struct LoadBalancerAnswer {
     pub effects: Effects,
 }
 
-impl LoadBalancerAnswer {
-    /// The IP addresses in it that are among `held`.
-    pub fn addresses_among(&self, held: &[IpAddr]) -> Vec<IpAddr> {
-        let entries = self.ingress.iter().flatten();
-        let ips = entries.filter_map(|entry| entry.ip.parse().ok());
-        ips.filter(|ip| held.contains(ip)).collect()
-    }
-}
-
 impl RawAnswer {
     /// The answer to `call`, if every part of it is legal.
     pub fn check(

@@ -27,8 +27,6 @@ pub struct Capability {
     pub without_default_class: bool,
     /// `configuration_revision`; empty: none.
     pub configuration_revision: Box<str>,
-    /// `volatile`: load balancers are lost with the provider's process.
-    pub volatile: bool,
     /// `service_annotation_prefixes`: what the provider reads. Empty: all.
     pub reads: Box<[Box<str>]>,
     /// Writes to Services that the provider may ask for.

@@ -1,7 +1,5 @@
 //! The events about a Service, in upstream's words (`docs/upstream.md`, events about Services).
 
-use std::net::IpAddr;
-
 use crate::{
     correlator::EventContent,
     targets::{Targets, names},
@@ -48,15 +46,6 @@ impl EventContent {
              provider restarts, and with each comparison"
         );
         Self::warning("LoadBalancerNotManaged", &message)
-    }
-
-    /// Ours: the call named this address as one that another Service, `holder`, has.
-    pub fn address_held(address: IpAddr, holder: &str) -> Self {
-        let message = format!(
-            "The provider has given this load balancer the address {address}, which the Service {holder} has in \
-             its status: one of them does not get its traffic. Mend the provider, or delete one of the Services"
-        );
-        Self::warning("LoadBalancerAddressHeld", &message)
     }
 
     pub(super) fn no_nodes() -> Self {

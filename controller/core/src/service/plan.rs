@@ -338,13 +338,6 @@ impl Progress {
         self.pending.get_or_insert(EnsureCause::Reconfigured);
     }
 
-    /// The load balancer may have gone with the provider's process: it is ensured though its record
-    /// is settled.
-    pub fn state_lost(&mut self) {
-        self.provider_changed();
-        self.pending.get_or_insert(EnsureCause::StateLost);
-    }
-
     /// The store did not have `service` until now: the targets of its load balancer may be others than those that the
     /// Lease speaks of since.
     pub fn appeared(&mut self, service: &ServiceView) {

@@ -12,10 +12,7 @@ use super::{
     shrink::ShrinkGuard,
 };
 use crate::{
-    digest::Encoder,
-    node::NodeView,
-    selector::Selector,
-    service::ServiceView,
+    digest::Encoder, node::NodeView, selector::Selector, service::ServiceView,
     string_map::StringMap,
 };
 

@@ -60,9 +60,6 @@ metric_families! {
         effects_dropped: Counter,
             "outrigger_service_effects_dropped",
             "Events, annotations and conditions of the provider that were not written";
-        held_assigned: Counter,
-            "outrigger_service_held_addresses_assigned",
-            "Addresses that the provider gave to a load balancer though another Service holds them";
     }
 }
 
@@ -148,11 +145,6 @@ impl ServiceMetrics {
     /// So many load balancers of the last list belong to no Service.
     pub fn orphaned(&self, load_balancers: usize) {
         self.orphans.set(number(load_balancers));
-    }
-
-    /// A load balancer has an address that another Service holds.
-    pub fn assigned_held(&self) {
-        self.held_assigned.inc();
     }
 
     /// So many effects of one answer were left out.

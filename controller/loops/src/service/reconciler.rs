@@ -1,20 +1,19 @@
 //! Reconciles one Service: takes the next step that core plans, until nothing is left to do.
 
-use std::{borrow::Cow, collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use outrigger_core::{
-    correlator::EventContent,
     service::{
         ServiceView,
-        answer::{Disposition, LoadBalancerAnswer},
+        answer::Disposition,
         ownership::is_released,
-        plan::{BalancerCall, Ensure, EnsureCause, Mode, Step},
+        plan::{BalancerCall, Ensure, Mode, Step},
     },
     targets::Revision,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 mod update;
 
@@ -205,15 +204,11 @@ impl Reconciler {
             targets = targets.nodes().len(),
             "ensuring the load balancer"
         );
-        // A load balancer that only comes back gets no other address.
-        let may_assign = inputs.capability.volatile && ensure.cause != EnsureCause::StateLost;
-        let held = may_assign.then(|| self.addresses_of_others(key));
         let is_current = self.term.is_current(planned, inputs);
         let provider = self.term.provider.only_while(is_current);
         let input = EnsureInput {
             service: Arc::clone(&service),
             targets,
-            held: held.clone(),
         };
         let called = provider.load_balancers().ensure(&slot, input).await;
         drop(slot);
@@ -223,9 +218,6 @@ impl Reconciler {
         self.term
             .metrics
             .ensured(ensure.cause, call_result(&result));
-        if let (Ok(answer), Some(held)) = (&result, &held) {
-            self.report_held(&service, answer, held);
-        }
         let disposition = result.as_ref().ok().map(|answer| answer.disposition);
         states.with(key, |state| {
             let is_at_work = disposition == Some(Disposition::InProgress);
@@ -266,44 +258,4 @@ impl Reconciler {
         };
         update.filter(|_| self.term.fence.may_call())
     }
-
-    /// The addresses in the status of all other Services, each once: a provider without a store of its own must not
-    /// assign them once more.
-    fn addresses_of_others(&self, key: &ServiceKey) -> Vec<IpAddr> {
-        let mut addresses = BTreeSet::new();
-        self.term.services.for_each(|service| {
-            if *service.uid != *key.uid {
-                addresses.extend(ips(service));
-            }
-        });
-        addresses.into_iter().collect()
-    }
-
-    /// Reports each address in `answer` that the call named as held. It is published all the same: the load
-    /// balancer has it.
-    fn report_held(&self, service: &ServiceView, answer: &LoadBalancerAnswer, held: &[IpAddr]) {
-        for address in answer.addresses_among(held) {
-            let mut holder = None;
-            self.term.services.for_each(|other| {
-                if other.uid != service.uid && ips(other).any(|ip| ip == address) {
-                    holder = Some(other.key.clone());
-                }
-            });
-            let holder = holder.as_deref().unwrap_or_default();
-            self.term.metrics.assigned_held();
-            warn!(
-                service = &*service.key,
-                %address,
-                holder,
-                "load balancer got an address that another Service holds"
-            );
-            self.writes
-                .record_event(service, &EventContent::address_held(address, holder));
-        }
-    }
-}
-
-fn ips(service: &ServiceView) -> impl Iterator<Item = IpAddr> {
-    let entries = service.ingress.iter();
-    entries.filter_map(|entry| entry.ip.parse().ok())
 }

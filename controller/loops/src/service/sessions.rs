@@ -1,5 +1,4 @@
-//! Follows the provider's processes and declarations: asks another one about what the last one refused or may have
-//! lost.
+//! Follows the provider's processes and declarations: asks another one about what the last one refused.
 
 use std::sync::{
     Arc,
@@ -11,7 +10,6 @@ use outrigger_core::service::{
     ownership::{Ownership, is_not_managed},
 };
 use tokio::sync::watch;
-use tracing::info;
 
 use super::{
     rollout::Rollout,
@@ -84,8 +82,8 @@ impl Sessions {
         self.term.provider.each_session(follow).await;
     }
 
-    /// Applies the provider's declaration `now`, which replaces `before`. A new process of a volatile provider may
-    /// have lost every load balancer, and a new process of any provider may manage those that the last one did not. If
+    /// Applies the provider's declaration `now`, which replaces `before`. A new process may manage
+    /// those load balancers that the last one did not. If
     /// another program led meanwhile, no record says what it did to load balancers: each is ensured once.
     fn apply(&self, before: Option<&ProviderProcess>, now: &ProviderProcess) {
         if let Some(capability) = &now.capability {
@@ -97,17 +95,6 @@ impl Sessions {
         let Some(capability) = now.capability.as_ref().filter(|_| is_new) else {
             return;
         };
-        if capability.volatile {
-            let services = self.term.provided(capability);
-            info!(
-                services = services.len(),
-                "the provider keeps load balancers in its own process, and the process may be a new \
-                 one; ensuring all of them"
-            );
-            for key in services {
-                states.with(&key, |state| state.progress.state_lost());
-            }
-        }
         let follows_another = self.follows_another.swap(false, Ordering::AcqRel);
         let in_doubt = self.term.keys(|service| {
             (follows_another || is_not_managed(service))

@@ -152,7 +152,6 @@ impl Rig {
                     let input = EnsureInput {
                         service: Arc::clone(service),
                         targets: Arc::clone(targets),
-                        held: None,
                     };
                     let ensured = self.provider.load_balancers().ensure(&slot, input);
                     ensured.await.unwrap();

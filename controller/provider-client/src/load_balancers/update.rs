@@ -212,7 +212,6 @@ async fn ensure_instead(
     let input = EnsureInput {
         service: Arc::clone(&service),
         targets: Arc::clone(targets),
-        held: None,
     };
     let preconditions = item.preconditions.clone();
     let provider = provider.only_while(move || preconditions.is_wanted());

@@ -36,7 +36,6 @@ impl Provider {
         let input = EnsureInput {
             service: Arc::new(service.clone()),
             targets: Arc::clone(targets),
-            held: None,
         };
         self.load_balancers().ensure(&slot, input).await
     }

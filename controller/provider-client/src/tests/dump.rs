@@ -55,7 +55,7 @@ async fn a_dump_tells_state_session_health_and_pauses() {
          max_send_bytes=4194304",
         "load_balancers: list=false plan=false max_in_flight=16 max_services_per_update=50 \
          classes=[\"fake.example/fast\"] default_class=true configuration_revision=\"\" \
-         volatile=false target_label_keys=[]",
+         target_label_keys=[]",
         "serves: instances=true load_balancers=true routes=false volumes=false node_sets=false effects=false",
         "dependency: \"api\" ready=false message=\"slow\"",
         "quota: \"reads\" remaining=7 limit=100",

@@ -81,31 +81,6 @@ async fn a_call_carries_the_service_and_its_targets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_of_other_services_are_sent_where_they_are_declared() {
-    let rig = Rig::balancing(|_| {}).await;
-    let (web, all) = (service("web"), targets(["a"]));
-    let held = ["192.0.2.1", "2001:db8::1"].map(|ip| ip.parse().unwrap());
-    for held in [None, Some(vec![]), Some(held.to_vec())] {
-        let targets = all.clone();
-        let service = web.clone();
-        let input = EnsureInput {
-            service,
-            targets,
-            held,
-        };
-        let slot = rig.provider.load_balancers().slot(false).await;
-        let call = rig.provider.load_balancers().ensure(&slot, input);
-        call.await.unwrap();
-    }
-    let calls = rig.fake.balancers.ensure.calls().into_iter();
-    let sent: Vec<_> = calls
-        .map(|(_, request)| request.held_addresses.map(|held| held.ips.join(" ")))
-        .collect();
-    let both = "192.0.2.1 2001:db8::1".to_owned();
-    assert_eq!(sent, [None, Some(String::new()), Some(both)]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn every_disposition_is_an_answer_where_it_makes_sense() {
     let rig = Rig::balancing(|_| {}).await;
     let (web, all) = (service("web"), targets(["a"]));

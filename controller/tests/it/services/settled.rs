@@ -332,10 +332,17 @@ async fn a_provider_of_another_name_takes_over_quietly() {
 
 #[tokio::test]
 async fn a_provider_that_is_configured_anew_ensures_all_quietly() {
-    let mut stage = elected(&["--lb-configuration-revision=1"]).start().await;
+    // Six addresses: without those of the status, Services would get each other's.
+    let pool = "--lb-pool=192.0.2.0/29";
+    let mut stage = elected(&["--lb-configuration-revision=1", pool])
+        .start()
+        .await;
     let services = stage.settled(4).await;
+    // The load balancers are lost with the process.
     stage.mock.kill().await;
-    stage.start_mock(&["--lb-configuration-revision=2"]).await;
+    stage
+        .start_mock(&["--lb-configuration-revision=2", pool])
+        .await;
     stage.mock.was_called(ENSURE, 4).await;
     until("all are settled again", async || {
         for service in &services {

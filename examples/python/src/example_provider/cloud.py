@@ -108,12 +108,12 @@ class Cloud:
         tags = (cluster, service)
         return [lb for lb in self.load_balancers.values() if tags in (lb.tags, (lb.tags[0], ""))]
 
-    async def create_load_balancer(self, lb: LoadBalancer, preferred: list[str], avoid: set[str]) -> None:
+    async def create_load_balancer(self, lb: LoadBalancer, preferred: list[str]) -> None:
         """It has its tags from the first moment; `preferred` are addresses that it gets if they are free."""
         await self.call(changes=True)
         if len(self.load_balancers) >= self.room:
             raise Error(Reason.QUOTA_EXCEEDED, f"the account has room for {self.room} load balancers")
-        taken = avoid.union(*(lb.addresses for lb in self.load_balancers.values()))
+        taken = {ip for other in self.load_balancers.values() for ip in other.addresses}
         for pool in map(POOLS.__getitem__, lb.spec.families):
             own = [ip for ip in preferred if ip_address(ip) in pool]
             lb.addresses.append(next(ip for ip in chain(own, map(str, pool.hosts())) if ip not in taken))

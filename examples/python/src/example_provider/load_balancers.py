@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from uuid import uuid4
 
 from outrigger_provider import ABSENT, Call, Error, LoadBalancers, Reason, Targets, differs, ready, v1
 from outrigger_provider.v1 import LoadBalancerAnswer as Answer, Service
@@ -15,8 +16,8 @@ PROXY_PROTOCOL = PREFIX + "proxy-protocol"
 class Balancers(LoadBalancers):
     """Makes, changes and deletes load balancers."""
 
-    # Volatile: this cloud is lost with the process.
-    capability = v1.LoadBalancersCapability(volatile=True)
+    # This cloud is lost with the process: another one has all ensured.
+    capability = v1.LoadBalancersCapability(configuration_revision=str(uuid4()))
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
@@ -46,7 +47,7 @@ class Balancers(LoadBalancers):
             # After a restart of this process the Service keeps the addresses of its status.
             former = [each.ip for each in service.status.ingress if each.ip]
             call.check()
-            await self.cloud.create_load_balancer(lb, former, set(call.held_addresses or ()))
+            await self.cloud.create_load_balancer(lb, former)
         if lb.spec.families != spec.families:
             raise Error(Reason.UNSUPPORTED_FEATURE, "this cloud cannot change the IP families of a load balancer")
         # Listeners and targets take a call each in this cloud.

@@ -28,6 +28,7 @@ impl CleanUp {
             masquerade: false,
             cluster_health_port: None,
             health_interval: Duration::MAX,
+            start_of_host: String::new(),
         });
         runtime()?.block_on(async {
             let count = balancer.clean_up(&self.cluster).await?;

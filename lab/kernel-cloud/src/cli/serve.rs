@@ -51,6 +51,9 @@ impl Serve {
             masquerade: self.masquerade,
             cluster_health_port: Some(self.cluster_health_port).filter(|port| *port > 0),
             health_interval: Duration::from_millis(self.health_interval),
+            start_of_host: fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+                .trim()
+                .to_owned(),
         };
         runtime()?.block_on(serve(&self.socket, options, cloud))
     }

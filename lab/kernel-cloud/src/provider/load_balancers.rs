@@ -19,9 +19,12 @@ impl LoadBalancers for LinuxProvider {
         LoadBalancersCapability::default()
             .with_list(true)
             .with_plan(true)
-            // The kernel forgets them with the next start of the host.
-            .with_volatile(true)
-            .with_configuration_revision(format!("1-{health}-{}", u8::from(options.masquerade)))
+            // The kernel forgets them with the next start of the host, which has another name then.
+            .with_configuration_revision(format!(
+                "1-{health}-{}-{}",
+                u8::from(options.masquerade),
+                options.start_of_host
+            ))
     }
 
     async fn get_load_balancer(

@@ -365,23 +365,6 @@ fn after_a_start_of_the_host_a_service_gets_the_addresses_of_its_status() {
         ensure(&rig, &provider, &web, &none),
         ["198.51.100.5".parse::<IpAddr>().unwrap()]
     );
-    // Another one gets none that a Service has which was not ensured yet.
-    let held: [IpAddr; 1] = ["198.51.100.0".parse().unwrap()];
-    let new = service("new", &[("TCP", 80)], &["IPv4"]);
-    let ensured = rig.in_router(async || {
-        let ctx = context("cluster-1").with_held_addresses(Some(held.into()));
-        provider
-            .ensure_load_balancer(&ctx, &new, &none)
-            .await
-            .unwrap()
-    });
-    let Ensured::Ready(balancer) = ensured.outcome else {
-        panic!("{ensured:?}");
-    };
-    let IngressPoint::Ip { ip, .. } = balancer.ingress[0].point else {
-        panic!("{balancer:?}");
-    };
-    assert_eq!(ip.to_string(), "198.51.100.1");
 }
 
 #[test]

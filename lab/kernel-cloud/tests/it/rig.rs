@@ -75,6 +75,7 @@ impl Rig {
             masquerade,
             cluster_health_port: None,
             health_interval: Duration::from_millis(100),
+            start_of_host: String::new(),
         };
         LinuxProvider::new(options, Some(self.cloud.clone()))
     }

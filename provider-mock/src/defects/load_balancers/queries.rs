@@ -82,7 +82,6 @@ fn plan_makes() -> Defect {
                 context: request.context,
                 service: request.service,
                 targets: request.targets,
-                held_addresses: None,
             };
             next.ask(&call, &ensure).await;
         }

@@ -65,7 +65,6 @@ pub(super) fn defects() -> Vec<Defect> {
             let text = "an annotation has a bad value";
             has_bad.then(|| refusal(ErrorReason::InvalidAnnotation, text))
         }),
-        ignores_held_addresses(),
     ]
 }
 
@@ -79,25 +78,4 @@ fn moved(answer: &mut LoadBalancerAnswer) {
             "198.51.100.7".clone_into(&mut point.ip);
         }
     }
-}
-
-fn ignores_held_addresses() -> Defect {
-    Defect::new("ignores-held-addresses")
-        .declares(|declared| {
-            let load_balancers = declared.load_balancers.get_or_insert_default();
-            load_balancers.volatile = true;
-        })
-        .call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
-            let mut request: EnsureLoadBalancerRequest = call.message();
-            let held = request.held_addresses.take().unwrap_or_default();
-            let mut answer: Answer = next.serve(call.with(&request)).await;
-            answer.each(|message: &mut EnsureLoadBalancerResponse| {
-                let status = message.answer.as_mut().and_then(|one| one.status.as_mut());
-                let point = status.and_then(|status| status.ingress.first_mut());
-                if let (Some(point), Some(ip)) = (point, held.ips.first()) {
-                    point.ip.clone_from(ip);
-                }
-            });
-            answer
-        })
 }

@@ -100,7 +100,6 @@ async fn ensure(
             context: request.context,
             service: Some(service),
             targets: targets.clone(),
-            held_addresses: None,
         };
         next.ask(call, &ensure).await;
     }

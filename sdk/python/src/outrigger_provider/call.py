@@ -39,9 +39,6 @@ class Call:
     # By time.monotonic(): when the caller stops waiting.
     deadline: float | None = None
     changes_cloud: bool = False
-    # In ensure_load_balancer of a volatile provider: addresses of all other Services, of which this one must not get
-    # any. With None it is ensured only because a process is new, and keeps the addresses of its status.
-    held_addresses: list[str] | None = None
     # The largest message that the caller accepts.
     max_send_bytes: int = 4 << 20
     executor: Executor | None = None

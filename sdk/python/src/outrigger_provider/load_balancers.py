@@ -138,7 +138,6 @@ class LoadBalancersRpc:
         """Makes or changes."""
         # Now: a later upload does not change the nodes of a call under way.
         targets = self.node_sets.resolve(request.targets)
-        call.held_addresses = list(request.held_addresses.ips) if request.HasField("held_addresses") else None
         if not self._serves(request.service):
             return v1.EnsureLoadBalancerResponse(answer=NOT_MANAGED)
         answer = await self._answer(call, request.service, self.load_balancers.ensure_load_balancer, targets)

@@ -232,19 +232,6 @@ fn a_status_that_the_api_server_would_refuse_is_refused() {
 }
 
 #[test]
-fn addresses_of_others_are_found_in_any_spelling() {
-    let entries = vec![
-        entry("ip=192.0.2.7"),
-        entry("ip=2001:db8:0::7"),
-        entry("host=lb.example.com"),
-    ];
-    let answer = check(ready(entries), LoadBalancerCall::Ensure).unwrap();
-    let held = ["2001:db8::7", "192.0.2.8"].map(|ip| ip.parse().unwrap());
-    assert_eq!(answer.addresses_among(&held), held[..1]);
-    assert!(answer.addresses_among(&[]).is_empty());
-}
-
-#[test]
 fn times_are_clamped_and_texts_cut() {
     for (given, expected) in [(None, 10), (Some(0), 1), (Some(7), 7), (Some(3_600), 300)] {
         let raw = RawAnswer {

@@ -5,8 +5,6 @@
 pub enum Manner {
     /// With events, at full pace: the Service, or its load balancer, is not what it was.
     Announced,
-    /// At full pace, but with no event where nothing differs.
-    Silent,
     /// In the background, with no event where nothing differs; a failure does not make a load balancer that serves
     /// look broken.
     Background,
@@ -31,15 +29,12 @@ pub enum EnsureCause {
     NotWritten,
     /// The cloud is not what it was.
     Drifted,
-    /// The provider keeps load balancers in its process, and the process may be a new one.
-    StateLost,
 }
 
 impl EnsureCause {
     pub(super) const fn manner(self) -> Manner {
         match self {
             Self::Reconfigured | Self::Unrecorded => Manner::Background,
-            Self::StateLost => Manner::Silent,
             Self::New
             | Self::Changed
             | Self::Continued
@@ -60,7 +55,6 @@ impl EnsureCause {
             Self::TargetsFailed => "targets_failed",
             Self::NotWritten => "not_written",
             Self::Drifted => "drifted",
-            Self::StateLost => "state_lost",
         }
     }
 }
@@ -75,7 +69,6 @@ mod tests {
             EnsureCause::New,
             EnsureCause::TargetsFailed,
             EnsureCause::NotWritten,
-            EnsureCause::StateLost,
         ] {
             let name = format!("{cause:?}");
             let words = name.chars().flat_map(|c| {

@@ -35,37 +35,6 @@ async fn one_that_is_managed_again_gets_its_nodes_from_the_next_provider_on() {
     rig.until("the nodes", |rig| rig.targets().len() == 9).await;
 }
 
-/// An address that the API server shows at two Services leads to one of them.
-#[tokio::test(start_paused = true)]
-async fn an_address_that_another_service_holds_is_reported() {
-    let setup = Setup::serving(ServedLoadBalancers {
-        volatile: true,
-        ..ServedLoadBalancers::default()
-    });
-    let mut holder = service("holder");
-    holder["spec"]["loadBalancerClass"] = json!("another.example/class");
-    holder["status"]["loadBalancer"]["ingress"] = json!([{"ip": "198.18.0.77", "ipMode": "VIP"}]);
-    setup.cluster.create_service(holder);
-    let rig = Rig::with(setup).await;
-    rig.cluster.create_service(service("free"));
-    rig.ready("shop/free").await;
-    let reported = |rig: &Rig| {
-        let events = rig.events();
-        let reports = events
-            .iter()
-            .filter(|e| e.contains("LoadBalancerAddressHeld"));
-        reports.count()
-    };
-    assert_eq!(reported(&rig), 0);
-    let mut web = service("web");
-    web["spec"]["loadBalancerIP"] = json!("198.18.0.77");
-    rig.cluster.create_service(web);
-    rig.ready(WEB).await;
-    assert_eq!(reported(&rig), 1, "{:?}", rig.events());
-    let metrics = rig.metrics();
-    assert!(metrics.contains("outrigger_service_held_addresses_assigned_total 1"));
-}
-
 /// Such as annotations that are too large together with those of a user.
 #[tokio::test(start_paused = true)]
 async fn effects_that_the_api_server_never_takes_cost_neither_an_address_nor_further_calls() {

@@ -128,30 +128,6 @@ async fn a_new_service_waits_for_one_call_of_a_rollout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_go_before_load_balancers_that_were_lost() {
-    let volatile = || {
-        Setup::serving(ServedLoadBalancers {
-            max_in_flight: 2,
-            volatile: true,
-            ..ServedLoadBalancers::default()
-        })
-    };
-    let rig = with_services(60, volatile()).await;
-    slow(&rig, 3);
-    let rig = rig.restart_with(volatile()).await;
-    secs(4).await;
-    rig.cluster.create_service(service("new"));
-    rig.cluster.delete_service("shop/web-37");
-    let began = Instant::now();
-    rig.until("both", |rig| {
-        is_ready(rig, "shop/new") && rig.cluster.service("shop/web-37").is_none()
-    })
-    .await;
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(8), "{took:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_comparison_delays_no_change() {
     let mut setup = Setup::default();
     setup.settings.drift_period = Some(Duration::from_secs(10));

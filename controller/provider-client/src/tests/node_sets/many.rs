@@ -29,7 +29,7 @@ fn selected(nodes: usize, selectors: std::ops::Range<usize>) -> Vec<Arc<Targets>
     let pool = guard.propose(now, nodes, &HashSet::new(), &requests).pool;
     let targets = texts.iter().map(|text| {
         let annotations = annotations(text);
-        pool.select("uid", &Selection::of(&annotations).unwrap())
+        pool.select(&Selection::of(&annotations).unwrap())
     });
     targets.collect()
 }

@@ -29,7 +29,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%cloudprovider/v1/load_balancers.proto\x12\x10\x63loudprovider.v1\x1a\x1d\x63loudprovider/v1/common.proto\x1a cloudprovider/v1/node_sets.proto\x1a\x1e\x63loudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\"0\n\x14LoadBalancerIdentity\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xcb\x02\n\x12LoadBalancerAnswer\x12>\n\x0b\x64isposition\x18\x01 \x01(\x0e\x32).cloudprovider.v1.LoadBalancerDisposition\x12\x34\n\x06status\x18\x02 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerStatus\x12.\n\x0bretry_after\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x38\n\x08identity\x18\x04 \x01(\x0b\x32&.cloudprovider.v1.LoadBalancerIdentity\x12\x34\n\x07\x65\x66\x66\x65\x63ts\x18\x05 \x01(\x0b\x32#.cloudprovider.v1.KubernetesEffects\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07message\x18\x07 \x01(\t\"\xa4\x01\n\x16GetLoadBalancerRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12*\n\x07service\x18\x02 \x01(\x0b\x32\x19.cloudprovider.v1.Service\x12.\n\x07targets\x18\x03 \x01(\x0b\x32\x1d.cloudprovider.v1.NodeTargets\"O\n\x17GetLoadBalancerResponse\x12\x34\n\x06\x61nswer\x18\x01 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerAnswer\"\xe0\x01\n\x19\x45nsureLoadBalancerRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12*\n\x07service\x18\x02 \x01(\x0b\x32\x19.cloudprovider.v1.Service\x12.\n\x07targets\x18\x03 \x01(\x0b\x32\x1d.cloudprovider.v1.NodeTargets\x12\x37\n\x0eheld_addresses\x18\x04 \x01(\x0b\x32\x1f.cloudprovider.v1.HeldAddresses\"\x1c\n\rHeldAddresses\x12\x0b\n\x03ips\x18\x01 \x03(\t\"R\n\x1a\x45nsureLoadBalancerResponse\x12\x34\n\x06\x61nswer\x18\x01 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerAnswer\"\xaa\x01\n\x1eUpdateLoadBalancerNodesRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12(\n\x05items\x18\x02 \x03(\x0b\x32\x19.cloudprovider.v1.Service\x12.\n\x07targets\x18\x03 \x01(\x0b\x32\x1d.cloudprovider.v1.NodeTargets\"X\n\x1fUpdateLoadBalancerNodesResponse\x12\x35\n\x07results\x18\x01 \x03(\x0b\x32$.cloudprovider.v1.LoadBalancerResult\"\x88\x01\n\x12LoadBalancerResult\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x35\n\x05\x66ound\x18\x02 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerAnswerH\x00\x12#\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\t\n\x07outcome\"w\n\x19\x44\x65leteLoadBalancerRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12*\n\x07service\x18\x02 \x01(\x0b\x32\x19.cloudprovider.v1.Service\"R\n\x1a\x44\x65leteLoadBalancerResponse\x12\x34\n\x06\x61nswer\x18\x01 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerAnswer\"J\n\x18ListLoadBalancersRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\"a\n\x19ListLoadBalancersResponse\x12\x32\n\x05items\x18\x01 \x03(\x0b\x32#.cloudprovider.v1.OwnedLoadBalancer\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\"\xb2\x01\n\x11OwnedLoadBalancer\x12\x38\n\x08identity\x18\x01 \x01(\x0b\x32&.cloudprovider.v1.LoadBalancerIdentity\x12-\n\x07service\x18\x02 \x01(\x0b\x32\x1c.cloudprovider.v1.ServiceRef\x12\x34\n\x06status\x18\x03 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerStatus\"\xd9\x01\n\x17PlanLoadBalancerRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12\x32\n\toperation\x18\x02 \x01(\x0e\x32\x1f.cloudprovider.v1.PlanOperation\x12*\n\x07service\x18\x03 \x01(\x0b\x32\x19.cloudprovider.v1.Service\x12.\n\x07targets\x18\x04 \x01(\x0b\x32\x1d.cloudprovider.v1.NodeTargets\"L\n\x18PlanLoadBalancerResponse\x12\x30\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x1f.cloudprovider.v1.PlannedChange\"|\n\rPlannedChange\x12.\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32\x1e.cloudprovider.v1.ChangeAction\x12\x15\n\rresource_type\x18\x02 \x01(\t\x12\x13\n\x0bresource_id\x18\x03 \x01(\t\x12\x0f\n\x07summary\x18\x04 \x01(\t*\xb4\x02\n\x17LoadBalancerDisposition\x12)\n%LOAD_BALANCER_DISPOSITION_UNSPECIFIED\x10\x00\x12#\n\x1fLOAD_BALANCER_DISPOSITION_READY\x10\x01\x12)\n%LOAD_BALANCER_DISPOSITION_IN_PROGRESS\x10\x02\x12)\n%LOAD_BALANCER_DISPOSITION_NOT_MANAGED\x10\x03\x12$\n LOAD_BALANCER_DISPOSITION_ABSENT\x10\x04\x12&\n\"LOAD_BALANCER_DISPOSITION_RETAINED\x10\x05\x12%\n!LOAD_BALANCER_DISPOSITION_DIFFERS\x10\x06*e\n\rPlanOperation\x12\x1e\n\x1aPLAN_OPERATION_UNSPECIFIED\x10\x00\x12\x19\n\x15PLAN_OPERATION_ENSURE\x10\x01\x12\x19\n\x15PLAN_OPERATION_DELETE\x10\x02*\x96\x01\n\x0c\x43hangeAction\x12\x1d\n\x19\x43HANGE_ACTION_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43HANGE_ACTION_CREATE\x10\x01\x12\x18\n\x14\x43HANGE_ACTION_UPDATE\x10\x02\x12\x18\n\x14\x43HANGE_ACTION_DELETE\x10\x03\x12\x19\n\x15\x43HANGE_ACTION_REPLACE\x10\x04\x32\xa9\x06\n\x14LoadBalancersService\x12r\n\x0fGetLoadBalancer\x12(.cloudprovider.v1.GetLoadBalancerRequest\x1a).cloudprovider.v1.GetLoadBalancerResponse\"\n\x82\xa8\x19\x06\n\x02\x08x(\x03\x12}\n\x12\x45nsureLoadBalancer\x12+.cloudprovider.v1.EnsureLoadBalancerRequest\x1a,.cloudprovider.v1.EnsureLoadBalancerResponse\"\x0c\x82\xa8\x19\x08\n\x02\x08x \x01(\x03\x12\x99\x01\n\x17UpdateLoadBalancerNodes\x12\x30.cloudprovider.v1.UpdateLoadBalancerNodesRequest\x1a\x31.cloudprovider.v1.UpdateLoadBalancerNodesResponse\"\x17\x82\xa8\x19\x13\n\x02\x08x\x10\x01\x1a\x02\x08x \x01(\x03\x32\x03uid0\x01\x12}\n\x12\x44\x65leteLoadBalancer\x12+.cloudprovider.v1.DeleteLoadBalancerRequest\x1a,.cloudprovider.v1.DeleteLoadBalancerResponse\"\x0c\x82\xa8\x19\x08\n\x02\x08x \x01(\x03\x12\x85\x01\n\x11ListLoadBalancers\x12*.cloudprovider.v1.ListLoadBalancersRequest\x1a+.cloudprovider.v1.ListLoadBalancersResponse\"\x15\x82\xa8\x19\x11\n\x03\x08\xac\x02\x1a\x02\x08<(\x03:\x04list0\x01\x12{\n\x10PlanLoadBalancer\x12).cloudprovider.v1.PlanLoadBalancerRequest\x1a*.cloudprovider.v1.PlanLoadBalancerResponse\"\x10\x82\xa8\x19\x0c\n\x02\x08x(\x03:\x04planB\xca\x01\n\x1e\x64\x65v.outrigger.cloudprovider.v1B\x12LoadBalancersProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%cloudprovider/v1/load_balancers.proto\x12\x10\x63loudprovider.v1\x1a\x1d\x63loudprovider/v1/common.proto\x1a cloudprovider/v1/node_sets.proto\x1a\x1e\x63loudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\"0\n\x14LoadBalancerIdentity\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xcb\x02\n\x12LoadBalancerAnswer\x12>\n\x0b\x64isposition\x18\x01 \x01(\x0e\x32).cloudprovider.v1.LoadBalancerDisposition\x12\x34\n\x06status\x18\x02 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerStatus\x12.\n\x0bretry_after\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x38\n\x08identity\x18\x04 \x01(\x0b\x32&.cloudprovider.v1.LoadBalancerIdentity\x12\x34\n\x07\x65\x66\x66\x65\x63ts\x18\x05 \x01(\x0b\x32#.cloudprovider.v1.KubernetesEffects\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07message\x18\x07 \x01(\t\"\xa4\x01\n\x16GetLoadBalancerRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12*\n\x07service\x18\x02 \x01(\x0b\x32\x19.cloudprovider.v1.Service\x12.\n\x07targets\x18\x03 \x01(\x0b\x32\x1d.cloudprovider.v1.NodeTargets\"O\n\x17GetLoadBalancerResponse\x12\x34\n\x06\x61nswer\x18\x01 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerAnswer\"\xa7\x01\n\x19\x45nsureLoadBalancerRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12*\n\x07service\x18\x02 \x01(\x0b\x32\x19.cloudprovider.v1.Service\x12.\n\x07targets\x18\x03 \x01(\x0b\x32\x1d.cloudprovider.v1.NodeTargets\"R\n\x1a\x45nsureLoadBalancerResponse\x12\x34\n\x06\x61nswer\x18\x01 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerAnswer\"\xaa\x01\n\x1eUpdateLoadBalancerNodesRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12(\n\x05items\x18\x02 \x03(\x0b\x32\x19.cloudprovider.v1.Service\x12.\n\x07targets\x18\x03 \x01(\x0b\x32\x1d.cloudprovider.v1.NodeTargets\"X\n\x1fUpdateLoadBalancerNodesResponse\x12\x35\n\x07results\x18\x01 \x03(\x0b\x32$.cloudprovider.v1.LoadBalancerResult\"\x88\x01\n\x12LoadBalancerResult\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x35\n\x05\x66ound\x18\x02 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerAnswerH\x00\x12#\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\t\n\x07outcome\"w\n\x19\x44\x65leteLoadBalancerRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12*\n\x07service\x18\x02 \x01(\x0b\x32\x19.cloudprovider.v1.Service\"R\n\x1a\x44\x65leteLoadBalancerResponse\x12\x34\n\x06\x61nswer\x18\x01 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerAnswer\"J\n\x18ListLoadBalancersRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\"a\n\x19ListLoadBalancersResponse\x12\x32\n\x05items\x18\x01 \x03(\x0b\x32#.cloudprovider.v1.OwnedLoadBalancer\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\"\xb2\x01\n\x11OwnedLoadBalancer\x12\x38\n\x08identity\x18\x01 \x01(\x0b\x32&.cloudprovider.v1.LoadBalancerIdentity\x12-\n\x07service\x18\x02 \x01(\x0b\x32\x1c.cloudprovider.v1.ServiceRef\x12\x34\n\x06status\x18\x03 \x01(\x0b\x32$.cloudprovider.v1.LoadBalancerStatus\"\xd9\x01\n\x17PlanLoadBalancerRequest\x12.\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1d.cloudprovider.v1.CallContext\x12\x32\n\toperation\x18\x02 \x01(\x0e\x32\x1f.cloudprovider.v1.PlanOperation\x12*\n\x07service\x18\x03 \x01(\x0b\x32\x19.cloudprovider.v1.Service\x12.\n\x07targets\x18\x04 \x01(\x0b\x32\x1d.cloudprovider.v1.NodeTargets\"L\n\x18PlanLoadBalancerResponse\x12\x30\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x1f.cloudprovider.v1.PlannedChange\"|\n\rPlannedChange\x12.\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32\x1e.cloudprovider.v1.ChangeAction\x12\x15\n\rresource_type\x18\x02 \x01(\t\x12\x13\n\x0bresource_id\x18\x03 \x01(\t\x12\x0f\n\x07summary\x18\x04 \x01(\t*\xb4\x02\n\x17LoadBalancerDisposition\x12)\n%LOAD_BALANCER_DISPOSITION_UNSPECIFIED\x10\x00\x12#\n\x1fLOAD_BALANCER_DISPOSITION_READY\x10\x01\x12)\n%LOAD_BALANCER_DISPOSITION_IN_PROGRESS\x10\x02\x12)\n%LOAD_BALANCER_DISPOSITION_NOT_MANAGED\x10\x03\x12$\n LOAD_BALANCER_DISPOSITION_ABSENT\x10\x04\x12&\n\"LOAD_BALANCER_DISPOSITION_RETAINED\x10\x05\x12%\n!LOAD_BALANCER_DISPOSITION_DIFFERS\x10\x06*e\n\rPlanOperation\x12\x1e\n\x1aPLAN_OPERATION_UNSPECIFIED\x10\x00\x12\x19\n\x15PLAN_OPERATION_ENSURE\x10\x01\x12\x19\n\x15PLAN_OPERATION_DELETE\x10\x02*\x96\x01\n\x0c\x43hangeAction\x12\x1d\n\x19\x43HANGE_ACTION_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43HANGE_ACTION_CREATE\x10\x01\x12\x18\n\x14\x43HANGE_ACTION_UPDATE\x10\x02\x12\x18\n\x14\x43HANGE_ACTION_DELETE\x10\x03\x12\x19\n\x15\x43HANGE_ACTION_REPLACE\x10\x04\x32\xa9\x06\n\x14LoadBalancersService\x12r\n\x0fGetLoadBalancer\x12(.cloudprovider.v1.GetLoadBalancerRequest\x1a).cloudprovider.v1.GetLoadBalancerResponse\"\n\x82\xa8\x19\x06\n\x02\x08x(\x03\x12}\n\x12\x45nsureLoadBalancer\x12+.cloudprovider.v1.EnsureLoadBalancerRequest\x1a,.cloudprovider.v1.EnsureLoadBalancerResponse\"\x0c\x82\xa8\x19\x08\n\x02\x08x \x01(\x03\x12\x99\x01\n\x17UpdateLoadBalancerNodes\x12\x30.cloudprovider.v1.UpdateLoadBalancerNodesRequest\x1a\x31.cloudprovider.v1.UpdateLoadBalancerNodesResponse\"\x17\x82\xa8\x19\x13\n\x02\x08x\x10\x01\x1a\x02\x08x \x01(\x03\x32\x03uid0\x01\x12}\n\x12\x44\x65leteLoadBalancer\x12+.cloudprovider.v1.DeleteLoadBalancerRequest\x1a,.cloudprovider.v1.DeleteLoadBalancerResponse\"\x0c\x82\xa8\x19\x08\n\x02\x08x \x01(\x03\x12\x85\x01\n\x11ListLoadBalancers\x12*.cloudprovider.v1.ListLoadBalancersRequest\x1a+.cloudprovider.v1.ListLoadBalancersResponse\"\x15\x82\xa8\x19\x11\n\x03\x08\xac\x02\x1a\x02\x08<(\x03:\x04list0\x01\x12{\n\x10PlanLoadBalancer\x12).cloudprovider.v1.PlanLoadBalancerRequest\x1a*.cloudprovider.v1.PlanLoadBalancerResponse\"\x10\x82\xa8\x19\x0c\n\x02\x08x(\x03:\x04planB\xca\x01\n\x1e\x64\x65v.outrigger.cloudprovider.v1B\x12LoadBalancersProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,12 +49,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOADBALANCERSSERVICE'].methods_by_name['ListLoadBalancers']._serialized_options = b'\202\250\031\021\n\003\010\254\002\032\002\010<(\003:\004list'
   _globals['_LOADBALANCERSSERVICE'].methods_by_name['PlanLoadBalancer']._loaded_options = None
   _globals['_LOADBALANCERSSERVICE'].methods_by_name['PlanLoadBalancer']._serialized_options = b'\202\250\031\014\n\002\010x(\003:\004plan'
-  _globals['_LOADBALANCERDISPOSITION']._serialized_start=2574
-  _globals['_LOADBALANCERDISPOSITION']._serialized_end=2882
-  _globals['_PLANOPERATION']._serialized_start=2884
-  _globals['_PLANOPERATION']._serialized_end=2985
-  _globals['_CHANGEACTION']._serialized_start=2988
-  _globals['_CHANGEACTION']._serialized_end=3138
+  _globals['_LOADBALANCERDISPOSITION']._serialized_start=2487
+  _globals['_LOADBALANCERDISPOSITION']._serialized_end=2795
+  _globals['_PLANOPERATION']._serialized_start=2797
+  _globals['_PLANOPERATION']._serialized_end=2898
+  _globals['_CHANGEACTION']._serialized_start=2901
+  _globals['_CHANGEACTION']._serialized_end=3051
   _globals['_LOADBALANCERIDENTITY']._serialized_start=213
   _globals['_LOADBALANCERIDENTITY']._serialized_end=261
   _globals['_LOADBALANCERANSWER']._serialized_start=264
@@ -64,33 +64,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETLOADBALANCERRESPONSE']._serialized_start=764
   _globals['_GETLOADBALANCERRESPONSE']._serialized_end=843
   _globals['_ENSURELOADBALANCERREQUEST']._serialized_start=846
-  _globals['_ENSURELOADBALANCERREQUEST']._serialized_end=1070
-  _globals['_HELDADDRESSES']._serialized_start=1072
-  _globals['_HELDADDRESSES']._serialized_end=1100
-  _globals['_ENSURELOADBALANCERRESPONSE']._serialized_start=1102
-  _globals['_ENSURELOADBALANCERRESPONSE']._serialized_end=1184
-  _globals['_UPDATELOADBALANCERNODESREQUEST']._serialized_start=1187
-  _globals['_UPDATELOADBALANCERNODESREQUEST']._serialized_end=1357
-  _globals['_UPDATELOADBALANCERNODESRESPONSE']._serialized_start=1359
-  _globals['_UPDATELOADBALANCERNODESRESPONSE']._serialized_end=1447
-  _globals['_LOADBALANCERRESULT']._serialized_start=1450
-  _globals['_LOADBALANCERRESULT']._serialized_end=1586
-  _globals['_DELETELOADBALANCERREQUEST']._serialized_start=1588
-  _globals['_DELETELOADBALANCERREQUEST']._serialized_end=1707
-  _globals['_DELETELOADBALANCERRESPONSE']._serialized_start=1709
-  _globals['_DELETELOADBALANCERRESPONSE']._serialized_end=1791
-  _globals['_LISTLOADBALANCERSREQUEST']._serialized_start=1793
-  _globals['_LISTLOADBALANCERSREQUEST']._serialized_end=1867
-  _globals['_LISTLOADBALANCERSRESPONSE']._serialized_start=1869
-  _globals['_LISTLOADBALANCERSRESPONSE']._serialized_end=1966
-  _globals['_OWNEDLOADBALANCER']._serialized_start=1969
-  _globals['_OWNEDLOADBALANCER']._serialized_end=2147
-  _globals['_PLANLOADBALANCERREQUEST']._serialized_start=2150
-  _globals['_PLANLOADBALANCERREQUEST']._serialized_end=2367
-  _globals['_PLANLOADBALANCERRESPONSE']._serialized_start=2369
-  _globals['_PLANLOADBALANCERRESPONSE']._serialized_end=2445
-  _globals['_PLANNEDCHANGE']._serialized_start=2447
-  _globals['_PLANNEDCHANGE']._serialized_end=2571
-  _globals['_LOADBALANCERSSERVICE']._serialized_start=3141
-  _globals['_LOADBALANCERSSERVICE']._serialized_end=3950
+  _globals['_ENSURELOADBALANCERREQUEST']._serialized_end=1013
+  _globals['_ENSURELOADBALANCERRESPONSE']._serialized_start=1015
+  _globals['_ENSURELOADBALANCERRESPONSE']._serialized_end=1097
+  _globals['_UPDATELOADBALANCERNODESREQUEST']._serialized_start=1100
+  _globals['_UPDATELOADBALANCERNODESREQUEST']._serialized_end=1270
+  _globals['_UPDATELOADBALANCERNODESRESPONSE']._serialized_start=1272
+  _globals['_UPDATELOADBALANCERNODESRESPONSE']._serialized_end=1360
+  _globals['_LOADBALANCERRESULT']._serialized_start=1363
+  _globals['_LOADBALANCERRESULT']._serialized_end=1499
+  _globals['_DELETELOADBALANCERREQUEST']._serialized_start=1501
+  _globals['_DELETELOADBALANCERREQUEST']._serialized_end=1620
+  _globals['_DELETELOADBALANCERRESPONSE']._serialized_start=1622
+  _globals['_DELETELOADBALANCERRESPONSE']._serialized_end=1704
+  _globals['_LISTLOADBALANCERSREQUEST']._serialized_start=1706
+  _globals['_LISTLOADBALANCERSREQUEST']._serialized_end=1780
+  _globals['_LISTLOADBALANCERSRESPONSE']._serialized_start=1782
+  _globals['_LISTLOADBALANCERSRESPONSE']._serialized_end=1879
+  _globals['_OWNEDLOADBALANCER']._serialized_start=1882
+  _globals['_OWNEDLOADBALANCER']._serialized_end=2060
+  _globals['_PLANLOADBALANCERREQUEST']._serialized_start=2063
+  _globals['_PLANLOADBALANCERREQUEST']._serialized_end=2280
+  _globals['_PLANLOADBALANCERRESPONSE']._serialized_start=2282
+  _globals['_PLANLOADBALANCERRESPONSE']._serialized_end=2358
+  _globals['_PLANNEDCHANGE']._serialized_start=2360
+  _globals['_PLANNEDCHANGE']._serialized_end=2484
+  _globals['_LOADBALANCERSSERVICE']._serialized_start=3054
+  _globals['_LOADBALANCERSSERVICE']._serialized_end=3863
 # @@protoc_insertion_point(module_scope)

@@ -298,27 +298,19 @@ class EnsureLoadBalancerRequest(_message.Message):
     CONTEXT_FIELD_NUMBER: _builtins.int
     SERVICE_FIELD_NUMBER: _builtins.int
     TARGETS_FIELD_NUMBER: _builtins.int
-    HELD_ADDRESSES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def context(self) -> _common_pb2.CallContext:
         """Context of this attempt."""
 
     @_builtins.property
     def service(self) -> _common_pb2.Service:
-        """The desired Service."""
+        """The desired Service, with the addresses of its status: a load balancer that has to be
+        made again SHOULD keep them.
+        """
 
     @_builtins.property
     def targets(self) -> _node_sets_pb2.NodeTargets:
         """All desired targets; may be an empty set."""
-
-    @_builtins.property
-    def held_addresses(self) -> Global___HeldAddresses:
-        """With LoadBalancersCapability.volatile: an address that is new for this Service
-        must be none of these. Absent: the Service is ensured only because the
-        provider or the controller has started, and keeps the addresses of its status;
-        this says nothing of other Services, so that it SHOULD get no other address.
-        Without volatile always absent.
-        """
 
     def __init__(
         self,
@@ -326,42 +318,14 @@ class EnsureLoadBalancerRequest(_message.Message):
         context: _common_pb2.CallContext | None = ...,
         service: _common_pb2.Service | None = ...,
         targets: _node_sets_pb2.NodeTargets | None = ...,
-        held_addresses: Global___HeldAddresses | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "held_addresses", b"held_addresses", "service", b"service", "targets", b"targets"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "service", b"service", "targets", b"targets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "held_addresses", b"held_addresses", "service", b"service", "targets", b"targets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "service", b"service", "targets", b"targets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___EnsureLoadBalancerRequest: _TypeAlias = EnsureLoadBalancerRequest  # noqa: Y015
-
-@_typing.final
-class HeldAddresses(_message.Message):
-    """Addresses that are in use."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    IPS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def ips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """IP addresses in the status of all other Services of the cluster, sorted, each
-        once. Not cut: a request beyond the size limit is not sent, which the Service
-        shows.
-        """
-
-    def __init__(
-        self,
-        *,
-        ips: _abc.Iterable[_builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ips", b"ips"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___HeldAddresses: _TypeAlias = HeldAddresses  # noqa: Y015
 
 @_typing.final
 class EnsureLoadBalancerResponse(_message.Message):

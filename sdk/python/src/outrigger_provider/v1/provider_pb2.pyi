@@ -401,7 +401,6 @@ class LoadBalancersCapability(_message.Message):
     MAX_IN_FLIGHT_FIELD_NUMBER: _builtins.int
     MAX_SERVICES_PER_UPDATE_FIELD_NUMBER: _builtins.int
     CONFIGURATION_REVISION_FIELD_NUMBER: _builtins.int
-    VOLATILE_FIELD_NUMBER: _builtins.int
     TARGET_LABEL_KEYS_FIELD_NUMBER: _builtins.int
     list: _builtins.bool
     """ListLoadBalancers is served."""
@@ -427,17 +426,11 @@ class LoadBalancersCapability(_message.Message):
     """Opaque, at most 64 bytes: names how a Service is turned into cloud resources
     (defaults, configuration, translation). The controller keeps it with the
     desired state of each Service and ensures every load balancer again, slowly,
-    when it changes. Equal over restarts of the same binary and configuration;
-    not the boot_id. Empty: restarts and upgrades never ensure again.
-    """
-    volatile: _builtins.bool
-    """The load balancers live in the provider's process or on its machine (haproxy,
-    IPVS, BGP, an address pool without a store) and are lost when it ends. The
-    controller then ensures every Service at each new boot_id and at each start of
-    its own, without events where nothing differs, and says with
-    EnsureLoadBalancerRequest.held_addresses which addresses other Services have. False: the
-    cloud is durable, and a restart of the provider leads to no call; a load
-    balancer that is lost all the same is found by the drift look (12 h).
+    when it changes. Equal over restarts of the same binary and configuration: a
+    restart of the provider leads to no call, and a load balancer that is lost all the
+    same is found by the drift look (12 h). A provider whose load balancers end with its
+    process (haproxy, an address pool without a store) puts its boot_id into it. Empty:
+    restarts and upgrades never ensure again.
     """
     @_builtins.property
     def classes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -465,12 +458,11 @@ class LoadBalancersCapability(_message.Message):
         max_in_flight: _builtins.int = ...,
         max_services_per_update: _builtins.int = ...,
         configuration_revision: _builtins.str = ...,
-        volatile: _builtins.bool = ...,
         target_label_keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "configuration_revision", b"configuration_revision", "list", b"list", "max_in_flight", b"max_in_flight", "max_services_per_update", b"max_services_per_update", "plan", b"plan", "target_label_keys", b"target_label_keys", "volatile", b"volatile", "without_default_class", b"without_default_class"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "configuration_revision", b"configuration_revision", "list", b"list", "max_in_flight", b"max_in_flight", "max_services_per_update", b"max_services_per_update", "plan", b"plan", "target_label_keys", b"target_label_keys", "without_default_class", b"without_default_class"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -16,6 +16,7 @@ import dev.outrigger.provider.Targets;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.UUID;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -23,11 +24,12 @@ import java.util.stream.Stream;
 record Balancers(Cloud cloud) implements LoadBalancers {
   static final String PREFIX = "example.outrigger.dev/";
   private static final String PROXY_PROTOCOL = PREFIX + "proxy-protocol";
+  private static final String PROCESS = UUID.randomUUID().toString();
 
   @Override
   public LoadBalancersCapability capability() {
-    // Volatile: this cloud is lost with the process.
-    return LoadBalancersCapability.newBuilder().setVolatile(true).build();
+    // This cloud is lost with the process: another one has all ensured.
+    return LoadBalancersCapability.newBuilder().setConfigurationRevision(PROCESS).build();
   }
 
   @Override
@@ -49,7 +51,7 @@ record Balancers(Cloud cloud) implements LoadBalancers {
     if (balancer == null) {
       // After a restart of this process the Service keeps the addresses of its status.
       List<String> former = service.getStatus().getIngressList().stream().map(LoadBalancerIngress::getIp).toList();
-      balancer = cloud.createBalancer(tags(call, service), spec, former, Set.copyOf(call.heldAddresses().orElse(List.of())));
+      balancer = cloud.createBalancer(tags(call, service), spec, former);
     } else if (!balancer.spec().families().equals(spec.families())) {
       throw new ProviderException(
           Reason.UNSUPPORTED_FEATURE, "this cloud cannot change the IP families of a load balancer");

@@ -95,7 +95,7 @@ final class Cloud {
   }
 
   /** It has its tags from the first moment, and the preferred addresses that are free. */
-  Balancer createBalancer(Tags tags, Spec spec, List<String> preferred, Set<String> avoided) throws Exception {
+  Balancer createBalancer(Tags tags, Spec spec, List<String> preferred) throws Exception {
     call(true);
     synchronized (this) {
       if (balancers.size() >= room) {
@@ -106,7 +106,7 @@ final class Cloud {
         String pool = POOLS.get(family);
         Stream<String> own = preferred.stream().filter(ip -> ip.startsWith(pool));
         addresses.add(Stream.concat(own, IntStream.rangeClosed(1, 254).mapToObj(host -> pool + host))
-            .filter(ip -> !avoided.contains(ip) && balancers.values().stream().noneMatch(each -> each.addresses().contains(ip)))
+            .filter(ip -> balancers.values().stream().noneMatch(each -> each.addresses().contains(ip)))
             .findFirst().orElseThrow(() -> new ProviderException(Reason.QUOTA_EXCEEDED, "no address is free")));
       }
       balancers.put(tags, new Balancer(tags, spec, List.copyOf(addresses)));

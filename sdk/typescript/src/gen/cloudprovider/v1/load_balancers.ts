@@ -163,32 +163,15 @@ export interface EnsureLoadBalancerRequest {
   context:
     | CallContext
     | undefined;
-  /** The desired Service. */
+  /**
+   * The desired Service, with the addresses of its status: a load balancer that has to be
+   * made again SHOULD keep them.
+   */
   service:
     | Service
     | undefined;
   /** All desired targets; may be an empty set. */
-  targets:
-    | NodeTargets
-    | undefined;
-  /**
-   * With LoadBalancersCapability.volatile: an address that is new for this Service
-   * must be none of these. Absent: the Service is ensured only because the
-   * provider or the controller has started, and keeps the addresses of its status;
-   * this says nothing of other Services, so that it SHOULD get no other address.
-   * Without volatile always absent.
-   */
-  heldAddresses: HeldAddresses | undefined;
-}
-
-/** Addresses that are in use. */
-export interface HeldAddresses {
-  /**
-   * IP addresses in the status of all other Services of the cluster, sorted, each
-   * once. Not cut: a request beyond the size limit is not sent, which the Service
-   * shows.
-   */
-  ips: string[];
+  targets: NodeTargets | undefined;
 }
 
 /** The result of an Ensure. */
@@ -679,7 +662,7 @@ export const GetLoadBalancerResponse: MessageFns<GetLoadBalancerResponse> = {
 };
 
 function createBaseEnsureLoadBalancerRequest(): EnsureLoadBalancerRequest {
-  return { context: undefined, service: undefined, targets: undefined, heldAddresses: undefined };
+  return { context: undefined, service: undefined, targets: undefined };
 }
 
 export const EnsureLoadBalancerRequest: MessageFns<EnsureLoadBalancerRequest> = {
@@ -692,9 +675,6 @@ export const EnsureLoadBalancerRequest: MessageFns<EnsureLoadBalancerRequest> = 
     }
     if (message.targets !== undefined) {
       NodeTargets.encode(message.targets, writer.uint32(26).fork()).join();
-    }
-    if (message.heldAddresses !== undefined) {
-      HeldAddresses.encode(message.heldAddresses, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -736,14 +716,6 @@ export const EnsureLoadBalancerRequest: MessageFns<EnsureLoadBalancerRequest> = 
             message.targets = NodeTargets.decode(reader, reader.uint32());
             continue;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.heldAddresses = HeldAddresses.decode(reader, reader.uint32());
-            continue;
-          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -770,64 +742,6 @@ export const EnsureLoadBalancerRequest: MessageFns<EnsureLoadBalancerRequest> = 
     message.targets = (object.targets !== undefined && object.targets !== null)
       ? NodeTargets.fromPartial(object.targets)
       : undefined;
-    message.heldAddresses = (object.heldAddresses !== undefined && object.heldAddresses !== null)
-      ? HeldAddresses.fromPartial(object.heldAddresses)
-      : undefined;
-    return message;
-  },
-};
-
-function createBaseHeldAddresses(): HeldAddresses {
-  return { ips: [] };
-}
-
-export const HeldAddresses: MessageFns<HeldAddresses> = {
-  encode(message: HeldAddresses, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    for (const v of message.ips) {
-      writer.uint32(10).string(v!);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): HeldAddresses {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseHeldAddresses();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.ips.push(reader.string());
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create<I extends Exact<DeepPartial<HeldAddresses>, I>>(base?: I): HeldAddresses {
-    return HeldAddresses.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<HeldAddresses>, I>>(object: I): HeldAddresses {
-    const message = createBaseHeldAddresses();
-    message.ips = object.ips?.map((e) => e) || [];
     return message;
   },
 };

@@ -247,20 +247,13 @@ export interface LoadBalancersCapability {
    * Opaque, at most 64 bytes: names how a Service is turned into cloud resources
    * (defaults, configuration, translation). The controller keeps it with the
    * desired state of each Service and ensures every load balancer again, slowly,
-   * when it changes. Equal over restarts of the same binary and configuration;
-   * not the boot_id. Empty: restarts and upgrades never ensure again.
+   * when it changes. Equal over restarts of the same binary and configuration: a
+   * restart of the provider leads to no call, and a load balancer that is lost all the
+   * same is found by the drift look (12 h). A provider whose load balancers end with its
+   * process (haproxy, an address pool without a store) puts its boot_id into it. Empty:
+   * restarts and upgrades never ensure again.
    */
   configurationRevision: string;
-  /**
-   * The load balancers live in the provider's process or on its machine (haproxy,
-   * IPVS, BGP, an address pool without a store) and are lost when it ends. The
-   * controller then ensures every Service at each new boot_id and at each start of
-   * its own, without events where nothing differs, and says with
-   * EnsureLoadBalancerRequest.held_addresses which addresses other Services have. False: the
-   * cloud is durable, and a restart of the provider leads to no call; a load
-   * balancer that is lost all the same is found by the drift look (12 h).
-   */
-  volatile: boolean;
   /**
    * Keys of Node labels that a target is made of: a change of one of them makes another
    * revision of the targets and is called for, as a change of the node's addresses is.
@@ -1073,7 +1066,6 @@ function createBaseLoadBalancersCapability(): LoadBalancersCapability {
     maxInFlight: 0,
     maxServicesPerUpdate: 0,
     configurationRevision: "",
-    volatile: false,
     targetLabelKeys: [],
   };
 }
@@ -1100,9 +1092,6 @@ export const LoadBalancersCapability: MessageFns<LoadBalancersCapability> = {
     }
     if (message.configurationRevision !== "") {
       writer.uint32(58).string(message.configurationRevision);
-    }
-    if (message.volatile !== false) {
-      writer.uint32(64).bool(message.volatile);
     }
     for (const v of message.targetLabelKeys) {
       writer.uint32(74).string(v!);
@@ -1179,14 +1168,6 @@ export const LoadBalancersCapability: MessageFns<LoadBalancersCapability> = {
             message.configurationRevision = reader.string();
             continue;
           }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.volatile = reader.bool();
-            continue;
-          }
           case 9: {
             if (tag !== 74) {
               break;
@@ -1219,7 +1200,6 @@ export const LoadBalancersCapability: MessageFns<LoadBalancersCapability> = {
     message.maxInFlight = object.maxInFlight ?? 0;
     message.maxServicesPerUpdate = object.maxServicesPerUpdate ?? 0;
     message.configurationRevision = object.configurationRevision ?? "";
-    message.volatile = object.volatile ?? false;
     message.targetLabelKeys = object.targetLabelKeys?.map((e) => e) || [];
     return message;
   },

@@ -5,7 +5,6 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Stream;
 
@@ -20,7 +19,6 @@ public final class Call {
   private final int maxSendBytes;
   private final Core core;
   private final Set<Thread> threads = new HashSet<>();
-  private volatile List<String> heldAddresses;
   private volatile boolean gone;
   private int tasks;
   private boolean hasWarned;
@@ -62,14 +60,6 @@ public final class Call {
   }
 
   /**
-   * In {@code ensureLoadBalancer} of a volatile provider: addresses of all other Services, of which this one must not
-   * get any. When empty, it is ensured only because a process is new, and keeps the addresses of its status.
-   */
-  public Optional<List<String>> heldAddresses() {
-    return Optional.ofNullable(heldAddresses);
-  }
-
-  /**
    * To be called before each change of the cloud.
    *
    * @throws CallerGoneException once the caller no longer waits: it cancelled, its deadline passed, its connection was
@@ -97,10 +87,6 @@ public final class Call {
 
   int maxSendBytes() {
     return maxSendBytes;
-  }
-
-  void holdAddresses(List<String> addresses) {
-    heldAddresses = addresses;
   }
 
   /** Runs work in a thread of its own; the call has not ended before it. */

@@ -80,9 +80,6 @@ final class LoadBalancersRpc {
   private Message ensure(Call call, EnsureLoadBalancerRequest request) throws Exception {
     Targets targets = nodeSets.resolve(request.getTargets());
     Service service = named(request.getService());
-    if (request.hasHeldAddresses()) {
-      call.holdAddresses(List.copyOf(request.getHeldAddresses().getIpsList()));
-    }
     LoadBalancerAnswer answer = !serves(service)
         ? Answers.NOT_MANAGED : change(call, service, () -> author.ensureLoadBalancer(call, service, targets));
     return EnsureLoadBalancerResponse.newBuilder().setAnswer(answer).build();
