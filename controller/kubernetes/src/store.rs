@@ -277,14 +277,14 @@ impl<V: View> Store<V> {
         self.outdated.notified().await;
     }
 
-    /// Returns true if there was no room for an object, or for most of it.
+    /// Returns true if there was no room for an object.
     pub(super) fn lacks_room(&self) -> bool {
         self.views.read().lacks_room()
     }
 
-    /// Returns true if a list would show more of the objects that there was no room for.
+    /// Returns true if a list would show objects that there was no room for.
     pub(super) fn has_room(&self) -> bool {
-        self.views.read().has_room_for_shed()
+        self.views.read().has_room()
     }
 
     /// Calls the handlers for every object, as if it had changed.

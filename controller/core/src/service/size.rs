@@ -12,11 +12,9 @@ const LONGEST_OWN: usize = 1_024;
 /// Bytes of all annotations of the controller itself that are kept.
 const MOST_OWN: usize = 4_096;
 
-/// A Service of which most was forgotten, since it and others are too large to be kept.
+/// A Service of which most was forgotten, since it is too large to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shed {
-    /// Memory of the whole.
-    pub bytes: usize,
     /// The field that takes the most, such as `metadata.annotations`.
     pub field: &'static str,
     /// Memory of that field.
@@ -32,7 +30,6 @@ impl ServiceView {
     /// Forgets labels, annotations and the larger part of the spec: the loop leaves such a Service alone.
     /// The controller's own annotations stay, as far as they are of the length that it writes.
     pub fn shed(&mut self) {
-        let bytes = self.bytes();
         let mut parts = self.parts();
         parts.sort_unstable_by_key(|(_, bytes)| *bytes);
         let Some((field, of_field)) = parts.last().copied() else {
@@ -53,7 +50,6 @@ impl ServiceView {
             ..Spec::default()
         };
         self.shed = Some(Box::new(Shed {
-            bytes,
             field,
             of_field,
         }));
@@ -112,7 +108,7 @@ mod tests {
         assert!((200_000..210_000).contains(&bytes), "{bytes}");
         service.shed();
         let shed = service.shed.clone().unwrap();
-        assert_eq!((shed.bytes, shed.field), (bytes, "metadata.annotations"));
+        assert_eq!(shed.field, "metadata.annotations");
         assert!(service.bytes() < 2_048, "{service:?}");
         assert!(service.is_paused() && service.is_load_balancer() && service.is_left_alone());
 

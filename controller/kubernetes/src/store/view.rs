@@ -59,13 +59,12 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
         0
     }
 
-    /// Memory that all views may take together with this one, which the store does not keep otherwise; none: it is kept,
-    /// but see [`Self::shed`].
+    /// Memory that all views may take together with this one, which the store does not keep otherwise; none: it is kept.
     fn most(&self) -> Option<usize> {
         None
     }
 
-    /// Forgets most of it, where [`Self::bytes`] is not zero.
+    /// Forgets most of it, because it is too large.
     fn shed(&mut self) {}
 
     /// True if most of it is forgotten.

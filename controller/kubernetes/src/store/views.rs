@@ -1,4 +1,4 @@
-//! The views of a store by key, and the memory of the large ones.
+//! The views of a store by key, and the memory that they may take.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,11 +6,8 @@ use outrigger_core::annotations::ReadAnnotations;
 
 use super::View;
 
-/// A view of at most this size is always kept: a usual Service takes 1 KiB.
-const SMALL: usize = 4 << 10;
-/// Memory of all views together that are not small. When it is used up, the store keeps only the identity of
-/// another large view until there is room: whoever may create objects must not end this process.
-const MOST_LARGE: usize = 64 << 20;
+/// Memory of one view; of a larger one its identity alone is kept. A usual Service takes 1 KiB.
+const LARGEST: usize = 64 << 10;
 
 pub(super) struct Views<V> {
     by_key: HashMap<Arc<str>, Arc<V>>,
@@ -18,8 +15,8 @@ pub(super) struct Views<V> {
     /// none: all of it may.
     presumed: HashMap<Arc<str>, Option<&'static str>>,
     read: ReadAnnotations,
-    large: usize,
-    shed: usize,
+    /// Memory of the views with a [`View::most`].
+    bounded: usize,
     /// [`View::most`] of the last view that was not kept since the list began.
     turned_away: Option<usize>,
 }
@@ -30,8 +27,7 @@ impl<V> Default for Views<V> {
             by_key: HashMap::new(),
             presumed: HashMap::new(),
             read: ReadAnnotations::default(),
-            large: 0,
-            shed: 0,
+            bounded: 0,
             turned_away: None,
         }
     }
@@ -48,8 +44,8 @@ impl<V: View> Views<V> {
             return view.is_needed();
         };
         let held = self.by_key.get(&**view.key());
-        let others = self.large - held.map_or(0, |held| large(&**held));
-        let is_admitted = others + large(view) <= most;
+        let others = self.bounded - held.map_or(0, |held| bounded(&**held));
+        let is_admitted = others + bounded(view) <= most;
         if !is_admitted {
             self.turned_away = Some(most);
         }
@@ -61,18 +57,16 @@ impl<V: View> Views<V> {
         self.turned_away = None;
     }
 
-    /// Holds `view` without the annotations that are not read, and whole only if there is room. Returns it
+    /// Holds `view` without the annotations that are not read, and whole only if it is not too large. Returns it
     /// with the one that it replaces.
     pub(super) fn put(&mut self, mut view: V) -> (Arc<V>, Option<Arc<V>>) {
         view.keep(&self.read);
         let old = self.take(view.key());
-        let bytes = large(&view);
-        if bytes > 0 && self.large + bytes > MOST_LARGE {
+        if view.bytes() > LARGEST {
             view.shed();
         }
         let view = Arc::new(view);
-        self.large += large(&*view);
-        self.shed += usize::from(view.is_shed());
+        self.bounded += bounded(&*view);
         self.by_key
             .insert(Arc::clone(view.key()), Arc::clone(&view));
         (view, old)
@@ -110,8 +104,7 @@ impl<V: View> Views<V> {
 
     fn take(&mut self, key: &str) -> Option<Arc<V>> {
         let old = self.by_key.remove(key)?;
-        self.large -= large(&*old);
-        self.shed -= usize::from(old.is_shed());
+        self.bounded -= bounded(&*old);
         Some(old)
     }
 
@@ -134,27 +127,20 @@ impl<V: View> Views<V> {
         for view in self.by_key.values().cloned().collect::<Vec<_>>() {
             self.put((*view).clone());
         }
-        !is_covered || self.has_room_for_shed()
+        !is_covered || self.by_key.values().any(|view| view.is_shed())
     }
 
-    /// Returns true if there was no room for a view, or for most of it.
+    /// Returns true if there was no room for a view.
     pub(super) const fn lacks_room(&self) -> bool {
-        self.shed > 0 || self.turned_away.is_some()
+        self.turned_away.is_some()
     }
 
-    /// True if a list would show more of views that there was no room for.
-    pub(super) fn has_room_for_shed(&self) -> bool {
-        let is_half = |most: usize| self.large < most / 2;
-        (self.shed > 0 && is_half(MOST_LARGE)) || self.turned_away.is_some_and(is_half)
+    /// True if a list would show views that there was no room for.
+    pub(super) fn has_room(&self) -> bool {
+        self.turned_away.is_some_and(|most| self.bounded < most / 2)
     }
 }
 
-/// Memory of a view that is not small, or is one of those that may not be kept.
-fn large<V: View>(view: &V) -> usize {
-    let bytes = view.bytes();
-    if bytes > SMALL || view.most().is_some() {
-        bytes
-    } else {
-        0
-    }
+fn bounded<V: View>(view: &V) -> usize {
+    view.most().map_or(0, |_| view.bytes())
 }

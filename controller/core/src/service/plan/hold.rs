@@ -60,9 +60,9 @@ impl HoldReason {
             Self::TooLarge(Shed {
                 field, of_field, ..
             }) => format!(
-                "The Service is too large to be kept in memory beside other large ones: the load balancer is \
-                 not created, changed or deleted until the Service, or others, are smaller. {field} takes the \
-                 most, {} KiB: remove what is not needed there",
+                "The Service is too large to be kept in memory: the load balancer is not created, changed or \
+                 deleted until the Service is smaller. {field} takes the most, {} KiB: remove what is not \
+                 needed there",
                 of_field.div_ceil(1_024),
             ),
             Self::InvalidAnnotation => format!(
