@@ -179,7 +179,6 @@ impl DecisionReason {
                     HoldReason::ClassNotServed => "class_not_served",
                     HoldReason::TooLarge(_) => "too_large",
                     HoldReason::InvalidAnnotation => "invalid_annotation",
-                    HoldReason::ProviderUnavailable => "provider_unavailable",
                 };
                 Self::new(
                     rule,

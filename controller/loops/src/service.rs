@@ -17,7 +17,6 @@
 //! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on
 //! `nodes`, `get` on `nodes` for those that a list did not show; `create`, `patch` on `events`.
 
-mod absence;
 mod cleanup;
 mod current_targets;
 mod drift;
@@ -47,7 +46,6 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use self::{
-    absence::Absence,
     cleanup::Cleanup,
     current_targets::CurrentTargets,
     drift::Drift,
@@ -105,7 +103,6 @@ pub struct ServiceLb {
     sessions: Sessions,
     drift: Drift,
     reports: Reports,
-    absence: Absence,
 }
 
 impl ServiceLb {
@@ -166,7 +163,7 @@ impl ServiceLb {
                 rollout: Arc::clone(&rollout),
                 cleanup: Cleanup {
                     term: Arc::clone(&term),
-                    writes: Arc::clone(&writes),
+                    writes,
                 },
                 update_size: Mutex::default(),
             },
@@ -183,10 +180,6 @@ impl ServiceLb {
             reports: Reports {
                 term: Arc::clone(&term),
                 period: settings.drift_period,
-            },
-            absence: Absence {
-                term: Arc::clone(&term),
-                writes,
             },
             rollout,
             term,
@@ -247,7 +240,6 @@ impl ControlLoop for ServiceLb {
             task!("drift", drift.run),
             task!("orphans", reports.check_orphans),
             task!("states", reports.count_states),
-            task!("absence of the provider", absence.run),
         ]
     }
 

@@ -37,7 +37,7 @@ pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability)
         || needs_update(old, new, capability)
 }
 
-/// Returns true if the Service has the condition that it waits for the provider since the step from `old` to `new`: an earlier
+/// Returns true if the Service has the condition that nothing is done for it since the step from `old` to `new`: an earlier
 /// leader may have written it, and this one has found nothing to do before it arrived.
 pub fn begins_to_wait(old: &ServiceView, new: &ServiceView) -> bool {
     old.condition(WAITING).is_none() && new.condition(WAITING).is_some()

@@ -1,4 +1,3 @@
-mod absence;
 mod answers;
 mod applied;
 mod background;

@@ -1,8 +1,6 @@
 //! Services for which nothing is done though they want something, and their condition and events.
 
-use jiff::Timestamp;
-
-use super::{Manner, Progress, ServiceFacts, Step, targets::unsettled_record};
+use super::{ServiceFacts, Step, targets::unsettled_record};
 use crate::{
     condition::Status,
     correlator::EventContent,
@@ -12,7 +10,7 @@ use crate::{
         condition::WAITING,
         last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
         ownership::{Ownership, is_not_managed},
-        patch_plan::{PatchDraft, StatusPatch},
+        patch_plan::PatchDraft,
     },
     targets::Revision,
 };
@@ -28,8 +26,6 @@ pub enum HoldReason {
     TooLarge(Shed),
     /// An annotation that selects its targets cannot be read.
     InvalidAnnotation,
-    /// There is no provider that could be asked.
-    ProviderUnavailable,
 }
 
 impl HoldReason {
@@ -40,7 +36,6 @@ impl HoldReason {
             Self::ClassNotServed => CLASS_NOT_SERVED,
             Self::TooLarge(_) => "TooLarge",
             Self::InvalidAnnotation => "InvalidAnnotation",
-            Self::ProviderUnavailable => "ProviderUnavailable",
         }
     }
 
@@ -70,11 +65,6 @@ impl HoldReason {
                  Service is deleted: {}",
                 service.selection().err().unwrap_or_default()
             ),
-            Self::ProviderUnavailable => format!(
-                "The provider {:?} is not available: what the Service asks for is done as soon as it is \
-                 back. Look at the pod of the cloud controller manager and at its log",
-                capability.provider,
-            ),
         }
     }
 
@@ -84,39 +74,11 @@ impl HoldReason {
             Self::ClassNotServed => EventContent::warning("LoadBalancerClassNotServed", message),
             Self::TooLarge(_) => EventContent::warning("ServiceTooLarge", message),
             Self::InvalidAnnotation => EventContent::warning("InvalidTargetAnnotation", message),
-            Self::ProviderUnavailable => EventContent::warning("WaitingForProvider", message),
         }
     }
 }
 
 pub(super) const CLASS_NOT_SERVED: &str = "ClassNotServed";
-
-impl Progress {
-    /// Status patch and events for `service` while no provider can be called, if it waits for one: a user
-    /// created, changed or deleted it. `None` for new targets and for background work, which may concern
-    /// every Service.
-    pub fn waits_for_provider(
-        &self,
-        now: Timestamp,
-        service: &ServiceView,
-        facts: &ServiceFacts<'_>,
-    ) -> Option<(StatusPatch, Vec<EventContent>)> {
-        let is_desired = match self.next(now, service, facts) {
-            Step::Ensure(ensure) => ensure.manner == Manner::Announced,
-            Step::Delete { .. } => true,
-            _ => false,
-        };
-        let why = HoldReason::ProviderUnavailable;
-        match hold(service, why, self.targets.last(service, facts), facts) {
-            Step::Hold {
-                patch: Some(patch),
-                events,
-                ..
-            } if is_desired => Some((patch, events)),
-            _ => None,
-        }
-    }
-}
 
 /// Nothing is done, and a condition says why. The record names `last_targets`, those of the load balancer
 /// where they are known: others may go out meanwhile.
@@ -140,8 +102,7 @@ pub(super) fn hold(
             events.push(why.event(&message));
         }
     }
-    let may_come_back =
-        why != HoldReason::ProviderUnavailable && facts.ownership(service) != Ownership::Cleanup;
+    let may_come_back = facts.ownership(service) != Ownership::Cleanup;
     let record = match LastApplied::own(service, facts.capability) {
         _ if !may_come_back || is_not_managed(service) => None,
         Some(record) => record.with_targets(last_targets),

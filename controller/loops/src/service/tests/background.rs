@@ -98,7 +98,7 @@ async fn a_service_that_waits_is_open_to_changes() {
     // An earlier leader's last write: a reason to look, but no edit.
     rig.cluster.change_service("shop/web-6", |service| {
         service["status"]["conditions"] = json!([{
-            "type": "outrigger.dev/Waiting", "status": "True", "reason": "ProviderUnavailable", "message": "",
+            "type": "outrigger.dev/Waiting", "status": "True", "reason": "Paused", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }]);
     });

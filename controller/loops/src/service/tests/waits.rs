@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outrigger_provider_mock::faults::{Effect, Fault, InjectedError, Method};
+use serde_json::json;
 use tonic::Code;
 
 use super::{WEB, call_times, rig::Rig, secs};
@@ -158,4 +159,30 @@ async fn a_rate_limit_without_its_time_is_reported() {
     secs(10).await;
     assert_eq!(warnings.with("RATE_LIMITED without RetryInfo").len(), 1);
     assert_eq!(rig.calls("EnsureLoadBalancer"), 1);
+}
+
+/// It has no finalizer yet.
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_with_the_desire_for_a_load_balancer() {
+    let rig = Rig::start().await;
+    let mut paused = service("web");
+    paused["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+    rig.cluster.create_service(paused);
+    secs(1).await;
+    assert_eq!(rig.condition(WEB, "Waiting").unwrap().1, "Paused");
+    rig.cluster
+        .change_service(WEB, |web| web["spec"]["type"] = json!("ClusterIP"));
+    secs(1).await;
+    assert_eq!(rig.condition(WEB, "Waiting"), None);
+    assert_eq!(rig.mutations(), 0);
+    // A Service that changed while no controller ran.
+    rig.cluster.change_service(WEB, |web| {
+        web["status"]["conditions"] = json!([{
+            "type": "outrigger.dev/Waiting", "status": "True", "reason": "Paused", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]);
+    });
+    let rig = rig.restart().await;
+    secs(1).await;
+    assert_eq!(rig.condition(WEB, "Waiting"), None);
 }

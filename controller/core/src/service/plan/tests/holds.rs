@@ -270,60 +270,6 @@ fn one_that_is_not_settled_does_not_delay_the_others() {
     assert!(matches!(stage.step(), Step::Ensure(_)));
 }
 
-/// The call was under way when the provider went.
-#[test]
-fn an_answer_ends_the_wait_for_the_provider() {
-    let away = |stage: &mut Stage| {
-        let facts = stage.facts();
-        let said = stage
-            .progress
-            .waits_for_provider(stage.now, &stage.service, &facts);
-        stage.service = said.unwrap().0.applied_to(&stage.service, "h");
-        assert!(waiting(stage).is_some());
-    };
-    let begin = || {
-        let mut stage = Stage::new(load_balancer("web"));
-        let question = stage.question();
-        away(&mut stage);
-        (stage, question)
-    };
-    for disposition in [
-        Disposition::Ready,
-        Disposition::NotManaged,
-        Disposition::InProgress,
-    ] {
-        let (mut stage, question) = begin();
-        let ip = if disposition == Disposition::Ready {
-            "192.0.2.7"
-        } else {
-            ""
-        };
-        stage.answer(
-            &question,
-            Ok(&answer(LoadBalancerCall::Ensure, disposition, ip)),
-        );
-        assert_eq!(waiting(&stage), None, "{disposition:?}");
-    }
-    let (mut stage, question) = begin();
-    stage.answer(&question, Err(&failure(ErrorClass::Unavailable)));
-    assert!(waiting(&stage).is_some());
-    let (mut stage, question) = begin();
-    stage.answer(&question, Err(&failure(ErrorClass::Invalid)));
-    assert_eq!(waiting(&stage), None);
-
-    // An edit that is taken back.
-    let mut stage = Stage::settled();
-    let said = begin().0.service.conditions;
-    stage.service.conditions = said;
-    stage.targets = nodes("n1 n3");
-    stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::Ready,
-        "",
-    )));
-    assert_eq!(waiting(&stage), None);
-}
-
 /// It has no finalizer yet: nothing else would look at it.
 #[test]
 fn a_wait_ends_with_the_desire_for_a_load_balancer() {
@@ -336,49 +282,6 @@ fn a_wait_ends_with_the_desire_for_a_load_balancer() {
     };
     stage.service = patch.applied_to(&stage.service, "l");
     assert_eq!((waiting(&stage), stage.next()), (None, Step::Idle));
-}
-
-/// A provider that is away for a while must not have every Service written.
-#[test]
-fn only_what_was_asked_for_says_that_it_waits_for_the_provider() {
-    let says = |stage: &Stage| {
-        let facts = stage.facts();
-        let said = stage
-            .progress
-            .waits_for_provider(stage.now, &stage.service, &facts);
-        said.map(|(patch, events)| {
-            assert_eq!(&*events[0].reason, "WaitingForProvider");
-            patch.applied_to(&stage.service, "h")
-        })
-    };
-    let mut changed = Stage::settled();
-    changed.service.spec.ports[0].port = 81;
-    let mut deleted = Stage::settled();
-    deleted.service.deleted = Some(at(0));
-    for mut stage in [Stage::new(load_balancer("web")), changed, deleted] {
-        stage.service = says(&stage).unwrap();
-        assert_eq!(waiting(&stage), Some(("True", "ProviderUnavailable")));
-        // It is said once.
-        assert_eq!(says(&stage), None);
-        match stage.step() {
-            Step::Delete { .. } => {
-                stage.delete(Err(&failure(ErrorClass::Quota)));
-            }
-            _ => {
-                stage.question();
-            }
-        }
-        assert_eq!(waiting(&stage), None, "the provider is back");
-    }
-    let mut moved = Stage::settled();
-    moved.targets = nodes("n1 n3");
-    let mut reconfigured = Stage::settled();
-    reconfigured.capability.configuration_revision = "r2".into();
-    let mut paused = Stage::new(load_balancer("web"));
-    paused.pause(true);
-    for stage in [Stage::settled(), moved, reconfigured, paused] {
-        assert_eq!(says(&stage), None);
-    }
 }
 
 #[test]
