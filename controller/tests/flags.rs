@@ -19,10 +19,7 @@ use std::{collections::BTreeMap, time::Duration};
 use outrigger_controller::options::{
     Config, Exit, config::PlanOutput, flag::Parity, parse_from, table::FLAGS,
 };
-use outrigger_core::{
-    node::deletion_limit::DeletionLimits,
-    targets::{Allowance, Pace},
-};
+use outrigger_core::{node::deletion_limit::DeletionLimits, targets::Pace};
 use outrigger_server::settings::Certificate;
 
 fn parse(args: &[&str]) -> Result<Config, Exit> {
@@ -100,7 +97,6 @@ fn no_flags_are_a_complete_configuration() {
     let service = config.service;
     assert_eq!(service.workers, 32);
     assert_eq!(service.pace, Pace::default());
-    assert_eq!(service.allowance, Allowance::default());
     assert_eq!(service.drift_period, Some(Duration::from_hours(12)));
 }
 
@@ -109,9 +105,6 @@ fn load_balancers_follow_their_flags() {
     let config = config(&[
         "--load-balancer-update-idle=0",
         "--load-balancer-update-ceiling=2s",
-        "--load-balancer-shrink-count=1",
-        "--load-balancer-shrink-fraction=0.25",
-        "--load-balancer-shrink-hold=0",
         "--load-balancer-drift-period=0",
         "--plan",
         "--plan-output=json",
@@ -123,12 +116,6 @@ fn load_balancers_follow_their_flags() {
         removal: Duration::from_millis(100),
     };
     assert_eq!(service.pace, pace);
-    let allowance = Allowance {
-        few: 1,
-        fraction: 0.25,
-        hold: Duration::ZERO,
-    };
-    assert_eq!(service.allowance, allowance);
     assert_eq!(service.drift_period, None);
     assert_eq!(config.plan, Some(PlanOutput::Json));
 }

@@ -170,7 +170,7 @@ DASHBOARDS = {
             panel("Updates", "ops", "Load balancers that were to get new targets, and how often that failed.",
                   ("sum(rate(service_controller_loadbalancer_sync_total{$in}[$__rate_interval]))", "updates"),
                   ("sum(rate(service_controller_nodesync_error_total{$in}[$__rate_interval]))", "failures")),
-            stat("Targets held", "none", "1: too many Nodes went at once without being deleted, and are kept as targets.",
+            stat("Targets held", "none", "1: no Node would be a target though Nodes exist, and the last ones are kept.",
                  ("max(outrigger_service_targets_held{$in})", "held")),
         ]),
     ]),

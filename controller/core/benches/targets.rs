@@ -8,21 +8,12 @@
     reason = "its operator reads a panic"
 )]
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    fs,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
     service::ServiceView,
-    targets::{
-        ANNOTATION_NODE_SELECTOR, Allowance, PoolGuard, Revision, TargetPool, TargetRequests,
-        TargetRules,
-    },
+    targets::{ANNOTATION_NODE_SELECTOR, Revision, TargetPool, TargetRequests, TargetRules},
 };
 use serde_json::json;
 
@@ -42,21 +33,13 @@ fn main() {
 
 /// One node gets another label, and then goes.
 fn measure(what: &str, services: &[ServiceView]) {
-    let mut guard = PoolGuard::new(Allowance::default());
     let mut nodes: Vec<_> = (0..NODES).map(|at| node(at, at % SELECTORS)).collect();
-    let mut pool = |nodes: &[Arc<NodeView>]| {
+    let pool = |nodes: &[Arc<NodeView>]| {
         let mut requests = TargetRequests::new(TargetRules::default());
         for service in services {
             requests.add(&service.annotations);
         }
-        guard
-            .propose(
-                Timestamp::UNIX_EPOCH,
-                nodes.to_vec(),
-                &HashSet::new(),
-                &requests,
-            )
-            .pool
+        TargetPool::among(nodes.iter().cloned(), &requests)
     };
     let before = targets(&pool(&nodes), services);
     nodes[7] = node(7, 8);

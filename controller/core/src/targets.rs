@@ -1,8 +1,7 @@
-//! The nodes that load balancers send to: which they are, when a change of them goes out, and when
-//! it is too large to be applied immediately.
+//! The nodes that load balancers send to: which they are, and when a change of them goes out.
 //!
 //! ```text
-//!  node changed ─► change ─► Debounce ─► (time) ─► PoolGuard ─► TargetPool ─► Targets of each Service ─► updates
+//!  node changed ─► change ─► Debounce ─► (time) ─► EmptyTargets ─► TargetPool ─► Targets of each Service ─► updates
 //! ```
 //!
 //! There is one set for all Services without a [`Selection`]: `externalTrafficPolicy` makes no difference (S-51).
@@ -15,14 +14,14 @@ use crate::{
 };
 
 mod debounce;
+mod empty;
 mod pool;
 mod selection;
-mod shrink;
 
 pub use debounce::{Debounce, Pace};
-pub use pool::{PoolGuard, PoolProposal, TargetPool, TargetRequests};
+pub use empty::EmptyTargets;
+pub use pool::{TargetPool, TargetRequests};
 pub use selection::{ANNOTATION_NODE_SELECTOR, Selection, selects_otherwise};
-pub use shrink::{Allowance, KeptTargets};
 
 /// Name of the node set of Services without a selector.
 pub const SET_OF_ALL: &str = "targets";
@@ -89,6 +88,7 @@ pub fn change<'a>(
     label_keys: impl IntoIterator<Item = &'a Box<str>>,
 ) -> TargetChange {
     let target = |node: Option<&'_ NodeView>| node.is_some_and(|node| exclusion(node).is_none());
+    let departed = |node: Option<&'_ NodeView>| node.is_none_or(|node| node.deleted.is_some());
     match (old, new) {
         (Some(before), Some(now)) if target(old) && target(new) => {
             let mut keys = label_keys.into_iter();
@@ -102,7 +102,8 @@ pub fn change<'a>(
             }
         }
         _ if target(new) => TargetChange::Added,
-        _ if target(old) => TargetChange::Removed,
+        // Also one that was excluded: it may have been kept for a while.
+        _ if target(old) || (!departed(old) && departed(new)) => TargetChange::Removed,
         _ => TargetChange::None,
     }
 }

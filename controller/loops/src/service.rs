@@ -5,7 +5,7 @@
 //! ```text
 //!  services ─► queue ─► core::plan::Progress::next ─► Step ─► provider ─► answer ─► Consequence ─► one PATCH
 //!                ▲                     ▲                                              events
-//!  nodes ─► Rollout: debounce, shrink guard ─► targets of each Service
+//!  nodes ─► Rollout: debounce ─► targets of each Service
 //!                ▲
 //!  drift: every Service once a period; orphans: what the cloud has and the cluster does not
 //! ```
@@ -15,7 +15,7 @@
 //! all load balancers have, on the Lease.
 //!
 //! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on
-//! `nodes`, `get` on `nodes` for those that a list did not show; `create`, `patch` on `events`.
+//! `nodes`; `create`, `patch` on `events`.
 
 mod cleanup;
 mod current_targets;
@@ -37,11 +37,7 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use outrigger_core::{
-    node::NodeView,
-    service::ServiceView,
-    targets::{Allowance, Pace},
-};
+use outrigger_core::{node::NodeView, service::ServiceView, targets::Pace};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
@@ -86,8 +82,6 @@ pub struct ServiceSettings {
     pub workers: usize,
     /// `--load-balancer-update-idle`, `--load-balancer-update-ceiling`: how changes of the nodes are gathered.
     pub pace: Pace,
-    /// `--load-balancer-shrink-*`: how many targets may go in one step; a hold of zero holds nothing.
-    pub allowance: Allowance,
     /// `--load-balancer-drift-period`: how often each load balancer is compared with its Service; none: never.
     pub drift_period: Option<Duration>,
 }
@@ -143,7 +137,7 @@ impl ServiceLb {
         });
         let writes = Arc::new(Writes {
             term: Arc::clone(&term),
-            writer: ServiceWriter::new(api.clone(), services),
+            writer: ServiceWriter::new(api, services),
             events,
             repeats,
         });
@@ -151,8 +145,6 @@ impl ServiceLb {
             Arc::clone(&term),
             Arc::clone(&nodes),
             Arc::clone(&inputs.node_changes),
-            api,
-            settings.allowance,
         ));
         Self {
             workers: settings.workers,
@@ -234,7 +226,6 @@ impl ControlLoop for ServiceLb {
         }
         vec![
             task!("targets", rollout.run),
-            task!("confirmation of deleted Nodes", rollout.confirm_deletions),
             ("sessions of the provider", sessions),
             task!("doubts", sessions.follow_doubts),
             task!("drift", drift.run),

@@ -3,13 +3,13 @@
 //!
 //! RBAC: `list`, `watch` on `services` and `nodes`; `get` on the Lease and on the namespace `kube-system`.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::{
     node::NodeView,
     service::{ServiceView, plan::EnsureCause},
-    targets::{Allowance, PoolGuard, Revision, TargetRequests},
+    targets::{Revision, TargetPool, TargetRequests},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -63,10 +63,7 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
     let now = jiff::Timestamp::now();
     let mut requests = TargetRequests::new(declared.capability.targets.clone());
     services.for_each(|service| requests.add(&service.annotations));
-    let mut guard = PoolGuard::new(Allowance::default());
-    let pool = guard
-        .propose(now, nodes.all(), &HashSet::new(), &requests)
-        .pool;
+    let pool = TargetPool::among(nodes.all(), &requests);
     let applied = targets_of_lease(&context.informers, context.config).await;
     // If the applied targets are unknown, all load balancers count as in sync.
     let applied = applied.as_ref().unwrap_or(pool.revision());

@@ -255,16 +255,6 @@ flags! {
         load_balancer_drift_period: GoDuration = "12h0m0s" {
             parity: Ours("upstream never finds changes that others made to a load balancer"),
         };
-        /// Number of targets that one update may always remove while their Nodes exist.
-        load_balancer_shrink_count: i32 = "3" {
-            parity: Ours("a label or taint on most nodes, or a list that misses them, is more likely a \
-                mistake than true, and an outage if it is believed; upstream believes it"),
-        };
-        /// Fraction of the targets, 0 to 1, that one update may remove while their Nodes exist.
-        load_balancer_shrink_fraction: f64 = "0.5" { parity: Ours("as for --load-balancer-shrink-count") };
-        /// Delay of an update that removes more targets than both --load-balancer-shrink-count and
-        /// --load-balancer-shrink-fraction allow; 0: none.
-        load_balancer_shrink_hold: GoDuration = "30s" { parity: Ours("as for --load-balancer-shrink-count") };
         /// Maximum delay added by the debounce. A Node that leaves is delayed by 100ms at most.
         load_balancer_update_ceiling: GoDuration = "10s" {
             parity: Ours("upstream calls the cloud for each load balancer and each node that joins"),

@@ -106,18 +106,6 @@ fn values_out_of_range_are_refused() {
              but got 500ms and 1s",
         ),
         (
-            "--load-balancer-shrink-count=-1",
-            "--load-balancer-shrink-count must not be negative, but got -1",
-        ),
-        (
-            "--load-balancer-shrink-fraction=NaN",
-            "--load-balancer-shrink-fraction must be between 0 and 1, but got NaN",
-        ),
-        (
-            "--load-balancer-shrink-hold=-1s",
-            "--load-balancer-shrink-hold must not be negative, but got -1s",
-        ),
-        (
             "--load-balancer-drift-period=-1h",
             "--load-balancer-drift-period must not be negative, but got -1h0m0s",
         ),

@@ -16,7 +16,6 @@ mod effects;
 mod ensure;
 mod failures;
 mod gone;
-mod guard;
 mod metrics;
 mod selection;
 mod settled;

@@ -49,10 +49,7 @@ impl ServiceView {
             load_balancer_class: spec.load_balancer_class,
             ..Spec::default()
         };
-        self.shed = Some(Box::new(Shed {
-            field,
-            of_field,
-        }));
+        self.shed = Some(Box::new(Shed { field, of_field }));
     }
 
     /// The fields that can be large, with the memory that each takes.

@@ -1,16 +1,11 @@
 //! The targets of all Services at one moment: one set for all Services that select alike.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use jiff::Timestamp;
-
-use super::{
-    Allowance, KeptTargets, Revision, SET_OF_ALL, Selection, TargetRules, Targets,
-    shrink::ShrinkGuard,
-};
+use super::{Revision, SET_OF_ALL, Selection, TargetRules, Targets, exclusion};
 use crate::{
     digest::Encoder, node::NodeView, selector::Selector, service::ServiceView,
     string_map::StringMap,
@@ -82,6 +77,37 @@ impl Default for TargetPool {
 }
 
 impl TargetPool {
+    /// The targets among `nodes`, which may come in any order.
+    pub fn among(
+        nodes: impl IntoIterator<Item = Arc<NodeView>>,
+        requests: &TargetRequests,
+    ) -> Self {
+        let nodes = nodes.into_iter();
+        Self::of(
+            nodes.filter(|node| exclusion(node).is_none()).collect(),
+            requests,
+        )
+    }
+
+    /// These nodes, excluded or not.
+    pub fn of(nodes: Vec<Arc<NodeView>>, requests: &TargetRequests) -> Self {
+        let TargetRequests { rules, selectors } = requests;
+        let keys = &rules.label_keys;
+        let selected = selectors.iter().map(|(text, selector)| {
+            let selected = nodes.iter().filter(|node| selector.matches(&node.labels));
+            let targets = Targets::of(selected.cloned().collect(), keys, Some(set_of(text).into()));
+            (text.clone(), Arc::new(targets))
+        });
+        let selected: BTreeMap<_, _> = selected.collect();
+        let all = Targets::of(nodes, keys, Some(SET_OF_ALL.into()));
+        Self {
+            revision: revision(&all, &selected),
+            rules: rules.clone(),
+            all: Arc::new(all),
+            selected,
+        }
+    }
+
     /// The declarations of the provider that it was made for.
     pub const fn rules(&self) -> &TargetRules {
         &self.rules
@@ -97,13 +123,6 @@ impl TargetPool {
     /// The targets of Services without a selection.
     pub const fn all(&self) -> &Arc<Targets> {
         &self.all
-    }
-
-    /// The node `name`, if it is a target of any Service.
-    pub fn get(&self, name: &str) -> Option<&Arc<NodeView>> {
-        std::iter::once(&self.all)
-            .chain(self.selected.values())
-            .find_map(|targets| targets.get(name))
     }
 
     /// The targets of a Service with this selection.
@@ -141,87 +160,6 @@ impl TargetPool {
                 applied
             }
         })
-    }
-}
-
-/// Selects the targets of all Services, and keeps nodes that go without being deleted, for each selector by itself.
-#[derive(Debug)]
-pub struct PoolGuard {
-    allowance: Allowance,
-    all: Guarded,
-    selected: BTreeMap<Box<str>, Guarded>,
-}
-
-#[derive(Debug)]
-struct Guarded {
-    guard: ShrinkGuard,
-    set: Arc<str>,
-}
-
-/// The targets that go out.
-#[derive(Clone, Debug)]
-pub struct PoolProposal {
-    /// With the nodes that are held back, if some are.
-    pub pool: Arc<TargetPool>,
-    /// Set while nodes are kept that are no targets by their labels, taint or absence from a list.
-    pub held: Option<KeptTargets>,
-}
-
-impl PoolGuard {
-    /// Knows no targets yet.
-    pub fn new(allowance: Allowance) -> Self {
-        Self {
-            allowance,
-            all: Guarded {
-                guard: ShrinkGuard::new(allowance),
-                set: SET_OF_ALL.into(),
-            },
-            selected: BTreeMap::new(),
-        }
-    }
-
-    /// The targets that go out now, of all `nodes`. `missing` are names that a list did not show and whose
-    /// deletion is not confirmed; any other node of the last targets that is not among `nodes` is deleted.
-    pub fn propose(
-        &mut self,
-        now: Timestamp,
-        mut nodes: Vec<Arc<NodeView>>,
-        missing: &HashSet<Arc<str>>,
-        requests: &TargetRequests,
-    ) -> PoolProposal {
-        nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        let TargetRequests { rules, selectors } = requests;
-        self.selected.retain(|text, _| selectors.contains_key(text));
-        let mut held: Option<KeptTargets> = None;
-        let mut propose = |guarded: &mut Guarded, selector| {
-            let (nodes, kept) = guarded.guard.propose(now, &nodes, selector, missing);
-            held = match (held, kept) {
-                (Some(a), Some(b)) => Some(a.with(b)),
-                (a, b) => a.or(b),
-            };
-            let set = Some(Arc::clone(&guarded.set));
-            Arc::new(Targets::of(nodes, &rules.label_keys, set))
-        };
-        let all = propose(&mut self.all, None);
-        let selected = selectors.iter().map(|(text, selector)| {
-            let guarded = self
-                .selected
-                .entry(text.clone())
-                .or_insert_with(|| Guarded {
-                    guard: ShrinkGuard::new(self.allowance),
-                    set: set_of(text).into(),
-                });
-            (text.clone(), propose(guarded, Some(selector)))
-        });
-        let selected: BTreeMap<_, _> = selected.collect();
-        let revision = revision(&all, &selected);
-        let pool = Arc::new(TargetPool {
-            rules: rules.clone(),
-            all,
-            selected,
-            revision,
-        });
-        PoolProposal { pool, held }
     }
 }
 

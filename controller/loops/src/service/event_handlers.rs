@@ -123,8 +123,8 @@ pub fn subscribe(
     });
     let changes = Arc::clone(&node_changes);
     // Our own writes too: it is the cloud-node loop that gives a node its addresses.
-    nodes.subscribe(move |change: &Change<'_, NodeView>, origin| {
-        changes.observe(clock.now(), change, origin);
+    nodes.subscribe(move |change: &Change<'_, NodeView>, _| {
+        changes.observe(clock.now(), change);
     });
     ServiceInputs {
         keys,

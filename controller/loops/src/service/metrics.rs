@@ -47,7 +47,7 @@ metric_families! {
             "outrigger_service_targets", "Nodes that load balancers send to";
         targets_held: Gauge,
             "outrigger_service_targets_held",
-            "Whether nodes are kept as targets since too many went at once without being deleted";
+            "Whether nodes are kept as targets since there would be none though Nodes exist";
         // 100 ms to 55 min.
         rollouts: Histogram = Histogram::new(exponential_buckets(0.1, 2.0, 16)),
             "outrigger_service_target_rollout_seconds",
@@ -132,7 +132,7 @@ impl ServiceMetrics {
         self.targets.set(number(nodes));
     }
 
-    /// Records that the shrink guard keeps nodes as targets, or does not any more.
+    /// Records that nodes are kept as targets, or not any more.
     pub fn held(&self, is_held: bool) {
         self.targets_held.set(i64::from(is_held));
     }

@@ -7,13 +7,12 @@
 //!  Lease: outrigger.dev/load-balancer-targets ◄── cleared before the call ────────┴── recorded
 //! ```
 //!
-//! A refresh reads the nodes from the store through the [`PoolGuard`] and makes them the current targets.
+//! A refresh reads the nodes from the store through [`EmptyTargets`] and makes them the current targets.
 //! An Ensure refreshes stale targets before its call; to load balancers that exist they are published, after
 //! the debounce. [`super::applied`] remembers the targets that all of them have.
 
 use std::{sync::Arc, time::Duration};
 
-use futures::StreamExt;
 use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
@@ -22,15 +21,10 @@ use outrigger_core::{
         capability::Capability,
         plan::{Progress, ServiceFacts},
     },
-    targets::{
-        Allowance, KeptTargets, PoolGuard, PoolProposal, Revision, TargetRequests, TargetRules,
-    },
+    targets::{EmptyTargets, Revision, TargetPool, TargetRequests, TargetRules},
 };
 use parking_lot::Mutex;
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep, sleep_until},
-};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 
 pub(super) mod applied;
@@ -39,7 +33,7 @@ mod node_changes;
 pub use self::applied::{TARGETS_ANNOTATION, stored_targets};
 pub(super) use self::{applied::UpdateInFlight, node_changes::NodeChanges};
 use super::term::{ServiceTerm, may_concern};
-use outrigger_kubernetes::{api::Api, nodes, store::Store};
+use outrigger_kubernetes::store::Store;
 use outrigger_runtime::{clock::until, queue::Priority};
 
 /// From progress to the check whether all have the targets, which goes over all Services.
@@ -48,33 +42,27 @@ const CHECK_DELAY: Duration = Duration::from_millis(500);
 /// Ensures in this time share one set of targets, since each set is uploaded and providers keep only two.
 const SHARED: Duration = Duration::from_millis(100);
 
-/// Confirmations of deleted Nodes in flight together.
-const CONFIRMATIONS: usize = 16;
-
 /// Selects the targets, and brings them to all load balancers.
 pub(super) struct Rollout {
     term: Arc<ServiceTerm>,
     nodes: Arc<Store<NodeView>>,
     node_changes: Arc<NodeChanges>,
-    api: Api,
     selection: Mutex<Selection>,
-    /// Wakes the confirmation of deletions.
-    has_missing: Notify,
     /// The rollout in flight; none: all have the current targets.
     in_flight: Mutex<Option<RolloutInFlight>>,
 }
 
 /// How the current targets were selected.
 struct Selection {
-    guard: PoolGuard,
+    empty: EmptyTargets,
     /// The last declarations of the provider.
     capability: Option<Arc<Capability>>,
     /// When the nodes were read.
     at: Option<Instant>,
     /// True if they are not published yet.
     is_unpublished: bool,
-    /// Set while the guard holds nodes back.
-    held: Option<KeptTargets>,
+    /// Until when nodes are kept as targets, since there would be none.
+    held: Option<Timestamp>,
 }
 
 /// Since when load balancers get other targets.
@@ -91,27 +79,23 @@ impl Rollout {
         term: Arc<ServiceTerm>,
         nodes: Arc<Store<NodeView>>,
         node_changes: Arc<NodeChanges>,
-        api: Api,
-        allowance: Allowance,
     ) -> Self {
         Self {
             term,
             nodes,
             node_changes,
-            api,
             selection: Mutex::new(Selection {
-                guard: PoolGuard::new(allowance),
+                empty: EmptyTargets::default(),
                 capability: None,
                 at: None,
                 is_unpublished: false,
                 held: None,
             }),
-            has_missing: Notify::new(),
             in_flight: Mutex::default(),
         }
     }
 
-    /// Makes the nodes of the store the current targets, except those that the guard holds back.
+    /// Makes the nodes of the store the current targets.
     pub(super) fn refresh(&self) {
         let selection = &mut *self.selection.lock();
         if let Some(capability) = self.term.capability() {
@@ -121,47 +105,30 @@ impl Rollout {
         let requests = self
             .node_changes
             .set_requests(|| self.requests(selection.capability.as_deref()));
-        let missing = self.node_changes.missing();
-        let nodes = self.nodes.all();
-        let PoolProposal { pool, held } =
-            selection
-                .guard
-                .propose(self.term.now(), nodes, &missing, &requests);
-        self.node_changes
-            .keep_missing(|name| pool.get(name).is_some());
-        let targets = pool.all().nodes().len();
-        selection.at = Some(Instant::now());
-        self.term.metrics.held(held.is_some());
-        self.term.metrics.targets(targets);
-        if let Some(KeptTargets {
-            until,
-            kept,
-            missing,
-        }) = held
-        {
-            if selection.held.is_none() {
-                warn!(
-                    kept,
-                    missing,
-                    targets,
-                    %until,
-                    "too many nodes stop being targets of load balancers in one step though they are \
-                     not deleted; they stay targets for a while"
-                );
-            }
-            if missing > 0 {
-                self.has_missing.notify_one();
-            }
-        }
-        selection.held = held;
         let current = self.term.targets.current();
+        let (targets, held) =
+            selection
+                .empty
+                .targets(self.term.now(), self.nodes.all(), current.all());
+        if let Some(until) = held.filter(|_| selection.held.is_none()) {
+            warn!(
+                kept = targets.len(),
+                %until,
+                "no Node is a target of load balancers any more, though Nodes exist; the last targets stay for a while"
+            );
+        }
+        self.term.metrics.held(held.is_some());
+        self.term.metrics.targets(targets.len());
+        selection.held = held;
+        selection.at = Some(Instant::now());
+        let pool = TargetPool::of(targets, &requests);
         if current.revision() != pool.revision() {
             selection.is_unpublished = true;
             if let Some(capability) = &selection.capability {
                 self.keep_inherited(capability, current.revision());
             }
         }
-        self.term.targets.select(pool);
+        self.term.targets.select(pool.into());
     }
 
     /// Everything that targets depend on beside the nodes.
@@ -269,10 +236,7 @@ impl Rollout {
         loop {
             let (held, is_unpublished) = {
                 let selection = self.selection.lock();
-                (
-                    selection.held.map(|held| held.until),
-                    selection.is_unpublished,
-                )
+                (selection.held, selection.is_unpublished)
             };
             let due = self.node_changes.debounce.lock().due();
             if is_unpublished && due.is_none() {
@@ -302,46 +266,6 @@ impl Rollout {
             if check.is_some_and(|at| at <= now) {
                 check = None;
                 self.finish();
-            }
-        }
-    }
-
-    /// Asks the API server about the Nodes that a list did not show, where the guard holds them back:
-    /// those that are deleted need not wait. Never returns.
-    pub(super) async fn confirm_deletions(&self) {
-        loop {
-            self.has_missing.notified().await;
-            let names = futures::stream::iter(self.node_changes.missing());
-            let answers = names.map(|name| async move { (self.is_deleted(&name).await, name) });
-            let answers: Vec<_> = answers.buffer_unordered(CONFIRMATIONS).collect().await;
-            let deleted = answers.into_iter().filter(|(is_deleted, _)| *is_deleted);
-            let deleted: Vec<_> = deleted.map(|(_, name)| name).collect();
-            self.node_changes.confirm_deleted(self.term.now(), &deleted);
-        }
-    }
-
-    /// Returns true if the API server says that the Node `name` of the current targets is deleted.
-    async fn is_deleted(&self, name: &str) -> bool {
-        let pool = self.term.targets.current();
-        let target = pool.get(name);
-        let path = nodes::path(name);
-        match self.api.uid(&path).await {
-            Ok(uid) if target.is_some_and(|target| *target.uid == *uid) => {
-                warn!(
-                    node = name,
-                    "a list did not show the Node, but the API server has it"
-                );
-                false
-            }
-            Ok(_) => true,
-            Err(error) if error.is_not_found() => true,
-            Err(error) => {
-                debug!(
-                    node = name,
-                    %error,
-                    "Node not confirmed as deleted"
-                );
-                false
             }
         }
     }

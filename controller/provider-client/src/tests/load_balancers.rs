@@ -17,7 +17,7 @@ use super::{
     rig::{Rig, service, service_with, targets},
     secs,
 };
-use crate::{EnsureInput, Error, PlanOperation};
+use crate::{Error, PlanOperation};
 use outrigger_runtime::fixture::Warnings;
 
 fn ensured(disposition: D) -> v1::LoadBalancerAnswer {

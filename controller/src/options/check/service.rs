@@ -1,6 +1,6 @@
 //! How the service-lb loop works.
 
-use outrigger_core::targets::{Allowance, Pace};
+use outrigger_core::targets::Pace;
 use outrigger_loops::service::ServiceSettings;
 
 use super::Findings;
@@ -11,11 +11,6 @@ pub(super) fn service(flags: &Flags, f: &mut Findings) -> ServiceSettings {
     ServiceSettings {
         workers: f.workers(&flags.concurrent_service_syncs),
         pace: pace(flags, f),
-        allowance: Allowance {
-            few: f.count(&flags.load_balancer_shrink_count) as usize,
-            fraction: f.fraction(&flags.load_balancer_shrink_fraction),
-            hold: f.duration(&flags.load_balancer_shrink_hold),
-        },
         drift_period: Some(drift_period).filter(|period| !period.is_zero()),
     }
 }

@@ -1,6 +1,6 @@
 //! Services whose load balancers send to some of the nodes, by label.
 
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api,
     api::{Patch, PatchParams},
@@ -15,7 +15,6 @@ use crate::{
         services::{condition, condition_message},
         uid,
     },
-    stage::Stage,
 };
 
 const SELECTOR: &str = "outrigger.dev/node-selector";

@@ -1,21 +1,16 @@
 use std::{collections::HashSet, sync::Arc};
 
-use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::{PoolGuard, PoolProposal, TargetPool, TargetRequests};
+use super::{TargetPool, TargetRequests};
 use crate::{
     fixture::{load_balancer, map, registered},
     node::{NodeView, labels::ZONE},
     service::ServiceView,
-    targets::{ANNOTATION_NODE_SELECTOR, Allowance, LABEL_EXCLUDE, TargetRules, Targets},
+    targets::{ANNOTATION_NODE_SELECTOR, LABEL_EXCLUDE, TargetRules, Targets},
 };
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
-
-fn at(secs: i64) -> Timestamp {
-    Timestamp::from_second(secs).unwrap()
-}
 
 fn node(name: &str, labels: Labels<'_>) -> Arc<NodeView> {
     Arc::new(NodeView {
@@ -43,26 +38,13 @@ fn requests(rules: TargetRules, services: &[&ServiceView]) -> TargetRequests {
     requests
 }
 
-fn propose(
-    guard: &mut PoolGuard,
-    secs: i64,
-    nodes: &[Arc<NodeView>],
-    services: &[&ServiceView],
-) -> PoolProposal {
-    let requests = requests(TargetRules::default(), services);
-    guard.propose(at(secs), nodes.to_vec(), &HashSet::new(), &requests)
-}
-
 fn pool_of(
     rules: &TargetRules,
     nodes: &[Arc<NodeView>],
     services: &[&ServiceView],
 ) -> Arc<TargetPool> {
     let requests = requests(rules.clone(), services);
-    let mut guard = PoolGuard::new(Allowance::default());
-    guard
-        .propose(at(0), nodes.to_vec(), &HashSet::new(), &requests)
-        .pool
+    Arc::new(TargetPool::among(nodes.iter().cloned(), &requests))
 }
 
 fn pool(nodes: &[Arc<NodeView>], services: &[&ServiceView]) -> Arc<TargetPool> {
@@ -225,50 +207,6 @@ fn services_that_select_alike_share_a_node_set() {
     assert_eq!(set(&service(&[])).as_deref(), Some("targets"));
     let (set_x, set_y) = (set(&x).unwrap(), set(&y).unwrap());
     assert!(set_x != set_y && set_x.starts_with("targets-") && set_x.len() <= 64);
-}
-
-/// A label that is taken from most nodes is held back for the Services that select by it, and for no other.
-#[test]
-fn each_selector_has_a_guard_of_its_own() {
-    let x = selecting("pool=x");
-    let nodes = |selected: usize| {
-        let labels = |n| {
-            if n < selected {
-                &[("pool", "x")][..]
-            } else {
-                &[][..]
-            }
-        };
-        (0..10)
-            .map(|n| node(&format!("n{n}"), labels(n)))
-            .collect::<Vec<_>>()
-    };
-    let mut guard = PoolGuard::new(Allowance::default());
-    let first = propose(&mut guard, 0, &nodes(10), &[&x]);
-    assert_eq!(
-        (first.pool.targets_of(&x).nodes().len(), first.held),
-        (10, None)
-    );
-    let second = propose(&mut guard, 1, &nodes(2), &[&x]);
-    assert_eq!(second.pool.targets_of(&x).nodes().len(), 10);
-    assert_eq!(second.pool.all().nodes().len(), 10);
-    let held = second.held.unwrap();
-    assert_eq!((held.until, held.kept), (at(31), 8));
-    assert!(propose(&mut guard, 2, &nodes(9), &[&x]).held.is_none());
-    let third = propose(&mut guard, 3, &nodes(2), &[&x]);
-    assert_eq!(third.held.map(|held| held.until), Some(at(33)));
-    let last = propose(&mut guard, 33, &nodes(2), &[&x]);
-    assert_eq!(
-        (names(&last.pool.targets_of(&x)), last.held),
-        (vec!["n0", "n1"], None)
-    );
-    // A selector that no Service names is forgotten: when it comes back, nothing is held.
-    propose(&mut guard, 40, &nodes(10), &[]);
-    let again = propose(&mut guard, 41, &nodes(1), &[&x]);
-    assert_eq!(
-        (again.pool.targets_of(&x).nodes().len(), again.held),
-        (1, None)
-    );
 }
 
 /// The Lease names a pool.

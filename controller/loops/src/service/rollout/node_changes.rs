@@ -1,11 +1,8 @@
 //! Changes of the nodes that are not in the targets of load balancers yet.
 
 use std::{
-    collections::{BTreeSet, HashSet},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use jiff::Timestamp;
@@ -17,7 +14,7 @@ use outrigger_core::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-use outrigger_kubernetes::store::{Change, Origin};
+use outrigger_kubernetes::store::Change;
 
 /// Changes of the nodes that are not in the targets yet. Filled on a standby too.
 pub(in crate::service) struct NodeChanges {
@@ -27,8 +24,6 @@ pub(in crate::service) struct NodeChanges {
     pub(in crate::service) changed: Notify,
     /// True if a node differs from the last refresh of the targets, in a field that providers see.
     is_stale: AtomicBool,
-    /// Names of Nodes that a list did not show. They may not be deleted.
-    missing: Mutex<HashSet<Arc<str>>>,
     /// The requests at the last refresh.
     requests: Mutex<Requests>,
 }
@@ -46,34 +41,20 @@ impl NodeChanges {
             since: Mutex::default(),
             changed: Notify::new(),
             is_stale: AtomicBool::default(),
-            missing: Mutex::default(),
             requests: Mutex::default(),
         }
     }
 
-    pub(in crate::service) fn observe(
-        &self,
-        now: Timestamp,
-        change: &Change<'_, NodeView>,
-        origin: Origin,
-    ) {
+    pub(in crate::service) fn observe(&self, now: Timestamp, change: &Change<'_, NodeView>) {
         let change = match change {
-            Change::Added(node) => {
-                self.missing.lock().remove(&node.name);
-                targets::change(None, Some(node), [])
-            }
+            Change::Added(node) => targets::change(None, Some(node), []),
             Change::Updated(old, node) => {
                 if !targets::is_same_to_provider(old, node) {
                     self.is_stale.store(true, Ordering::Release);
                 }
                 targets::change(Some(old), Some(node), &self.requests.lock().label_keys)
             }
-            Change::Deleted(node) => {
-                if origin == Origin::List {
-                    self.missing.lock().insert(Arc::clone(&node.name));
-                }
-                targets::change(Some(node), None, [])
-            }
+            Change::Deleted(node) => targets::change(Some(node), None, []),
         };
         if change != targets::TargetChange::None {
             self.changed(now, change);
@@ -127,29 +108,5 @@ impl NodeChanges {
     /// To be called before the nodes are read.
     pub(in crate::service) fn mark_read(&self) {
         self.is_stale.store(false, Ordering::Release);
-    }
-
-    /// The Nodes that a list did not show.
-    pub(in crate::service) fn missing(&self) -> HashSet<Arc<str>> {
-        self.missing.lock().clone()
-    }
-
-    /// Forgets the missing Nodes that are no targets.
-    pub(in crate::service) fn keep_missing(&self, is_target: impl Fn(&str) -> bool) {
-        self.missing.lock().retain(|name| is_target(name));
-    }
-
-    /// The API server says that these missing Nodes are deleted.
-    pub(in crate::service) fn confirm_deleted(&self, now: Timestamp, names: &[Arc<str>]) {
-        let mut missing = self.missing.lock();
-        let before = missing.len();
-        for name in names {
-            missing.remove(name);
-        }
-        let is_shorter = missing.len() < before;
-        drop(missing);
-        if is_shorter {
-            self.changed(now, targets::TargetChange::Removed);
-        }
     }
 }

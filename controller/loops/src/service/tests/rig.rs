@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
-use outrigger_core::targets::{Allowance, Pace};
+use outrigger_core::targets::Pace;
 use outrigger_provider_mock::{
     Cloud, ProviderOptions, ServedLoadBalancers,
     faults::{Effect, Fault, InjectedError, Method},
@@ -49,7 +49,6 @@ impl Default for Setup {
             settings: ServiceSettings {
                 workers: 32,
                 pace: Pace::default(),
-                allowance: Allowance::default(),
                 drift_period: None,
             },
             nodes: (0..10).map(|n| format!("n{n}")).collect(),

@@ -1,9 +1,8 @@
 //! Targets: when they go out, and to which load balancers.
 
-use outrigger_core::targets::{Allowance, LABEL_EXCLUDE};
+use outrigger_core::targets::LABEL_EXCLUDE;
 
 use super::{applied::annotation, *};
-use crate::service::ServiceSettings;
 use outrigger_kubernetes::fixture::{lease::Mood, settled};
 
 /// 10 nodes for 100 Services in one call (not S-57).
@@ -73,30 +72,62 @@ fn exclude(rig: &Rig, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn most_of_them_are_excluded_only_after_a_while() {
+async fn targets_that_become_empty_while_nodes_exist_wait() {
     let rig = with_services(1, Setup::default()).await;
     let began = Instant::now();
-    for n in 0..8 {
+    for n in 0..9 {
+        exclude(&rig, &format!("n{n}"));
+    }
+    secs(1).await;
+    assert_eq!(
+        rig.targets(),
+        ["n9"],
+        "any number goes, as long as one stays"
+    );
+    for n in 1..9 {
+        let name = format!("n{n}");
+        rig.observe(settled(&name, &format!("mock://{name}"), "True"));
+    }
+    secs(5).await;
+    for n in 1..10 {
         exclude(&rig, &format!("n{n}"));
     }
     secs(5).await;
     assert!(rig.metrics().contains("outrigger_service_targets_held 1"));
-    // Meanwhile new load balancers are made with them, and with nodes that are new.
-    rig.join("n10");
+    // Meanwhile new load balancers are made with them.
     rig.cluster.create_service(service("late"));
     rig.ready("shop/late").await;
     let made = rig.cloud.load_balancer("shop/late").unwrap();
-    assert_eq!(made.targets.len(), 11);
+    assert_eq!(made.targets.len(), 9);
     rig.until("the update", |rig| {
         rig.cloud
             .load_balancers()
             .iter()
-            .all(|lb| lb.targets.len() == 3)
+            .all(|lb| lb.targets.is_empty())
     })
     .await;
     let held = began.elapsed();
-    assert!((30.0..31.0).contains(&held.as_secs_f64()), "{held:?}");
+    assert!((36.0..37.5).contains(&held.as_secs_f64()), "{held:?}");
     assert!(rig.metrics().contains("outrigger_service_targets_held 0"));
+    assert!(rig.events().contains(&"UnAvailableLoadBalancer".to_owned()));
+}
+
+/// kubernetes/kubernetes#105946: also those that were excluded before.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_depart_leave_at_once_while_others_are_kept() {
+    let rig = with_services(1, Setup::default()).await;
+    for n in 0..10 {
+        exclude(&rig, &format!("n{n}"));
+    }
+    secs(5).await;
+    assert_eq!(rig.targets().len(), 10);
+    let began = Instant::now();
+    for n in 0..3 {
+        rig.leave(&format!("n{n}"));
+    }
+    rig.until("an update", |rig| rig.targets().len() == 7).await;
+    let took = began.elapsed();
+    assert!(took <= Duration::from_millis(105), "{took:?}");
 }
 
 /// An Ensure takes them at that moment, with a change of a label that announces nothing.
@@ -104,7 +135,7 @@ async fn most_of_them_are_excluded_only_after_a_while() {
 async fn nodes_whose_time_ends_with_an_ensure_leave_the_other_load_balancers_too() {
     let rig = with_services(1, Setup::default()).await;
     let began = Instant::now();
-    for n in 0..8 {
+    for n in 0..10 {
         exclude(&rig, &format!("n{n}"));
     }
     secs(27).await;
@@ -114,6 +145,7 @@ async fn nodes_whose_time_ends_with_an_ensure_leave_the_other_load_balancers_too
     rig.lease.mood(Mood::Silent);
     sleep(Duration::from_secs(31).saturating_sub(began.elapsed())).await;
     let mut labelled = settled("n8", "mock://n8", "True");
+    labelled["metadata"]["labels"][LABEL_EXCLUDE] = "true".into();
     labelled["metadata"]["labels"]["example.com/rack"] = "7".into();
     rig.observe(labelled);
     rig.cluster.create_service(service("late"));
@@ -122,11 +154,11 @@ async fn nodes_whose_time_ends_with_an_ensure_leave_the_other_load_balancers_too
     rig.ready("shop/late").await;
     secs(10).await;
     for load_balancer in rig.cloud.load_balancers() {
-        assert_eq!(load_balancer.targets.len(), 1, "{load_balancer:?}");
+        assert!(load_balancer.targets.is_empty(), "{load_balancer:?}");
     }
 }
 
-/// The API server says that they are deleted, and no guard knows better.
+/// The API server says that they are deleted.
 #[tokio::test(start_paused = true)]
 async fn deleted_nodes_go_out_at_once_whatever_their_number() {
     let rig = with_services(1, Setup::default()).await;
@@ -137,34 +169,6 @@ async fn deleted_nodes_go_out_at_once_whatever_their_number() {
     rig.until("an update", |rig| rig.targets() == ["n9"]).await;
     let took = began.elapsed();
     assert!(took <= Duration::from_millis(105), "{took:?}");
-}
-
-/// Lists all nodes but those of this number.
-fn list_without(rig: &Rig, missing: std::ops::Range<usize>) {
-    let missing: Vec<_> = missing.map(|n| format!("n{n}")).collect();
-    rig.nodes
-        .finish_list(|name| !missing.iter().any(|missing| missing == name));
-}
-
-#[tokio::test(start_paused = true)]
-async fn nodes_that_a_list_does_not_show_go_once_their_deletion_is_confirmed() {
-    let rig = with_services(1, Setup::default()).await;
-    // The API server has the first of them.
-    for n in 0..5 {
-        let name = format!("n{n}");
-        rig.cluster
-            .create_node(settled(&name, &format!("mock://{name}"), "True"));
-    }
-    let began = Instant::now();
-    list_without(&rig, 0..9);
-    rig.until("an update", |rig| rig.targets().len() == 6).await;
-    let took = began.elapsed();
-    assert!(took <= Duration::from_millis(250), "{took:?}");
-    assert_eq!(rig.targets(), ["n0", "n1", "n2", "n3", "n4", "n9"]);
-    // The others are held back as any.
-    rig.until("the end", |rig| rig.targets() == ["n9"]).await;
-    let held = began.elapsed();
-    assert!((30.0..31.0).contains(&held.as_secs_f64()), "{held:?}");
 }
 
 /// The debounce is for load balancers that exist.
@@ -233,25 +237,6 @@ async fn a_call_that_waited_for_others_goes_out_with_the_nodes_of_now() {
     let made = rig.cloud.load_balancer(WEB).unwrap();
     let names: Vec<_> = made.targets.iter().map(|t| t.node.to_string()).collect();
     assert!(!names.contains(&"n1".to_owned()) && names.contains(&"n10".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_guard_can_be_switched_off() {
-    let mut setup = Setup::default();
-    setup.settings = ServiceSettings {
-        allowance: Allowance {
-            hold: Duration::ZERO,
-            ..Allowance::default()
-        },
-        ..setup.settings
-    };
-    let rig = with_services(1, setup).await;
-    for n in 0..10 {
-        exclude(&rig, &format!("n{n}"));
-    }
-    secs(1).await;
-    assert!(rig.targets().is_empty());
-    assert!(rig.events().contains(&"UnAvailableLoadBalancer".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

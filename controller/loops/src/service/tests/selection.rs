@@ -213,28 +213,6 @@ async fn another_selector_is_one_ensure() {
     assert_eq!(targets(&rig, "x-0"), nodes([7, 8]));
 }
 
-/// A label that most of the selected nodes lose is more likely a mistake than meant.
-#[tokio::test(start_paused = true)]
-async fn a_label_that_most_nodes_lose_is_held_back() {
-    let rig = Rig::start().await;
-    for n in 0..8 {
-        label(&rig, n, &[("pool", "x")]);
-    }
-    rig.cluster.create_service(selecting("web", "pool=x"));
-    rig.ready(WEB).await;
-    let began = Instant::now();
-    for n in 0..7 {
-        label(&rig, n, &[]);
-    }
-    secs(20).await;
-    assert_eq!(targets(&rig, "web"), nodes(0..8));
-    assert!(rig.metrics().contains("outrigger_service_targets_held 1"));
-    rig.until("the end", |rig| targets(rig, "web") == nodes([7]))
-        .await;
-    let held = began.elapsed();
-    assert!((30.0..32.0).contains(&held.as_secs_f64()), "{held:?}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_declared_label_is_part_of_each_target() {
     let setup = Setup::serving(ServedLoadBalancers {

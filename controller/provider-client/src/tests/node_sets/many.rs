@@ -1,9 +1,8 @@
 //! One set for each selector, as far as the provider holds them.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
-use jiff::Timestamp;
-use outrigger_core::targets::{Allowance, PoolGuard, Selection, TargetRequests, TargetRules};
+use outrigger_core::targets::{Selection, TargetPool, TargetRequests, TargetRules};
 
 use super::*;
 
@@ -23,10 +22,7 @@ fn selected(nodes: usize, selectors: std::ops::Range<usize>) -> Vec<Arc<Targets>
     for text in &texts {
         requests.add(&annotations(text));
     }
-    let mut guard = PoolGuard::new(Allowance::default());
-    let nodes = (0..nodes).map(labelled).collect();
-    let now = Timestamp::UNIX_EPOCH;
-    let pool = guard.propose(now, nodes, &HashSet::new(), &requests).pool;
+    let pool = TargetPool::among((0..nodes).map(labelled), &requests);
     let targets = texts.iter().map(|text| {
         let annotations = annotations(text);
         pool.select(&Selection::of(&annotations).unwrap())

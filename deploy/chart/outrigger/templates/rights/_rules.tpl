@@ -42,9 +42,6 @@ the controller run with exactly that.
 {{- if $loops.serviceLb }}
 # service-lb
 - apiGroups: [""]
-  resources: [nodes]
-  verbs: [get]
-- apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch]
 - apiGroups: [""]
