@@ -7,8 +7,6 @@ use crate::{
     node::NodeView,
 };
 
-mod histories;
-
 fn cidr(text: &str) -> Cidr {
     Cidr::parse(text).unwrap()
 }

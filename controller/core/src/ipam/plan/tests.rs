@@ -115,3 +115,12 @@ fn the_provider_is_asked_where_it_allocates() {
     );
     assert_eq!(allocator.observe(&has("b", "10.1.0.0/24")).len(), 1);
 }
+
+/// I-10: the list at the start is newer than the store.
+#[test]
+fn a_node_that_had_a_cidr_in_the_list_is_not_written_though_the_store_shows_none() {
+    let mut allocator = one_block();
+    allocator.observe_listed(&has("a", "10.244.0.0/24"));
+    let planned = plan(&registered("a"), &mut allocator);
+    assert_eq!(planned.step, PodCidrStep::Nothing);
+}

@@ -23,7 +23,7 @@ mod checks;
 mod deletions;
 mod late;
 mod out_of_service;
-mod simulation;
+mod rows;
 
 const GONE: Lookup = Lookup::Absent { confirmed: true };
 const NOT_SEEN: Lookup = Lookup::Absent { confirmed: false };

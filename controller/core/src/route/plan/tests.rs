@@ -10,7 +10,6 @@ use crate::{
     route::{ObservedRoute, RawRoute, RouteNodes, RouteRange, RouteTable, WantedRoute},
 };
 
-mod histories;
 mod overlaps;
 
 const A: &str = "10.244.1.0/24";

@@ -27,7 +27,6 @@ use crate::{
 
 mod classes;
 mod cleanup;
-mod crashes;
 mod ensure;
 mod failures;
 mod holds;
