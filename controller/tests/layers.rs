@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// Each crate, and those that it may depend on.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     ("core", &[]),
     ("runtime", &["core"]),
     ("kubernetes", &["core", "runtime"]),
