@@ -48,11 +48,11 @@ impl RouteDecider {
         })?
     }
 
-    fn keeps_lost(&self) -> bool {
+    /// For how long routes to Nodes that are not there still stay.
+    pub(super) fn keeps_lost(&self) -> Option<Duration> {
         let doubt = self.parts.doubts.borrow();
-        doubt
-            .as_ref()
-            .is_some_and(|doubt| doubt.since.elapsed() < KEEPS_LOST)
+        let left = KEEPS_LOST.checked_sub(doubt.as_ref()?.since.elapsed())?;
+        Some(left).filter(|left| !left.is_zero())
     }
 
     fn decide<T>(
@@ -80,7 +80,7 @@ impl RouteDecider {
                 selector: self.settings.selector.as_deref(),
                 foreign_prefix_seen: false,
             },
-            keeps_lost: self.keeps_lost(),
+            keeps_lost: self.keeps_lost().is_some(),
             without_provider_id: instances.is_some_and(|instances| instances.without_provider_id),
             ranges: &self.settings.ranges,
         };

@@ -93,7 +93,10 @@ impl RouteReconciler {
                 self.reporter.refused(one);
             }
             let changed = match step {
-                RouteStep::Nothing => return Outcome::Done,
+                RouteStep::Nothing => {
+                    let left = self.decider.keeps_lost();
+                    return left.map_or(Outcome::Done, Outcome::RetryAfter);
+                }
                 RouteStep::Keep => {
                     self.state.findings().keep(destination);
                     return Outcome::Done;

@@ -1,8 +1,23 @@
 //! Routes that go, and routes that stay.
 
+use outrigger_core::correlator::EventContent;
+use tokio::time::sleep;
+
 use super::*;
 
 const A: &str = "10.244.1.0/24";
+
+/// etcd has gone back in time, and the Node may be one that was made since the backup.
+#[tokio::test(start_paused = true)]
+async fn the_route_of_a_node_that_is_lost_stays_for_an_hour() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    fixture.sight.doubt(EventContent::normal("Resync", "asked"));
+    fixture.vanish("a");
+    sleep(Duration::from_mins(59)).await;
+    assert_eq!(routes(&fixture).len(), 1);
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(routes(&fixture).len(), 0);
+}
 
 ///
 #[tokio::test(start_paused = true)]
