@@ -285,7 +285,7 @@ impl Taint {
 }
 
 /// One of `status.addresses`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeAddress {
     /// `Hostname`, `InternalIP`, `ExternalIP`, `InternalDNS`, `ExternalDNS`.
     #[serde(default, rename = "type", deserialize_with = "or_default")]

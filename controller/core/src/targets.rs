@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::{
     digest::{Digest, Encoder},
-    node::NodeView,
+    node::{NodeView, address},
 };
 
 mod debounce;
@@ -109,7 +109,7 @@ pub fn change<'a>(
 }
 
 /// Returns true if a provider is shown the same of both: what [`change`] looks at, and labels, annotations,
-/// taints, cordon and readiness, which make no revision. Heartbeats make no difference.
+/// taints, cordon and readiness, which make no revision. Heartbeats and the order of addresses make no difference.
 pub fn is_same_to_provider(a: &NodeView, b: &NodeView) -> bool {
     let NodeView {
         name,
@@ -133,13 +133,16 @@ pub fn is_same_to_provider(a: &NodeView, b: &NodeView) -> bool {
         system_uuid,
     } = a;
     (name, uid, created, deleted) == (&b.name, &b.uid, &b.created, &b.deleted)
-        && (provider_id, addresses, pod_cidrs) == (&b.provider_id, &b.addresses, &b.pod_cidrs)
+        && (provider_id, pod_cidrs) == (&b.provider_id, &b.pod_cidrs)
+        && address::is_same_set(addresses, &b.addresses)
         && (labels, annotations, taints) == (&b.labels, &b.annotations, &b.taints)
         && (unschedulable, ready, system_uuid) == (&b.unschedulable, &b.ready, &b.system_uuid)
 }
 
 fn same_content(a: &NodeView, b: &NodeView) -> bool {
-    a.provider_id == b.provider_id && a.addresses == b.addresses && a.pod_cidrs == b.pod_cidrs
+    a.provider_id == b.provider_id
+        && address::is_same_set(&a.addresses, &b.addresses)
+        && a.pod_cidrs == b.pod_cidrs
 }
 
 /// Names the content of a set of targets: equal sets have equal revisions, in every release, and
@@ -173,14 +176,17 @@ impl From<Digest> for Revision {
     }
 }
 
-/// Writes the fields that a target is made of.
+/// Writes the fields that a target is made of. Its addresses are a set: some clouds name them in any order.
 fn encode(encoder: &mut Encoder, node: &NodeView, label_keys: &[Box<str>]) {
     encoder.text(&node.name);
     encoder.text(&node.provider_id);
-    encoder.list(node.addresses.iter(), |encoder, address| {
-        encoder.text(&address.kind);
-        encoder.text(&address.address);
-    });
+    encoder.list(
+        address::sorted(&node.addresses).into_iter(),
+        |encoder, address| {
+            encoder.text(&address.kind);
+            encoder.text(&address.address);
+        },
+    );
     encoder.texts(&node.pod_cidrs);
     for key in label_keys {
         encoder.text(key);

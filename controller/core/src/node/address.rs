@@ -144,6 +144,18 @@ fn honour_provided(node: &NodeView, given: Vec<NodeAddress>) -> Result<Vec<NodeA
     Ok(picked)
 }
 
+/// The addresses in an order that is the same for equal sets.
+pub fn sorted(addresses: &[NodeAddress]) -> Vec<&NodeAddress> {
+    let mut sorted: Vec<_> = addresses.iter().collect();
+    sorted.sort_unstable();
+    sorted
+}
+
+/// Returns true if both have the same addresses, in any order.
+pub fn is_same_set(a: &[NodeAddress], b: &[NodeAddress]) -> bool {
+    a == b || (a.len() == b.len() && sorted(a) == sorted(b))
+}
+
 /// The API server refuses a status that holds one address twice, for ever.
 fn without_repeats(addresses: Vec<NodeAddress>) -> Box<[NodeAddress]> {
     let mut kept: Vec<NodeAddress> = Vec::with_capacity(addresses.len());

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     fault::Excerpt,
-    node::{NodeAddress, NodeView},
+    node::{NodeAddress, NodeView, address::is_same_set},
 };
 
 /// How a route and a Node relate.
@@ -48,7 +48,10 @@ impl ObservedRoute {
         match self.fit_by_target(node) {
             Fit::Undecided if is_made => Fit::Right,
             Fit::Other if is_made => Fit::Disputed,
-            Fit::Outdated if is_made && made_for.is_some_and(|m| m.addresses == node.addresses) => {
+            Fit::Outdated
+                if is_made
+                    && made_for.is_some_and(|m| is_same_set(&m.addresses, &node.addresses)) =>
+            {
                 Fit::Disputed
             }
             Fit::Right if made_for.is_some_and(|made| self.is_replaced(made, node)) => {

@@ -5,6 +5,8 @@
 //! and annotations by name, conditions by type. Only the list of addresses is replaced as a whole,
 //! which is this loop's alone (S-38).
 
+use std::net::IpAddr;
+
 use jiff::Timestamp;
 
 use super::{
@@ -114,9 +116,23 @@ fn defaulted(ingress: &[Ingress]) -> Box<[Ingress]> {
     ingress
 }
 
-/// Returns true if two lists of addresses are equal once they are stored (S-37, H-6, not Q-9).
+/// Returns true if two lists have the same addresses once they are stored (S-37, H-6, not Q-9), in any order: some clouds
+/// list them without one.
 pub fn is_same(a: &[Ingress], b: &[Ingress]) -> bool {
-    defaulted(a) == defaulted(b)
+    let (a, b) = (defaulted(a), defaulted(b));
+    a.iter().all(|one| b.contains(one)) && b.iter().all(|one| a.contains(one))
+}
+
+/// The addresses of an answer to a change of targets, which changes no address, beside those that a Service has: each of a
+/// kind (host name, IP family) that the answer lacks stays. A comparison finds an address that is gone, and an Ensure says so.
+pub(super) fn beside(held: &[Ingress], named: &[Ingress]) -> Vec<Ingress> {
+    let kind = |one: &Ingress| one.ip.parse().ok().map(|ip: IpAddr| ip.is_ipv4());
+    let lacks = |one: &&Ingress| !named.iter().any(|other| kind(other) == kind(one));
+    named
+        .iter()
+        .chain(held.iter().filter(lacks))
+        .cloned()
+        .collect()
 }
 
 /// A patch in the making; what would change nothing is left out.

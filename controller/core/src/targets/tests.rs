@@ -118,6 +118,25 @@ fn changes_of_the_targets() {
 }
 
 #[test]
+fn the_order_of_addresses_is_no_news_for_targets() {
+    let with = |words: &str| NodeView {
+        addresses: addresses(words),
+        ..registered("n")
+    };
+    let (node, rotated) = (
+        with("InternalIP=10.0.0.5 InternalIP=10.0.0.6 ExternalIP=192.0.2.5"),
+        with("InternalIP=10.0.0.6 ExternalIP=192.0.2.5 InternalIP=10.0.0.5"),
+    );
+    assert_eq!(change(Some(&node), Some(&rotated), []), TargetChange::None);
+    assert!(is_same_to_provider(&node, &rotated));
+    let revision = |node: &NodeView| Targets::among([node.clone().into()]).revision().clone();
+    assert_eq!(revision(&node), revision(&rotated));
+    let fewer = with("InternalIP=10.0.0.6 ExternalIP=192.0.2.5");
+    assert_eq!(change(Some(&node), Some(&fewer), []), TargetChange::Added);
+    assert_ne!(revision(&node), revision(&fewer));
+}
+
+#[test]
 fn only_labels_that_are_looked_at_change_a_target() {
     let node = registered("n");
     let labelled = |value: &str| NodeView {
@@ -151,7 +170,7 @@ fn the_revision_never_changes() {
     let two = [registered("n2"), node].map(Arc::new);
     assert_eq!(
         Targets::among(two).revision().as_str(),
-        "cecdfb21a7fd0737a7aeaebd530fae41"
+        "86b1677284873b12450f6d41d31656a5"
     );
 }
 

@@ -177,4 +177,20 @@ fn a_route_that_is_shown_otherwise_than_it_was_made_is_disputed() {
         assert_eq!(route.dispute(&moved), None);
     }
     assert_eq!(made_for(raw(), &a).fit(&a), Fit::Right);
+
+    // Another order of the Node's addresses is no news.
+    let two = |words: &str| NodeView {
+        addresses: addresses(words),
+        ..a.clone()
+    };
+    let before = two("InternalIP=192.168.0.1 InternalIP=192.168.0.9");
+    let rotated = two("InternalIP=192.168.0.9 InternalIP=192.168.0.1");
+    let compared = RawRoute {
+        compares_addresses: true,
+        ..raw_route(A, "a")
+    };
+    let route = made_for(compared, &before);
+    assert_eq!(route.fit(&rotated), Fit::Disputed);
+    let other = two("InternalIP=192.168.0.9 InternalIP=192.168.0.8");
+    assert_eq!(route.fit(&other), Fit::Outdated);
 }

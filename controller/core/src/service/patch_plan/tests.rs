@@ -37,7 +37,8 @@ fn addresses_are_compared_as_they_are_stored() {
         ..Ingress::default()
     };
     let two = [stored[0].clone(), named.clone()];
-    assert!(!is_same(&two, &[named, stored[0].clone()]));
+    assert!(!is_same(&two, &stored) && !is_same(&stored, &two));
+    assert!(!is_same(&two, &[named, ip("192.0.2.8", None)]));
 
     let service = ServiceView {
         ingress: stored.into(),
@@ -46,6 +47,25 @@ fn addresses_are_compared_as_they_are_stored() {
     let mut draft = PatchDraft::over(&service, at(5));
     draft.ingress(&[ip("192.0.2.7", None)]);
     assert_eq!(draft.finish(), None);
+}
+
+#[test]
+fn the_order_of_a_load_balancers_addresses_is_no_difference_and_is_written_as_the_provider_has_it()
+{
+    let both = [ip("192.0.2.7", Some("VIP")), ip("2001:db8::7", Some("VIP"))];
+    let reversed = [ip("2001:db8::7", None), ip("192.0.2.7", None)];
+    assert!(is_same(&both, &reversed));
+    let service = ServiceView {
+        ingress: both.into(),
+        ..load_balancer("web")
+    };
+    let mut draft = PatchDraft::over(&service, at(5));
+    draft.ingress(&reversed);
+    assert_eq!(draft.finish(), None);
+    let other = [reversed[0].clone(), ip("192.0.2.8", None)];
+    let mut draft = PatchDraft::over(&service, at(5));
+    draft.ingress(&other);
+    assert_eq!(draft.finish().unwrap().ingress.as_deref(), Some(&other[..]));
 }
 
 /// A write of a killed process may arrive after another process has decided otherwise.

@@ -19,7 +19,7 @@ use crate::{
         condition::{TARGETS_IN_SYNC, WAITING},
         last_applied::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied, RecordedTargets},
         ownership::{Ownership, is_claimed, is_not_managed},
-        patch_plan::PatchDraft,
+        patch_plan::{PatchDraft, beside},
     },
     targets::{Revision, Targets},
 };
@@ -248,7 +248,7 @@ impl Progress {
                     EventContent::updated()
                 });
                 if let Some(ingress) = &answer.ingress {
-                    draft.ingress(ingress);
+                    draft.ingress(&beside(&service.ingress, ingress));
                 }
                 // Only where it is False: nodes that come and go write no Service.
                 if service.condition(TARGETS_IN_SYNC).is_some() {

@@ -19,7 +19,7 @@ use crate::{
         condition::{ACCEPTED, PROVISIONED, TARGETS_IN_SYNC, WAITING},
         last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
         ownership::Ownership,
-        patch_plan::StatusPatch,
+        patch_plan::{StatusPatch, is_same},
     },
     string_map::StringMap,
     targets::{ANNOTATION_NODE_SELECTOR, Revision, Targets},

@@ -32,6 +32,41 @@ fn new_targets_are_one_call_and_no_write() {
 }
 
 #[test]
+fn an_answer_to_an_update_that_lacks_a_kind_of_address_takes_none_from_the_service() {
+    let host = || Ingress {
+        hostname: "lb.example.com".into(),
+        ..Ingress::default()
+    };
+    for (held, named, expected) in [
+        (
+            "192.0.2.7 2001:db8::7",
+            "192.0.2.7",
+            "192.0.2.7 2001:db8::7",
+        ),
+        (
+            "192.0.2.7 2001:db8::7",
+            "2001:db8::8",
+            "2001:db8::8 192.0.2.7",
+        ),
+        (
+            "192.0.2.7",
+            "192.0.2.8 2001:db8::7",
+            "192.0.2.8 2001:db8::7",
+        ),
+    ] {
+        let mut stage = moved();
+        let held = held.split_whitespace().map(ip).chain([host()]);
+        stage.service.ingress = held.collect();
+        let ready = answer(LoadBalancerCall::Update, Disposition::Ready, named);
+        stage.update(Ok(&ready));
+        let expected = expected.split_whitespace().map(ip).chain([host()]);
+        let expected: Vec<_> = expected.collect();
+        assert!(is_same(&stage.service.ingress, &expected), "{named}");
+        assert_eq!(stage.next(), Step::Idle);
+    }
+}
+
+#[test]
 fn other_answers_to_an_update() {
     let mut stage = moved();
     let outcome = stage.update(Ok(&answer(
