@@ -295,6 +295,13 @@ pub struct NodeAddress {
     pub address: Box<str>,
 }
 
+impl NodeAddress {
+    /// Returns true if its type is one of IP addresses.
+    pub fn is_ip(&self) -> bool {
+        [address::INTERNAL_IP, address::EXTERNAL_IP].contains(&&*self.kind)
+    }
+}
+
 /// Status of the condition `Ready`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ready {

@@ -15,6 +15,8 @@ pub enum BadAnswer {
     DuplicateProviderId,
     /// Each instance found has an `InternalIP` that is no IP address; so has each load balancer.
     MalformedAddress,
+    /// Each instance found has its host name alone, which is legal.
+    HostnamesOnly,
     /// The message is larger than the caller accepts.
     OversizedReply,
     /// Each instance found has an id, a zone and an address beyond the limits of the contract, each volume a

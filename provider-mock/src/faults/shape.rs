@@ -20,6 +20,7 @@ use crate::exchange::Answer;
 /// Mistakes of an answer about instances.
 const INSTANCES: &[Bad] = &[
     Bad::MalformedAddress,
+    Bad::HostnamesOnly,
     Bad::OversizedStrings,
     Bad::MalformedCidr,
     Bad::NotManaged,

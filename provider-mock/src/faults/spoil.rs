@@ -101,6 +101,7 @@ impl Spoil for Instance {
             BadAnswer::OtherSpelling => *id = id.replacen("://", "://zone-a/", 1),
             BadAnswer::EmptyProviderId => id.clear(),
             BadAnswer::MalformedAddress => self.addresses.insert(0, address("InternalIP", NO_IP)),
+            BadAnswer::HostnamesOnly => self.addresses.retain(|one| one.r#type == "Hostname"),
             BadAnswer::OversizedStrings => {
                 *id = format!("{scheme}://{}", "i".repeat(2_000));
                 self.zone = "z".repeat(2_000);

@@ -9,7 +9,10 @@ use crate::{
 };
 
 mod confirmed;
+mod doubt;
 mod provided;
+
+pub use doubt::{AddressDoubt, BelievedAddresses, EVENT_ADDRESSES_KEPT, unnamed};
 
 /// Address type of a host name.
 pub const HOSTNAME: &str = "Hostname";

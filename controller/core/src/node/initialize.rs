@@ -138,7 +138,7 @@ pub fn plan(
 /// The addresses that `node` should have once the change of its [`plan`] is written (N-21). None of the
 /// instance are no reason to keep the taint (N-24).
 pub fn addresses(node: &NodeView, instance: &Instance) -> Result<DesiredAddresses, Error> {
-    address::desired(node, &instance.addresses_for(node)).map_err(|e| invalid_node_ip(node, e))
+    address::desired(node, &instance.addresses).map_err(|e| invalid_node_ip(node, e))
 }
 
 /// The write that an initialised node still needs, without a lookup (N-10).

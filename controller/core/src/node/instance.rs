@@ -48,17 +48,6 @@ impl Instance {
         let (id, of_node) = (&*self.provider_id, &*node.provider_id);
         !id.is_empty() && !of_node.is_empty() && id != of_node && !self.is_other_than(node)
     }
-
-    /// The addresses for `node`. A faulty address takes none from the Node: it keeps its own addresses of the types that
-    /// the others do not have.
-    pub fn addresses_for(&self, node: &NodeView) -> Vec<NodeAddress> {
-        let mut addresses = self.addresses.to_vec();
-        if !self.faulty_addresses.is_empty() && !addresses.is_empty() {
-            let lacks = |kept: &&NodeAddress| !self.addresses.iter().any(|a| a.kind == kept.kind);
-            addresses.extend(node.status_addresses().iter().filter(lacks).cloned());
-        }
-        addresses
-    }
 }
 
 /// The part of a provider ID that names the machine.

@@ -67,7 +67,7 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> RefreshPla
              spellings of one provider ID; the node keeps its own"
         )));
     }
-    let addresses = match address::desired(node, &instance.addresses_for(node)) {
+    let addresses = match address::desired(node, &instance.addresses) {
         Ok(addresses) => addresses,
         Err(error) => {
             let text = format!("leaving the addresses as they are: {error}");

@@ -7,7 +7,8 @@ use std::{
 };
 
 use outrigger_core::node::{
-    NodeView,
+    NodeAddress, NodeView,
+    address::{AddressDoubt, BelievedAddresses, unnamed},
     claims::{Claims, Duplicate},
     instance::Instance,
     maintenance::PlannedMaintenance,
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::node_effects::PendingNodeEffects;
 use outrigger_kubernetes::store::Store;
+use outrigger_runtime::clock::{Clock, until};
 
 /// From the first failure of a node to the event about it: the cloud may not show a new instance yet.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,6 +32,7 @@ pub struct CloudNodeState {
     /// Which node has, or is about to get, which provider id.
     claims: Mutex<Claims>,
     nodes: Mutex<HashMap<Arc<str>, NodeMemory>>,
+    clock: Clock,
     pub(super) effects: Arc<PendingNodeEffects>,
 }
 
@@ -49,6 +52,8 @@ pub(super) struct NodeMemory {
     pub(super) is_mistaken: bool,
     /// It cannot be initialised, and an event is to say why at this time.
     report_due: Option<Instant>,
+    /// Addresses that answers lack, or name in another order.
+    doubt: AddressDoubt,
 }
 
 /// Maintenance of a machine as a sweep read it; none: the cloud announces none.
@@ -73,6 +78,7 @@ impl NodeMemory {
             maintenance: None,
             is_mistaken: false,
             report_due: None,
+            doubt: AddressDoubt::default(),
         }
     }
 
@@ -83,6 +89,7 @@ impl NodeMemory {
             && self.maintenance.is_none()
             && !self.is_mistaken
             && self.report_due.is_none()
+            && self.doubt.is_empty()
     }
 
     /// Notes maintenance of the machine of `node` as a sweep reads it. Returns true if the sweep before read the same.
@@ -144,6 +151,83 @@ impl CloudNodeState {
             .get(&node.name)
             .filter(|memory| memory.uid == node.uid)?;
         memory.refresh_input.clone()
+    }
+
+    /// The addresses of `instance` that count for `node`, and when the provider is to be asked about it again; none if `nodes`
+    /// shows it no more.
+    pub(super) fn believe(
+        &self,
+        nodes: &Store<NodeView>,
+        node: &NodeView,
+        instance: &Instance,
+    ) -> Option<(BelievedAddresses, Option<Duration>)> {
+        let given_elsewhere = self.given_elsewhere(nodes, node, &unnamed(node, instance));
+        let now = self.clock.now();
+        self.remember(nodes, node, |memory| {
+            let doubt = &mut memory.doubt;
+            let believed = doubt.believe(now, node, instance, &given_elsewhere);
+            (believed, doubt.ask_at().map(|at| until(at, now)))
+        })
+    }
+
+    /// An answer says something else of `node` than its addresses.
+    pub(super) fn forget_doubt(&self, nodes: &Store<NodeView>, node: &NodeView) {
+        let forget = |memory: &mut NodeMemory| memory.doubt = AddressDoubt::default();
+        self.remember(nodes, node, forget);
+    }
+
+    /// The part of `addresses` that counts for another Node than `node`, unless the other Node keeps it too.
+    fn given_elsewhere(
+        &self,
+        nodes: &Store<NodeView>,
+        node: &NodeView,
+        addresses: &[NodeAddress],
+    ) -> Vec<Box<str>> {
+        let mut found = Vec::new();
+        if addresses.iter().any(NodeAddress::is_ip) {
+            nodes.for_each(|other| {
+                let others = other.addresses.iter().filter(|one| one.is_ip());
+                let of_both =
+                    others.filter(|one| other.name != node.name && addresses.contains(one));
+                found.extend(of_both.map(|one| (Arc::clone(&other.name), one.address.clone())));
+            });
+        }
+        let all = self.nodes.lock();
+        found.retain(|(name, address)| {
+            let memory = all.get(name);
+            !memory.is_some_and(|memory| memory.doubt.is_about(address))
+        });
+        found.into_iter().map(|(_, address)| address).collect()
+    }
+
+    /// The cloud gives `addresses` to `node`: the other Nodes that keep some of them, which lose these.
+    pub(super) fn take_from_others(
+        &self,
+        node: &NodeView,
+        addresses: &[&NodeAddress],
+    ) -> Vec<(Arc<str>, Box<str>)> {
+        let now = self.clock.now();
+        let mut all = self.nodes.lock();
+        let others = all.iter_mut().filter(|(name, _)| **name != node.name);
+        let mut taken = Vec::new();
+        for (name, memory) in others {
+            for address in addresses {
+                if memory.doubt.is_about(&address.address) {
+                    memory.doubt.give_up(now, &address.address);
+                    taken.push((Arc::clone(name), address.address.clone()));
+                }
+            }
+        }
+        taken
+    }
+
+    /// Returns true if the provider is to be asked about `node` now, for what its last answer lacks.
+    pub(super) fn is_asked_again(&self, node: &NodeView) -> bool {
+        let now = self.clock.now();
+        let all = self.nodes.lock();
+        let memory = all.get(&node.name).filter(|memory| memory.uid == node.uid);
+        let at = memory.and_then(|memory| memory.doubt.ask_at());
+        at.is_some_and(|at| at <= now)
     }
 
     /// Returns true if the initialization of `node` needs another write although its taint is gone.

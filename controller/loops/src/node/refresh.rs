@@ -293,7 +293,8 @@ impl Sweep<'_> {
         if node.is_paused() {
             // A paused node is not written, but load balancers use the addresses of its instance.
             if let Ok(Lookup::Found(instance)) = answer {
-                self.cloud_node.confirm_instance(node, instance);
+                let instance = cloud_node.believe(node, instance);
+                cloud_node.confirm_instance(node, &instance);
             }
             return;
         }
@@ -335,6 +336,7 @@ impl Sweep<'_> {
     /// Queues the node if there is something to write or to warn about.
     fn found(&mut self, node: &Arc<NodeView>, instance: &Instance) {
         self.tally.present += 1;
+        let instance = &*self.cloud_node.believe(node, instance);
         self.cloud_node.confirm_instance(node, instance);
         let plan = self.cloud_node.plan_refresh(node, instance, &self.policy);
         let (nodes, state) = (&self.cloud_node.context.nodes, &self.cloud_node.state);

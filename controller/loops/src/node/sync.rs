@@ -1,14 +1,14 @@
 //! One node: ask, plan, write.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use outrigger_core::{
     correlator::EventContent,
     decision::DecisionReason,
     error_class::ErrorClass,
     node::{
-        LABEL_PAUSED, NodeView,
-        address::{self, DesiredAddresses},
+        LABEL_PAUSED, NodeAddress, NodeView,
+        address::{self, BelievedAddresses, DesiredAddresses},
         initialize::{self, EVENT_ADDRESS, NodeWarning, Policy},
         instance::{Instance, Lookup},
         maintenance::{self, MaintenanceWrite},
@@ -42,7 +42,7 @@ impl CloudNode {
             return Outcome::Retry;
         };
         self.report_mistaken_switch(&node);
-        if node.reported.is_some()
+        if (node.reported.is_some() || self.state.is_asked_again(&node))
             && let Some(outcome) = Box::pin(self.sync_addresses(&node, &session)).await
         {
             return outcome;
@@ -94,8 +94,9 @@ impl CloudNode {
         failed.or(unwritten).unwrap_or(done)
     }
 
-    /// The status has other addresses than those that count. The next sweep looks them up. A Node that has none so far is
-    /// looked up immediately, and a Node that is never looked up keeps those of the status. `None`: the sync continues.
+    /// The status has other addresses than those that count. The next sweep looks them up. A Node that has none so far, or
+    /// whose last answer lacks some for a while, is looked up immediately, and a Node that is never looked up keeps those of
+    /// the status. `None`: the sync continues.
     async fn sync_addresses(&self, node: &Arc<NodeView>, session: &Session) -> Option<Outcome> {
         let not_managed = &self.not_managed;
         let instances = session.instances.as_ref();
@@ -106,11 +107,17 @@ impl CloudNode {
             self.confirm(node, None);
             return None;
         }
-        if node.is_uninitialized() || !node.awaits_addresses() {
+        let is_due = node.awaits_addresses() || self.state.is_asked_again(node);
+        if node.is_uninitialized() || !is_due {
             return None;
         }
-        match self.lookup(Arc::clone(node)).await {
+        let found = self.lookup(Arc::clone(node)).await;
+        if let Ok(Lookup::Absent { .. } | Lookup::NotManaged { .. }) = &found {
+            self.state.forget_doubt(&self.context.nodes, node);
+        }
+        match found {
             Ok(Lookup::Found(instance)) => {
+                let instance = self.believe(node, &instance).into_owned();
                 let confirmed = self.confirm_instance(node, &instance);
                 let input = RefreshInput {
                     instance: instance.into(),
@@ -132,14 +139,60 @@ impl CloudNode {
         }
     }
 
-    /// Returns true if the addresses of `instance`, the machine of `node`, are those that count now.
-    pub(super) fn confirm_instance(&self, node: &NodeView, instance: &Instance) -> bool {
-        let is_meant = !instance.is_other_than(node);
-        if is_meant {
-            let said = address::said(node, &instance.addresses_for(node));
-            self.confirm(node, said.as_deref());
+    /// `instance` with the addresses that count for `node`, its machine: those that the answer lacks are kept for a while,
+    /// and the provider is asked again.
+    pub(super) fn believe<'a>(&self, node: &NodeView, instance: &'a Instance) -> Cow<'a, Instance> {
+        let nodes = &self.context.nodes;
+        if instance.is_other_than(node) {
+            self.state.forget_doubt(nodes, node);
+            return Cow::Borrowed(instance);
         }
-        is_meant
+        let Some((believed, ask_again)) = self.state.believe(nodes, node, instance) else {
+            return Cow::Borrowed(instance);
+        };
+        let BelievedAddresses { addresses, warning } = believed;
+        if let Some(warning) = warning {
+            self.warn(node, &warning);
+            self.note(&node.name, "addresses_kept", || warning.to_string());
+        }
+        if let Some(delay) = ask_again {
+            let name = Arc::clone(&node.name);
+            self.context.queue.add_after(name, Priority::Bulk, delay);
+        }
+        if addresses == instance.addresses {
+            return Cow::Borrowed(instance);
+        }
+        Cow::Owned(Instance {
+            addresses,
+            ..instance.clone()
+        })
+    }
+
+    /// Returns true if the addresses of `instance`, the machine of `node`, are those that count now. Another Node that keeps
+    /// some of them loses these.
+    pub(super) fn confirm_instance(&self, node: &NodeView, instance: &Instance) -> bool {
+        if instance.is_other_than(node) {
+            return false;
+        }
+        self.confirm(node, address::said(node, &instance.addresses).as_deref());
+        let addresses = instance.addresses.iter();
+        let is_new = |one: &&NodeAddress| one.is_ip() && !node.addresses.contains(one);
+        let new: Vec<_> = addresses.filter(is_new).collect();
+        if new.is_empty() {
+            return true;
+        }
+        let nodes = &self.context.nodes;
+        for (name, address) in self.state.take_from_others(node, &new) {
+            if let Some(other) = nodes.get(&name) {
+                nodes.learn(&name, &other.uid, |held| {
+                    let others = held.addresses.iter();
+                    let others = others.filter(|one| one.address != address);
+                    held.confirmed(Some(&others.cloned().collect::<Vec<_>>()))
+                });
+            }
+            self.context.queue.add(name, Priority::Fresh);
+        }
+        true
     }
 
     /// Once for each Node, about an annotation that would be a switch if it were a label.
@@ -261,6 +314,7 @@ impl CloudNode {
         (self.on_lookup)(&node, &lookup);
         match lookup {
             Lookup::Found(instance) => {
+                let instance: Box<Instance> = self.believe(&node, &instance).into_owned().into();
                 let fresh = node.provider_id.is_empty();
                 let id = if fresh {
                     &instance.provider_id

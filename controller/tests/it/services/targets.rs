@@ -1,14 +1,16 @@
 //! Which nodes load balancers send to, and the changes of nodes that reach them (S-50 to S-54, S-56).
 
 use kube::api::{DeleteParams, Patch, PatchParams};
+use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, Method};
 use outrigger_testbed::nodes::{Machine, Readiness};
 use serde_json::json;
 
 use super::{ENSURE, MADE, UPDATE, alone, quick};
 use crate::{
     cluster::services::{annotation, load_balancer},
-    look::uid,
-    stage::Stage,
+    look::{addresses, reason, uid},
+    stage::{Setup, Stage},
+    wait::{holds, until},
 };
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -181,4 +183,55 @@ async fn a_node_with_another_address_is_another_target() {
     stage.updated(1).await;
     let made = stage.mock.load_balancer(uid(&service)).await.unwrap();
     assert_eq!(made.targets[0].address, Some([10, 0, 0, 7].into()));
+}
+
+/// The guest agents of all machines restart: the cloud shows the machines, and none of their IP addresses.
+#[tokio::test]
+async fn one_answer_of_host_names_alone_changes_neither_nodes_nor_load_balancers() {
+    let names = ["n-00000", "n-00001", "n-00002"];
+    let stage = Setup::synthesizing()
+        .flags(&[
+            "--controllers=cloud-node-controller,service-lb-controller",
+            "--node-status-update-frequency=1s",
+            "--load-balancer-update-idle=100ms",
+            "--load-balancer-update-ceiling=1s",
+        ])
+        .machines(Machine::numbered("n-", names.len()))
+        .start()
+        .await;
+    let mut before = Vec::new();
+    for name in names {
+        before.push(addresses(&stage.synced(name).await));
+    }
+    assert!(
+        before
+            .iter()
+            .flatten()
+            .any(|one| one.starts_with("InternalIP="))
+    );
+    stage.serve(load_balancer("web")).await;
+    let updates = stage.mock.updates().await;
+
+    let bad = Effect::BadAnswer(BadAnswer::HostnamesOnly);
+    let fault = Fault::on(Method::BatchGetInstances, bad).times(1);
+    stage.mock.inject(fault).await;
+    for name in names {
+        until(&format!("the Warning on {name}"), async || {
+            let node = stage.nodes().get(name).await.unwrap();
+            let events = stage.events_of(&node).await;
+            let kept = events
+                .iter()
+                .filter(|event| reason(event) == "AddressesKept");
+            holds(kept.count() == 1, || format!("{events:?}"))
+        })
+        .await;
+    }
+    // Two more sweeps.
+    let asked = stage.mock.asked().await;
+    stage.mock.was_asked(asked + 2 * names.len() as u64).await;
+    for (name, before) in names.iter().zip(&before) {
+        let node = stage.nodes().get(name).await.unwrap();
+        assert_eq!(&addresses(&node), before, "{name}");
+    }
+    assert_eq!(stage.mock.updates().await, updates);
 }

@@ -1,8 +1,5 @@
 use super::Instance;
-use crate::{
-    fixture::{addresses, registered},
-    node::NodeView,
-};
+use crate::{fixture::registered, node::NodeView};
 
 /// A node and a machine with these provider IDs.
 fn pair(of_node: &str, id: &str) -> (NodeView, Instance) {
@@ -44,19 +41,4 @@ fn another_spelling_of_a_provider_id_is_the_same_machine() {
         assert_eq!(instance.is_other_than(&node), is_other, "{of_node} {id}");
         assert!(!instance.is_spelled_otherwise(&node), "{of_node} {id}");
     }
-}
-
-#[test]
-fn a_faulty_address_takes_none_from_the_node() {
-    let (mut node, mut instance) = pair("", "lab://f-1");
-    node.addresses = addresses("InternalIP=10.0.0.9 ExternalIP=192.0.2.9");
-    instance.addresses = addresses("ExternalIP=192.0.2.1");
-    let kinds = |instance: &Instance| instance.addresses_for(&node);
-    assert_eq!(kinds(&instance), *instance.addresses);
-    instance.faulty_addresses = ["none".into()].into();
-    let kept = addresses("ExternalIP=192.0.2.1 InternalIP=10.0.0.9");
-    assert_eq!(kinds(&instance), *kept);
-    // Without any, the Node's stay as they are.
-    instance.addresses = [].into();
-    assert_eq!(kinds(&instance), []);
 }

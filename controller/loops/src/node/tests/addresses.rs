@@ -9,6 +9,7 @@ use outrigger_core::{
 use outrigger_provider_mock::{
     cloud::Preference,
     faults::{BadAnswer, Effect, Fault, Method},
+    instances::InstanceSpec,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -189,4 +190,85 @@ async fn a_new_lease_term_believes_the_status_until_its_first_sweep() {
     fixture.begin_term();
     sleep(Duration::from_secs(5)).await;
     assert_eq!(revision(&fixture), targets);
+}
+
+/// From now on, in so many answers.
+fn name_hosts_only(fixture: &Fixture, answers: u64) {
+    let bad = Effect::BadAnswer(BadAnswer::HostnamesOnly);
+    let fault = Fault::on(Method::BatchGetInstances, bad);
+    fixture.cloud.inject(fault.times(answers));
+}
+
+fn kept_events(fixture: &Fixture) -> usize {
+    let events = fixture.events();
+    events.iter().filter(|one| **one == "AddressesKept").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_addresses_one_answer_lacks_is_asked_about_again() {
+    let fixture = fleet(3, Preference::Batch).await;
+    sleep(PERIOD + Duration::from_secs(10)).await;
+    let (targets, before) = (revision(&fixture), addresses(&fixture.live("n1")));
+    name_hosts_only(&fixture, 1);
+    fixture.cloud.take_counters();
+    sleep(PERIOD / 2).await;
+    let writes = fixture.api_writes().len();
+    sleep(PERIOD / 2 + Duration::from_secs(140)).await;
+    // The sweep, and no more.
+    assert_eq!(fixture.calls("BatchGetInstances"), 1);
+    assert_eq!(kept_events(&fixture), 3);
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(fixture.calls("BatchGetInstances"), 2);
+    sleep(PERIOD * 2).await;
+    assert_eq!(revision(&fixture), targets);
+    assert_eq!(addresses(&fixture.live("n1")), before);
+    let writes = fixture.api_writes().split_off(writes);
+    assert_eq!(writes, ["POST AddressesKept"; 3]);
+    // Sweeps alone: nothing is doubted.
+    fixture.cloud.take_counters();
+    sleep(PERIOD * 2).await;
+    assert_eq!(fixture.calls("BatchGetInstances"), 2);
+}
+
+/// None of them is Ready.
+#[tokio::test(start_paused = true)]
+async fn addresses_go_when_three_answers_over_five_minutes_lack_them() {
+    let fixture = fleet(3, Preference::Batch).await;
+    sleep(PERIOD + Duration::from_secs(10)).await;
+    let (targets, before) = (revision(&fixture), addresses(&fixture.live("n1")));
+    name_hosts_only(&fixture, u64::MAX);
+    sleep(Duration::from_secs(570)).await;
+    assert_eq!(kept_events(&fixture), 3);
+    assert_eq!(revision(&fixture), targets);
+    assert_eq!(addresses(&fixture.live("n1")), before);
+    sleep(Duration::from_mins(1)).await;
+    let now = addresses(&fixture.live("n1"));
+    assert!(now.iter().all(|one| &*one.kind == "Hostname"), "{now:?}");
+    assert_eq!(view(&fixture, "n1").addresses.to_vec(), now);
+    assert_ne!(revision(&fixture), targets);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kept_address_goes_at_once_when_the_cloud_gives_it_to_another_node() {
+    let fixture = fleet(2, Preference::Batch).await;
+    sleep(PERIOD + Duration::from_secs(10)).await;
+    let given = fixture.cloud.find("n1").unwrap().addresses.clone();
+    name_hosts_only(&fixture, 1);
+    sleep(PERIOD).await;
+    let is_ip = |one: &&NodeAddress| one.is_ip();
+    let of = |name: &str| view(&fixture, name).addresses.iter().filter(is_ip).count();
+    assert!(of("n1") > 0);
+    let mut spec = InstanceSpec::named("n9".parse().unwrap());
+    spec.addresses = given;
+    fixture.cloud.create(spec).unwrap();
+    // Only the answers about the new machine are right.
+    let bad = Effect::BadAnswer(BadAnswer::HostnamesOnly);
+    let fault = Fault::on(Method::BatchGetInstances, bad).for_node("n1".parse().unwrap());
+    fixture.cloud.inject(fault);
+    fixture.register(node("n9"));
+    sleep(Duration::from_secs(2)).await;
+    assert!(of("n9") > 0);
+    assert_eq!(of("n1"), 0);
+    let now = addresses(&fixture.live("n1"));
+    assert!(now.iter().all(|one| &*one.kind == "Hostname"), "{now:?}");
 }
