@@ -11,7 +11,7 @@
 //! The proxy speaks plain HTTP/1.1 on loopback and adds its own client certificate, so that every
 //! caller is the user that the proxy was started for; a request with a bearer token is passed on
 //! without the certificate and counts as the token's owner. Connection upgrades (exec,
-//! port-forward) are not passed on. Events of watches are split in JSON only.
+//! port-forward) are not passed on. Events of watches are lines of JSON.
 
 mod forward;
 mod record;
