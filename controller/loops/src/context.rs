@@ -3,7 +3,7 @@
 use std::{ops::Deref, sync::Arc};
 
 use outrigger_core::{correlator::EventContent, node::NodeView};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tracing::warn;
 
 use outrigger_kubernetes::{
@@ -53,6 +53,8 @@ pub struct Term {
     pub fence: Fence,
     /// The leader election's Lease; none without an election.
     pub lease: Option<Handle>,
+    /// From then on no write of an earlier leader is on its way to the API server.
+    pub quiet_at: Instant,
 }
 
 /// [`LoopParts`] in one lease term: each request and each call asks the fence of the term.

@@ -90,6 +90,8 @@ pub struct Setup {
     pub provider: ProviderOptions,
     /// The Lease of the lease terms, if the loops write to it.
     pub lease: Option<Handle>,
+    /// How long after its begin a lease term is without writes of an earlier leader.
+    pub quiet_after: Duration,
 }
 
 impl Default for Setup {
@@ -99,6 +101,7 @@ impl Default for Setup {
             cloud: cloud(|_| {}),
             provider: ProviderOptions::default(),
             lease: None,
+            quiet_after: Duration::ZERO,
         }
     }
 }
@@ -113,12 +116,12 @@ pub struct Fixture {
     pub nodes: Arc<Store<NodeView>>,
     pub services: Arc<Store<ServiceView>>,
     pub queues: QueueMetrics,
-    /// Makes each decision again.
     pub history: History,
     pub sight: Sight,
     pub registry: Registry,
     events: Events,
     lease: Option<Handle>,
+    quiet_after: Duration,
     may_act: Arc<AtomicBool>,
     hosts: Vec<Host>,
     stop: Mutex<CancellationToken>,
@@ -132,6 +135,7 @@ impl Fixture {
             cloud,
             provider,
             lease,
+            quiet_after,
         } = setup;
         let mut registry = Registry::default();
         let mut tasks = JoinSet::new();
@@ -158,6 +162,7 @@ impl Fixture {
             registry,
             events,
             lease,
+            quiet_after,
             may_act: Arc::new(AtomicBool::new(true)),
             hosts: Vec::new(),
             stop: Mutex::default(),
@@ -198,6 +203,7 @@ impl Fixture {
                 &CancellationToken::new(),
             ),
             lease: self.lease.clone(),
+            quiet_at: Instant::now() + self.quiet_after,
         }
     }
 

@@ -24,7 +24,7 @@ use outrigger_core::{
     node::NodeView,
 };
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::sleep};
+use tokio::{sync::Semaphore, time::{sleep, sleep_until}};
 use tracing::{info, warn};
 
 pub use self::metrics::IpamMetrics;
@@ -201,6 +201,8 @@ impl NodeIpam {
     /// Observes all Nodes as the API server has them now: the store may be older than the last write of
     /// another leader. Tried again until it succeeds.
     async fn list(&self) {
+        // Writes of a process that was killed: a Node that they reach later has a Pod CIDR that this list lacks.
+        sleep_until(self.context.term.quiet_at).await;
         let each = |item: Item<NodeView>| match item {
             Item::Decoded(node) => self.state.observe_listed(&node),
             Item::Undecodable(node) => warn!(

@@ -120,7 +120,7 @@ impl ServiceLb {
                     doubts,
                 },
             queue,
-            term: Term { fence, lease },
+            term: Term { fence, lease, .. },
             repeats,
         } = context;
         let follows_another = lease.as_ref().is_some_and(Handle::follows_another);

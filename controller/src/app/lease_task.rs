@@ -25,6 +25,7 @@ use tracing::warn;
 use super::{Fatal, identity::ClusterIdentity, loops::Loops, supervise::Supervisor};
 use crate::options::controllers::Controller;
 use outrigger_kubernetes::leader::{Handle, Leadership, Leading};
+use outrigger_loops::context::Term;
 use outrigger_provider_client::Provider;
 use outrigger_runtime::fence::Fence;
 
@@ -92,9 +93,13 @@ impl LeaseTask {
             let leadership = leading.clone();
             let fence = Fence::new(move || leadership.is_valid_now(), leading.token());
             let mut loops = Supervisor::default();
-            let lock = self.lock.as_ref();
+            let term = Term {
+                fence: fence.clone(),
+                lease: self.lock.clone(),
+                quiet_at: leading.quiet_at(),
+            };
             self.loops
-                .start(&self.controllers, &fence, lock, &work, &mut loops);
+                .start(&self.controllers, &term, &work, &mut loops);
             let end = tokio::select! {
                 // The loops end with the lease term: then that is the reason.
                 biased;

@@ -15,7 +15,7 @@ use crate::options::{
 use outrigger_kubernetes::{
     api::Api,
     leader::{
-        Elector, Handle, IdentityFileError, LeaderConfig, LeaderMetrics, OnEvent, ProcessIdentity,
+        Elector, Handle, LeaderConfig, LeaderMetrics, OnEvent, ProcessIdentity,
     },
     watch::Sight,
 };
@@ -40,19 +40,27 @@ pub(super) struct Building {
 pub(super) struct LeaseTasks {
     running: JoinSet<Result<(), Fatal>>,
     main_lock: Option<Handle>,
+    identity: Option<Arc<ProcessIdentity>>,
     _electors: JoinSet<()>,
+}
+
+/// A process that is killed comes to none of this.
+impl Drop for LeaseTasks {
+    fn drop(&mut self) {
+        let forgotten = self.identity.as_ref().map(|identity| identity.forget());
+        if let Some(Err(error)) = forgotten {
+            warn!(
+                %error,
+                "the file of --leader-elect-identity-file is not written: the next process of the container may not wait \
+                 until the Lease has expired"
+            );
+        }
+    }
 }
 
 impl Building {
     /// Starts the lease tasks that `config` asks for; they run until `stop`.
-    ///
-    /// # Errors
-    /// If the identity file cannot be used.
-    pub(super) fn open(
-        self,
-        config: &Config,
-        stop: &CancellationToken,
-    ) -> Result<LeaseTasks, Fatal> {
+    pub(super) fn open(self, config: &Config, stop: &CancellationToken) -> LeaseTasks {
         let mut running = JoinSet::new();
         let mut electors = JoinSet::new();
         let Some(election) = &config.election else {
@@ -61,16 +69,17 @@ impl Building {
             let (_, always) = watch::channel(true);
             let lease_task = self.lease_task(config, None, always, controllers, true);
             running.spawn(lease_task.run(Duration::ZERO, stop.clone()));
-            return Ok(LeaseTasks {
+            return LeaseTasks {
                 running,
                 main_lock: None,
+                identity: None,
                 _electors: electors,
-            });
+            };
         };
         // A process that gave its Lease up lets the others try for this long.
         let hold_off = election.durations.lease_duration() * 2;
         let migration = election.migration.as_ref();
-        let identity = Arc::new(identity(election.identity_file.as_deref())?);
+        let identity = Arc::new(identity(election.identity_file.as_deref()));
         let mut locks = vec![(election.name.clone(), Lock::Main)];
         locks.extend(migration.map(|migration| (migration.lease_name.clone(), Lock::Migration)));
 
@@ -112,11 +121,12 @@ impl Building {
             let lease_task = self.lease_task(config, Some(handle), candidacy, controllers, main);
             running.spawn(lease_task.run(hold_off, stop.clone()));
         }
-        Ok(LeaseTasks {
+        LeaseTasks {
             running,
             main_lock,
+            identity: Some(identity),
             _electors: electors,
-        })
+        }
     }
 
     fn lease_task(
@@ -141,24 +151,17 @@ impl Building {
 }
 
 /// The identity of this process, with those before it in its container if there is a file.
-fn identity(file: Option<&Path>) -> Result<ProcessIdentity, Fatal> {
+fn identity(file: Option<&Path>) -> ProcessIdentity {
     let Some(path) = file else {
-        return Ok(ProcessIdentity::new());
+        return ProcessIdentity::new();
     };
-    match ProcessIdentity::in_file(path) {
-        Ok(identity) => Ok(identity),
-        Err(error @ IdentityFileError::Locked) => {
-            warn!(
-                ?path, %error,
-                "--leader-elect-identity-file is not used: after a crash the Lease has to expire"
-            );
-            Ok(ProcessIdentity::new())
-        }
-        Err(IdentityFileError::Io(error)) => Err(Fatal::Setup(format!(
-            "--leader-elect-identity-file: {} cannot be used: {error}; give the container a volume that it may write",
-            path.display()
-        ))),
-    }
+    ProcessIdentity::in_file(path).unwrap_or_else(|error| {
+        warn!(
+            ?path, %error,
+            "--leader-elect-identity-file is not used: after a crash the Lease has to expire"
+        );
+        ProcessIdentity::new()
+    })
 }
 
 /// A replica whose provider is not ready, or none of whose watches works, does not contend, and none contends for

@@ -7,9 +7,8 @@ use tracing::{debug, info};
 
 use super::supervise::Supervisor;
 use crate::options::controllers::Controller;
-use outrigger_kubernetes::leader::Handle;
 use outrigger_loops::{context::Term, control_loop::Host};
-use outrigger_runtime::{fence::Fence, telemetry::RunningControllers};
+use outrigger_runtime::telemetry::RunningControllers;
 use outrigger_server::{Checks, Scope};
 
 /// The loops that can be started. The queues of the loops fill on a standby too, so that a new
@@ -43,20 +42,15 @@ impl Loops {
         self.hosts.insert(controller.name(), host);
     }
 
-    /// Starts `controllers` for the lease term of `fence`, held by `lease`; they end when `work` does.
+    /// Starts `controllers` for the lease term `term`; they end when `work` does.
     pub(super) fn start(
         &self,
         controllers: &[Controller],
-        fence: &Fence,
-        lease: Option<&Handle>,
+        term: &Term,
         work: &CancellationToken,
         tasks: &mut Supervisor,
     ) {
         let mut pause = Duration::ZERO;
-        let term = Term {
-            fence: fence.clone(),
-            lease: lease.cloned(),
-        };
         for controller in controllers {
             let name = controller.name();
             let Some(host) = self.hosts.get(name) else {
@@ -64,7 +58,7 @@ impl Loops {
                 debug!(controller = name, "controller is skipped");
                 continue;
             };
-            let running = host(&term, work.clone());
+            let running = host(term, work.clone());
             tasks.spawn(name, self.after(pause, *controller, work.clone(), running));
             pause += self.start_interval.mul_f64(1.0 + fastrand::f64());
         }

@@ -245,7 +245,7 @@ impl<'a> Process<'a> {
             sight: sight.clone(),
             checks: self.checks.clone(),
         };
-        let lease_tasks = building.open(self.config, stop)?;
+        let lease_tasks = building.open(self.config, stop);
         let identified = identity.run(lease_tasks.main_lock());
         let end = self.end.clone();
         tasks.spawn("cluster identity", async move {

@@ -29,6 +29,13 @@ impl Durations {
         between.mul_f64(0.8)
     }
 
+    /// From when on no write of an earlier leader is on its way to the API server, in a lease term that begins at `begun`.
+    /// The end of an expired lease comes after them. A process that was killed leaves them behind: `killed` is when those
+    /// whose lease this process may take at once were dead.
+    pub fn quiet_at(&self, begun: Instant, killed: Option<Instant>) -> Instant {
+        killed.map_or(begun, |killed| begun.max(killed + self.write_limit()))
+    }
+
     /// Checks the durations, in upstream's order.
     ///
     /// # Errors

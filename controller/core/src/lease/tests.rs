@@ -445,3 +445,21 @@ fn after_giving_up_to_no_other_it_contends_once_it_is_able() {
     candidacy.allow(at(200), true);
     assert_eq!(candidacy.contends_at(), Some(at(200)));
 }
+
+#[test]
+fn only_a_process_that_was_killed_leaves_writes_behind_for_as_long_as_they_may_take() {
+    let begun = start() + secs(100);
+    let quiet_after = |killed: Option<u64>| {
+        let killed = killed.map(|ago| begun - secs(ago));
+        Durations::DEFAULT.quiet_at(begun, killed) - begun
+    };
+    for (killed, quiet) in [
+        (None, 0),
+        (Some(0), 4),
+        (Some(1), 3),
+        (Some(4), 0),
+        (Some(100), 0),
+    ] {
+        assert_eq!(quiet_after(killed), secs(quiet), "{killed:?}");
+    }
+}

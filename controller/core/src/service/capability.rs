@@ -31,7 +31,7 @@ pub struct Capability {
     pub reads: Box<[Box<str>]>,
     /// Writes to Services that the provider may ask for.
     pub effects: AllowedEffects,
-    /// Its declarations about targets; a recording of before has none.
+    /// Its declarations about targets.
     pub targets: TargetRules,
 }
 

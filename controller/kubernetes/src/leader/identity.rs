@@ -3,10 +3,12 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read, Seek, Write},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
+use rustix::fs::OFlags;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// Identities that a file keeps: so many processes may die one after the other before one holds a lease.
@@ -20,18 +22,30 @@ const MAX_BYTES: u64 = 16 * 1024;
 pub struct ProcessIdentity {
     /// Never the same in two processes.
     pub own: String,
-    /// Processes before this one that had the [identity file](ProcessIdentity::in_file).
+    /// Processes before this one that had the [identity file](ProcessIdentity::in_file), and were killed.
     pub predecessors: Vec<String>,
-    /// Its lock is held as long as it is open.
-    file: Option<File>,
+    /// When this process began: the predecessors were dead.
+    began: Instant,
+    file: Option<IdentityFile>,
+}
+
+/// The file with the identity of this process in its last line. Its lock is held as long as it is open.
+#[derive(Debug)]
+struct IdentityFile {
+    file: File,
+    /// Bytes before the last line.
+    before: u64,
 }
 
 /// Why an identity file is of no use.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityFileError {
     /// It cannot be opened, read or written.
-    #[error(transparent)]
+    #[error("{0}; give the container a volume that it may write")]
     Io(#[from] io::Error),
+    /// It is a device, a pipe, or the like.
+    #[error("it is no regular file")]
+    Irregular,
     /// Another process has the file, and lives.
     #[error("another process holds its lock: give each replica a volume of its own")]
     Locked,
@@ -54,12 +68,19 @@ impl ProcessIdentity {
     /// If the file cannot be used, or a process that lives has it.
     pub fn in_file(path: &Path) -> Result<Self, IdentityFileError> {
         let mut options = OpenOptions::new();
+        // A pipe would wait for its other end, and a link leads to a file of others.
+        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
         let mut file = options
             .create(true)
             .truncate(false)
             .read(true)
             .write(true)
+            .custom_flags(flags.bits().cast_signed())
             .open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(IdentityFileError::Irregular);
+        }
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => IdentityFileError::Locked,
             TryLockError::Error(error) => error.into(),
@@ -71,7 +92,6 @@ impl ProcessIdentity {
         let text = String::from_utf8_lossy(&text);
         let mut identity = Self::new();
         let host = host();
-        let metadata = file.metadata()?;
         let inode = format!("inode {}:{}", metadata.dev(), metadata.ino());
         let mut lines = text.lines();
         let is_copy = lines.next() != Some(&*inode);
@@ -85,13 +105,29 @@ impl ProcessIdentity {
         // Before a lease has this identity. The predecessors stay: this process may die before it holds a lease.
         let mut lines = vec![&*inode];
         lines.extend(identity.predecessors.iter().map(String::as_str));
-        lines.extend([&*identity.own, ""]);
-        let text = lines.join("\n");
+        let mut text = lines.join("\n") + "\n";
+        let before = text.len() as u64;
+        text.push_str(&identity.own);
+        text.push('\n');
         file.rewind()?;
         file.write_all(text.as_bytes())?;
         file.set_len(text.len() as u64)?;
-        identity.file = Some(file);
+        identity.file = Some(IdentityFile { file, before });
         Ok(identity)
+    }
+
+    /// When the processes were dead whose lease this one takes at once; none if there are none.
+    pub fn killed(&self) -> Option<Instant> {
+        (!self.predecessors.is_empty()).then_some(self.began)
+    }
+
+    /// Removes the identity from its file: this process ends by itself, and a lease that it does not release has to expire.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn forget(&self) -> io::Result<()> {
+        let file = self.file.as_ref();
+        file.map_or(Ok(()), |own| own.file.set_len(own.before))
     }
 }
 
@@ -101,6 +137,7 @@ impl<S: Into<String>> From<S> for ProcessIdentity {
         Self {
             own: own.into(),
             predecessors: Vec::new(),
+            began: Instant::now(),
             file: None,
         }
     }
@@ -173,6 +210,43 @@ mod tests {
         let identity = ProcessIdentity::in_file(&path).unwrap();
         assert_eq!(lines(&path), [&*own, &identity.own]);
         assert_eq!(identity.predecessors, [own]);
+    }
+
+    #[test]
+    fn a_process_that_ends_by_itself_is_not_taken_for_one_that_was_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("identity");
+        let killed = ProcessIdentity::in_file(&path).unwrap().own;
+        let ended = ProcessIdentity::in_file(&path).unwrap();
+        ended.forget().unwrap();
+        drop(ended);
+        let next = ProcessIdentity::in_file(&path).unwrap();
+        assert_eq!(next.predecessors, [killed]);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let [pipe, link, file] = ["pipe", "link", "file"].map(|name| folder.path().join(name));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
+        std::fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let null = Path::new("/dev/null");
+        for irregular in [&*pipe, null] {
+            let refused = ProcessIdentity::in_file(irregular).unwrap_err();
+            assert!(matches!(refused, IdentityFileError::Irregular), "{refused}");
+        }
+        for path in [&*link, folder.path(), &file.join("none"), Path::new("/dev/full")] {
+            ProcessIdentity::in_file(path).unwrap_err();
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"");
     }
 
     /// The process that wrote the original may live.

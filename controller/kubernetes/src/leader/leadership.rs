@@ -50,6 +50,7 @@ impl Leadership {
 #[derive(Clone, Debug)]
 pub struct Leading {
     since: Instant,
+    quiet_at: Instant,
     epoch: i32,
     token: CancellationToken,
     /// Nanoseconds after `since`, those included that the machine was suspended before the last renewal
@@ -60,8 +61,10 @@ pub struct Leading {
 impl Leading {
     /// For `--leader-elect=false`: lasts until `token` is cancelled.
     pub fn unelected(token: CancellationToken) -> Self {
+        let now = Instant::now();
         Self {
-            since: Instant::now(),
+            since: now,
+            quiet_at: now,
             epoch: 0,
             token,
             deadline: Arc::new(AtomicU64::new(u64::MAX)),
@@ -70,12 +73,14 @@ impl Leading {
 
     pub(super) fn until(
         since: Instant,
+        quiet_at: Instant,
         deadline: Instant,
         suspended: Duration,
         epoch: i32,
     ) -> Self {
         let this = Self {
             since,
+            quiet_at,
             epoch,
             token: CancellationToken::new(),
             deadline: Arc::default(),
@@ -98,6 +103,11 @@ impl Leading {
     /// When it began.
     pub const fn since(&self) -> Instant {
         self.since
+    }
+
+    /// From then on no write of an earlier leader is on its way to the API server.
+    pub const fn quiet_at(&self) -> Instant {
+        self.quiet_at
     }
 
     /// The Lease's `leaseTransitions`: larger with each new leader.
@@ -144,7 +154,7 @@ mod tests {
     fn a_lease_does_not_outlast_a_suspended_machine() {
         let since = Instant::now();
         let slept = SECOND * 100;
-        let leading = Leading::until(since, since + SECOND * 10, slept, 0);
+        let leading = Leading::until(since, since, since + SECOND * 10, slept, 0);
         assert!(leading.is_valid_at(since + SECOND * 9, slept));
         assert!(leading.is_valid_at(since + SECOND, slept + SECOND * 8));
         // A renewal that was sent after that sleep counts from then.

@@ -110,6 +110,29 @@ async fn a_write_of_the_last_leader_that_the_store_lacks_is_respected() {
     assert_eq!(fixture.api_writes(), ["PATCH /api/v1/nodes/n1"]);
 }
 
+/// A write that a killed process had sent comes before the limit.
+#[tokio::test(start_paused = true)]
+async fn after_taking_its_own_lease_back_node_ipam_lists_only_after_the_write_limit() {
+    let mut fixture = Fixture::new(Setup {
+        quiet_after: Duration::from_secs(4),
+        ..Setup::default()
+    });
+    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    fixture.register(node("n0"));
+    fixture.register(node("n1"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    sleep(Duration::from_millis(3_900)).await;
+    fixture.cluster.change_node("n1", |node| {
+        node["spec"]["podCIDR"] = "10.0.0.0/24".into();
+        node["spec"]["podCIDRs"] = json!(["10.0.0.0/24"]);
+    });
+    assert_eq!(fixture.api_writes(), [""; 0]);
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.1.0/24"]);
+    assert_eq!(fixture.api_writes(), ["PATCH /api/v1/nodes/n0"]);
+}
+
 /// I-7, I-17: the store never shows a Node of the list.
 #[tokio::test(start_paused = true)]
 async fn the_cidr_of_a_node_deleted_since_the_list_is_free() {

@@ -120,6 +120,10 @@ async fn a_container_that_starts_again_takes_its_lease_back() {
         .says(&["--leader-elect-identity-file is not used"])
         .await;
     beside.follows(&mut leader).await;
+    // Nor has a disk that is full anything to do with the work.
+    let flag_of_none = "--leader-elect-identity-file=/dev/full";
+    let mut without = cluster.part("without").flag(flag_of_none).start().await;
+    without.follows(&mut leader).await;
 
     leader.controller.kill().await;
     let killed = Instant::now();
@@ -134,4 +138,10 @@ async fn a_container_that_starts_again_takes_its_lease_back() {
     assert_eq!(lease.holder_identity, Some(again.identity().await));
     assert_eq!(lease.lease_transitions, Some(1));
     assert!(standby.claims(LEASE).is_empty() && beside.claims(LEASE).is_empty());
+
+    // A process that ends by itself is not taken for one that was killed.
+    let own = again.identity().await;
+    again.controller.terminate().await;
+    let identities = std::fs::read_to_string(&file).unwrap();
+    assert!(!identities.contains(&own), "{identities}");
 }

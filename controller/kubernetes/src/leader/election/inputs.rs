@@ -115,7 +115,9 @@ impl Elector {
             return;
         };
         let deadline = lease_term.deadline(durations).into();
-        let leading = Leading::until(now, deadline, suspended, lease_term.epoch());
+        let killed = self.config.identity.killed().map(Instant::into_std);
+        let quiet_at = durations.quiet_at(now.into_std(), killed).into();
+        let leading = Leading::until(now, quiet_at, deadline, suspended, lease_term.epoch());
         info!(
             lease = self.config.name,
             epoch = record.transitions,

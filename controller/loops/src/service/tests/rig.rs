@@ -120,6 +120,7 @@ impl Rig {
             cloud: setup.cloud,
             provider: setup.provider,
             lease: Some(handle.clone()),
+            ..fixture::Setup::default()
         });
         fixture.spawn(async move {
             elector.run().await;
