@@ -302,7 +302,6 @@ fn a_budget_of_0_is_the_default_and_a_negative_one_has_no_limit() {
     assert!(budget(&["--kube-api-qps=-1", "--kube-api-burst=-1"]).qps < 0.0);
 }
 
-/// Upstream's defaults ask for Pod CIDRs, and do nothing with them.
 #[test]
 fn loops_that_are_asked_for_and_do_not_run_are_warned_about() {
     let warned = |args: &[&str]| {
@@ -315,7 +314,10 @@ fn loops_that_are_asked_for_and_do_not_run_are_warned_about() {
     assert!(!warned(&["--controllers=*"]));
     assert!(warned(&["--controllers=*,-route,nodeipam"]));
     let allocate = ["--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/16"];
-    assert!(!warned(&allocate));
-    let off = [&allocate[..], &["--controllers=*,-route,-nodeipam"]].concat();
-    assert!(!warned(&off));
+    assert!(warned(&allocate));
+    let named = [&allocate[..], &["--controllers=*,nodeipam"]].concat();
+    assert!(!warned(&named));
+    // Another program has them from the same list of flags.
+    let two_masks = ["--node-cidr-mask-size=24", "--node-cidr-mask-size-ipv4=24"];
+    config(&[&allocate[..], &two_masks].concat());
 }

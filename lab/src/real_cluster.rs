@@ -83,7 +83,7 @@ impl RealCluster {
         ];
         let is_named = |arg: &String| arg.starts_with("--controllers=");
         if !controller_args.iter().any(is_named) {
-            args.push("--controllers=*,kubelet-serving-approving".to_owned());
+            args.push("--controllers=*,node-ipam,kubelet-serving-approving".to_owned());
         }
         args.extend_from_slice(controller_args);
         let launch = Launch::of_command(cloud.provider());

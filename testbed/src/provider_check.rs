@@ -94,7 +94,11 @@ impl<'a> Stage<'a> {
         let client = plane.client()?;
         let mut args = Vec::new();
         if check.routes {
-            let network = ["--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16"];
+            let network = [
+                "--allocate-node-cidrs",
+                "--cluster-cidr=10.244.0.0/16",
+                "--controllers=*,node-ipam",
+            ];
             args.extend(network.map(str::to_owned));
         }
         args.extend_from_slice(&check.controller_args);

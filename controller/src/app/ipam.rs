@@ -14,7 +14,7 @@ use outrigger_loops::{
 /// Account of the loop, which has the rights on Nodes; as in upstream's kube-controller-manager.
 const ACCOUNT: &str = "node-controller";
 
-/// Adds the loop, unless no flag asks for it (I-1).
+/// Adds the loop, if `--controllers` names it and `--allocate-node-cidrs` is set (not I-1).
 pub(super) async fn add(wiring: &mut Wiring<'_>, on_lookup: OnLookup) -> Result<(), Fatal> {
     let config = wiring.context.config;
     if !config.controllers.enabled(Controller::NodeIpam) {

@@ -114,9 +114,9 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
     let election = election::election(flags, f);
     let cluster_cidrs = network::cidrs(&flags.cluster_cidr, f);
     let service_cidrs = network::cidrs(&flags.service_cluster_ip_range, f);
-    let ipam = network::allocator(flags, &cluster_cidrs, &service_cidrs, f);
+    let ipam = network::allocator(flags, &cluster_cidrs, &service_cidrs, &controllers, f);
     f.warnings
-        .extend(network::absent_loops(&controllers, ipam.is_some()));
+        .extend(network::absent_loops(&controllers, flags.allocate_node_cidrs.value));
     let selector = nodes::selector(flags, f);
     let values = values(line);
     let config = Config {
@@ -141,7 +141,6 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
             flags,
             &cluster_cidrs,
             ipam.as_ref(),
-            &controllers,
             selector,
             f,
         ),

@@ -47,7 +47,7 @@ pub struct Config {
     pub configure_cloud_routes: bool,
     /// The node-route loop; absent if `--cluster-cidr` is empty.
     pub route: Option<RouteSettings>,
-    /// The allocator of the node-ipam loop, before it has observed a Node; absent without `--allocate-node-cidrs`.
+    /// The allocator of the node-ipam loop, before it has observed a Node; absent if that does not run.
     pub ipam: Option<Allocator>,
     /// Leader election; absent with `--leader-elect=false`.
     pub election: Option<Election>,

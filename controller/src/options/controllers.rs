@@ -11,7 +11,7 @@ pub enum Controller {
     ServiceLb,
     /// Routes to the Pods of each node.
     NodeRoute,
-    /// Pod CIDRs of each node.
+    /// Pod CIDRs of each node; runs only where it is named.
     NodeIpam,
     /// Labels of volumes; runs only where it is named.
     VolumeLabels,
@@ -60,9 +60,13 @@ impl Controller {
         }
     }
 
-    /// True if `*` does not turn it on: upstream has it no more, or never had it.
+    /// True if `*` does not turn it on: upstream has it no more, or never had it, or another program of the cluster may do
+    /// the same.
     pub const fn runs_only_if_named(self) -> bool {
-        matches!(self, Self::VolumeLabels | Self::KubeletServing)
+        matches!(
+            self,
+            Self::NodeIpam | Self::VolumeLabels | Self::KubeletServing
+        )
     }
 
     /// The controller with this canonical name or alias.
@@ -76,7 +80,6 @@ impl Controller {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controllers {
     enabled: Vec<Controller>,
-    named: Vec<Controller>,
 }
 
 impl Controllers {
@@ -85,6 +88,7 @@ impl Controllers {
     /// # Errors
     /// One sentence for each item that names no controller.
     pub fn evaluate(items: &[String]) -> Result<Self, Vec<String>> {
+        let items = &items.iter().map(|item| in_full(item)).collect::<Vec<_>>();
         let on = evaluate(
             items,
             &Controller::ALL.map(Controller::names),
@@ -101,19 +105,23 @@ impl Controllers {
         let enabled = all.filter_map(|(controller, on)| on.then_some(controller));
         Ok(Self {
             enabled: enabled.filter(is_meant).collect(),
-            named,
         })
-    }
-
-    /// The flag names it, rather than turning on everything.
-    pub fn names(&self, controller: Controller) -> bool {
-        self.named.contains(&controller)
     }
 
     /// The controller is to run.
     pub fn enabled(&self, controller: Controller) -> bool {
         self.enabled.contains(&controller)
     }
+}
+
+/// The item with the canonical name, where that is the name in it and `-controller`, as of `node-ipam`.
+fn in_full(item: &str) -> String {
+    let in_full = format!("{item}-controller");
+    let name = in_full.strip_prefix('-').unwrap_or(&in_full);
+    let is_known = Controller::ALL
+        .iter()
+        .any(|controller| controller.name() == name);
+    if is_known { in_full } else { item.to_owned() }
 }
 
 /// Upstream's rules, for controllers and webhooks: `name` is on, `-name` is off, the first item

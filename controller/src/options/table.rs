@@ -71,8 +71,12 @@ flags! {
         leader_migration_config: String = "";
     }
     "Generic" {
-        /// Allocate Pod CIDRs and set them on Nodes; requires --cluster-cidr.
-        allocate_node_cidrs: bool = "false" { configz: "KubeCloudShared.AllocateNodeCIDRs" };
+        /// Allocate Pod CIDRs and set them on Nodes, if --controllers names node-ipam-controller; requires --cluster-cidr.
+        allocate_node_cidrs: bool = "false" {
+            parity: Better("two programs must not allocate: vendors pass the flag to a program of theirs that does, or to one \
+                that does not"),
+            configz: "KubeCloudShared.AllocateNodeCIDRs",
+        };
         /// Run although the provider has no cluster ID, and change the cloud although the cluster's UID
         /// is not known. Two clusters in one account may then change each other's resources.
         allow_untagged_cloud: bool = "false" {
@@ -96,7 +100,7 @@ flags! {
             configz: "KubeCloudShared.CloudProvider.Name",
         };
         /// CIDR of the Pods; two, separated by a comma, for dual-stack. Used by node-route-controller and,
-        /// with --allocate-node-cidrs, by node-ipam-controller.
+        /// with --allocate-node-cidrs, by node-ipam-controller, if that runs.
         cluster_cidr: String = "" { configz: "KubeCloudShared.ClusterCIDR" };
         /// Name of the cluster, passed to the provider, which marks cloud resources with it.
         cluster_name: String = "kubernetes" { configz: "KubeCloudShared.ClusterName" };
@@ -113,7 +117,7 @@ flags! {
         controller_start_interval: GoDuration = "0s" { configz: "Generic.ControllerStartInterval" };
         /// Controllers to run: '*' for all, 'foo' to enable one, '-foo' to disable it; the first item that
         /// names a controller decides. Known are cloud-node-controller, cloud-node-lifecycle-controller,
-        /// node-ipam-controller, node-route-controller, service-lb-controller, and, only if named,
+        /// node-route-controller, service-lb-controller, and, only if named, node-ipam-controller,
         /// kubelet-serving-approving-controller and persistentvolume-labels-controller.
         controllers: Vec<String> = "*" { configz: "Generic.Controllers" };
         #[expect(dead_code)]

@@ -221,11 +221,13 @@ fn proc_25_times_of_the_lease_must_fit_together() {
     );
 }
 
+const ALLOCATES: [&str; 2] = ["--allocate-node-cidrs", "--controllers=node-ipam"];
+
 /// The rules are core's; here they meet the flags.
 #[test]
 fn i_5_mask_sizes_follow_upstreams_rules() {
     let totals = |args: &[&str]| -> Vec<u64> {
-        let config = config(&[&["--allocate-node-cidrs"], args].concat());
+        let config = config(&[&ALLOCATES[..], args].concat());
         let sizes = config.ipam.unwrap();
         sizes.sizes().map(|(_, size)| size.total).collect()
     };
@@ -239,7 +241,7 @@ fn i_5_mask_sizes_follow_upstreams_rules() {
     assert_eq!(totals(&[cloud]), [0; 0]);
 
     let check = |args: &[&str], expected: &str| {
-        let refusal = refusal(&[&["--allocate-node-cidrs"], args].concat());
+        let refusal = refusal(&[&ALLOCATES[..], args].concat());
         assert!(refusal.contains(expected), "{args:?}: {refusal}");
     };
     check(&[], "--cluster-cidr");

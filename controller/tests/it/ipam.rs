@@ -13,11 +13,13 @@ use crate::{
     cluster::Cluster,
     look::reason,
     stage::Setup,
-    wait::{DEADLINE, holds, until, until_within},
+    wait::{DEADLINE, holds, stays, until, until_within},
 };
 
+const ALLOCATES: [&str; 2] = ["--allocate-node-cidrs", "--controllers=*,node-ipam"];
+
 fn allocating(cluster_cidr: &str) -> Setup {
-    let setup = Setup::synthesizing().flag("--allocate-node-cidrs");
+    let setup = Setup::synthesizing().flags(&ALLOCATES);
     setup.flag(&format!("--cluster-cidr={cluster_cidr}"))
 }
 
@@ -156,12 +158,27 @@ async fn i_7_a_cidr_outside_the_cluster_cidr_is_a_warning() {
 #[tokio::test]
 async fn the_clouds_cidrs_are_written_where_the_provider_allocates() {
     let mock = Setup::mock(&["--synthesize-instances", "--pod-cidrs=10.9.0.0/16"]);
-    let setup = mock.flags(&[
-        "--allocate-node-cidrs",
-        "--cidr-allocator-type=CloudAllocator",
-    ]);
+    let setup = mock.flags(&ALLOCATES);
+    let setup = setup.flag("--cidr-allocator-type=CloudAllocator");
     let stage = setup.machines(machines(10)).start().await;
     let owners = all_allocated(&stage, 10, 1).await;
     let of_the_cloud = |cidrs: &Vec<String>| cidrs.iter().all(|cidr| cidr.starts_with("10.9."));
     assert!(owners.values().all(of_the_cloud), "{owners:?}");
+}
+
+/// Vendors pass the flag to programs of theirs, with an allocator of their own or with none.
+#[tokio::test]
+async fn allocate_node_cidrs_alone_starts_no_second_allocator() {
+    let setup = Setup::synthesizing().flag("--allocate-node-cidrs");
+    let setup = setup.flag("--cluster-cidr=10.0.0.0/16");
+    let mut stage = setup.machines(machines(2)).start().await;
+    stage.synced("n-00000").await;
+    let says = ["starts no allocator", "--controllers=*,node-ipam-controller"];
+    stage.controller.says(&says).await;
+    stays("no Node gets a Pod CIDR", Duration::from_secs(3), async || {
+        let nodes = stage.named("n-").await;
+        let all: Vec<_> = nodes.iter().flat_map(cidrs).collect();
+        holds(all.is_empty(), || format!("{all:?}"))
+    })
+    .await;
 }

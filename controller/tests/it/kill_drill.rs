@@ -182,6 +182,7 @@ async fn kills_at_random_moments_lose_nothing_and_double_nothing() {
     ])
     .flags(&[
         "--allocate-node-cidrs",
+        "--controllers=*,node-ipam",
         "--cluster-cidr=10.244.0.0/16",
         "--node-monitor-period=1s",
         "--route-reconciliation-period=10s",

@@ -63,6 +63,7 @@ async fn one_kubelet_bends_no_traffic_of_other_nodes() {
     let stage = Setup::mock(&["--synthesize-instances", "--routes", "--route-target=all"])
         .flags(&[
             "--allocate-node-cidrs",
+            "--controllers=*,node-ipam",
             "--cluster-cidr=10.244.0.0/16",
             "--node-status-update-frequency=2s",
             "--route-reconciliation-period=2s",

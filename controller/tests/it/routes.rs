@@ -30,6 +30,7 @@ const MOCK: [&str; 4] = [
 fn allocating(mock: &[&str]) -> Setup {
     Setup::mock(&[&MOCK, mock].concat()).flags(&[
         "--allocate-node-cidrs",
+        "--controllers=*,node-ipam",
         "--cluster-cidr=10.244.0.0/16,fd00:10::/48",
     ])
 }

@@ -37,6 +37,7 @@ async fn used() -> (Stage, String) {
     let mut stage = Setup::mock(&mock)
         .flags(&[
             "--allocate-node-cidrs",
+            "--controllers=*,node-ipam",
             "--cluster-cidr=10.244.0.0/16",
             "--leader-elect=true",
         ])

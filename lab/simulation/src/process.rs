@@ -23,7 +23,7 @@ const FLAGS: &[&str] = &[
     "--out-of-service-after=2m",
     "--maintenance-condition",
     "--maintenance-taint-before=6h",
-    "--controllers=*,kubelet-serving-approving",
+    "--controllers=*,node-ipam,kubelet-serving-approving",
 ];
 
 /// A controller that begins now, and its SIGTERM.

@@ -133,8 +133,8 @@ fn controller_args(is_own_cluster: bool) -> Vec<String> {
             "--cluster-cidr=10.244.0.0/16",
             // Soon enough to watch it repair the table.
             "--route-reconciliation-period=10s",
-            // For volumes without a provisioner, so off by default.
-            "--controllers=*,persistentvolume-labels",
+            // The two run only where they are named.
+            "--controllers=*,node-ipam,persistentvolume-labels",
         ]
     } else {
         // Services, routes and the end of nodes are another controller's business there.

@@ -32,16 +32,18 @@ fn mask_sizes(flags: &Flags) -> MaskSizes {
     }
 }
 
-/// The allocator of node-ipam-controller; absent without `--allocate-node-cidrs`. The rules between flags only
-/// hold if it runs.
+/// The allocator of node-ipam-controller; absent if that does not run. The rules between flags only hold if it does: another
+/// program may have them from the same list of flags.
 pub(super) fn allocator(
     flags: &Flags,
     cluster_cidrs: &[Cidr],
     service_cidrs: &[Cidr],
+    controllers: &Controllers,
     f: &mut Findings,
 ) -> Option<Allocator> {
+    let runs = flags.allocate_node_cidrs.value && controllers.enabled(Controller::NodeIpam);
     // After a mistake in a list of CIDRs the others would follow from it.
-    if !flags.allocate_node_cidrs.value || !f.errors.is_empty() {
+    if !runs || !f.errors.is_empty() {
         return None;
     }
     let options = IpamOptions {
@@ -58,28 +60,29 @@ pub(super) fn route(
     flags: &Flags,
     cluster_cidrs: &[Cidr],
     allocator: Option<&Allocator>,
-    controllers: &Controllers,
     selector: Option<Arc<Selector>>,
     f: &mut Findings,
 ) -> Option<RouteSettings> {
-    let allocates = allocator.is_some() && controllers.enabled(Controller::NodeIpam);
     let settings = RouteSettings {
         ranges: route_ranges(cluster_cidrs, allocator, mask_sizes(flags)).into(),
         period: f.period(&flags.route_reconciliation_period),
         selector,
-        reports_duplicates: !allocates,
+        reports_duplicates: allocator.is_none(),
     };
     (!settings.ranges.is_empty()).then_some(settings)
 }
 
 /// Consequences of flags for loops that do not run, though they are asked for.
 pub(super) fn absent_loops(controllers: &Controllers, allocates: bool) -> Option<String> {
-    let is_absent = controllers.names(Controller::NodeIpam) && !allocates;
-    is_absent.then(|| {
-        format!(
-            "{} is named in --controllers, but --allocate-node-cidrs is false: nodes get no Pod CIDR \
-             from it",
-            Controller::NodeIpam.name()
-        )
-    })
+    let name = Controller::NodeIpam.name();
+    match (controllers.enabled(Controller::NodeIpam), allocates) {
+        (true, false) => Some(format!(
+            "{name} is named in --controllers, but --allocate-node-cidrs is false: nodes get no Pod CIDR from it"
+        )),
+        (false, true) => Some(format!(
+            "--allocate-node-cidrs starts no allocator, since another program may be one: nodes get no Pod CIDR from this \
+             one unless --controllers names the loop, as in --controllers=*,{name}"
+        )),
+        _ => None,
+    }
 }

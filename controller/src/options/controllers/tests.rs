@@ -20,7 +20,7 @@ fn check(flag: &str, expected: &str) {
     assert_eq!(got, expected, "--controllers={flag}");
 }
 
-const ALL: &str = "cloud-node cloud-node-lifecycle nodeipam route service";
+const ALL: &str = "cloud-node cloud-node-lifecycle route service";
 
 #[test]
 fn cli_20_21_canonical_names_and_aliases() {
@@ -29,15 +29,33 @@ fn cli_20_21_canonical_names_and_aliases() {
         check(controller.alias(), controller.alias());
     }
     check(
-        "service-lb",
-        r#"error: "service-lb" is not in the list of known controllers"#,
+        "service-loadbalancer",
+        r#"error: "service-loadbalancer" is not in the list of known controllers"#,
     );
+}
+
+#[test]
+fn a_name_needs_no_controller_at_its_end() {
+    for controller in Controller::ALL {
+        let name = controller.name().trim_end_matches("-controller");
+        check(name, controller.alias());
+        check(&format!("-{name},{}", controller.name()), "");
+    }
+}
+
+/// Another program of the cluster may allocate.
+#[test]
+fn star_does_not_enable_the_allocator_of_pod_cidrs() {
+    let all = "cloud-node cloud-node-lifecycle nodeipam route service";
+    check("*,node-ipam", all);
+    check("nodeipam,*", all);
+    check("*,-nodeipam", ALL);
 }
 
 /// Legacy: an operator asks for it.
 #[test]
 fn star_does_not_enable_labels_of_volumes() {
-    let all = "cloud-node cloud-node-lifecycle nodeipam route persistentvolume-labels service";
+    let all = "cloud-node cloud-node-lifecycle route persistentvolume-labels service";
     check("*,persistentvolume-labels", all);
     check("persistentvolume-labels-controller,*", all);
     check("*,-persistentvolume-labels", ALL);
@@ -46,7 +64,7 @@ fn star_does_not_enable_labels_of_volumes() {
 /// It needs a right that the others do without: an operator asks for it.
 #[test]
 fn star_does_not_enable_the_approval_of_serving_certificates() {
-    let all = "cloud-node cloud-node-lifecycle kubelet-serving-approving nodeipam route service";
+    let all = "cloud-node cloud-node-lifecycle kubelet-serving-approving route service";
     check("*,kubelet-serving-approving", all);
     check("kubelet-serving-approving-controller,*", all);
     check("*,-kubelet-serving-approving", ALL);
@@ -57,7 +75,7 @@ fn cli_22_star_enables_and_minus_disables() {
     check("*", ALL);
     check(
         "*,-service",
-        "cloud-node cloud-node-lifecycle nodeipam route",
+        "cloud-node cloud-node-lifecycle route",
     );
     check("cloud-node,route", "cloud-node route");
 }
@@ -66,7 +84,7 @@ fn cli_22_star_enables_and_minus_disables() {
 fn cli_23_aliases_are_translated_with_and_without_the_minus() {
     check(
         "*,-service,-route",
-        "cloud-node cloud-node-lifecycle nodeipam",
+        "cloud-node cloud-node-lifecycle",
     );
     check("-service,service-lb-controller", "");
     check("service-lb-controller,-service", "service");
@@ -78,11 +96,11 @@ fn cli_24_the_first_item_wins_and_the_star_may_stand_anywhere() {
     check("-service,service", "");
     check(
         "-service,*",
-        "cloud-node cloud-node-lifecycle nodeipam route",
+        "cloud-node cloud-node-lifecycle route",
     );
     check(
         "*,-service,service",
-        "cloud-node cloud-node-lifecycle nodeipam route",
+        "cloud-node cloud-node-lifecycle route",
     );
 }
 

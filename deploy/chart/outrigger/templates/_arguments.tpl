@@ -7,6 +7,9 @@
 {{- $controllers = append $controllers (print "-" $name) -}}
 {{- end -}}
 {{- end -}}
+{{- if $loops.nodeIpam -}}
+{{- $controllers = append $controllers "node-ipam-controller" -}}
+{{- end -}}
 {{- if $loops.persistentVolumeLabels -}}
 {{- $controllers = append $controllers "persistentvolume-labels-controller" -}}
 {{- end -}}
