@@ -58,8 +58,8 @@ pub enum Fatal {
     #[error("{0} ended unexpectedly; see the log above")]
     Died(Cow<'static, str>),
     /// Another process leads, or may lead from now on (PROC-13).
-    #[error("{0}")]
-    LeaseLost(&'static str),
+    #[error("leaderelection lost")]
+    LeaseLost,
     /// The API server is another cluster's.
     #[error("{0}")]
     OtherCluster(String),
@@ -79,7 +79,7 @@ impl Fatal {
     /// Exit codes as upstream's (PROC-10).
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Setup(_) | Self::LeaseLost(_) | Self::OtherCluster(_) | Self::Hurried => 1,
+            Self::Setup(_) | Self::LeaseLost | Self::OtherCluster(_) | Self::Hurried => 1,
             Self::Died(_) => 2,
             Self::Controllers(_) | Self::NoClusterId => 255,
         }
@@ -163,7 +163,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
     let identity = (&provider, &cluster);
     let mut lease_tasks =
         process.contend(loops, identity, &sight, &process_events, &mut tasks, &stop)?;
-    process.explain(stores, lease_tasks.main_lock());
+    process.explain(stores, lease_tasks.lock());
     events.push(process_events);
 
     let ended = tokio::select! {
@@ -179,7 +179,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         let drained = lease_tasks.drain().await;
         // After a lost lease no more calls are made, and the next leader may be there already. Nor has another cluster
         // anything to learn.
-        if !matches!(ended, Err(Fatal::LeaseLost(_) | Fatal::OtherCluster(_))) {
+        if !matches!(ended, Err(Fatal::LeaseLost | Fatal::OtherCluster(_))) {
             process.end(&events, &mut tasks).await;
         }
         drained

@@ -15,7 +15,6 @@ mod features;
 pub mod flag;
 pub(crate) mod flag_type;
 mod help;
-pub mod migration;
 pub mod table;
 
 use std::{collections::BTreeMap, ffi::OsString, io::Write, process::ExitCode};
@@ -83,7 +82,7 @@ pub fn parse_from_env() -> Result<Config, ExitCode> {
 }
 
 /// Parses and checks. `args` are those after the program's name, `env` is the environment. Reads
-/// no file but that of `--leader-migration-config`.
+/// no file.
 ///
 /// # Errors
 /// The text to print and the exit code to end with.

@@ -87,7 +87,6 @@ fn no_flags_are_a_complete_configuration() {
     let election = config.election.expect("leader election");
     assert_eq!(election.namespace, "kube-system");
     assert_eq!(election.durations.lease_duration().as_secs(), 15);
-    assert_eq!(election.migration, None);
     let serving = config.serving.expect("a server");
     assert_eq!(serving.port, 10258);
     assert_eq!(serving.certificate, Certificate::SelfSigned);
@@ -280,16 +279,18 @@ fn webhooks_are_served_if_they_are_named() {
 }
 
 #[test]
-fn proc_36_migration_comes_with_leader_election_only() {
-    let both = config(&["--enable-leader-migration"]);
-    let migration = both.election.and_then(|election| election.migration);
-    assert_eq!(
-        migration.expect("a migration").lease_name,
-        "cloud-provider-extraction-migration"
-    );
-    let alone = config(&["--enable-leader-migration", "--leader-elect=false"]);
-    assert!(alone.election.is_none());
-    assert_eq!(alone.warnings.len(), 1);
+fn flags_of_leader_migration_are_accepted_with_a_warning_and_do_nothing() {
+    let flags = [
+        "--enable-leader-migration",
+        "--leader-migration-config=/no/file",
+    ];
+    let warned = config(&flags).warnings;
+    for flag in ["--enable-leader-migration", "--leader-migration-config"] {
+        assert!(
+            warned.iter().any(|warning| warning.contains(flag)),
+            "{warned:?}"
+        );
+    }
 }
 
 #[test]

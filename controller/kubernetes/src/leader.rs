@@ -51,7 +51,7 @@ pub struct LeaderConfig {
     pub namespace: String,
     /// `--leader-elect-resource-name`; also the metrics' label.
     pub name: String,
-    /// The identity that contends. Several locks of one process share it (PROC-35).
+    /// The identity that contends.
     pub identity: Arc<ProcessIdentity>,
     /// How long things take.
     pub durations: Durations,

@@ -316,19 +316,6 @@ async fn a_replica_that_gives_up_lets_the_other_lead() {
     assert!(able.elapsed() >= LEASE * 2, "{:?}", able.elapsed());
 }
 
-#[tokio::test]
-async fn one_process_holds_two_locks() {
-    let place = Place::new("leader-migration").await;
-    let identity = Arc::default();
-    let first = place.start_as(place.client(), &identity, NAME);
-    first.leading().await;
-    let second = place.start_as(place.client(), &identity, "second");
-    second.leading().await;
-    second.handle.release().await;
-    assert_eq!(place.holder().await, identity.own);
-    assert!(first.leading().await.is_valid_now());
-}
-
 /// The shape of our requests at the API server: their number, names and form.
 #[tokio::test]
 async fn an_idle_leader_costs_one_request_a_period() {

@@ -24,7 +24,10 @@ use outrigger_core::{
     node::NodeView,
 };
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::{sleep, sleep_until}};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, sleep_until},
+};
 use tracing::{info, warn};
 
 pub use self::metrics::IpamMetrics;

@@ -47,8 +47,6 @@ pub(super) struct LeaseTask {
     /// `--shutdown-grace-period`: how long calls in flight may take to end.
     pub(super) grace: Duration,
     pub(super) identity: Arc<ClusterIdentity>,
-    /// True if this lock decides whether calls to the provider are those of a leader or of a standby.
-    pub(super) main: bool,
 }
 
 enum End {
@@ -81,13 +79,11 @@ impl LeaseTask {
             let Some(leading) = self.elected(&stop).await? else {
                 return Ok(());
             };
-            if self.main {
-                self.provider.set_standby(false);
-                // Before the first call: the last leader may have worked for another cluster.
-                self.identity.judge(self.lock.as_ref());
-                if let Some(lock) = &self.lock {
-                    self.identity.resync(lock);
-                }
+            self.provider.set_standby(false);
+            // Before the first call: the last leader may have worked for another cluster.
+            self.identity.judge(self.lock.as_ref());
+            if let Some(lock) = &self.lock {
+                self.identity.resync(lock);
             }
             let work = leading.token().child_token();
             let leadership = leading.clone();
@@ -141,15 +137,13 @@ impl LeaseTask {
                 }
                 (End::Lost | End::Unable, Work::Lost) if stop.is_cancelled() => return Ok(()),
                 (End::Unable, Work::Finished) => {
-                    if self.main {
-                        self.provider.set_standby(true);
-                    }
+                    self.provider.set_standby(true);
                     if let Some(lock) = &self.lock {
                         lock.step_down(hold_off).await;
                     }
                 }
                 // A lease that must not be released before it expires is left with the process.
-                (End::Lost | End::Unable, _) => return Err(Fatal::LeaseLost(self.name())),
+                (End::Lost | End::Unable, _) => return Err(Fatal::LeaseLost),
             }
         }
     }
@@ -231,7 +225,7 @@ impl LeaseTask {
                     return Ok(Some(leading.clone()));
                 }
                 Leadership::Lost { .. } => {
-                    return Err(Fatal::LeaseLost(self.name()));
+                    return Err(Fatal::LeaseLost);
                 }
                 Leadership::Standby { .. } => {}
             }
@@ -241,18 +235,9 @@ impl LeaseTask {
                     return Ok(None);
                 }
                 changed = leadership.changed() => if changed.is_err() {
-                    return Err(Fatal::LeaseLost(self.name()));
+                    return Err(Fatal::LeaseLost);
                 },
             }
-        }
-    }
-
-    /// PROC-13's words.
-    const fn name(&self) -> &'static str {
-        if self.main {
-            "leaderelection lost"
-        } else {
-            "migration leaderelection lost"
         }
     }
 

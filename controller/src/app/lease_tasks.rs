@@ -1,4 +1,4 @@
-//! Which controllers run under which lock, and who may contend for it.
+//! Which controllers run, and who may contend for the lock that they run under.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -7,16 +7,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Fatal, identity::ClusterIdentity, lease_task::LeaseTask, loops::Loops};
-use crate::options::{
-    Config,
-    controllers::Controller,
-    migration::{Lock, Migration},
-};
+use crate::options::{Config, controllers::Controller};
 use outrigger_kubernetes::{
     api::Api,
-    leader::{
-        Elector, Handle, LeaderConfig, LeaderMetrics, OnEvent, ProcessIdentity,
-    },
+    leader::{Elector, Handle, LeaderConfig, LeaderMetrics, OnEvent, ProcessIdentity},
     watch::Sight,
 };
 use outrigger_provider_client::Provider;
@@ -35,11 +29,10 @@ pub(super) struct Building {
     pub(super) identity: Arc<ClusterIdentity>,
 }
 
-/// The lease tasks of this process: one, or with leader migration two (PROC-35). Dropping it ends them
-/// without releasing a lease.
+/// The lease task of this process and its elector. Dropping it ends them without releasing the lease.
 pub(super) struct LeaseTasks {
     running: JoinSet<Result<(), Fatal>>,
-    main_lock: Option<Handle>,
+    lock: Option<Handle>,
     identity: Option<Arc<ProcessIdentity>>,
     _electors: JoinSet<()>,
 }
@@ -59,71 +52,53 @@ impl Drop for LeaseTasks {
 }
 
 impl Building {
-    /// Starts the lease tasks that `config` asks for; they run until `stop`.
+    /// Starts the lease task; it runs until `stop`.
     pub(super) fn open(self, config: &Config, stop: &CancellationToken) -> LeaseTasks {
         let mut running = JoinSet::new();
         let mut electors = JoinSet::new();
+        let controllers = enabled(config);
         let Some(election) = &config.election else {
-            // PROC-36: no election, no migration.
-            let controllers = enabled(config, None, Lock::Main);
             let (_, always) = watch::channel(true);
-            let lease_task = self.lease_task(config, None, always, controllers, true);
+            let lease_task = self.lease_task(config, None, always, controllers);
             running.spawn(lease_task.run(Duration::ZERO, stop.clone()));
             return LeaseTasks {
                 running,
-                main_lock: None,
+                lock: None,
                 identity: None,
                 _electors: electors,
             };
         };
+        let identity = Arc::new(identity(election.identity_file.as_deref()));
+        let lease = LeaderConfig {
+            namespace: election.namespace.clone(),
+            name: election.name.clone(),
+            identity: Arc::clone(&identity),
+            durations: election.durations,
+            sight: self.sight.clone(),
+        };
+        let (may_contend, candidacy) = watch::channel(false);
+        let (elector, lock) = Elector::new(
+            self.api.clone(),
+            lease,
+            self.metrics.clone(),
+            candidacy.clone(),
+            Arc::clone(&self.events),
+        );
+        let elected = lock.clone();
+        self.checks
+            .add("leaderElection", Scope::Everywhere, move || elected.check());
+        electors.spawn(async move {
+            elector.run().await;
+        });
+        let (provider, sight) = (self.provider.clone(), self.sight.clone());
+        electors.spawn(candidate(provider, sight, may_contend));
+        let lease_task = self.lease_task(config, Some(lock.clone()), candidacy, controllers);
         // A process that gave its Lease up lets the others try for this long.
         let hold_off = election.durations.lease_duration() * 2;
-        let migration = election.migration.as_ref();
-        let identity = Arc::new(identity(election.identity_file.as_deref()));
-        let mut locks = vec![(election.name.clone(), Lock::Main)];
-        locks.extend(migration.map(|migration| (migration.lease_name.clone(), Lock::Migration)));
-
-        let mut leads: Option<Handle> = None;
-        let mut main_lock = None;
-        for (name, lock) in locks {
-            let lease = LeaderConfig {
-                namespace: election.namespace.clone(),
-                name,
-                identity: Arc::clone(&identity),
-                durations: election.durations,
-                sight: self.sight.clone(),
-            };
-            let (may_contend, candidacy) = watch::channel(false);
-            let (elector, handle) = Elector::new(
-                self.api.clone(),
-                lease,
-                self.metrics.clone(),
-                candidacy.clone(),
-                Arc::clone(&self.events),
-            );
-            // One check a lock.
-            let check = match lock {
-                Lock::Main => "leaderElection",
-                Lock::Migration | Lock::Elsewhere => "migrationLeaderElection",
-            };
-            let elected = handle.clone();
-            self.checks
-                .add(check, Scope::Everywhere, move || elected.check());
-            electors.spawn(async move {
-                elector.run().await;
-            });
-            let (provider, sight) = (self.provider.clone(), self.sight.clone());
-            electors.spawn(candidate(provider, sight, leads.take(), may_contend));
-            leads = Some(handle.clone());
-            main_lock.get_or_insert_with(|| handle.clone());
-            let controllers = enabled(config, migration, lock);
-            let main = lock == Lock::Main;
-            let lease_task = self.lease_task(config, Some(handle), candidacy, controllers, main);
-            running.spawn(lease_task.run(hold_off, stop.clone()));
-        }
+        running.spawn(lease_task.run(hold_off, stop.clone()));
         LeaseTasks {
             running,
-            main_lock,
+            lock: Some(lock),
             identity: Some(identity),
             _electors: electors,
         }
@@ -135,7 +110,6 @@ impl Building {
         lock: Option<Handle>,
         able: watch::Receiver<bool>,
         controllers: Vec<Controller>,
-        main: bool,
     ) -> LeaseTask {
         LeaseTask {
             lock,
@@ -145,7 +119,6 @@ impl Building {
             provider: self.provider.clone(),
             grace: config.shutdown_grace,
             identity: Arc::clone(&self.identity),
-            main,
         }
     }
 }
@@ -164,49 +137,29 @@ fn identity(file: Option<&Path>) -> ProcessIdentity {
     })
 }
 
-/// A replica whose provider is not ready, or none of whose watches works, does not contend, and none contends for
-/// the lock of the migration before it leads (PROC-35).
-async fn candidate(
-    provider: Provider,
-    sight: Sight,
-    first: Option<Handle>,
-    may_contend: watch::Sender<bool>,
-) {
+/// A replica whose provider is not ready, or none of whose watches works, does not contend.
+async fn candidate(provider: Provider, sight: Sight, may_contend: watch::Sender<bool>) {
     let mut state = provider.state();
     let mut watches = sight.watches();
-    let mut leads = first.map(|handle| handle.leadership());
     loop {
         let serves = state.borrow_and_update().serves();
         let sees = watches.borrow_and_update().see();
-        let allowed = leads
-            .as_mut()
-            .is_none_or(|leads| leads.borrow_and_update().leading().is_some());
         may_contend.send_if_modified(|may| {
-            let before = std::mem::replace(may, serves && sees && allowed);
+            let before = std::mem::replace(may, serves && sees);
             before != *may
         });
-        let changed = async {
-            match &mut leads {
-                Some(leads) => leads.changed().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             Ok(()) = state.changed() => {}
             Ok(()) = watches.changed() => {}
-            Ok(()) = changed => {}
             else => return,
         }
     }
 }
 
-/// The controllers that run under `lock` (PROC-34); those that are switched off are logged (CLI-27).
-fn enabled(config: &Config, migration: Option<&Migration>, lock: Lock) -> Vec<Controller> {
+/// The controllers that run; those that are switched off are logged (CLI-27).
+fn enabled(config: &Config) -> Vec<Controller> {
     let mut enabled = Vec::new();
     for controller in Controller::ALL {
-        if migration.map_or(Lock::Main, |migration| migration.lock(controller)) != lock {
-            continue;
-        }
         if config.controllers.enabled(controller) {
             enabled.push(controller);
         } else {
@@ -223,9 +176,9 @@ fn enabled(config: &Config, migration: Option<&Migration>, lock: Lock) -> Vec<Co
 }
 
 impl LeaseTasks {
-    /// The first lock; none without an election.
-    pub(super) fn main_lock(&self) -> Option<Handle> {
-        self.main_lock.clone()
+    /// The lock; none without an election.
+    pub(super) fn lock(&self) -> Option<Handle> {
+        self.lock.clone()
     }
 
     /// Waits for a lease task to end by itself: that ends the process.

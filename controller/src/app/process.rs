@@ -246,7 +246,7 @@ impl<'a> Process<'a> {
             checks: self.checks.clone(),
         };
         let lease_tasks = building.open(self.config, stop);
-        let identified = identity.run(lease_tasks.main_lock());
+        let identified = identity.run(lease_tasks.lock());
         let end = self.end.clone();
         tasks.spawn("cluster identity", async move {
             let _ = end.run_until_cancelled(identified).await;

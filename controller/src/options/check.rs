@@ -115,8 +115,10 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
     let cluster_cidrs = network::cidrs(&flags.cluster_cidr, f);
     let service_cidrs = network::cidrs(&flags.service_cluster_ip_range, f);
     let ipam = network::allocator(flags, &cluster_cidrs, &service_cidrs, &controllers, f);
-    f.warnings
-        .extend(network::absent_loops(&controllers, flags.allocate_node_cidrs.value));
+    f.warnings.extend(network::absent_loops(
+        &controllers,
+        flags.allocate_node_cidrs.value,
+    ));
     let selector = nodes::selector(flags, f);
     let values = values(line);
     let config = Config {
@@ -137,13 +139,7 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
         service: service::service(flags, f),
         plan: service::plan(flags, f),
         configure_cloud_routes: flags.configure_cloud_routes.value,
-        route: network::route(
-            flags,
-            &cluster_cidrs,
-            ipam.as_ref(),
-            selector,
-            f,
-        ),
+        route: network::route(flags, &cluster_cidrs, ipam.as_ref(), selector, f),
         serving: serving::serving(flags, f),
         webhook: webhooks::webhooks(flags, f),
         authentication: access::authentication(flags, f),

@@ -13,7 +13,7 @@ use outrigger_runtime::telemetry::Logging;
 use outrigger_server::settings::{Authentication, Authorization, PageSettings, Serving};
 use outrigger_volumes::webhook::{Webhook, WebhookAddress};
 
-use super::{controllers::Controllers, migration::Migration};
+use super::controllers::Controllers;
 
 /// Everything that the command line and the environment decide.
 #[derive(Clone, Debug)]
@@ -119,8 +119,6 @@ pub struct Election {
     pub durations: Durations,
     /// `--leader-elect-identity-file`.
     pub identity_file: Option<PathBuf>,
-    /// `--enable-leader-migration`: the second Lease and who runs under it.
-    pub migration: Option<Migration>,
 }
 
 impl Election {

@@ -63,12 +63,15 @@ flags! {
         profiling: bool = "true" { configz: "Generic.Debugging.enableProfiling" };
     }
     "Leader-migration" {
-        /// Run some controllers under a second Lease, shared with the component that ran them before.
-        enable_leader_migration: bool = "false" { configz: "Generic.LeaderMigrationEnabled" };
-        /// File with a LeaderMigrationConfiguration of group controllermanager.config.k8s.io. Empty: the
-        /// Lease cloud-provider-extraction-migration for service-lb-controller, node-route-controller and
-        /// cloud-node-lifecycle-controller.
-        leader_migration_config: String = "";
+        #[expect(dead_code)]
+        enable_leader_migration: bool = "false" {
+            parity: NoEffect("kube-controller-manager, the other side of a migration, has had no loops of a cloud since 1.31"),
+            configz: "Generic.LeaderMigrationEnabled",
+        };
+        #[expect(dead_code)]
+        leader_migration_config: String = "" {
+            parity: NoEffect("kube-controller-manager, the other side of a migration, has had no loops of a cloud since 1.31"),
+        };
     }
     "Generic" {
         /// Allocate Pod CIDRs and set them on Nodes, if --controllers names node-ipam-controller; requires --cluster-cidr.

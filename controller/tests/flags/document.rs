@@ -42,7 +42,6 @@ has some. In these cases upstream goes on, and we do not:
 | times of the lease that do not fit together | a panic | refused |
 | an invalid CIDR in `--cluster-cidr` or `--service-cluster-ip-range` | ends later, or ignored | refused |
 | `--tls-cert-file` without its key, or the other way round | ends later | refused |
-| `resourceLock: endpoints` in the file of `--leader-migration-config` | ends once it is the leader | refused |
 | `--version=vX.Y.Z` | pretends to be that version | refused |
 
 TLS is never below 1.2, and only with forward secrecy and authenticated encryption. Values of the TLS flags that

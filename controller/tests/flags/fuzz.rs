@@ -34,11 +34,7 @@ const VALUES: [&str; 24] = [
 ];
 
 fn word() -> impl Strategy<Value = String> {
-    // It names a file, which is read.
-    let named = FLAGS
-        .iter()
-        .map(Flag::name)
-        .filter(|name| name != "leader-migration-config");
+    let named = FLAGS.iter().map(Flag::name);
     let flag = select(named.collect::<Vec<_>>());
     let value = prop_oneof![
         select(VALUES.to_vec()).prop_map(str::to_owned),

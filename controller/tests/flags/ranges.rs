@@ -281,29 +281,3 @@ fn cidrs_are_made_canonical() {
     let config = config(&["--cluster-cidr= 10.244.1.2/16, 2001:DB8::1/48 "]);
     assert_eq!(config.cluster.pod_cidrs, ["10.244.0.0/16", "2001:db8::/48"]);
 }
-
-#[test]
-fn proc_33_a_bad_migration_file_is_named() {
-    let error = refusal(&[
-        "--enable-leader-migration",
-        "--leader-migration-config=/no/file",
-    ]);
-    assert!(
-        error.starts_with("unable to read leader migration configuration from \"/no/file\""),
-        "{error}"
-    );
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(
-        file.path(),
-        "apiVersion: controllermanager.config.k8s.io/v1\nkind: Foo",
-    )
-    .unwrap();
-    let flag = format!("--leader-migration-config={}", file.path().display());
-    let error = refusal(&["--enable-leader-migration", &flag]);
-    assert!(
-        error.starts_with("failed to parse leader migration configuration: "),
-        "{error}"
-    );
-    // Not looked at when it is not asked for.
-    config(&[&flag]);
-}

@@ -173,12 +173,19 @@ async fn allocate_node_cidrs_alone_starts_no_second_allocator() {
     let setup = setup.flag("--cluster-cidr=10.0.0.0/16");
     let mut stage = setup.machines(machines(2)).start().await;
     stage.synced("n-00000").await;
-    let says = ["starts no allocator", "--controllers=*,node-ipam-controller"];
+    let says = [
+        "starts no allocator",
+        "--controllers=*,node-ipam-controller",
+    ];
     stage.controller.says(&says).await;
-    stays("no Node gets a Pod CIDR", Duration::from_secs(3), async || {
-        let nodes = stage.named("n-").await;
-        let all: Vec<_> = nodes.iter().flat_map(cidrs).collect();
-        holds(all.is_empty(), || format!("{all:?}"))
-    })
+    stays(
+        "no Node gets a Pod CIDR",
+        Duration::from_secs(3),
+        async || {
+            let nodes = stage.named("n-").await;
+            let all: Vec<_> = nodes.iter().flat_map(cidrs).collect();
+            holds(all.is_empty(), || format!("{all:?}"))
+        },
+    )
     .await;
 }

@@ -7,7 +7,6 @@ mod exits;
 mod hand_over;
 mod hosted;
 mod identity;
-mod migration;
 mod permissions;
 mod provider_gone;
 mod resync;

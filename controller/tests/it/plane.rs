@@ -28,10 +28,7 @@ use crate::rights::{ALWAYS, Rights};
 pub(crate) const USER: &str = "system:serviceaccount:kube-system:cloud-controller-manager";
 
 /// Names of Leases that controllers take.
-const LEASES: [&str; 2] = [
-    "cloud-controller-manager",
-    "cloud-provider-extraction-migration",
-];
+const LEASES: [&str; 1] = ["cloud-controller-manager"];
 
 /// Name of the webhooks' configuration and Secret.
 const WEBHOOK: &str = "cloud-controller-manager-webhook";

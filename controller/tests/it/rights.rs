@@ -19,7 +19,6 @@ use crate::{
 
 /// Headings of the page.
 pub(crate) const ALWAYS: &str = "Always";
-pub(crate) const MIGRATION: &str = "With --enable-leader-migration";
 pub(crate) const WEBHOOKS: &str = "With --webhooks";
 pub(crate) const REGISTRATION: &str = "With --register-webhooks";
 pub(crate) const VOLUMES: &str = "With the loop persistentvolume-labels";

@@ -82,10 +82,7 @@ type step struct {
 	take  func(*mover, context.Context, string) error
 }
 
-const (
-	migrationFlag = "--enable-leader-migration"
-	unelected     = "--leader-elect=false"
-)
+const unelected = "--leader-elect=false"
 
 // steps in their order: each begins where the one before it ended, with upstream's controller at first.
 var steps = []step{
@@ -99,10 +96,8 @@ var steps = []step{
 	{"back, with nothing new", change{next: rig.Upstream, isQuiet: true}.take},
 	{"there again, with nothing new", change{next: rig.Outrigger, isQuiet: true}.take},
 	{"Outrigger again, with nothing new", change{next: rig.Outrigger, isQuiet: true}.take},
-	{"back, with leader migration, a machine gone", change{next: rig.Upstream, flags: []string{migrationFlag}, loses: worker(1)}.take},
-	{"there, with leader migration on both sides, a machine gone", change{next: rig.Outrigger, flags: []string{migrationFlag}, loses: worker(2)}.take},
-	{"back, with leader migration on both sides", to(rig.Upstream, migrationFlag)},
-	{"there again, without leader migration", to(rig.Outrigger)},
+	{"back, a machine gone", change{next: rig.Upstream, loses: worker(1)}.take},
+	{"there, a machine gone", change{next: rig.Outrigger, loses: worker(2)}.take},
 	{"back, upstream's without leader election", to(rig.Upstream, unelected)},
 	{"Outrigger's records removed, under upstream's", (*mover).forget},
 	{"there, from one without leader election, an edit taken back", change{next: rig.Outrigger, takesBack: true}.take},

@@ -243,7 +243,12 @@ mod tests {
             let refused = ProcessIdentity::in_file(irregular).unwrap_err();
             assert!(matches!(refused, IdentityFileError::Irregular), "{refused}");
         }
-        for path in [&*link, folder.path(), &file.join("none"), Path::new("/dev/full")] {
+        for path in [
+            &*link,
+            folder.path(),
+            &file.join("none"),
+            Path::new("/dev/full"),
+        ] {
             ProcessIdentity::in_file(path).unwrap_err();
         }
         assert_eq!(std::fs::read(&file).unwrap(), b"");

@@ -97,9 +97,9 @@ impl Replica {
             checks,
         };
         let stop = CancellationToken::new();
-        let lease_tasks = building.open(&config, &stop).unwrap();
+        let lease_tasks = building.open(&config, &stop);
         let running = Arc::clone(&identity);
-        tasks.spawn(running.run(lease_tasks.main_lock()));
+        tasks.spawn(running.run(lease_tasks.lock()));
         Self {
             identity,
             health,

@@ -1,22 +1,15 @@
-//! Leader election and migration.
+//! Leader election.
 
 use std::path::PathBuf;
 
 use outrigger_core::{lease::Durations, syntax::subdomain};
 
 use super::Findings;
-use crate::options::{config::Election, migration::Migration, table::Flags};
+use crate::options::{config::Election, table::Flags};
 
 /// Absent if there is none, and beside an error.
 pub(super) fn election(flags: &Flags, f: &mut Findings) -> Option<Election> {
-    let migrates = flags.enable_leader_migration.value;
     if !flags.leader_elect.value {
-        if migrates {
-            f.warnings.push(
-                "--enable-leader-migration has no effect with --leader-elect=false: all controllers run at once"
-                    .into(),
-            );
-        }
         return None;
     }
     if flags.leader_elect_resource_lock.value != "leases" {
@@ -36,7 +29,6 @@ pub(super) fn election(flags: &Flags, f: &mut Findings) -> Option<Election> {
             ));
         }
     }
-    let migration = migrates.then(|| read(&flags.leader_migration_config, f));
     Some(Election {
         namespace: namespace.value.clone(),
         name: name.value.clone(),
@@ -44,7 +36,6 @@ pub(super) fn election(flags: &Flags, f: &mut Findings) -> Option<Election> {
         identity_file: Some(&flags.leader_elect_identity_file.value)
             .filter(|file| !file.is_empty())
             .map(PathBuf::from),
-        migration,
     })
 }
 
@@ -76,26 +67,4 @@ fn durations(flags: &Flags, f: &mut Findings) -> Option<Durations> {
         ));
     };
     durations.map_err(explain).ok()
-}
-
-/// That of upstream without a file, and beside an error.
-fn read(file: &str, f: &mut Findings) -> Migration {
-    if file.is_empty() {
-        return Migration::default();
-    }
-    let text = std::fs::read_to_string(file);
-    let text = text.map_err(|error| {
-        format!("unable to read leader migration configuration from {file:?}: {error}")
-    });
-    let parsed = text.and_then(|text| {
-        Migration::parse(&text).map_err(|errors| {
-            let errors = errors.join(", ");
-            format!("failed to parse leader migration configuration: {file}: {errors}")
-        })
-    });
-    let (migration, warnings) = f.valid(parsed);
-    let warnings = warnings.into_iter();
-    f.warnings
-        .extend(warnings.map(|warning| format!("{file}: {warning}")));
-    migration
 }

@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::Cluster,
-    rights::{
-        ACCOUNTS, ALWAYS, MIGRATION, PROVIDER, REGISTRATION, Rights, SERVING, VOLUMES, WEBHOOKS,
-    },
+    rights::{ACCOUNTS, ALWAYS, PROVIDER, REGISTRATION, Rights, SERVING, VOLUMES, WEBHOOKS},
 };
 
 const USER: &str = "intruder";
@@ -234,7 +232,6 @@ async fn no_right_leads_to_another() {
     // Two sections have roles of the same names: the wider ones come last.
     let headings = [
         ACCOUNTS,
-        MIGRATION,
         WEBHOOKS,
         REGISTRATION,
         VOLUMES,

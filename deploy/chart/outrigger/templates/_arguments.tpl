@@ -37,9 +37,6 @@
 {{- else -}}
 {{- $flags = append $flags "--leader-elect=false" -}}
 {{- end -}}
-{{- if .migration -}}
-{{- $flags = append $flags "--enable-leader-migration" -}}
-{{- end -}}
 {{- end -}}
 {{- if .Values.controllerAccounts -}}
 {{- $flags = append $flags "--use-service-account-credentials" -}}
