@@ -39,7 +39,7 @@ fn measure(what: &str, services: &[ServiceView]) {
         for service in services {
             requests.add(&service.annotations);
         }
-        TargetPool::among(nodes.iter().cloned(), &requests)
+        TargetPool::among(nodes.iter().cloned(), &Arc::new(requests))
     };
     let before = targets(&pool(&nodes), services);
     nodes[7] = node(7, 8);

@@ -34,6 +34,16 @@ impl Selector {
         self.0.iter().map(|requirement| &*requirement.key)
     }
 
+    /// How many requirements it has.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns false: it has one at least.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns true if all requirements hold.
     pub fn matches(&self, labels: &StringMap) -> bool {
         self.0.iter().all(|requirement| {

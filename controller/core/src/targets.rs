@@ -94,7 +94,8 @@ pub fn change<'a>(
             let mut keys = label_keys.into_iter();
             if before.name == now.name
                 && same_content(before, now)
-                && keys.all(|key| before.labels.get(key) == now.labels.get(key))
+                && (before.labels == now.labels
+                    || keys.all(|key| before.labels.get(key) == now.labels.get(key)))
             {
                 TargetChange::None
             } else {
@@ -159,6 +160,11 @@ impl Revision {
     /// 32 hexadecimal digits, where it is our own.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// That of no target, whatever selects it.
+    pub fn of_none() -> Self {
+        Self::of(&[], &[])
     }
 
     fn of(nodes: &[Arc<NodeView>], label_keys: &[Box<str>]) -> Self {
@@ -230,7 +236,7 @@ impl Targets {
         &self.revision
     }
 
-    /// Name of the node set that Services with these targets share, at most 64 bytes; none for a selector newer than the pool.
+    /// Name of the node set that Services with these targets share, at most 64 bytes.
     pub const fn set(&self) -> Option<&Arc<str>> {
         self.set.as_ref()
     }

@@ -214,7 +214,6 @@ impl ControlLoop for ServiceLb {
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
         self.rollout.refresh();
-        self.rollout.publish();
         let session = self.sessions.begin();
         let this = Arc::clone(self);
         let sessions = async move { this.sessions.run(session).await }.boxed();

@@ -63,7 +63,7 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
     let now = jiff::Timestamp::now();
     let mut requests = TargetRequests::new(declared.capability.targets.clone());
     services.for_each(|service| requests.add(&service.annotations));
-    let pool = TargetPool::among(nodes.all(), &requests);
+    let pool = TargetPool::among(nodes.all(), &Arc::new(requests));
     let applied = targets_of_lease(&context.informers, context.config).await;
     // If the applied targets are unknown, all load balancers count as in sync.
     let applied = applied.as_ref().unwrap_or(pool.revision());

@@ -84,7 +84,7 @@ fn a_service_is_told_by_its_rule() {
     let targets = Targets::among((0..25).map(|at| registered(&format!("n{at}")).into()));
     let facts = ServiceFacts {
         capability: &capability,
-        targets: &targets,
+        targets: targets.revision(),
         applied: None,
         time_of_day: Timestamp::UNIX_EPOCH,
     };

@@ -58,7 +58,7 @@ pub struct ServiceFacts<'a> {
     /// The provider's declarations.
     pub capability: &'a Capability,
     /// The targets of this Service that go out now ([`crate::targets::TargetPool`]).
-    pub targets: &'a Targets,
+    pub targets: &'a Revision,
     /// The revision of its targets while every load balancer has those that it should have, from before this process too
     /// ([`crate::targets::TargetPool::applied`]). To be forgotten, where it is kept, before the first call with others:
     /// the call may have worked and its answer be lost.
@@ -149,7 +149,7 @@ impl Ensure {
     /// The call goes out with these targets, which may be newer than those of the decision.
     pub fn set_targets(&mut self, targets: &Targets) {
         self.revision = targets.revision().clone();
-        self.events = events(self.cause, self.manner, targets);
+        self.events = events(self.cause, self.manner, targets.is_empty());
     }
 }
 
@@ -406,7 +406,7 @@ impl Progress {
         {
             // The provider asked for time for its own work: other targets than it works on do not wait.
             match &waits.on {
-                Work::Ensure(_, sent) if sent == facts.targets.revision() => Step::At(waits.until),
+                Work::Ensure(_, sent) if sent == facts.targets => Step::At(waits.until),
                 _ if self.targets.are_needed(service, facts) => Step::Update,
                 _ => Step::At(waits.until),
             }
@@ -414,16 +414,16 @@ impl Progress {
             return Step::Ensure(Ensure {
                 cause,
                 hash,
-                revision: facts.targets.revision().clone(),
+                revision: facts.targets.clone(),
                 manner,
                 mode: self.mode(service, manner, facts),
                 prepare: patch,
-                events: events(cause, manner, facts.targets),
+                events: events(cause, manner, *facts.targets == Revision::of_none()),
             });
         } else if !self.targets.are_needed(service, facts) {
             Step::Idle
         } else {
-            match self.waits_on(&Work::Update(facts.targets.revision().clone())) {
+            match self.waits_on(&Work::Update(facts.targets.clone())) {
                 Some(waits) if now < waits.until => Step::At(waits.until),
                 _ => Step::Update,
             }
@@ -526,11 +526,11 @@ impl Progress {
     }
 }
 
-fn events(cause: EnsureCause, manner: Manner, targets: &Targets) -> Vec<EventContent> {
+fn events(cause: EnsureCause, manner: Manner, has_no_targets: bool) -> Vec<EventContent> {
     if manner != Manner::Announced || cause == EnsureCause::Continued {
         return Vec::new();
     }
-    let no_nodes = targets.is_empty().then(EventContent::no_nodes);
+    let no_nodes = has_no_targets.then(EventContent::no_nodes);
     [EventContent::ensuring()]
         .into_iter()
         .chain(no_nodes)

@@ -1,13 +1,16 @@
 //! The targets of all Services at one moment: one set for all Services that select alike.
+//!
+//! A selector is evaluated for the Service at hand, and its targets are not kept: whoever may create Services decides how many
+//! selectors there are. Each node is hashed once, for all of them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
-use super::{Revision, SET_OF_ALL, Selection, TargetRules, Targets, exclusion};
+use super::{Revision, SET_OF_ALL, Selection, TargetRules, Targets, encode, exclusion};
 use crate::{
-    digest::Encoder, node::NodeView, selector::Selector, service::ServiceView,
+    digest::{Digest, Encoder},
+    node::NodeView,
+    selector::Selector,
+    service::ServiceView,
     string_map::StringMap,
 };
 
@@ -15,64 +18,91 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetRequests {
     rules: TargetRules,
-    /// By their text.
-    selectors: BTreeMap<Box<str>, Selector>,
+    /// Keys of the labels that selectors look at.
+    selected: BTreeSet<Box<str>>,
 }
 
 impl TargetRequests {
     /// The requests of a provider with these rules, and of no Service yet.
-    pub fn new(rules: TargetRules) -> Self {
+    pub const fn new(rules: TargetRules) -> Self {
         Self {
             rules,
-            selectors: BTreeMap::new(),
+            selected: BTreeSet::new(),
         }
     }
 
     /// Adds those of a Service with these annotations. Annotations that cannot be read request nothing.
     pub fn add(&mut self, annotations: &StringMap) {
         if let Ok(Selection {
-            selector: Some((text, selector)),
+            selector: Some((_, selector)),
         }) = Selection::of(annotations)
         {
-            self.selectors.entry(text.into()).or_insert(selector);
+            let new = selector.keys().filter(|key| !self.selected.contains(*key));
+            let new: Vec<_> = new.map(Into::into).collect();
+            self.selected.extend(new);
         }
     }
 
     /// Returns true if a Service with these annotations adds nothing.
     pub fn cover(&self, annotations: &StringMap) -> bool {
         Selection::of(annotations).is_ok_and(|Selection { selector }| {
-            selector.is_none_or(|(text, _)| self.selectors.contains_key(text))
+            selector.is_none_or(|(_, selector)| self.cover_selector(&selector))
         })
     }
 
+    fn cover_selector(&self, selector: &Selector) -> bool {
+        selector.keys().all(|key| self.selected.contains(key))
+    }
+
     /// Keys of the labels that targets depend on.
-    pub fn label_keys(&self) -> BTreeSet<Box<str>> {
-        let of_selectors = self.selectors.values().flat_map(Selector::keys);
-        let declared = self.rules.label_keys.iter().map(|key| &**key);
-        of_selectors.chain(declared).map(Into::into).collect()
+    pub fn label_keys(&self) -> impl Iterator<Item = &Box<str>> {
+        self.rules.label_keys.iter().chain(&self.selected)
     }
 }
 
 /// The targets of all Services at one moment.
 #[derive(Clone, Debug)]
 pub struct TargetPool {
-    rules: TargetRules,
+    requests: Arc<TargetRequests>,
     all: Arc<Targets>,
-    /// By the text of the selector.
-    selected: BTreeMap<Box<str>, Arc<Targets>>,
+    /// Of the nodes of `all`, in their order.
+    hashes: Box<[NodeHash]>,
     revision: Revision,
+}
+
+/// The hashes that revisions are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NodeHash {
+    /// Of the fields that a target is made of.
+    target: Digest,
+    /// Of the labels that selectors look at.
+    selected: Digest,
+}
+
+impl NodeHash {
+    fn of(node: &NodeView, requests: &TargetRequests) -> Self {
+        #[cfg(test)]
+        counts::HASHED.with(|hashed| hashed.set(hashed.get() + 1));
+        let mut target = Encoder::new("outrigger target 1");
+        encode(&mut target, node, &requests.rules.label_keys);
+        let mut selected = Encoder::new("outrigger selected labels 1");
+        for (key, value) in node.labels.iter() {
+            if requests.selected.contains(key) {
+                selected.text(key);
+                selected.text(value);
+            }
+        }
+        Self {
+            target: target.finish(),
+            selected: selected.finish(),
+        }
+    }
 }
 
 impl Default for TargetPool {
     /// Without a node.
     fn default() -> Self {
-        let all = Arc::new(Targets::among([]));
-        Self {
-            rules: TargetRules::default(),
-            selected: BTreeMap::new(),
-            revision: all.revision().clone(),
-            all,
-        }
+        Self::among([], &Arc::default())
     }
 }
 
@@ -80,37 +110,55 @@ impl TargetPool {
     /// The targets among `nodes`, which may come in any order.
     pub fn among(
         nodes: impl IntoIterator<Item = Arc<NodeView>>,
-        requests: &TargetRequests,
+        requests: &Arc<TargetRequests>,
     ) -> Self {
         let nodes = nodes.into_iter();
-        Self::of(
-            nodes.filter(|node| exclusion(node).is_none()).collect(),
-            requests,
-        )
+        let targets = nodes.filter(|node| exclusion(node).is_none());
+        Self::of(targets.collect(), requests, None)
     }
 
-    /// These nodes, excluded or not.
-    pub fn of(nodes: Vec<Arc<NodeView>>, requests: &TargetRequests) -> Self {
-        let TargetRequests { rules, selectors } = requests;
-        let keys = &rules.label_keys;
-        let selected = selectors.iter().map(|(text, selector)| {
-            let selected = nodes.iter().filter(|node| selector.matches(&node.labels));
-            let targets = Targets::of(selected.cloned().collect(), keys, Some(set_of(text).into()));
-            (text.clone(), Arc::new(targets))
+    /// These nodes, excluded or not. The hashes of nodes that `before` has too are taken from there.
+    pub fn of(
+        nodes: Vec<Arc<NodeView>>,
+        requests: &Arc<TargetRequests>,
+        before: Option<&Self>,
+    ) -> Self {
+        let all = Targets::of(nodes, &requests.rules.label_keys, Some(SET_OF_ALL.into()));
+        let before = before.filter(|before| *before.requests == **requests);
+        let mut known = before.into_iter().flat_map(Self::hashed).peekable();
+        let hashes = all.nodes.iter().map(|node| {
+            while known.next_if(|(other, _)| other.name < node.name).is_some() {}
+            match known.peek() {
+                Some((other, hash)) if Arc::ptr_eq(other, node) => **hash,
+                _ => NodeHash::of(node, requests),
+            }
         });
-        let selected: BTreeMap<_, _> = selected.collect();
-        let all = Targets::of(nodes, keys, Some(SET_OF_ALL.into()));
+        let hashes: Box<[_]> = hashes.collect();
+        let revision = if requests.selected.is_empty() {
+            all.revision.clone()
+        } else {
+            let mut encoder = Encoder::new("outrigger target pool 2");
+            encoder.text(all.revision.as_str());
+            for hash in &hashes {
+                encoder.text(&hash.selected.to_string());
+            }
+            encoder.finish().into()
+        };
         Self {
-            revision: revision(&all, &selected),
-            rules: rules.clone(),
+            requests: Arc::clone(requests),
             all: Arc::new(all),
-            selected,
+            hashes,
+            revision,
         }
     }
 
+    fn hashed(&self) -> impl Iterator<Item = (&Arc<NodeView>, &NodeHash)> {
+        self.all.nodes.iter().zip(&self.hashes)
+    }
+
     /// The declarations of the provider that it was made for.
-    pub const fn rules(&self) -> &TargetRules {
-        &self.rules
+    pub fn rules(&self) -> &TargetRules {
+        &self.requests.rules
     }
 
     /// Names the targets of all Services: where it is the same, each Service has the same targets, over restarts and
@@ -125,19 +173,73 @@ impl TargetPool {
         &self.all
     }
 
+    /// The nodes of either pool that are not alike in both, for each Service whose selector both [know](Self::knows).
+    pub fn differences<'a>(&'a self, before: &'a Self) -> Vec<&'a Arc<NodeView>> {
+        let (mut old, mut new) = (before.hashed().peekable(), self.hashed().peekable());
+        let mut differences = Vec::new();
+        loop {
+            let order = match (old.peek(), new.peek()) {
+                (None, None) => return differences,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((a, _)), Some((b, _))) => a.name.cmp(&b.name),
+            };
+            let a = old.next_if(|_| order.is_le());
+            let b = new.next_if(|_| order.is_ge());
+            let hash = |one: Option<(_, &NodeHash)>| one.map(|(_, hash)| *hash);
+            if hash(a) != hash(b) {
+                differences.extend(a.into_iter().chain(b).map(|(node, _)| node));
+            }
+        }
+    }
+
+    /// Returns true if [`Self::differences`] speaks for the Services of this selector.
+    pub fn knows(&self, selector: &Selector) -> bool {
+        self.requests.cover_selector(selector)
+    }
+
+    /// The revision of the targets that `selector` selects.
+    pub fn revision_of(&self, selector: &Selector) -> Revision {
+        self.revision_among(self.selected(selector))
+    }
+
+    /// The nodes that `selector` selects, with their hashes.
+    fn selected(&self, selector: &Selector) -> impl Iterator<Item = (&Arc<NodeView>, &NodeHash)> {
+        #[cfg(test)]
+        counts::EVALUATED.with(|evaluated| evaluated.set(evaluated.get() + 1));
+        self.hashed()
+            .filter(|(node, _)| selector.matches(&node.labels))
+    }
+
+    fn revision_among<'a>(
+        &self,
+        selected: impl Iterator<Item = (&'a Arc<NodeView>, &'a NodeHash)>,
+    ) -> Revision {
+        let mut selected = selected.peekable();
+        if selected.peek().is_none() {
+            return Revision::of_none();
+        }
+        let mut encoder = Encoder::new("outrigger selected targets 1");
+        for (_, hash) in selected {
+            encoder.text(&hash.target.to_string());
+        }
+        encoder.finish().into()
+    }
+
     /// The targets of a Service with this selection.
     pub fn select(&self, selection: &Selection<'_>) -> Arc<Targets> {
         let Some((text, selector)) = &selection.selector else {
             return Arc::clone(&self.all);
         };
-        if let Some(selected) = self.selected.get(*text) {
-            return Arc::clone(selected);
-        }
-        // The annotation is newer than the pool.
-        let nodes = self.all.nodes.iter();
-        let nodes = nodes.filter(|node| selector.matches(&node.labels));
-        let keys = &self.rules.label_keys;
-        Arc::new(Targets::of(nodes.cloned().collect(), keys, None))
+        let selected: Vec<_> = self.selected(selector).collect();
+        Arc::new(Targets {
+            revision: self.revision_among(selected.iter().copied()),
+            nodes: selected
+                .into_iter()
+                .map(|(node, _)| Arc::clone(node))
+                .collect(),
+            set: Some(set_of(text).into()),
+        })
     }
 
     /// The targets of `service`; all of them, if its annotations cannot be read: then nothing is done for it.
@@ -146,16 +248,16 @@ impl TargetPool {
         self.select(&selection)
     }
 
-    /// The revision of the targets that a Service, whose targets are `targets` now, has by `applied`, the revision of a pool:
-    /// its own, if the pool is this one. By another pool it is not known, and differs from all.
+    /// The revision of the targets that a Service, whose targets have the revision `targets` now, has by `applied`, the revision
+    /// of a pool: its own, if the pool is this one. By another pool it is not known, and differs from all.
     pub fn applied<'a>(
         &self,
         applied: Option<&'a Revision>,
-        targets: &'a Targets,
+        targets: &'a Revision,
     ) -> Option<&'a Revision> {
         applied.map(|applied| {
             if *applied == self.revision {
-                targets.revision()
+                targets
             } else {
                 applied
             }
@@ -170,17 +272,17 @@ fn set_of(selector: &str) -> String {
     format!("{SET_OF_ALL}-{}", encoder.finish())
 }
 
-fn revision(all: &Targets, selected: &BTreeMap<Box<str>, Arc<Targets>>) -> Revision {
-    if selected.is_empty() {
-        return all.revision().clone();
+/// What a test counts in its thread.
+#[cfg(test)]
+mod counts {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Nodes that were hashed.
+        pub(super) static HASHED: Cell<usize> = const { Cell::new(0) };
+        /// Selectors that were evaluated for all nodes.
+        pub(super) static EVALUATED: Cell<usize> = const { Cell::new(0) };
     }
-    let mut encoder = Encoder::new("outrigger target pool 1");
-    encoder.text(all.revision().as_str());
-    encoder.list(selected.iter(), |encoder, (text, targets)| {
-        encoder.text(text);
-        encoder.text(targets.revision().as_str());
-    });
-    encoder.finish().into()
 }
 
 #[cfg(test)]

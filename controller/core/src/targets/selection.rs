@@ -6,6 +6,9 @@ use crate::{selector::Selector, string_map::StringMap};
 /// Service's load balancer.
 pub const ANNOTATION_NODE_SELECTOR: &str = "outrigger.dev/node-selector";
 
+/// Requirements of a selector, each of which is looked at for each Node.
+const MOST: usize = 16;
+
 /// Bytes of a selector. Longer annotations of ours are not kept of a Service that is too large.
 const LONGEST: usize = 1_024;
 
@@ -29,7 +32,14 @@ impl<'a> Selection<'a> {
                     text.len()
                 ));
             }
-            Ok((text, text.parse()?))
+            let selector: Selector = text.parse()?;
+            if selector.len() > MOST {
+                return Err(format!(
+                    "has {} requirements; at most {MOST} are read",
+                    selector.len()
+                ));
+            }
+            Ok((text, selector))
         };
         let selector = annotations.get(ANNOTATION_NODE_SELECTOR).map(selector);
         let selector = selector
@@ -63,11 +73,13 @@ mod tests {
     #[test]
     fn wrong_values_are_named() {
         let long = "a,".repeat(512) + "a";
+        let many = "a,".repeat(16) + "a";
         for (value, complaint) in [
             ("", "is empty, which would select everything"),
             ("pool=", ""),
             ("pool in a", "has \"a\" at 9, where '(' should be"),
             (&long, "has 1025 bytes; at most 1024 are read"),
+            (&many, "has 17 requirements; at most 16 are read"),
         ] {
             let annotations = map(&[(ANNOTATION_NODE_SELECTOR, value)]);
             let error = Selection::of(&annotations).err();

@@ -253,7 +253,7 @@ impl Cleanup {
             .as_ref()
             .map_or_else(|| result.as_ref().map_err(Box::as_ref), Err);
         let now = self.term.now();
-        let targets = inputs.pool.targets_of(service);
+        let targets = inputs.pool.revision_of(service);
         let facts = inputs.facts(&targets);
         let decided = self.term.states.with(key, |state| {
             state.progress.deleted(now, None, result, &facts)

@@ -89,8 +89,8 @@ pub async fn plan(
         let targets = pool.targets_of(&service);
         let facts = ServiceFacts {
             capability,
-            targets: &targets,
-            applied: pool.applied(Some(applied), &targets),
+            targets: targets.revision(),
+            applied: pool.applied(Some(applied), targets.revision()),
             time_of_day: now,
         };
         let action = intended(&service, &facts, now)?;

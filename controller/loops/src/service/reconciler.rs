@@ -240,8 +240,7 @@ impl Reconciler {
     /// of number `publications`: it may have had no load balancer at that time.
     fn requeue_if_outdated(&self, service: &ServiceView, sent: &Revision, publications: u64) {
         let targets = &self.term.targets;
-        if targets.publications() != publications
-            && targets.current().targets_of(service).revision() != sent
+        if targets.publications() != publications && targets.current().revision_of(service) != *sent
         {
             let key = ServiceKey::of(service);
             self.term.queue.add(key, Priority::Batch);

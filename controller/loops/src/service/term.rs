@@ -12,12 +12,12 @@ use outrigger_core::{
         ownership::Ownership,
         plan::{BalancerCall, Consequence, Progress, ServiceFacts, Step},
     },
-    targets::{Revision, TargetPool, Targets},
+    targets::Revision,
 };
 
 use super::{
     COMPONENT, ServiceMetrics,
-    current_targets::CurrentTargets,
+    current_targets::{CurrentTargets, SharedPool},
     states::{ServiceKey, ServiceStates},
     write::Answered,
 };
@@ -47,15 +47,15 @@ pub(super) struct ServiceTerm {
 /// Facts beside the Service, at one moment.
 pub(super) struct DecisionInputs {
     pub(super) capability: Arc<Capability>,
-    pub(super) pool: Arc<TargetPool>,
+    pub(super) pool: Arc<SharedPool>,
     /// [`CurrentTargets::publications`] when `pool` was read.
     pub(super) publications: u64,
     applied: Option<Revision>,
 }
 
 impl DecisionInputs {
-    /// The facts of a Service with these targets of `pool`.
-    pub(super) fn facts<'a>(&'a self, targets: &'a Targets) -> ServiceFacts<'a> {
+    /// The facts of a Service whose targets have this revision.
+    pub(super) fn facts<'a>(&'a self, targets: &'a Revision) -> ServiceFacts<'a> {
         ServiceFacts {
             capability: &self.capability,
             targets,
@@ -110,7 +110,7 @@ impl ServiceTerm {
         decide: impl FnOnce(&mut Progress, Timestamp, &ServiceFacts<'_>) -> T,
     ) -> T {
         let now = self.now();
-        let targets = inputs.pool.targets_of(service);
+        let targets = inputs.pool.revision_of(service);
         let facts = inputs.facts(&targets);
         self.states.with(key, |state| {
             if std::mem::take(&mut state.is_edited) {

@@ -73,7 +73,7 @@ impl SentTargets {
         may_have_any
             && facts.ownership(service) == Ownership::Provide
             && !is_not_managed(service)
-            && !self.are(service, facts.targets.revision(), facts)
+            && !self.are(service, facts.targets, facts)
     }
 
     /// Returns true if `service` keeps [`ServiceFacts::targets`] from being stored as [`ServiceFacts::applied`]: at a
@@ -93,13 +93,13 @@ impl SentTargets {
                 Ownership::Provide | Ownership::Hold
             )
             && !is_not_managed(service)
-            && !self.are(service, facts.targets.revision(), facts)
+            && !self.are(service, facts.targets, facts)
     }
 
     /// Returns true if the Lease, now or once all have [`ServiceFacts::targets`], names what the load balancer of
     /// `service` has.
     pub(super) fn agree_with_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-        let current = facts.targets.revision();
+        let current = facts.targets;
         self.are(service, current, facts) && facts.applied.is_none_or(|applied| applied == current)
     }
 
@@ -124,7 +124,7 @@ impl SentTargets {
 
     /// [`Progress::targets_change`].
     pub(super) fn keep_inherited(&mut self, service: &ServiceView, facts: &ServiceFacts<'_>) {
-        let current = facts.targets.revision();
+        let current = facts.targets;
         if self.last == Last::Inherited
             && !service.ingress.is_empty()
             && facts.applied == Some(current)

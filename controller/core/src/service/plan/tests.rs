@@ -111,7 +111,7 @@ impl Stage {
     fn facts(&self) -> ServiceFacts<'_> {
         ServiceFacts {
             capability: &self.capability,
-            targets: &self.targets,
+            targets: self.targets.revision(),
             applied: self.applied.as_ref(),
             time_of_day: self.now,
         }
@@ -220,7 +220,7 @@ impl Stage {
         let result = result.cloned().map_err(|failure| Box::new(failure.clone()));
         let facts = ServiceFacts {
             capability: &self.capability,
-            targets: &self.targets,
+            targets: self.targets.revision(),
             applied: self.applied.as_ref(),
             time_of_day: self.now,
         };

@@ -2,12 +2,12 @@ use std::{collections::HashSet, sync::Arc};
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::{TargetPool, TargetRequests};
+use super::{TargetPool, TargetRequests, counts};
 use crate::{
     fixture::{load_balancer, map, registered},
     node::{NodeView, labels::ZONE},
     service::ServiceView,
-    targets::{ANNOTATION_NODE_SELECTOR, LABEL_EXCLUDE, TargetRules, Targets},
+    targets::{ANNOTATION_NODE_SELECTOR, LABEL_EXCLUDE, Revision, TargetRules, Targets},
 };
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
@@ -30,12 +30,12 @@ fn selecting(selector: &str) -> ServiceView {
     service(&[(ANNOTATION_NODE_SELECTOR, selector)])
 }
 
-fn requests(rules: TargetRules, services: &[&ServiceView]) -> TargetRequests {
+fn requests(rules: TargetRules, services: &[&ServiceView]) -> Arc<TargetRequests> {
     let mut requests = TargetRequests::new(rules);
     for service in services {
         requests.add(&service.annotations);
     }
-    requests
+    Arc::new(requests)
 }
 
 fn pool_of(
@@ -94,7 +94,7 @@ fn no_selection_makes_no_difference() {
     assert_eq!(pool.revision(), plain.revision());
     assert_eq!(**pool.all(), plain);
     let requests = requests(TargetRules::default(), &[&service(&[])]);
-    assert!(requests.label_keys().is_empty());
+    assert_eq!(requests.label_keys().count(), 0);
 }
 
 /// A revision of a pool names the targets of each Service: another one for whatever makes a difference to any.
@@ -134,7 +134,8 @@ fn what_makes_another_pool() {
         ),
         (
             "a value that is not selected",
-            false,
+            // A selector is not evaluated for the name of a pool.
+            true,
             &none,
             vec![&x],
             relabelled("f", &[("pool", "z")]),
@@ -182,8 +183,10 @@ fn which_labels_are_looked_at() {
         label_keys: ["rack".into()].into(),
     };
     let keys = |services: &[&ServiceView]| {
-        let keys = requests(rules.clone(), services).label_keys();
-        keys.iter().map(ToString::to_string).collect::<Vec<_>>()
+        let requests = requests(rules.clone(), services);
+        let mut keys: Vec<_> = requests.label_keys().map(ToString::to_string).collect();
+        keys.sort();
+        keys
     };
     assert_eq!(keys(&[]), ["rack"]);
     assert_eq!(keys(&[&x]), ["gpu", "pool", "rack"]);
@@ -196,7 +199,7 @@ fn what_services_add() {
         requests(TargetRules::default(), services).cover(&service.annotations)
     };
     assert!(covers(&[], &service(&[])) && !covers(&[], &x));
-    assert!(covers(&[&x], &x) && !covers(&[&x], &selecting("pool=y")));
+    assert!(covers(&[&x], &selecting("pool=y")) && !covers(&[&x], &selecting("pool,gpu")));
 }
 
 #[test]
@@ -215,13 +218,75 @@ fn the_lease_speaks_for_each_service() {
     let x = selecting("pool=x");
     let pool = pool(&six(), &[&x]);
     let targets = pool.targets_of(&x);
-    assert_eq!(pool.applied(None, &targets), None);
-    assert_eq!(
-        pool.applied(Some(pool.revision()), &targets),
-        Some(targets.revision())
-    );
+    let own = targets.revision();
+    assert_eq!(pool.applied(None, own), None);
+    assert_eq!(pool.applied(Some(pool.revision()), own), Some(own));
     let other = Targets::among([]).revision().clone();
-    assert_eq!(pool.applied(Some(&other), &targets), Some(&other));
+    assert_eq!(pool.applied(Some(&other), own), Some(&other));
+}
+
+/// Whoever may create Services decides how many selectors there are. The list of targets of each, 8 bytes a Node, is not kept.
+#[test]
+fn selectors_cost_no_hash_of_a_node_and_keep_nothing() {
+    let nodes: Vec<_> = (0..1_000)
+        .map(|n| node(&format!("n{n:04}"), &[("pool", "x")]))
+        .collect();
+    let services: Vec<_> = (0..300).map(|n| selecting(&format!("!a{n:03}"))).collect();
+    let services: Vec<_> = services.iter().collect();
+    let requests = requests(TargetRules::default(), &services);
+    let counted = |work: &mut dyn FnMut()| {
+        let count = || (counts::HASHED.get(), counts::EVALUATED.get());
+        let before = count();
+        work();
+        let after = count();
+        (after.0 - before.0, after.1 - before.1)
+    };
+    let mut pool = TargetPool::default();
+    let made = counted(&mut || pool = TargetPool::among(nodes.iter().cloned(), &requests));
+    assert_eq!(made, (1_000, 0), "each node once, and no selector");
+    // One node is another.
+    let mut changed = nodes.clone();
+    changed[7] = node("n0007", &[("pool", "y")]);
+    let mut next = TargetPool::default();
+    let again = counted(&mut || next = TargetPool::of(changed.clone(), &requests, Some(&pool)));
+    assert_eq!(again, (1, 0), "the node that changed");
+    // For the Service at hand.
+    let own = counted(&mut || drop(next.targets_of(services[5])));
+    assert_eq!(own, (0, 1), "its selector alone");
+    assert_eq!(
+        Arc::strong_count(&changed[0]),
+        2 + 2,
+        "here twice, and in both pools"
+    );
+}
+
+/// A change of nodes concerns the selectors that select one of them, before or after.
+#[test]
+fn differences_are_the_nodes_that_changed() {
+    let (x, y) = (selecting("pool=x"), selecting("pool in (y)"));
+    let requests = requests(TargetRules::default(), &[&x, &y]);
+    let pool = |nodes: &[Arc<NodeView>]| TargetPool::among(nodes.iter().cloned(), &requests);
+    let before = pool(&six());
+    assert!(before.differences(&before).is_empty());
+    let relabelled = |labels: Labels<'_>| {
+        let mut nodes = six();
+        nodes[5] = node("f", labels);
+        pool(&nodes)
+    };
+    assert!(relabelled(&[("other", "")]).differences(&before).is_empty());
+    let labelled = relabelled(&[("pool", "x")]);
+    let names = |pool: &TargetPool| {
+        let nodes = pool.differences(&before);
+        nodes
+            .iter()
+            .map(|node| node.name.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&labelled), ["f", "f"]);
+    assert_eq!(names(&pool(&six()[1..])), ["a"]);
+    assert_eq!(names(&pool(&[])), ["a", "b", "d", "e", "f"]);
+    let selector = |text: &str| text.parse().unwrap();
+    assert!(before.knows(&selector("pool=z")) && !before.knows(&selector("gpu")));
 }
 
 proptest! {
@@ -247,6 +312,19 @@ proptest! {
             pool_of(&rules, &nodes, &services.each_ref())
         };
         let (a, b) = (pool(&nodes), pool(&edited));
+        for service in &services {
+            let selection = service.selection().unwrap();
+            let own = |pool: &TargetPool| pool.targets_of(service).revision().clone();
+            if let Some((_, selector)) = &selection.selector {
+                prop_assert_eq!(a.revision_of(selector), own(&a));
+                // What differs nowhere that it selects is the same.
+                let differs = a.differences(&b);
+                if !differs.iter().any(|node| selector.matches(&node.labels)) {
+                    prop_assert_eq!(own(&a), own(&b));
+                }
+            }
+            prop_assert_eq!(own(&a) == Revision::of_none(), a.targets_of(service).is_empty());
+        }
         if a.revision() == b.revision() {
             for service in &services {
                 let (a, b) = (a.targets_of(service), b.targets_of(service));

@@ -9,7 +9,7 @@ use outrigger_core::{
         answer::LoadBalancerAnswer,
         plan::{BalancerCall, Mode, Step},
     },
-    targets::Targets,
+    targets::{Revision, Targets},
 };
 use tokio::{sync::oneshot, time::Instant};
 use tracing::debug;
@@ -36,18 +36,15 @@ impl Reconciler {
             return finish_all(keys, Outcome::Retry);
         };
         let mut updates = Vec::new();
-        let mut first: Option<Arc<Targets>> = None;
+        let mut first: Option<(Revision, Arc<Targets>)> = None;
         for taken in keys {
             let key = taken.key();
             let Some(service) = self.term.live(key) else {
                 taken.finish(Outcome::RunAgain(Priority::Fresh));
                 continue;
             };
-            let targets = inputs.pool.targets_of(&service);
-            if first
-                .as_ref()
-                .is_some_and(|first| first.revision() != targets.revision())
-            {
+            let revision = inputs.pool.revision_of(&service);
+            if first.as_ref().is_some_and(|(first, _)| *first != revision) {
                 taken.finish(Outcome::RunAgain(Priority::Batch));
                 continue;
             }
@@ -57,7 +54,7 @@ impl Reconciler {
                 taken.finish(Outcome::RunAgain(Priority::Fresh));
                 continue;
             }
-            first.get_or_insert(targets);
+            first.get_or_insert_with(|| (revision, inputs.pool.targets_of(&service)));
             updates.push(Update {
                 taken,
                 service,
@@ -67,7 +64,7 @@ impl Reconciler {
                 },
             });
         }
-        let Some(targets) = first else {
+        let Some((_, targets)) = first else {
             return;
         };
         let Some(_update) = self.begin_update(inputs.pool.revision()).await else {

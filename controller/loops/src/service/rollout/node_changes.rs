@@ -1,8 +1,8 @@
 //! Changes of the nodes that are not in the targets of load balancers yet.
 
-use std::{
-    collections::BTreeSet,
-    sync::atomic::{AtomicBool, Ordering},
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use jiff::Timestamp;
@@ -25,13 +25,7 @@ pub(in crate::service) struct NodeChanges {
     /// True if a node differs from the last refresh of the targets, in a field that providers see.
     is_stale: AtomicBool,
     /// The requests at the last refresh.
-    requests: Mutex<Requests>,
-}
-
-#[derive(Default)]
-struct Requests {
-    all: TargetRequests,
-    label_keys: BTreeSet<Box<str>>,
+    requests: Mutex<Arc<TargetRequests>>,
 }
 
 impl NodeChanges {
@@ -52,7 +46,7 @@ impl NodeChanges {
                 if !targets::is_same_to_provider(old, node) {
                     self.is_stale.store(true, Ordering::Release);
                 }
-                targets::change(Some(old), Some(node), &self.requests.lock().label_keys)
+                targets::change(Some(old), Some(node), self.requests().label_keys())
             }
             Change::Deleted(node) => targets::change(Some(node), None, []),
         };
@@ -72,7 +66,7 @@ impl NodeChanges {
         if !targets::selects_otherwise(before, after) {
             return;
         }
-        let is_new = !self.requests.lock().all.cover(after);
+        let is_new = !self.requests().cover(after);
         if is_new || targets::selects_otherwise(before, &StringMap::default()) {
             self.changed(now, targets::TargetChange::Added);
         }
@@ -83,14 +77,14 @@ impl NodeChanges {
     pub(in crate::service) fn set_requests(
         &self,
         gather: impl FnOnce() -> TargetRequests,
-    ) -> TargetRequests {
+    ) -> Arc<TargetRequests> {
         let mut requests = self.requests.lock();
-        let all = gather();
-        *requests = Requests {
-            label_keys: all.label_keys(),
-            all: all.clone(),
-        };
-        all
+        *requests = gather().into();
+        Arc::clone(&requests)
+    }
+
+    fn requests(&self) -> Arc<TargetRequests> {
+        Arc::clone(&self.requests.lock())
     }
 
     fn changed(&self, now: Timestamp, change: targets::TargetChange) {

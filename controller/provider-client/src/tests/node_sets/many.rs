@@ -22,7 +22,7 @@ fn selected(nodes: usize, selectors: std::ops::Range<usize>) -> Vec<Arc<Targets>
     for text in &texts {
         requests.add(&annotations(text));
     }
-    let pool = TargetPool::among((0..nodes).map(labelled), &requests);
+    let pool = TargetPool::among((0..nodes).map(labelled), &Arc::new(requests));
     let targets = texts.iter().map(|text| {
         let annotations = annotations(text);
         pool.select(&Selection::of(&annotations).unwrap())

@@ -98,7 +98,7 @@ fn conditions_have_the_time_of_day() {
     let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
     let facts = ServiceFacts {
         capability: &stage.capability,
-        targets: &stage.targets,
+        targets: stage.targets.revision(),
         applied: None,
         time_of_day: at(1_500),
     };
