@@ -9,12 +9,10 @@ use outrigger_provider_mock::{
     routes::Route,
 };
 use outrigger_testbed::nodes::Machine;
-use serde_json::json;
 use tonic::Code;
 
 use crate::{
     look::answered,
-    mock::instance,
     stage::{Setup, Stage},
     wait::{holds, stays, until},
 };
@@ -158,37 +156,6 @@ async fn a_provider_that_is_killed_leaves_no_route_out() {
         stage.restart_mock().await;
     }
     agreed(&stage, 30).await;
-}
-
-/// A Node is made again under its name with the CIDR that it had, on another machine.
-#[tokio::test]
-async fn the_next_hop_of_a_replaced_instance_is_replaced() {
-    let stage = Setup::mock(&MOCK)
-        .flags(&["--cluster-cidr=10.244.0.0/16"])
-        .start()
-        .await;
-    let cidrs = json!({"spec": {"podCIDR": "10.244.7.0/24", "podCIDRs": ["10.244.7.0/24"]}});
-    stage.register(&Machine::new("n-1")).await;
-    stage.merge("n-1", cidrs.clone()).await;
-    agreed(&stage, 1).await;
-    let before = stage.mock.routes().await;
-
-    delete(&stage, "n-1").await;
-    stage.mock.delete("n-1").await;
-    stage.mock.create(instance("n-1")).await;
-    stage.register(&Machine::new("n-1")).await;
-    stage.merge("n-1", cidrs).await;
-    agreed(&stage, 1).await;
-    let id = stage.mock.provider_id("n-1").await;
-    until("the route leads to the new machine", async || {
-        let after = stage.mock.routes().await;
-        let [route] = &after[..] else {
-            return Err(format!("{} routes", after.len()));
-        };
-        holds(route.target.provider_id == id, || format!("{route:?}"))
-    })
-    .await;
-    assert_ne!(before[0].target.provider_id, id);
 }
 
 /// Routes that cannot be made are an event and a condition of their Node, until they can.

@@ -148,26 +148,6 @@ async fn n20_the_rest_of_a_node_stays_as_it_was() {
 }
 
 #[tokio::test]
-async fn n21_a_status_write_that_fails_is_repeated() {
-    let stage = Setup::synthesizing().start().await;
-    let refused = Rule::new(Fault::internal_error())
-        .method(Method::PATCH)
-        .path_ends("/status");
-    let refused = stage.proxy.inject(refused.times(4));
-    stage.register(&Machine::new("n21")).await;
-    let node = stage.synced("n21").await;
-    assert_eq!(refused.hits(), 4);
-    assert!(addresses(&node).len() > 1, "{:?}", addresses(&node));
-    // The taint went with the first write, and that write was not repeated.
-    let of_node = stage.writes_of("n21");
-    let patches = of_node
-        .iter()
-        .filter(|write| *write == "PATCH /api/v1/nodes/n21");
-    assert_eq!(patches.count(), 1, "{of_node:?}");
-    assert_eq!(stage.events_of(&node).await.len(), 1);
-}
-
-#[tokio::test]
 async fn n22_the_event_says_that_the_node_is_synced() {
     let stage = Setup::synthesizing().start().await;
     stage.register(&Machine::new("n22")).await;
