@@ -13,7 +13,7 @@ use serde::{
     Deserialize, Serialize,
     de::{DeserializeOwned, IgnoredAny},
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use self::request::ApiRequest;
 use super::{
@@ -134,6 +134,22 @@ impl Api {
             limit: Some(limit),
             ..self
         }
+    }
+
+    /// Waits before a write is sent again, no longer than calls may begin. Returns false without a wait if none may.
+    pub(super) async fn pause(&self, wait: Duration) -> bool {
+        let Some(fence) = &self.fence else {
+            sleep(wait).await;
+            return true;
+        };
+        if !fence.may_call() {
+            return false;
+        }
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = fence.stopped() => {}
+        }
+        true
     }
 
     /// The object at `path`.

@@ -3,9 +3,9 @@
 use std::{error::Error, time::Duration};
 
 use kube::core::Status;
-use outrigger_core::error_class::ErrorClass;
+use outrigger_core::error_class::{ErrorClass, KEY_WAIT};
 
-use outrigger_runtime::queue::{Outcome, SLOWEST};
+use outrigger_runtime::queue::{Outcome, SLOW, SLOWEST};
 
 /// A write that the fence refused after a wait: for the budget, a credential or a connection.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +106,17 @@ impl ApiError {
         }
     }
 
+    /// How long the API server takes no write, whatever the object, if that is why this one was not carried out. Nothing
+    /// else of what led to the write has to be done again.
+    pub(super) fn takes_nothing_for(&self) -> Option<Duration> {
+        match self.class() {
+            ErrorClass::RateLimited { retry_after } => {
+                Some(KEY_WAIT.clamp(retry_after.unwrap_or_default()))
+            }
+            _ => None,
+        }
+    }
+
     /// A write may have failed since the object is not what the writer held: only a look at the object
     /// tells.
     pub(super) fn may_be_outdated(&self) -> bool {
@@ -153,6 +164,11 @@ impl ApiError {
     /// When work that met this error in a write is done again.
     pub fn retry(&self) -> Outcome {
         match self.class() {
+            // The work may begin with a call of the provider: it backs off, and does not follow each Retry-After.
+            ErrorClass::RateLimited { retry_after } => match retry_after {
+                Some(after) if after > SLOW => Outcome::RetryAfter(KEY_WAIT.clamp(after)),
+                _ => Outcome::RetrySlowly(SLOWEST),
+            },
             // A write is planned again, and an operator grants rights and changes policies without a change of
             // the object.
             ErrorClass::Invalid | ErrorClass::Unauthenticated => Outcome::RetrySlowly(SLOWEST),

@@ -2,9 +2,10 @@
 //!
 //! RBAC: `get` and `patch` on the resource, `patch` on its `status` for the writes that go there.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_core::error_class::ErrorClass;
+use outrigger_runtime::{log_repeated, queue::Backoff, telemetry::Repeats};
 
 use super::{
     api::{Api, Written},
@@ -12,6 +13,13 @@ use super::{
     patch::Patch,
     store::{Store, View},
 };
+
+/// Waits between the tries of a write that the API server takes from no client for now.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+
+/// Tries of one write, as client-go's, which take two and a half minutes: one object that alone is refused so must not hold
+/// the others up for ever.
+const TRIES: u32 = 10;
 
 /// A change of one object.
 pub trait ObjectWrite<V> {
@@ -37,22 +45,49 @@ pub trait ObjectWrite<V> {
 pub struct ObjectWriter<V> {
     pub(super) api: Api,
     store: Arc<Store<V>>,
+    repeats: Arc<Repeats>,
 }
 
 impl<V: View> ObjectWriter<V> {
     /// Writes through `api`, which is fenced by the leader's lease term.
-    pub const fn new(api: Api, store: Arc<Store<V>>) -> Self {
-        Self { api, store }
+    pub fn new(api: Api, store: Arc<Store<V>>) -> Self {
+        Self {
+            api,
+            store,
+            repeats: Arc::default(),
+        }
     }
 
-    /// Makes `write`, planned on `object`. Returns the object as it is then, or none if it is gone or has become
-    /// another of the same name.
+    /// Makes `write`, planned on `object`, and again where the API server takes no write for now. Returns the object as it is
+    /// then, or none if it is gone or has become another of the same name.
     ///
     /// # Errors
     /// An error of the class `conflict` if the write does not fit what the object has become, which the store knows by then:
     /// a new plan helps. [`ApiError::Refused`] if validation or a policy does not take it for the object as it was
     /// planned on (S-38).
     pub async fn write(
+        &self,
+        object: &Arc<V>,
+        write: &impl ObjectWrite<V>,
+    ) -> Result<Option<Arc<V>>, ApiError> {
+        let mut tries = 0;
+        loop {
+            match self.write_once(object, write).await {
+                Err(error) if self.waits(object, &error, &mut tries).await => {
+                    if self.newest(object).resource_version() != object.resource_version() {
+                        return Err(ApiError::Outdated(error.to_string()));
+                    }
+                }
+                sent => return sent,
+            }
+        }
+    }
+
+    /// [`Self::write`] in one try, for a write that rests on more than the object: it is to be judged again after a wait.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub async fn write_once(
         &self,
         object: &Arc<V>,
         write: &impl ObjectWrite<V>,
@@ -66,8 +101,9 @@ impl<V: View> ObjectWriter<V> {
         }
     }
 
-    /// Makes the write that `decide` asks for, if it asks for one: on `object` first, and once more on what the API
-    /// server holds where that is another (N-20). Returns as [`Self::write`].
+    /// Makes the write that `decide` asks for, if it asks for one: on `object` first, once more on what the API
+    /// server holds where that is another (N-20), and again after each wait, on what the store holds by then. Returns as
+    /// [`Self::write`].
     ///
     /// # Errors
     /// Those of [`Self::write`], and those of `decide`.
@@ -77,6 +113,7 @@ impl<V: View> ObjectWriter<V> {
         mut decide: impl FnMut(&V) -> Result<Option<W>, E>,
     ) -> Result<Option<Arc<V>>, E> {
         let mut is_live = false;
+        let mut tries = 0;
         while let Some(write) = decide(&object)? {
             match self.send(&object, &write).await {
                 Err(error) if error.may_be_outdated() && !is_live => {
@@ -86,10 +123,32 @@ impl<V: View> ObjectWriter<V> {
                     is_live = true;
                     object = live;
                 }
+                Err(error) if self.waits(&object, &error, &mut tries).await => {
+                    object = self.newest(&object);
+                }
                 sent => return Ok(sent?),
             }
         }
         Ok(Some(object))
+    }
+
+    /// Waits after `error` if a write of `object` that ended so is to be sent again: the API server has not taken it, and
+    /// takes none for now, for a reason that is not in the object. At least as long as the API server asks for. The wait ends
+    /// early when this process stops; another try follows, and no wait after it.
+    async fn waits(&self, object: &Arc<V>, error: &ApiError, tries: &mut u32) -> bool {
+        *tries += 1;
+        let Some(shortest) = error.takes_nothing_for() else {
+            return false;
+        };
+        if *tries >= TRIES {
+            return false;
+        }
+        log_repeated!(
+            warn, self.repeats, "throttled",
+            path = object.path(), %error, "the API server takes no writes for now; they are sent again"
+        );
+        let wait = BACKOFF.delay(*tries - 1, Duration::MAX, 0.0).max(shortest);
+        self.api.pause(wait).await
     }
 
     async fn send(

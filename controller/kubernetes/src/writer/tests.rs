@@ -2,7 +2,10 @@ use outrigger_core::node::{
     NodeAddress, NodeView, TAINT_UNINITIALIZED,
     change::{LabelWrite, NodeChange, TaintRemoval},
 };
+use outrigger_runtime::fence::Fence;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
@@ -32,6 +35,16 @@ impl Rig {
         };
         rig.watch();
         rig
+    }
+
+    /// The same with writes that `fence` allows.
+    fn fenced(fence: Fence) -> Self {
+        let rig = Self::new();
+        let api = Api::new(rig.cluster.client()).fenced(fence);
+        Self {
+            writer: ObjectWriter::new(api, Arc::clone(&rig.store)),
+            ..rig
+        }
     }
 
     /// The watch brings the Node as it is.
@@ -244,5 +257,77 @@ async fn a_refusal_that_is_no_conflict_is_not_tried_in_another_form() {
         rig.cluster.refuse("/nodes/n1", code, 1);
         rig.write(&initialize(0)).await.unwrap_err();
         assert_eq!(rig.patches(), 1, "{code}");
+    }
+}
+
+/// Ten tries, as client-go's.
+#[tokio::test(start_paused = true)]
+async fn a_429_delays_the_write_with_a_growing_back_off() {
+    let rig = Rig::new();
+    for (refusals, seconds) in [(1, 1), (3, 1 + 2 + 4), (9, 151)] {
+        rig.cluster.refuse("/nodes/n1", 429, refusals);
+        let began = Instant::now();
+        rig.write(&labels(vec![label("a", "1")])).await.unwrap();
+        assert_eq!(began.elapsed().as_secs(), seconds);
+        assert_eq!(rig.patches(), refusals + 1);
+    }
+    rig.cluster.refuse("/nodes/n1", 429, usize::MAX);
+    let write = rig.write(&labels(vec![label("a", "2")])).await;
+    assert_eq!(write.unwrap_err().code(), Some(429));
+    assert_eq!(rig.patches(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_is_judged_again_where_the_object_has_changed() {
+    let rig = Rig::new();
+    rig.cluster.refuse("/nodes/n1", 429, 1);
+    let write = labels(vec![label("a", "1")]);
+    let change = async {
+        sleep(Duration::from_millis(500)).await;
+        rig.cluster.change_node("n1", add_taint("theirs"));
+        rig.watch();
+    };
+    let (written, ()) = tokio::join!(rig.write(&write), change);
+    assert_eq!(written.unwrap_err().class(), ErrorClass::Conflict);
+    assert_eq!(rig.patches(), 1);
+
+    rig.cluster.refuse("/nodes/n1", 429, 1);
+    let decide = |node: &NodeView| -> Result<_, ApiError> {
+        let is_theirs = node.taints.iter().any(|taint| &*taint.key == "more");
+        Ok((!is_theirs).then(|| labels(vec![label("a", "1")])))
+    };
+    let change = async {
+        sleep(Duration::from_millis(500)).await;
+        rig.cluster.change_node("n1", add_taint("more"));
+        rig.watch();
+    };
+    let (settled, ()) = tokio::join!(rig.writer.settle(rig.view(), decide), change);
+    assert_eq!(settled.unwrap().unwrap().taints.len(), 4);
+    assert_eq!(rig.patches(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_the_wait_of_a_write_with_a_last_try_and_the_end_of_the_term_with_none() {
+    for is_lost in [false, true] {
+        let term = CancellationToken::new();
+        let lost = term.clone();
+        let fence = Fence::new(move || !lost.is_cancelled(), &term);
+        let rig = Rig::fenced(fence.clone());
+        rig.cluster.refuse("/nodes/n1", 429, usize::MAX);
+        let end = async {
+            sleep(Duration::from_millis(500)).await;
+            if is_lost {
+                term.cancel();
+            } else {
+                fence.stop();
+            }
+        };
+        let began = Instant::now();
+        let write = labels(vec![label("a", "1")]);
+        let (written, ()) = tokio::join!(rig.write(&write), end);
+        let code = written.unwrap_err().code();
+        assert_eq!(code, (!is_lost).then_some(429));
+        assert_eq!(rig.patches(), if is_lost { 1 } else { 2 });
+        assert_eq!(began.elapsed(), Duration::from_millis(500));
     }
 }

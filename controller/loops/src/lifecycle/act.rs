@@ -105,7 +105,7 @@ impl NodeLifecycle {
             self.keep_in_service(node, &why);
             return Ok(());
         }
-        match self.writer.write(node, &Write::Taint(taint)).await {
+        match self.writer.write_once(node, &Write::Taint(taint)).await {
             Ok(_) => {
                 let now = self.state.clock.now();
                 let mut lifecycle = self.state.lifecycle.lock();

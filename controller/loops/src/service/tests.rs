@@ -183,6 +183,37 @@ async fn an_answer_that_cannot_be_written_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_429_of_the_api_server_delays_the_write_and_repeats_no_call() {
+    let setup = Setup {
+        cloud: cloud(|config| config.latency = Duration::from_secs(1)),
+        ..Setup::default()
+    };
+    let rig = Rig::with(setup).await;
+    let throttle = || rig.cluster.refuse("/services/web/status", 429, usize::MAX);
+    rig.cluster.create_service(service("web"));
+    rig.until("the first write", |rig| rig.writes() > 0).await;
+    throttle();
+    secs(40).await;
+    rig.cluster.accept();
+    secs(30).await;
+    rig.ready(WEB).await;
+    assert_eq!(rig.calls("EnsureLoadBalancer"), 1);
+    assert!(rig.writes() <= 9, "{:?}", rig.cluster.log());
+    assert_eq!(
+        rig.events(),
+        ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
+    );
+
+    throttle();
+    rig.cluster.delete_service(WEB);
+    secs(40).await;
+    rig.cluster.accept();
+    secs(30).await;
+    assert_eq!(rig.cluster.service(WEB), None);
+    assert_eq!(rig.calls("DeleteLoadBalancer"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_hangs_delays_no_other() {
     let rig = Rig::start().await;
     let hang = Effect::Hang { duration: None };

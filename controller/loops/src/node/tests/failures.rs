@@ -26,6 +26,26 @@ async fn n21_a_status_write_that_fails_is_repeated_and_the_event_comes_once() {
     assert_eq!(fixture.api_writes().iter().filter(taken).count(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_429_of_the_api_server_delays_the_write_and_repeats_no_lookup() {
+    let fixture = start();
+    fixture.cluster.refuse("/nodes/n", 429, usize::MAX);
+    for n in 0..10 {
+        fixture.register(node(&format!("n{n}")));
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked = fixture.calls("BatchGetInstances");
+    tokio::time::sleep(Duration::from_secs(39)).await;
+    fixture.cluster.accept();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(fixture.calls("BatchGetInstances"), asked);
+    assert_eq!(fixture.events(), ["Synced"; 10]);
+    let is_patch = |write: &&String| write.starts_with("PATCH");
+    let writes = fixture.api_writes().iter().filter(is_patch).count();
+    // Six or seven tries and two writes for each.
+    assert!(writes <= 90, "{writes}");
+}
+
 /// An operator has to mend rights and credentials, and 5,000 nodes may wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_not_allowed_is_tried_slowly() {
