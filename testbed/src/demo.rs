@@ -156,6 +156,15 @@ impl Demo {
         run.machines(self.nodes, self.provider)
     }
 
+    /// None in another cluster, where another controller may serve them, and none that the provider does not serve.
+    const fn services_in(&self, is_own: bool) -> usize {
+        if is_own && !self.provider.without_services {
+            self.services
+        } else {
+            0
+        }
+    }
+
     async fn play(
         &self,
         stage: &mut Stage,
@@ -172,7 +181,7 @@ impl Demo {
         };
         let exposing = Exposing {
             client: live.client.clone(),
-            services: stage.run.services(if is_own { self.services } else { 0 }),
+            services: stage.run.services(self.services_in(is_own)),
             selector: live.selector.clone(),
             timeout: self.timeout,
         };

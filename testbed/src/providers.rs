@@ -23,9 +23,9 @@ const FILE: &str = include_str!("providers.yaml");
 static PROVIDERS: LazyLock<Vec<Provider>> =
     LazyLock::new(|| serde_saphyr::from_str(FILE).unwrap_or_default());
 
-/// A provider of this repository. All of them serve instances and load balancers.
+/// A provider of this repository. All of them serve instances.
 ///
-/// A command is a program and its arguments, from the root of the repository. `{nodes}` in it is replaced by the names of
+/// A command is a program and its arguments, from `folder`. `{nodes}` in it is replaced by the names of
 /// the machines, separated by commas, and `{nodes...}` by an argument for each.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -38,6 +38,8 @@ pub struct Provider {
     steps: Vec<Step>,
     /// A fake of its cloud that is a process of its own, and outlives the provider.
     cloud: Option<Cloud>,
+    /// Where `start` and the suite run; empty: the root of the repository.
+    folder: &'static str,
     /// Starts it.
     #[serde(borrow)]
     start: Vec<&'static str>,
@@ -48,8 +50,12 @@ pub struct Provider {
     conformance: Option<Conformance>,
     /// The names of its machines, where the cloud names them: `{number}` counts from 1.
     pub machine: Option<&'static str>,
+    /// How many machines run in a cloud that always has the same.
+    most_nodes: Option<usize>,
     /// It serves routes.
     pub routes: bool,
+    /// It serves no load balancers.
+    pub without_services: bool,
     /// Its cloud knows all addresses that kubelets were started with.
     pub provided_ips: bool,
     /// It is the mock, which has a control command, and volumes.
@@ -99,7 +105,7 @@ struct Conformance {
 }
 
 impl Provider {
-    /// Names of its machines; where the cloud names none, with this prefix.
+    /// Names of its machines, `count` of them if it has so many; where the cloud names none, with this prefix.
     pub fn machines(&self, prefix: &str, count: usize) -> Vec<String> {
         let name = |number: usize| {
             let pattern = self
@@ -107,7 +113,9 @@ impl Provider {
                 .map(|name| name.replace("{number}", &number.to_string()));
             pattern.unwrap_or_else(|| format!("{prefix}{number:05}"))
         };
-        (1..=count).map(name).collect()
+        (1..=self.most_nodes.unwrap_or(count).min(count))
+            .map(name)
+            .collect()
     }
 }
 

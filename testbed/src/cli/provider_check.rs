@@ -87,6 +87,7 @@ impl CheckProvider {
 impl CheckOwnProvider {
     pub(super) async fn run(mut self) -> Result<()> {
         let provider = self.provider;
+        self.check.without_services |= provider.without_services;
         let nodes = self.check.nodes(&provider.machines("node-", 2));
         provider.build(note).await?;
         let programs = of_this_project("provider-mock")?;

@@ -108,7 +108,7 @@ impl Provider {
     pub fn launch(&self, programs: &Path, machines: &[String]) -> Result<Launch> {
         let mut environment = vec![path_with(programs)];
         if !self.steps.is_empty() {
-            environment.insert(0, chdir(&source_tree()?));
+            environment.insert(0, chdir(&source_tree()?.join(self.folder)));
         }
         let cloud = self.cloud.as_ref();
         Ok(Launch {
@@ -130,7 +130,7 @@ impl Provider {
         let report = root.join(format!("target/conformance/{}.json", self.name));
         let report = Some(report).filter(|_| !explores);
         let what = if explores { "explore" } else { "run" };
-        let mut command = vec![chdir(&root), path_with(programs)];
+        let mut command = vec![chdir(&root.join(self.folder)), path_with(programs)];
         let run = ["provider-conformance", what, "--allow-mutations"];
         command.extend(run.map(str::to_owned));
         command.push(format!("--inputs={}", files.inputs));
