@@ -72,13 +72,6 @@ pub const LABEL_CONFIRM_DELETION: &str =
 pub const LABEL_OUT_OF_SERVICE_AFTER: &str =
     "outrigger.dev.node-restriction.kubernetes.io/out-of-service-after";
 
-/// Annotations that are no switches of a Node, though they are of other objects or could be taken for one, and the label
-/// that is: a kubelet may annotate its Node as it likes.
-const ANNOTATIONS_WITHOUT_EFFECT: [(&str, &str); 2] = [
-    ("outrigger.dev/paused", LABEL_PAUSED),
-    ("outrigger.dev/confirm-deletion", LABEL_CONFIRM_DELETION),
-];
-
 /// Annotation with the addresses of the kubelet's `--node-ip`.
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
@@ -190,32 +183,6 @@ impl NodeView {
     pub fn is_deletion_confirmed(&self) -> bool {
         self.labels.get(LABEL_CONFIRM_DELETION) == Some("true")
     }
-
-    /// An annotation that would be a switch if it were a label.
-    pub fn mistaken_switch(&self) -> Option<MistakenSwitch> {
-        let mut switches = ANNOTATIONS_WITHOUT_EFFECT.into_iter();
-        let (annotation, label) = switches.find(|(key, _)| self.annotations.get(key).is_some())?;
-        Some(MistakenSwitch {
-            node: Arc::clone(&self.name),
-            annotation,
-            label,
-        })
-    }
-}
-
-/// An annotation of a Node that has no effect: a Warning.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the annotation {annotation} has no effect on a Node, whose kubelet could set it; use the label instead: \
-     kubectl label node {node} {label}=true"
-)]
-pub struct MistakenSwitch {
-    /// The Node's name.
-    pub node: Arc<str>,
-    /// Key of the annotation.
-    pub annotation: &'static str,
-    /// Key of the label.
-    pub label: &'static str,
 }
 
 /// The value of [`LABEL_OUT_OF_SERVICE_AFTER`] is no duration.

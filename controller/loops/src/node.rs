@@ -124,7 +124,6 @@ pub fn subscribe(
 fn needs_something(node: &NodeView) -> bool {
     node.is_uninitialized()
         || initialize::reconcile(node).is_some()
-        || node.mistaken_switch().is_some()
         || node.reported.is_some()
 }
 

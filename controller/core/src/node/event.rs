@@ -5,7 +5,7 @@ use std::fmt::Display;
 use crate::{
     correlator::EventContent,
     node::{
-        MistakenSwitch, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
+        OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
         claims::Duplicate,
         lifecycle::{InService, Withheld},
     },
@@ -25,11 +25,6 @@ impl EventContent {
     /// Ours: another Node has the provider ID.
     pub fn duplicate_provider_id(duplicate: &Duplicate) -> Self {
         Self::warning("DuplicateProviderID", &duplicate.to_string())
-    }
-
-    /// Ours: an annotation would be a switch if it were a label.
-    pub fn annotation_without_effect(mistaken: &MistakenSwitch) -> Self {
-        Self::warning("AnnotationWithoutEffect", &mistaken.to_string())
     }
 
     /// The Node is deleted next.

@@ -346,31 +346,18 @@ fn labels_say_true_and_nothing_else() {
         assert_eq!(paused.is_paused(), expected, "{value}");
         assert_eq!(confirmed.is_deletion_confirmed(), expected, "{value}");
         assert!(!paused.is_deletion_confirmed() && !confirmed.is_paused());
-        assert_eq!(paused.mistaken_switch(), None);
     }
 }
 
 /// A kubelet may annotate its Node.
 #[test]
 fn annotations_of_a_node_are_no_switches() {
-    for (key, says) in [
-        (
-            "outrigger.dev/paused",
-            "the annotation outrigger.dev/paused has no effect on a Node, whose kubelet could set it; use the label \
-             instead: kubectl label node n1 outrigger.dev.node-restriction.kubernetes.io/paused=true",
-        ),
-        (
-            "outrigger.dev/confirm-deletion",
-            "the annotation outrigger.dev/confirm-deletion has no effect on a Node, whose kubelet could set it; use the \
-             label instead: kubectl label node n1 outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
-        ),
-    ] {
+    for key in ["outrigger.dev/paused", "outrigger.dev/confirm-deletion"] {
         let node = NodeView {
             annotations: fixture::map(&[(key, "true")]),
             ..fixture::registered("n1")
         };
         assert!(!node.is_paused() && !node.is_deletion_confirmed(), "{key}");
-        assert_eq!(node.mistaken_switch().unwrap().to_string(), says);
     }
 }
 

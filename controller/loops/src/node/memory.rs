@@ -48,8 +48,6 @@ pub(super) struct NodeMemory {
     pub(super) refresh_input: Option<RefreshInput>,
     /// Maintenance of its machine as the last sweep read it, where that or the Node shows some.
     maintenance: Option<MaintenanceReading>,
-    /// The event about an annotation that is no switch was written.
-    pub(super) is_mistaken: bool,
     /// It cannot be initialised, and an event is to say why at this time.
     report_due: Option<Instant>,
     /// Addresses that answers lack, or name in another order.
@@ -76,7 +74,6 @@ impl NodeMemory {
             is_unconfirmed: false,
             refresh_input: None,
             maintenance: None,
-            is_mistaken: false,
             report_due: None,
             doubt: AddressDoubt::default(),
         }
@@ -87,7 +84,6 @@ impl NodeMemory {
             && !self.is_unconfirmed
             && self.refresh_input.is_none()
             && self.maintenance.is_none()
-            && !self.is_mistaken
             && self.report_due.is_none()
             && self.doubt.is_empty()
     }

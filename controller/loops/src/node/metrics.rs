@@ -32,10 +32,6 @@ metric_families! {
         pub(super) faulty_addresses: Counter,
             "outrigger_node_addresses_dropped",
             "Addresses of instances that are left out, since a Node may not have them";
-        // Nodes with an annotation that would be a switch if it were a label.
-        pub(super) mistaken_switches: Counter,
-            "outrigger_node_annotations_without_effect",
-            "Nodes with an annotation that would be a switch if it were a label";
         // 100 ms to 55 min.
         sweeps: Histogram = Histogram::new(exponential_buckets(0.1, 2.0, 16)),
             "outrigger_node_refresh_duration_seconds",

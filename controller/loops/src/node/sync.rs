@@ -41,7 +41,6 @@ impl CloudNode {
         let Some(session) = self.context.provider.session() else {
             return Outcome::Retry;
         };
-        self.report_mistaken_switch(&node);
         if (node.reported.is_some() || self.state.is_asked_again(&node))
             && let Some(outcome) = Box::pin(self.sync_addresses(&node, &session)).await
         {
@@ -193,24 +192,6 @@ impl CloudNode {
             self.context.queue.add(name, Priority::Fresh);
         }
         true
-    }
-
-    /// Once for each Node, about an annotation that would be a switch if it were a label.
-    fn report_mistaken_switch(&self, node: &NodeView) {
-        let Some(mistaken) = node.mistaken_switch() else {
-            return;
-        };
-        let say = |memory: &mut NodeMemory| std::mem::replace(&mut memory.is_mistaken, true);
-        if self.state.remember(&self.context.nodes, node, say) != Some(false) {
-            return;
-        }
-        self.metrics.mistaken_switches.inc();
-        log_repeated!(
-            warn, self.context.repeats, mistaken.annotation,
-            node = &*node.name, error = %mistaken, "annotation of the Node has no effect"
-        );
-        let event = EventContent::annotation_without_effect(&mistaken);
-        self.context.node_event(node, event);
     }
 
     /// Says on the node why it still keeps its taint (not N-11).

@@ -61,32 +61,6 @@ async fn a_node_that_was_paused_before_its_addresses_were_written_gets_them_when
     assert_eq!(fixture.events(), ["Synced"]);
 }
 
-/// A kubelet may annotate its Node: that pauses nothing, and says so once.
-#[tokio::test(start_paused = true)]
-async fn an_annotation_pauses_no_node_and_one_event_names_the_label() {
-    let fixture = start();
-    let mut annotated = node("n1");
-    annotated["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
-    fixture.register(annotated);
-    fixture.initialized("n1").await;
-    fixture.settle().await;
-    for _ in 0..3 {
-        edit(&fixture, "n1", |_| {});
-        fixture.settle().await;
-    }
-    let events = fixture.events();
-    let about = events
-        .iter()
-        .filter(|event| *event == "AnnotationWithoutEffect");
-    assert_eq!(about.count(), 1, "{events:?}");
-    let messages = fixture.cluster.event_messages();
-    let label = "kubectl label node n1 outrigger.dev.node-restriction.kubernetes.io/paused=true";
-    assert!(
-        messages.iter().any(|message| message.contains(label)),
-        "{messages:?}"
-    );
-}
-
 /// Paused between two tries of one write.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_paused_during_a_conflict_is_not_written() {
