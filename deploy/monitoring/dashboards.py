@@ -115,7 +115,7 @@ DASHBOARDS = {
                   (rate("outrigger_node_deletions_total", "release"), "{{release}}")),
             panel("Kept", "ops", "Nodes without an instance that were kept, by reason. `limit_exceeded`: too many are absent together.",
                   (rate("outrigger_node_deletions_withheld_total", "reason"), "{{reason}}"), rare=True),
-            panel("Limit of deletions", "none", "Absent and deleted Nodes beside the limit. Above it nothing is deleted until an operator confirms.",
+            panel("Limit of deletions", "none", "Absent and deleted Nodes beside the limit. Above it nothing is deleted before a second look, and while more than half are absent before an operator confirms.",
                   ("max by (state) (outrigger_node_deletion_limit_nodes{$in})", "{{state}}"),
                   ("max(outrigger_node_deletion_limit{$in})", "limit")),
             panel("Doubt", "ops", "Answers about Nodes that are not ready which prove nothing, by reason.",

@@ -11,6 +11,7 @@ use crate::{
     go_duration::GoDuration,
     null::{is_default, or_default},
     string_map::StringMap,
+    targets::TAINT_AUTOSCALER,
 };
 
 pub mod address;
@@ -62,10 +63,14 @@ pub const EFFECT_NO_EXECUTE: &str = "NoExecute";
 /// set labels of this domain, on its own Node either, where the API server runs the admission plugin `NodeRestriction`.
 pub const LABEL_PAUSED: &str = "outrigger.dev.node-restriction.kubernetes.io/paused";
 
-/// Label by which an operator confirms a deletion that the rate limit withholds: with the value
-/// `true` ([`crate::node::deletion_limit`]). Protected as [`LABEL_PAUSED`] is.
+/// Label by which an operator confirms a deletion that is withheld: with the value `true`, set after the Node's first
+/// absence ([`crate::node::deletion_limit`]). Protected as [`LABEL_PAUSED`] is.
 pub const LABEL_CONFIRM_DELETION: &str =
     "outrigger.dev.node-restriction.kubernetes.io/confirm-deletion";
+
+/// Annotation of the Lease by which an operator confirms all deletions that are withheld: their number, or a larger one. It
+/// is removed before it counts.
+pub const ANNOTATION_CONFIRM_DELETIONS: &str = "outrigger.dev/confirm-deletions";
 
 /// Label that says for one Node what `--out-of-service-after` says for all: a duration as in the flag; `0` for never.
 /// Protected as [`LABEL_PAUSED`] is.
@@ -126,6 +131,8 @@ pub struct NodeView {
     pub network_unavailable: Option<Box<NetworkUnavailable>>,
     /// `status.nodeInfo.systemUUID`.
     pub system_uuid: Box<str>,
+    /// `status.volumesInUse` has entries.
+    pub has_volumes_in_use: bool,
 }
 
 impl NodeView {
@@ -179,7 +186,22 @@ impl NodeView {
         self.labels.get(LABEL_PAUSED) == Some("true")
     }
 
-    /// Returns true if an operator confirms its deletion in spite of the rate limit ([`LABEL_CONFIRM_DELETION`]).
+    /// Returns true if its end was announced while its kubelet was still heard: its deletion has begun, or the autoscaler's
+    /// taint, whose value says when it was added, is older than the silence.
+    pub fn is_end_announced(&self) -> bool {
+        let is_earlier = |taint: &Taint| {
+            let tainted = taint.value.parse().ok();
+            let tainted = tainted.and_then(|second| Timestamp::from_second(second).ok());
+            self.ready == Ready::True
+                || tainted.is_some_and(|at| self.ready_since.is_some_and(|since| at <= since))
+        };
+        let mut taints = self.taints.iter();
+        self.deleted.is_some()
+            || taints.any(|taint| &*taint.key == TAINT_AUTOSCALER && is_earlier(taint))
+    }
+
+    /// Returns true if it has the label by which an operator confirms its deletion ([`LABEL_CONFIRM_DELETION`]), which does
+    /// not say when it was set.
     pub fn is_deletion_confirmed(&self) -> bool {
         self.labels.get(LABEL_CONFIRM_DELETION) == Some("true")
     }

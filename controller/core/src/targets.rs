@@ -132,6 +132,7 @@ pub fn is_same_to_provider(a: &NodeView, b: &NodeView) -> bool {
         network_unavailable: _,
         conditions: _,
         system_uuid,
+        has_volumes_in_use: _,
     } = a;
     (name, uid, created, deleted) == (&b.name, &b.uid, &b.created, &b.deleted)
         && (provider_id, pod_cidrs) == (&b.provider_id, &b.pod_cidrs)

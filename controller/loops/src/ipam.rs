@@ -177,7 +177,7 @@ fn seen(queue: &Queue<Arc<str>>, state: &TermState<IpamState>, node: &NodeView, 
 impl NodeIpam {
     /// The loop for one lease term. `allocator` has observed no Node yet. A write may take `write_limit`, which is
     /// shorter than the time between a leader's renew deadline and the end of its lease; none without leader election.
-    /// `on_lookup` receives each instance that is found: it contradicts an absence of its Node.
+    /// `on_lookup` receives each answer: it may contradict an absence of its Node.
     pub fn new(
         context: LoopContext<Arc<str>>,
         allocator: Allocator,

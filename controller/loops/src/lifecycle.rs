@@ -20,6 +20,7 @@
 //! `events`.
 
 mod act;
+mod confirmation;
 mod metrics;
 mod questions;
 mod sync;
@@ -36,6 +37,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt;
 use outrigger_core::{
     node::{
         NodeView, Ready,
@@ -162,8 +164,8 @@ pub fn subscribe(
     inputs
 }
 
-/// Event handler for answers about nodes to other loops.
-pub type OnLookup = Arc<dyn Fn(&NodeView, &Lookup) + Send + Sync>;
+/// Event handler for answers about nodes to other loops; none is an error.
+pub type OnLookup = Arc<dyn Fn(&NodeView, Option<&Lookup>) + Send + Sync>;
 
 /// Event handler that counts answers to other loops in the state of the lease term.
 pub fn on_lookup(inputs: &LoopInputs<Arc<str>, LifecycleState>) -> OnLookup {
@@ -177,7 +179,7 @@ pub fn on_lookup(inputs: &LoopInputs<Arc<str>, LifecycleState>) -> OnLookup {
 }
 
 fn concerns(node: &NodeView) -> bool {
-    node.ready != Ready::True || node.has_taint_of_stop()
+    node.ready != Ready::True || node.has_taint_of_stop() || node.is_deletion_confirmed()
 }
 
 fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
@@ -233,7 +235,8 @@ impl ControlLoop for NodeLifecycle {
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
         self.not_managed.clear();
-        Vec::new()
+        let confirmations = Arc::clone(self).take_confirmations();
+        vec![("confirmations of deletions", confirmations.boxed())]
     }
 
     /// The new process may manage nodes that the last one did not.
@@ -290,7 +293,7 @@ fn log_limit(is_exceeded: bool, counts: &Counts) {
             deleted,
             limit,
             "rate limit of deletions exceeded: a node is deleted only if its instance is still absent a window \
-             later and the provider finds others, or if an operator confirms the deletion"
+             later, no more than half of the nodes are and the provider finds others, or if an operator confirms the deletion"
         );
     } else {
         info!(nodes, absent, deleted, limit, "nodes may be deleted again");

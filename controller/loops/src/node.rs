@@ -122,14 +122,12 @@ pub fn subscribe(
 }
 
 fn needs_something(node: &NodeView) -> bool {
-    node.is_uninitialized()
-        || initialize::reconcile(node).is_some()
-        || node.reported.is_some()
+    node.is_uninitialized() || initialize::reconcile(node).is_some() || node.reported.is_some()
 }
 
 impl CloudNode {
-    /// The loop for one lease term. `on_lookup` receives each answer about an initialised node, and each instance
-    /// that is found for another: they count for the rate limit of deletions.
+    /// The loop for one lease term. `on_lookup` receives each answer: they count for the rate limit of
+    /// deletions.
     pub fn new(
         context: LoopContext<Arc<str>>,
         settings: NodeSettings,

@@ -3,21 +3,27 @@
 //! A cloud that suddenly returns no instance for many Nodes is more likely to be wrong than right: a
 //! token that lost a right, the wrong account, a cache that was emptied. So absences are counted,
 //! each Node once, together with the Nodes deleted in the window. Above the limit no Node is deleted
-//! until a second look, one window later, has the same result; and if more than half of the Nodes are
-//! absent, or the provider finds no instance at all meanwhile, an operator must confirm each deletion
-//! ([`crate::node::LABEL_CONFIRM_DELETION`]).
+//! until a second look, one window later, has the same result. No Node at all is deleted before a fresh answer
+//! since its first absence has found another one, and none while more than half are absent: then an operator confirms
+//! the deletion. A Node whose end was announced ([`crate::node::NodeView::is_end_announced`]) counts for nothing, and
+//! needs none of this.
 //!
 //! ```text
 //!  answers in a row     too few ─► LookAgain, Contradicted
 //!  the time they span   short ───► LookAgain
 //!  switched             off ─────► Off
-//!  confirmed deletion   set ─────► Allowed
-//!  half of all nodes    more ────► AwaitsOperator, and stays so
+//!  an operator          confirms ► Allowed
+//!  its end              announced► Allowed
+//!  half of all nodes    more ────► AwaitsOperator
+//!  another one found    none ────► AwaitsOperator
 //!  the limit            within ──► Allowed
 //!  since they sufficed  < window ► LimitExceeded
-//!  found since          nothing ─► AwaitsOperator
+//!  found since then     none ────► AwaitsOperator
 //!                                  Allowed
 //! ```
+//!
+//! A confirmation of an operator is an act: it counts for the absence that it was given in, and is over when the answers in
+//! a row begin at zero again.
 //!
 //! A second limiter of the same limits counts Nodes whose instance is stopped, and taken out of service for that
 //! ([`crate::node::lifecycle`]): there an absence is a stop, and a deletion a taint.
@@ -36,6 +42,7 @@ use crate::api_time::after;
 
 mod decision;
 
+pub(crate) use decision::BY_OPERATOR;
 pub use decision::{DeletionRefusal, Doubt, Release};
 
 /// How many deletions are allowed. The defaults are those of the flags.
@@ -74,9 +81,9 @@ impl Default for DeletionLimits {
 pub struct Counts {
     /// The provider's nodes, those deleted in the window among them.
     pub nodes: usize,
-    /// Nodes that are not ready and absent.
+    /// Nodes that are not ready and absent, and whose end was not announced.
     pub absent: usize,
-    /// How many of these wait for an operator ([`Doubt::Majority`]).
+    /// Nodes whose deletion the last answer would have led to, and that stay for a reason that an operator may overrule.
     pub awaiting_operator: usize,
     /// Nodes that are ready, though the provider reports their instances absent.
     pub absent_while_ready: usize,
@@ -103,9 +110,29 @@ impl Counts {
 #[derive(Clone, Debug)]
 pub struct DeletionLimiter {
     limits: DeletionLimits,
+    /// It counts stops: the Nodes stay in the cluster, and a small cluster is no exception.
+    of_stops: bool,
     absent: BTreeMap<Arc<str>, Absence>,
     deleted: VecDeque<(Arc<str>, Timestamp)>,
-    found_at: Option<Timestamp>,
+    /// The Node that was found last, and when.
+    found: Option<(Arc<str>, Timestamp)>,
+    /// When any other Node was found last.
+    other_found: Option<Timestamp>,
+}
+
+/// What is known of a Node with the answer that it is absent.
+#[derive(Clone, Copy, Debug)]
+pub struct Absent {
+    /// How many nodes of the cluster are the provider's.
+    pub nodes: usize,
+    /// So many answers in a row are needed, beside those of the limits.
+    pub more_answers: u32,
+    /// The time that the answers in a row have to span.
+    pub lasting: Duration,
+    /// Its end was announced.
+    pub is_announced: bool,
+    /// It has the label by which an operator confirms its deletion.
+    pub is_labelled: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +157,15 @@ struct Confirmed {
     /// How many of these came before another loop was answered that the instance exists. They count only for
     /// an operator's confirmation.
     contradicted: u32,
-    awaits_operator: bool,
+    /// When the answers suffice to be the first of two looks, and the second look is due.
+    second_look: Timestamp,
+    is_announced: bool,
+    /// See [`Counts::awaiting_operator`].
+    is_withheld: bool,
+    /// An answer in this row came before an operator set the label: a label that is older is of another absence.
+    was_unlabelled: bool,
+    /// An operator confirmed all deletions that were withheld, this one among them.
+    is_confirmed: bool,
 }
 
 impl Confirmed {
@@ -138,41 +173,76 @@ impl Confirmed {
     const fn agreed(&self) -> u32 {
         self.confirmations - self.contradicted
     }
+
+    /// Since when another Node has to have been found.
+    fn needs_other_since(&self, now: Timestamp) -> Timestamp {
+        if now < self.second_look {
+            self.since
+        } else {
+            self.second_look
+        }
+    }
 }
 
 impl DeletionLimiter {
     /// A limiter without absences.
-    pub fn new(limits: DeletionLimits) -> Self {
+    pub const fn new(limits: DeletionLimits) -> Self {
         Self {
             limits,
+            of_stops: false,
             absent: BTreeMap::new(),
             deleted: VecDeque::new(),
-            found_at: None,
+            found: None,
+            other_found: None,
+        }
+    }
+
+    /// A limiter that counts stops. The switch is for deletions alone, and one answer never suffices.
+    pub fn of_stops(limits: &DeletionLimits) -> Self {
+        Self {
+            of_stops: true,
+            ..Self::new(DeletionLimits {
+                enabled: true,
+                confirm: limits.confirm.max(2),
+                ..limits.clone()
+            })
         }
     }
 
     /// Counts the confirmed absence of a node that is not ready, and decides about its deletion.
-    /// `nodes` is how many nodes of the cluster are the provider's, `lasting` the time that the answers in a row have to
-    /// span, `by_operator` whether an operator confirmed its deletion in spite of the limit.
     pub fn absent(
         &mut self,
         now: Timestamp,
         name: &Arc<str>,
-        nodes: usize,
-        lasting: Duration,
-        by_operator: bool,
+        node: Absent,
     ) -> Result<Release, DeletionRefusal> {
-        let absence = self.confirm(now, name);
+        let absence = self.confirm(now, name, &node);
         self.forget_old(now);
-        let counts = self.counts(nodes);
-        // Whatever becomes of this node: it may be the one that makes a majority with the others.
-        let majority = self.require_operator(&counts);
+        let decided = self.decide(now, name, &absence, &node);
+        let is_withheld = matches!(
+            decided,
+            Err(DeletionRefusal::Contradicted { .. }
+                | DeletionRefusal::LimitExceeded { .. }
+                | DeletionRefusal::AwaitsOperator(_))
+        );
+        self.set_withheld(name, is_withheld);
+        decided
+    }
+
+    fn decide(
+        &self,
+        now: Timestamp,
+        name: &str,
+        absence: &Confirmed,
+        node: &Absent,
+    ) -> Result<Release, DeletionRefusal> {
+        let by_operator = absence.is_confirmed || (node.is_labelled && absence.was_unlabelled);
         let in_a_row = if by_operator {
             absence.confirmations
         } else {
             absence.agreed()
         };
-        if in_a_row < self.limits.confirm {
+        if in_a_row < self.limits.confirm + node.more_answers {
             let at = after(absence.last, self.limits.period);
             return Err(if absence.contradicted > 0 {
                 DeletionRefusal::Contradicted { at }
@@ -180,8 +250,8 @@ impl DeletionLimiter {
                 DeletionRefusal::LookAgain { at }
             });
         }
-        let sufficient = after(absence.since, lasting);
-        if now < sufficient {
+        let sufficient = after(absence.since, node.lasting);
+        if now < sufficient && !by_operator {
             return Err(DeletionRefusal::LookAgain { at: sufficient });
         }
         if !self.limits.enabled {
@@ -190,36 +260,107 @@ impl DeletionLimiter {
         if by_operator {
             return Ok(Release::Operator);
         }
-        if majority || absence.awaits_operator {
+        if node.is_announced {
+            return Ok(Release::Announced);
+        }
+        let counts = self.counts(node.nodes);
+        let has_majority = 2 * counts.total() > counts.nodes;
+        if has_majority && (self.of_stops || counts.is_exceeded()) {
             return Err(DeletionRefusal::AwaitsOperator(Doubt::Majority));
+        }
+        let found = self.other_found(name);
+        let finds_other = |since| found.is_some_and(|at| at >= since);
+        if !finds_other(absence.since) {
+            return Err(DeletionRefusal::AwaitsOperator(Doubt::FindsNone));
         }
         if !counts.is_exceeded() {
             return Ok(Release::WithinLimit);
         }
-        let until = after(sufficient, self.limits.window);
-        if now < until {
+        if now < absence.second_look {
+            let until = absence.second_look;
             return Err(DeletionRefusal::LimitExceeded { until });
         }
-        if self
-            .found_at
-            .is_none_or(|found_at| found_at < absence.since)
-        {
+        if !finds_other(absence.second_look) {
             return Err(DeletionRefusal::AwaitsOperator(Doubt::FindsNone));
         }
         Ok(Release::SecondLook)
     }
 
+    /// Returns true if the next answer about this node, which may be its first absence, can lead to its deletion only if
+    /// another node is found as well.
+    pub fn needs_other(&self, now: Timestamp, name: &str) -> bool {
+        let since = match self.absent.get(name) {
+            Some(Absence::Confirmed(absence))
+                if absence.is_announced || absence.confirmations == 0 =>
+            {
+                return false;
+            }
+            Some(Absence::Confirmed(absence)) => absence.needs_other_since(now),
+            _ if self.limits.confirm > 1 => return false,
+            _ => now,
+        };
+        self.other_found(name).is_none_or(|at| at < since)
+    }
+
+    /// When another node than this one was found last, by a fresh answer.
+    fn other_found(&self, name: &str) -> Option<Timestamp> {
+        match &self.found {
+            Some((found, at)) if **found != *name => Some(*at),
+            _ => self.other_found,
+        }
+    }
+
     /// Counts the confirmed absence of a node that stays, unless its deletion counts already. The answers in a row begin at
     /// zero again.
-    pub fn absent_and_kept(&mut self, now: Timestamp, name: &Arc<str>, nodes: usize) {
+    pub fn absent_and_kept(&mut self, now: Timestamp, name: &Arc<str>, node: Absent) {
         self.forget_old(now);
         if self.deleted.iter().any(|(deleted, _)| deleted == name) {
             return;
         }
-        self.confirm(now, name);
+        self.confirm(now, name, &node);
         self.unconfirm(name);
-        let counts = self.counts(nodes);
-        self.require_operator(&counts);
+    }
+
+    /// The node is seen without the label by which an operator confirms its deletion.
+    pub fn unlabelled(&mut self, name: &str) {
+        if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
+            absence.was_unlabelled = true;
+        }
+    }
+
+    /// The deletion of this node, which the limit allows or which needs more answers, is withheld for a reason that an
+    /// operator may overrule.
+    pub fn withheld(&mut self, name: &str) {
+        self.set_withheld(name, true);
+    }
+
+    fn set_withheld(&mut self, name: &str, is_withheld: bool) {
+        if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
+            absence.is_withheld = is_withheld;
+        }
+    }
+
+    /// An operator confirms all deletions that are withheld now, of which there are `expected` at most. Returns the names of
+    /// their Nodes.
+    ///
+    /// # Errors
+    /// So many more are withheld; none is confirmed.
+    pub fn confirm_withheld(&mut self, expected: usize) -> Result<Vec<Arc<str>>, usize> {
+        let withheld = || {
+            let absent = self.absent.iter();
+            absent.filter(|(_, absence)| absence.is_withheld())
+        };
+        if withheld().count() > expected {
+            return Err(withheld().count());
+        }
+        let names: Vec<_> = withheld().map(|(name, _)| Arc::clone(name)).collect();
+        for name in &names {
+            if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
+                absence.is_confirmed = true;
+                absence.is_withheld = false;
+            }
+        }
+        Ok(names)
     }
 
     /// Counts a node that is ready though the provider reports its instance absent, confirmed or not.
@@ -235,15 +376,16 @@ impl DeletionLimiter {
     }
 
     /// The provider found the instance of this node, asked just now.
-    pub fn found(&mut self, now: Timestamp, name: &str) {
-        self.found_some(now);
+    pub fn found(&mut self, now: Timestamp, name: &Arc<str>) {
         self.absent.remove(name);
+        let other = self.other_found(name);
+        self.other_found = other;
+        self.found = Some((Arc::clone(name), now));
     }
 
     /// Another loop was answered that the instance of this node exists, perhaps from a snapshot of some age.
     /// That is no newer than a confirmed absence, but contradicts it: the answers in a row are counted from zero again.
-    pub fn found_lately(&mut self, now: Timestamp, name: &str) {
-        self.found_some(now);
+    pub fn found_lately(&mut self, name: &str) {
         match self.absent.get_mut(name) {
             Some(Absence::Confirmed(absence)) => absence.contradicted = absence.confirmations,
             Some(Absence::WhileReady { .. }) => {
@@ -277,11 +419,13 @@ impl DeletionLimiter {
         self.absent.remove(name);
     }
 
-    /// The absence is not confirmed any more: the node counts, but the answers in a row begin at zero again.
+    /// The absence is not confirmed any more: the node counts, but the answers in a row begin at zero again, and a
+    /// confirmation of an operator is over.
     pub fn unconfirm(&mut self, name: &str) {
         if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
             absence.confirmations = 0;
             absence.contradicted = 0;
+            absence.is_withheld = false;
         }
     }
 
@@ -289,7 +433,9 @@ impl DeletionLimiter {
     /// deleted it.
     pub fn removed(&mut self, now: Timestamp, name: &str) {
         self.forget_old(now);
-        if let Some((name, Absence::Confirmed(_))) = self.absent.remove_entry(name) {
+        if let Some((name, Absence::Confirmed(absence))) = self.absent.remove_entry(name)
+            && !absence.is_announced
+        {
             self.deleted.push_back((name, now));
         }
     }
@@ -300,80 +446,63 @@ impl DeletionLimiter {
         self.counts(nodes)
     }
 
-    fn found_some(&mut self, now: Timestamp) {
-        self.found_at = self.found_at.max(Some(now));
-    }
-
-    fn confirm(&mut self, now: Timestamp, name: &Arc<str>) -> Confirmed {
-        let first = Confirmed {
-            since: now,
-            last: now,
-            confirmations: 1,
-            contradicted: 0,
-            awaits_operator: false,
-        };
-        let absence = match self.absent.get(&**name) {
-            Some(Absence::Confirmed(absence)) => *absence,
-            _ => return self.store(name, first),
-        };
-        let absence = if absence.confirmations == 0 {
-            Confirmed {
-                awaits_operator: absence.awaits_operator,
-                ..first
+    fn confirm(&mut self, now: Timestamp, name: &Arc<str>, node: &Absent) -> Confirmed {
+        let (since, last, confirmations, before) = match self.absent.get(&**name) {
+            Some(Absence::Confirmed(absence)) if absence.confirmations > 0 => {
+                if now < after(absence.last, self.limits.period) {
+                    (
+                        absence.since,
+                        absence.last,
+                        absence.confirmations,
+                        Some(absence),
+                    )
+                } else {
+                    let begins = absence.agreed() == 0;
+                    let since = if begins { now } else { absence.since };
+                    (
+                        since,
+                        now,
+                        absence.confirmations.saturating_add(1),
+                        Some(absence),
+                    )
+                }
             }
-        } else if now >= after(absence.last, self.limits.period) {
-            let begins = absence.agreed() == 0;
-            Confirmed {
-                since: if begins { now } else { absence.since },
-                last: now,
-                confirmations: absence.confirmations.saturating_add(1),
-                ..absence
-            }
-        } else {
-            absence
+            _ => (now, now, 1, None),
         };
-        self.store(name, absence)
-    }
-
-    fn store(&mut self, name: &Arc<str>, absence: Confirmed) -> Confirmed {
-        self.absent
-            .insert(Arc::clone(name), Absence::Confirmed(absence));
+        let absence = Confirmed {
+            since,
+            last,
+            confirmations,
+            contradicted: before.map_or(0, |before| before.contradicted),
+            second_look: after(after(since, node.lasting), self.limits.window),
+            is_announced: node.is_announced,
+            is_withheld: before.is_some_and(|before| before.is_withheld),
+            was_unlabelled: !node.is_labelled || before.is_some_and(|before| before.was_unlabelled),
+            is_confirmed: before.is_some_and(|before| before.is_confirmed),
+        };
+        let counted = Absence::Confirmed(absence);
+        self.absent.insert(Arc::clone(name), counted);
         absence
     }
 
-    /// Returns true if more than half of the nodes are absent or deleted. A confirmation does not end that, even when
-    /// the deletions among them are no longer counted.
-    fn require_operator(&mut self, counts: &Counts) -> bool {
-        let more_than_half = |count: usize| counts.is_exceeded() && 2 * count > counts.nodes;
-        if more_than_half(counts.absent + counts.deleted) {
-            for absence in self.absent.values_mut() {
-                if let Absence::Confirmed(absence) = absence {
-                    absence.awaits_operator = true;
-                }
-            }
-        }
-        more_than_half(counts.total())
-    }
-
     fn counts(&self, nodes: usize) -> Counts {
-        let (mut absent, mut awaiting_operator) = (0, 0);
+        let mut counts = Counts::default();
         for absence in self.absent.values() {
-            if let Absence::Confirmed(absence) = absence {
-                absent += 1;
-                awaiting_operator += usize::from(absence.awaits_operator);
+            match absence {
+                Absence::Confirmed(absence) => {
+                    counts.absent += usize::from(!absence.is_announced);
+                    counts.awaiting_operator += usize::from(absence.is_withheld);
+                }
+                Absence::WhileReady { .. } => counts.absent_while_ready += 1,
             }
         }
-        let deleted = self.deleted.len();
-        // The caller knows no more of those deleted, and perhaps not yet of those absent.
-        let nodes = nodes.max(self.absent.len()) + deleted;
-        Counts {
-            nodes,
-            absent,
-            awaiting_operator,
-            absent_while_ready: self.absent.len() - absent,
-            deleted,
-            limit: (self.limits.fraction * nodes as f64).max(f64::from(self.limits.burst)),
-        }
+        counts.deleted = self.deleted.len();
+        // The caller perhaps does not know yet of those absent, and knows no more of those deleted.
+        let gone = if self.of_stops { 0 } else { counts.deleted };
+        counts.nodes = nodes.max(self.absent.len()) + gone;
+        counts.limit =
+            (self.limits.fraction * counts.nodes as f64).max(f64::from(self.limits.burst));
+        counts
     }
 
     fn forget_old(&mut self, now: Timestamp) {
@@ -400,6 +529,12 @@ impl DeletionLimiter {
             }
             Absence::Confirmed(_) => false,
         }
+    }
+}
+
+impl Absence {
+    const fn is_withheld(&self) -> bool {
+        matches!(self, Self::Confirmed(absence) if absence.is_withheld)
     }
 }
 

@@ -5,8 +5,10 @@ use std::fmt::Display;
 use crate::{
     correlator::EventContent,
     node::{
-        OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
+        ANNOTATION_CONFIRM_DELETIONS, LABEL_CONFIRM_DELETION, OUT_OF_SERVICE_VALUE,
+        TAINT_OUT_OF_SERVICE,
         claims::Duplicate,
+        instance::Question,
         lifecycle::{InService, Withheld},
     },
 };
@@ -28,9 +30,12 @@ impl EventContent {
     }
 
     /// The Node is deleted next.
-    pub fn deleting_node(name: &str) -> Self {
-        let message =
+    pub fn deleting_node(name: &str, never_found: Option<&Question>) -> Self {
+        let mut message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
+        if let Some(asked) = never_found {
+            message += &format!(": {asked} was ever found");
+        }
         Self::normal("DeletingNode", &message)
     }
 
@@ -45,6 +50,30 @@ impl EventContent {
         let message =
             format!("Not deleting node {name}, which does not exist in the cloud provider: {why}");
         Self::warning("NodeDeletionWithheld", &message)
+    }
+
+    /// Ours: the Node is ready, and has the label by which an operator confirmed a deletion.
+    pub fn confirmation_left(name: &str) -> Self {
+        let message = format!(
+            "Node {name} is ready, so its label {LABEL_CONFIRM_DELETION} confirms no deletion any more; remove it: it will \
+             not count when the node is absent again"
+        );
+        Self::warning("DeletionConfirmationLeft", &message)
+    }
+
+    /// Ours: an operator's annotation of the Lease confirmed deletions.
+    pub fn deletions_confirmed(deletions: usize) -> Self {
+        let message = format!(
+            "The annotation {ANNOTATION_CONFIRM_DELETIONS} confirms {deletions} deletions of Nodes, all that are withheld now"
+        );
+        Self::normal("DeletionsConfirmed", &message)
+    }
+
+    /// Ours: an operator's annotation of the Lease confirmed nothing.
+    pub fn deletions_not_confirmed(why: &impl Display) -> Self {
+        let message =
+            format!("The annotation {ANNOTATION_CONFIRM_DELETIONS} confirms nothing: {why}");
+        Self::warning("DeletionsNotConfirmed", &message)
     }
 
     /// Ours: Kubernetes moves the Pods and volumes of the Node.

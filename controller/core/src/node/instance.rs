@@ -1,5 +1,7 @@
 //! The machine behind a node, from a checked answer.
 
+use std::sync::Arc;
+
 use crate::{
     node::{NodeAddress, NodeView, maintenance::PlannedMaintenance},
     string_map::StringMap,
@@ -71,6 +73,13 @@ pub enum PowerState {
     Terminating,
 }
 
+impl PowerState {
+    /// Returns true if the machine runs, or is about to.
+    pub const fn runs(self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
+    }
+}
+
 /// The provider's answer about one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
@@ -93,6 +102,28 @@ impl Lookup {
     pub fn is_stopped(&self, node: &NodeView) -> bool {
         matches!(self, Self::Found(instance)
             if instance.power_state == PowerState::Shutdown && !instance.is_other_than(node))
+    }
+}
+
+/// What a provider is asked about a Node, for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Question {
+    /// The Node has no provider ID.
+    #[error("no instance named {0:?} (compare the Node's name with the cloud's)")]
+    Name(Arc<str>),
+    /// The Node has a provider ID.
+    #[error("no instance with the provider ID {0:?}")]
+    ProviderId(Box<str>),
+}
+
+impl Question {
+    /// The question about `node`.
+    pub fn about(node: &NodeView) -> Self {
+        if node.provider_id.is_empty() {
+            Self::Name(Arc::clone(&node.name))
+        } else {
+            Self::ProviderId(node.provider_id.clone())
+        }
     }
 }
 

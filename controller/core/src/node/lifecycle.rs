@@ -18,8 +18,9 @@
 //!   condition has not changed since the question;
 //! - the node is the provider's ([`NodeScope::owns`]), old enough for its instance to be visible, not
 //!   paused by an operator;
-//! - the [`DeletionLimiter`] allows it, and the provider, asked once more about itself, is ready; or an operator confirms
-//!   this deletion.
+//! - it is likely gone rather than misnamed: its instance was found before, or it has been silent and absent for 15 min;
+//! - the [`DeletionLimiter`] allows it, which wants another node to be found, and the provider, asked once more about itself,
+//!   is ready; or an operator confirms this deletion.
 //!
 //! A node whose instance is stopped gets a taint, and if an operator asks for that, a second one later ([`InService`]).
 //!
@@ -37,8 +38,10 @@ use crate::{
     node::{
         NodeView, Ready,
         change::{NodeChange, TaintAddition},
-        deletion_limit::{Counts, DeletionLimiter, DeletionLimits, Release},
-        instance::{Lookup, PowerState, is_same_question},
+        deletion_limit::{
+            Absent, Counts, DeletionLimiter, DeletionLimits, DeletionRefusal, Release,
+        },
+        instance::{Lookup, PowerState, Question, is_same_question},
         ownership::NodeScope,
     },
 };
@@ -53,6 +56,12 @@ pub use verdict::{
     Check, Deletion, Idle, Inconclusive, LifecycleAction, LifecycleDecision, Withheld,
 };
 
+/// Answers in a row that a machine is absent have to span this much before its volumes are detached.
+const WITH_VOLUMES: Duration = Duration::from_mins(1);
+
+/// The same for a machine that was never found: mostly its Node has another name than the cloud knows.
+const NEVER_FOUND: Duration = Duration::from_mins(15);
+
 /// Facts beside the node itself.
 #[derive(Clone, Copy, Debug)]
 pub struct LifecycleFacts<'a> {
@@ -65,6 +74,8 @@ pub struct LifecycleFacts<'a> {
     /// The time of day, by which a node's age counts, unless it has been watched for longer. All other times are
     /// those that the caller gives, which no step of the machine's clock changes.
     pub time_of_day: Timestamp,
+    /// The provider's instances have no IDs.
+    pub without_provider_id: bool,
     /// `--out-of-service-after`; zero: off.
     pub out_of_service_after: Duration,
     /// True if this process of the provider has answered the same question (UID, provider ID, labels) with: it does not
@@ -85,6 +96,8 @@ pub struct Lifecycle {
     limiter: DeletionLimiter,
     /// Counts stops.
     stops: DeletionLimiter,
+    /// UIDs of nodes whose instance was found, by name, where the Node itself does not show that.
+    found: BTreeMap<Arc<str>, Box<str>>,
 }
 
 /// A node that is not ready.
@@ -106,9 +119,16 @@ impl Lifecycle {
         Self {
             period: limits.period,
             watched: BTreeMap::new(),
-            stops: DeletionLimiter::new(out_of_service::limits_of_stops(&limits)),
+            stops: DeletionLimiter::of_stops(&limits),
             limiter: DeletionLimiter::new(limits),
+            found: BTreeMap::new(),
         }
+    }
+
+    /// Returns true if the next question about `node` is to be put together with one about another Node, whose answer goes to
+    /// [`Self::other_answered`] first: nothing follows from the absence, or stop, of this one before that.
+    pub fn needs_other(&self, now: Timestamp, node: &NodeView) -> bool {
+        self.limiter.needs_other(now, &node.name) || self.stops.needs_other(now, &node.name)
     }
 
     /// The next step for `node`. To be asked whenever it changed, and when [`Check::At`] has come.
@@ -140,6 +160,9 @@ impl Lifecycle {
         }
         if facts.not_managed {
             return self.dismiss(node, Idle::NotManaged);
+        }
+        if !node.is_deletion_confirmed() {
+            self.limiter.unlabelled(&node.name);
         }
         let heard = (node.ready, node.ready_since);
         let watched = self.watched.entry(Arc::clone(&node.name));
@@ -216,7 +239,7 @@ impl Lifecycle {
     /// The provider is not ready, or another loop's answer contradicts the deletion. Neither counts against an
     /// operator's confirmation.
     pub fn last_look(
-        &self,
+        &mut self,
         node: &NodeView,
         deletion: &Deletion,
         provider_trouble: Option<Box<str>>,
@@ -224,39 +247,93 @@ impl Lifecycle {
         if deletion.release == Release::Operator {
             return Ok(());
         }
-        if let Some(reason) = provider_trouble {
-            return Err(Withheld::ProviderNotReady { reason });
+        let why = match provider_trouble {
+            Some(reason) => Withheld::ProviderNotReady { reason },
+            None => match self.limiter.contradiction(&node.name) {
+                Some(refusal) => refusal.into(),
+                None => return Ok(()),
+            },
+        };
+        self.limiter.withheld(&node.name);
+        Err(why)
+    }
+
+    /// An operator confirms all deletions that are withheld now, of which there are `expected` at most. Returns the names of
+    /// their Nodes, which are to be checked.
+    ///
+    /// # Errors
+    /// So many more are withheld; none is confirmed.
+    pub fn confirm_withheld(
+        &mut self,
+        now: Timestamp,
+        expected: usize,
+    ) -> Result<Vec<Arc<str>>, usize> {
+        let names = self.limiter.confirm_withheld(expected)?;
+        for name in &names {
+            if let Some(watched) = self.watched.get_mut(name) {
+                watched.schedule.no_later_than(now);
+            }
         }
-        match self.limiter.contradiction(&node.name) {
-            Some(refusal) => Err(refusal.into()),
-            None => Ok(()),
+        Ok(names)
+    }
+
+    /// A fresh answer about another Node than the one that was to be asked about.
+    pub fn other_answered(&mut self, now: Timestamp, node: &NodeView, lookup: Option<&Lookup>) {
+        self.observed(now, node, lookup);
+        if let Some(Lookup::Found(instance)) = lookup
+            && !instance.is_other_than(node)
+        {
+            self.limiter.found(now, &node.name);
+            if instance.power_state.runs() {
+                self.stops.found(now, &node.name);
+            }
         }
     }
 
-    /// Counts an answer to another loop, about a ready Node too, perhaps from an older snapshot: it shows whether
-    /// the provider finds instances, and an instance that it finds contradicts an absence of this Node. Must
-    /// receive every answer, absences of ready Nodes above all; without any instance found, many absences
-    /// delete nothing.
-    pub fn observed(&mut self, now: Timestamp, node: &NodeView, lookup: &Lookup) {
+    /// Counts an answer to another loop, about a ready Node too, perhaps from an older snapshot; none is an error. It
+    /// contradicts an absence of this Node, or a stop, and says how far the provider is to be trusted. Must
+    /// receive every answer, absences of ready Nodes above all.
+    pub fn observed(&mut self, now: Timestamp, node: &NodeView, lookup: Option<&Lookup>) {
         match lookup {
-            Lookup::Found(instance) if !instance.is_other_than(node) => {
-                self.limiter.found_lately(now, &node.name);
+            Some(Lookup::Found(instance)) if !instance.is_other_than(node) => {
+                self.note_found(node);
+                self.limiter.found_lately(&node.name);
                 match instance.power_state {
                     PowerState::Pending | PowerState::Running => {
-                        self.stops.found_lately(now, &node.name);
+                        self.stops.found_lately(&node.name);
                     }
                     PowerState::Shutdown if node.ready == Ready::True => {
                         self.stops.absent_while_ready(now, &node.name);
                     }
+                    PowerState::Terminating => self.stops.unconfirm(&node.name),
                     // Not asked about, mostly.
-                    PowerState::Unknown | PowerState::Shutdown | PowerState::Terminating => {}
+                    PowerState::Unknown | PowerState::Shutdown => {}
                 }
             }
-            Lookup::Absent { .. } if node.ready == Ready::True => {
+            Some(Lookup::Absent { .. })
+                if node.ready == Ready::True && !node.is_end_announced() =>
+            {
                 self.limiter.absent_while_ready(now, &node.name);
             }
-            Lookup::Found(_) | Lookup::Absent { .. } | Lookup::NotManaged { .. } => {}
+            Some(Lookup::Found(_) | Lookup::Absent { .. } | Lookup::NotManaged { .. }) | None => {
+                self.stops.unconfirm(&node.name);
+            }
         }
+    }
+
+    fn note_found(&mut self, node: &NodeView) {
+        if node.provider_id.is_empty() || node.is_uninitialized() {
+            self.found.insert(Arc::clone(&node.name), node.uid.clone());
+        } else {
+            self.found.remove(&node.name);
+        }
+    }
+
+    /// Returns true if nothing shows that the instance of `node` was ever found: cloud-node has not initialised it.
+    fn is_never_found(&self, node: &NodeView, facts: &LifecycleFacts<'_>) -> bool {
+        let has_id = !node.provider_id.is_empty() || facts.without_provider_id;
+        let is_initialized = has_id && !node.is_uninitialized();
+        !is_initialized && self.found.get(&node.name) != Some(&node.uid)
     }
 
     /// The API server has accepted the deletion of `node`: it counts at once, and is left alone
@@ -272,6 +349,7 @@ impl Lifecycle {
     /// The Node object is gone from the store, whoever deleted it.
     pub fn removed(&mut self, now: Timestamp, name: &str) {
         self.watched.remove(name);
+        self.found.remove(name);
         self.limiter.removed(now, name);
         self.stops.removed(now, name);
     }
@@ -297,7 +375,12 @@ impl Lifecycle {
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleAction {
         let is_same = is_same_question(node, node_at_lookup);
-        if !is_same || !lookup.is_some_and(|lookup| lookup.is_stopped(node)) {
+        let says_nothing = |lookup: &Lookup| {
+            lookup.is_stopped(node)
+                || matches!(lookup, Lookup::Found(instance)
+                    if instance.power_state == PowerState::Unknown && !instance.is_other_than(node))
+        };
+        if !is_same || !lookup.is_some_and(says_nothing) {
             self.stops.unconfirm(&node.name);
         }
         let Some(lookup) = lookup else {
@@ -317,6 +400,7 @@ impl Lifecycle {
                 })
             }
             Lookup::Found(instance) => {
+                self.note_found(node);
                 self.limiter.found(now, &node.name);
                 self.powered(now, node, node_at_lookup, instance.power_state, facts)
             }
@@ -372,13 +456,41 @@ impl Lifecycle {
         if now < until {
             return LifecycleAction::Withhold(Withheld::Young { until });
         }
-        let by_operator = node.is_deletion_confirmed();
-        match self
-            .limiter
-            .absent(now, &node.name, facts.nodes, Duration::ZERO, by_operator)
-        {
-            Ok(release) => LifecycleAction::Delete(Deletion::of(node, release)),
-            Err(refusal) => LifecycleAction::Withhold(Withheld::Refused(refusal)),
+        let never_found = self.is_never_found(node, facts);
+        let never_found = never_found.then(|| Question::about(node));
+        let absent = Absent {
+            nodes: facts.nodes,
+            more_answers: u32::from(node.has_volumes_in_use),
+            lasting: match &never_found {
+                Some(_) => NEVER_FOUND,
+                None if node.has_volumes_in_use => WITH_VOLUMES,
+                None => Duration::ZERO,
+            },
+            is_announced: node.is_end_announced(),
+            is_labelled: node.is_deletion_confirmed(),
+        };
+        let never_found = match never_found {
+            // Its kubelet lives.
+            Some(asked) if node.ready != Ready::Unknown => {
+                self.limiter.absent_and_kept(now, &node.name, absent);
+                let until = None;
+                return LifecycleAction::Withhold(Withheld::NeverFound { asked, until });
+            }
+            never_found => never_found,
+        };
+        match (self.limiter.absent(now, &node.name, absent), never_found) {
+            (Ok(release), never_found) => LifecycleAction::Delete(Deletion {
+                uid: node.uid.clone(),
+                resource_version: node.resource_version.clone(),
+                release,
+                never_found,
+            }),
+            (Err(DeletionRefusal::LookAgain { at }), Some(asked)) => {
+                self.limiter.withheld(&node.name);
+                let until = Some(at);
+                LifecycleAction::Withhold(Withheld::NeverFound { asked, until })
+            }
+            (Err(refusal), _) => LifecycleAction::Withhold(Withheld::Refused(refusal)),
         }
     }
 }

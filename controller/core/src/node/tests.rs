@@ -361,6 +361,53 @@ fn annotations_of_a_node_are_no_switches() {
     }
 }
 
+/// The autoscaler's taint says when it was added.
+#[test]
+fn an_end_is_announced_by_a_deletion_and_by_a_taint_that_is_older_than_the_silence() {
+    let silent = |taint: &str| NodeView {
+        taints: fixture::taints(taint),
+        ready: Ready::Unknown,
+        ready_since: Some(Timestamp::from_second(1_000).unwrap()),
+        ..fixture::registered("n1")
+    };
+    for (value, announced) in [
+        ("=999", true),
+        ("=1000", true),
+        ("=1001", false),
+        ("", false),
+        ("=x", false),
+    ] {
+        let node = silent(&format!("ToBeDeletedByClusterAutoscaler{value}:NoSchedule"));
+        assert_eq!(node.is_end_announced(), announced, "{value}");
+        let ready = NodeView {
+            ready: Ready::True,
+            ..node
+        };
+        assert!(ready.is_end_announced(), "{value}");
+    }
+    let other = silent("DeletionCandidateOfClusterAutoscaler=999:PreferNoSchedule");
+    assert!(!other.is_end_announced());
+    let deleting = NodeView {
+        deleted: Some(Timestamp::UNIX_EPOCH),
+        ..other
+    };
+    assert!(deleting.is_end_announced());
+}
+
+/// The scheduler's and attach-detach controller's word, of which only this is kept.
+#[test]
+fn volumes_in_use_are_seen() {
+    for (volumes, expected) in [
+        (json!(["kubernetes.io/csi/x^1"]), true),
+        (json!([]), false),
+        (json!(null), false),
+    ] {
+        let mut node = fixture::full_node();
+        node["status"]["volumesInUse"] = volumes;
+        assert_eq!(view(&node).has_volumes_in_use, expected);
+    }
+}
+
 #[test]
 fn a_node_that_got_pod_cidrs_is_otherwise_as_it_was() {
     let node = view(&fixture::full_node());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     ANNOTATION_LAST_APPLIED, NETWORK_UNAVAILABLE, NetworkUnavailable, NodeAddress, NodeView, Ready,
@@ -45,6 +45,8 @@ struct Status {
     conditions: Vec<Condition>,
     #[serde(deserialize_with = "or_default")]
     node_info: NodeInfo,
+    #[serde(deserialize_with = "or_default")]
+    volumes_in_use: Vec<IgnoredAny>,
 }
 
 #[derive(Default, PartialEq, Deserialize)]
@@ -93,6 +95,7 @@ impl From<NodeJson> for NodeView {
             }),
             conditions: qualified(status.conditions),
             system_uuid: status.node_info.system_uuid,
+            has_volumes_in_use: !status.volumes_in_use.is_empty(),
         }
     }
 }

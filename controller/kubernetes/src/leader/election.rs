@@ -89,6 +89,7 @@ impl Elector {
         let (leadership, receiver) = watch::channel(Leadership::Standby { holder: None });
         let (sender, commands) = mpsc::unbounded_channel();
         let handle = Handle {
+            namespace: config.namespace.as_str().into(),
             lease: config.name.as_str().into(),
             lease_duration: config.durations.lease_duration(),
             leadership: receiver,

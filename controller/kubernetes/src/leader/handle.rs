@@ -38,6 +38,7 @@ pub(super) struct ElectorState {
 /// Sends commands to an elector; clones share it.
 #[derive(Clone, Debug)]
 pub struct Handle {
+    pub(super) namespace: Arc<str>,
     pub(super) lease: Arc<str>,
     pub(super) lease_duration: Duration,
     pub(super) leadership: watch::Receiver<Leadership>,
@@ -46,6 +47,11 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// The lease's namespace.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The lease's name.
     pub fn lease(&self) -> &str {
         &self.lease

@@ -123,14 +123,13 @@ impl NodeIpam {
             .instances()
             .look_up(Arc::clone(node), LookupPurpose::Initialization)
             .await;
-        if let Ok(found @ Lookup::Found(_)) = &lookup.result
-            && let Some(node) = self
-                .context
-                .nodes
-                .get(&node.name)
-                .filter(|now| now.uid == node.uid)
+        if let Some(node) = self
+            .context
+            .nodes
+            .get(&node.name)
+            .filter(|now| now.uid == node.uid)
         {
-            (self.on_lookup)(&node, found);
+            (self.on_lookup)(&node, lookup.result.as_ref().ok());
         }
         match lookup.result {
             Ok(Lookup::Found(instance)) => Ok(Some(instance.pod_cidrs)),

@@ -351,7 +351,7 @@ async fn an_instance_that_is_found_counts_for_the_rate_limit_of_deletions() {
     let names = Arc::new(Mutex::new(Vec::new()));
     let overhears = Arc::clone(&names);
     let on_lookup: OnLookup = Arc::new(move |node, lookup| {
-        assert!(matches!(lookup, Lookup::Found(_)), "{lookup:?}");
+        assert!(matches!(lookup, Some(Lookup::Found(_))), "{lookup:?}");
         overhears.lock().push(node.name.to_string());
     });
     host_with(&mut fixture, Allocator::from_provider(), on_lookup);

@@ -167,11 +167,13 @@ impl NodeLifecycle {
         let name = &*node.name;
         let trouble = match deletion.release {
             Release::Operator => None,
-            Release::WithinLimit | Release::SecondLook => self.context.provider.trouble().await,
+            Release::WithinLimit | Release::SecondLook | Release::Announced => {
+                self.context.provider.trouble().await
+            }
         };
         let _permit = self.writing.acquire().await;
         let look = {
-            let lifecycle = self.state.lifecycle.lock();
+            let mut lifecycle = self.state.lifecycle.lock();
             lifecycle.last_look(node, deletion, trouble)
         };
         if let Err(why) = look {
@@ -179,8 +181,8 @@ impl NodeLifecycle {
             self.withhold(node, &why);
             return Ok(());
         }
-        self.context
-            .node_event(node, EventContent::deleting_node(name));
+        let event = EventContent::deleting_node(name, deletion.never_found.as_ref());
+        self.context.node_event(node, event);
         match self.writer.delete(name, deletion).await {
             Ok(()) => {
                 let now = self.state.clock.now();
@@ -236,7 +238,7 @@ impl NodeLifecycle {
     }
 
     /// Returns true if the reason why something is withheld from the node is another than it was last.
-    fn is_news(&self, node: &NodeView, what: &'static str, why: &'static str) -> bool {
+    pub(super) fn is_news(&self, node: &NodeView, what: &'static str, why: &'static str) -> bool {
         let mut withheld = self.state.withheld.lock();
         withheld.insert(Arc::clone(&node.name), (what, why)) != Some((what, why))
     }

@@ -114,7 +114,6 @@ impl LifecycleMetrics {
         }
         for (what, nodes) in [
             ("stopped", stops.absent),
-            ("awaits_operator", stops.awaiting_operator),
             ("stopped_while_ready", stops.absent_while_ready),
             ("out_of_service", stops.deleted),
         ] {

@@ -2,16 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::future::join;
 use jiff::Timestamp;
 use outrigger_core::{
     decision::DecisionReason,
     node::{
-        NodeView,
-        instance::Lookup,
+        NodeView, Ready,
+        instance::{Lookup, is_same_question},
         lifecycle::{Check, Idle, LifecycleFacts},
         ownership::{NodeScope, ProviderIdOwner},
     },
 };
+use tokio::time::timeout;
 use tracing::debug;
 
 use super::{NAME, NodeLifecycle, act::Failed, questions};
@@ -22,6 +24,9 @@ use outrigger_runtime::{
     history::Subject,
     queue::Outcome,
 };
+
+/// How long the answer about a Node waits for that about another one: both leave in one call, unless one has hung before.
+const OTHER_WAIT: Duration = Duration::from_secs(5);
 
 /// Declarations of a provider, of its handshake `generation`.
 #[derive(Debug)]
@@ -66,13 +71,21 @@ impl NodeLifecycle {
     async fn ask(&self, node_at_lookup: Arc<NodeView>) -> Outcome {
         let began = self.state.clock.now();
         let provider = &self.context.provider;
+        let look_up = |node| {
+            let purpose = LookupPurpose::Lifecycle;
+            provider.instances().look_up(node, purpose)
+        };
+        let other = self.other_than(&node_at_lookup, began);
         let answer = async {
             provider.instances().until_served().await?;
-            let purpose = LookupPurpose::Lifecycle;
-            Ok(provider
-                .instances()
-                .look_up(Arc::clone(&node_at_lookup), purpose)
-                .await)
+            // In one call, mostly.
+            let other = async {
+                let other = other?;
+                let answer = timeout(OTHER_WAIT, look_up(Arc::clone(&other)));
+                let answer = answer.await.ok()?;
+                Some((other, answer))
+            };
+            Ok(join(look_up(Arc::clone(&node_at_lookup)), other).await)
         };
         let is_over = || {
             let node = self.context.nodes.get(&node_at_lookup.name);
@@ -83,10 +96,15 @@ impl NodeLifecycle {
             // It runs again for the change that has ended it, unless that came before it began.
             return Outcome::RetryAfter(Duration::ZERO);
         };
+        let (answer, other) = answer.unwrap_or_else(|error: Error| (Err(error).into(), None));
         let LookupAnswer {
             result: lookup,
             effects,
-        } = answer.unwrap_or_else(|error: Error| Err(error).into());
+        } = answer;
+        let other = other.map(|(other, answer)| {
+            self.other_answered(&other, answer.result.as_ref().ok());
+            (other, answer.effects)
+        });
         let Some(declared) = self.declared() else {
             return Outcome::Retry;
         };
@@ -128,12 +146,42 @@ impl NodeLifecycle {
         }
         // They delay no verdict, and a Node that was deleted needs none.
         self.write_effects(&node_at_lookup, effects).await;
+        if let Some((other, effects)) = other {
+            self.write_effects(&other, effects).await;
+        }
         match (acted, verdict.next) {
             (Err(Failed(retry)), _) => retry,
             (Ok(()), Check::At(time)) => Outcome::RetryAfter(until(time, now)),
             // The node changed, and changes come by themselves.
             (Ok(()), Check::Ask | Check::RemoveTaints(_)) => Outcome::RetryAfter(Duration::ZERO),
             (Ok(()), Check::Idle(idle)) => after(idle),
+        }
+    }
+
+    /// A Node to be asked about together with `node`, if the provider has to find one: a ready one if there is any, another
+    /// each time.
+    fn other_than(&self, node: &NodeView, now: Timestamp) -> Option<Arc<NodeView>> {
+        let needs_other = self.state.lifecycle.lock().needs_other(now, node);
+        let declared = needs_other.then(|| self.declared()).flatten()?;
+        let mut others = self.context.nodes.all();
+        others.retain(|other| {
+            let facts = self.facts(other, &declared, Census::default());
+            other.name != node.name && facts.scope.may_touch(other) && !facts.not_managed
+        });
+        let is_ready = |other: &Arc<NodeView>| other.ready == Ready::True;
+        if others.iter().any(is_ready) {
+            others.retain(is_ready);
+        }
+        fastrand::choice(others)
+    }
+
+    /// Counts the answer about a Node that was asked about beside another one.
+    fn other_answered(&self, other: &NodeView, lookup: Option<&Lookup>) {
+        let node = self.context.nodes.get(&other.name);
+        if let Some(node) = node.filter(|node| is_same_question(node, other)) {
+            let now = self.state.clock.now();
+            let mut lifecycle = self.state.lifecycle.lock();
+            lifecycle.other_answered(now, &node, lookup);
         }
     }
 
@@ -184,6 +232,7 @@ impl NodeLifecycle {
             },
             nodes: census.owned,
             visibility_delay: instances.visibility_delay,
+            without_provider_id: instances.without_provider_id,
             // Not the clock of the term: it may have begun with a wrong one.
             time_of_day: time_of_day(),
             out_of_service_after: self.settings.out_of_service_after,
@@ -225,6 +274,10 @@ impl NodeLifecycle {
     }
 
     fn leave(&self, node: &NodeView, idle: Idle) -> Outcome {
+        if idle == Idle::Ready && node.is_deletion_confirmed() {
+            self.report_confirmation_left(node);
+            return after(idle);
+        }
         self.state.withheld.lock().remove(&node.name);
         if !matches!(idle, Idle::Ready) {
             debug!(node = &*node.name, reason = ?idle, "node is not checked");

@@ -236,7 +236,7 @@ async fn q38_nothing_but_a_repeated_certainty_deletes() {
 
 #[tokio::test(start_paused = true)]
 async fn q4_a_node_that_registered_anew_meanwhile_stays() {
-    let fixture = fleet(1, "Unknown", 1);
+    let fixture = fleet(2, "Unknown", 1);
     fixture
         .cluster
         .change_node("n0", |node| node["metadata"]["uid"] = json!("another"));
@@ -290,6 +290,47 @@ async fn when_all_are_gone_an_operator_must_confirm() {
     sleep(MINUTE * 2).await;
     assert_eq!(left(&fixture, 20), 19);
     assert!(!fixture.exists("n7"));
+}
+
+/// The lookup of another Node leaves in the same call.
+#[tokio::test(start_paused = true)]
+async fn a_ready_node_is_asked_about_beside_one_that_is_absent() {
+    let fixture = fleet(4, "True", 2);
+    says(&fixture, "n0", "Unknown");
+    sleep(Duration::from_secs(30)).await;
+    assert!(!fixture.exists("n0") && fixture.exists("n1"));
+    let calls = fixture.cloud.counters().cloud_calls();
+    assert!(calls <= 6, "{calls}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_has_found_nothing_deletes_nothing_however_few_are_absent() {
+    let fixture = fleet(3, "Unknown", 3);
+    says(&fixture, "n2", "True");
+    sleep(MINUTE * 60).await;
+    assert_eq!(left(&fixture, 3), 3);
+    let none = r#"outrigger_node_deletions_withheld_total{reason="finds_none"}"#;
+    assert_eq!(value(&fixture, none), Some(2.0));
+}
+
+/// `confirm-deletion` was set in an earlier incident.
+#[tokio::test(start_paused = true)]
+async fn a_label_on_a_ready_node_is_said_once_and_never_acted_upon() {
+    let fixture = fleet(20, "True", 20);
+    fixture.cluster.change_node("n7", |node| {
+        node["metadata"]["labels"] =
+            json!({"outrigger.dev.node-restriction.kubernetes.io/confirm-deletion": "true"});
+    });
+    for _ in 0..3 {
+        fixture.refresh("n7");
+        sleep(MINUTE).await;
+    }
+    assert_eq!(fixture.events(), ["DeletionConfirmationLeft"]);
+    for n in 0..20 {
+        says(&fixture, &format!("n{n}"), "Unknown");
+    }
+    sleep(MINUTE * 60).await;
+    assert_eq!(left(&fixture, 20), 20);
 }
 
 #[tokio::test(start_paused = true)]

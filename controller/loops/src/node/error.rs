@@ -2,7 +2,7 @@
 
 use outrigger_core::{
     error_class::ErrorClass,
-    node::{claims::Duplicate, initialize},
+    node::{claims::Duplicate, initialize, instance::Question},
 };
 
 use outrigger_kubernetes::error::ApiError;
@@ -15,8 +15,8 @@ pub(super) enum NodeSyncError {
     #[error("failed to get instance metadata: {0}")]
     Lookup(#[from] outrigger_provider_client::Error),
     /// The provider knows no such machine, perhaps not yet. Deleting is another loop's business.
-    #[error("failed to get instance metadata: instance not found")]
-    Absent,
+    #[error("failed to get instance metadata: instance not found: {0}")]
+    Absent(Question),
     /// The answer and the node do not go together.
     #[error(transparent)]
     Plan(#[from] initialize::Error),
@@ -54,7 +54,7 @@ impl NodeSyncError {
     pub(super) fn class(&self) -> ErrorClass {
         match self {
             Self::Lookup(error) => error.class(),
-            Self::Absent => ErrorClass::NotReady,
+            Self::Absent(_) => ErrorClass::NotReady,
             Self::Plan(error) => error.class(),
             Self::Duplicate(error) => error.class(),
             Self::Write(error) => error.class(),

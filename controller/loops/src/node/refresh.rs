@@ -269,7 +269,7 @@ impl Sweep<'_> {
             for node in nodes.drain(budget..).filter(|node| !node.is_paused()) {
                 // One missing node proves nothing, but many of them cast doubt on the provider.
                 let lookup = Lookup::Absent { confirmed: false };
-                (self.cloud_node.on_lookup)(&node, &lookup);
+                (self.cloud_node.on_lookup)(&node, Some(&lookup));
             }
         }
         for node in nodes {
@@ -298,8 +298,8 @@ impl Sweep<'_> {
             }
             return;
         }
-        if let Ok(lookup) = answer {
-            (cloud_node.on_lookup)(node, lookup);
+        (cloud_node.on_lookup)(node, answer.ok());
+        if answer.is_ok() {
             // An earlier input is stale.
             let forget = |memory: &mut NodeMemory| memory.refresh_input = None;
             cloud_node.state.remember(nodes, node, forget);

@@ -10,7 +10,7 @@ use outrigger_core::{
         LABEL_PAUSED, NodeAddress, NodeView,
         address::{self, BelievedAddresses, DesiredAddresses},
         initialize::{self, EVENT_ADDRESS, NodeWarning, Policy},
-        instance::{Instance, Lookup},
+        instance::{Instance, Lookup, Question},
         maintenance::{self, MaintenanceWrite},
         refresh::{self, RefreshPlan},
     },
@@ -131,9 +131,11 @@ impl CloudNode {
                 self.confirm(node, None);
                 None
             }
-            Ok(Lookup::Absent { .. }) => {
-                Some(self.failed(&node.name, "ask for addresses", &NodeSyncError::Absent))
-            }
+            Ok(Lookup::Absent { .. }) => Some(self.failed(
+                &node.name,
+                "ask for addresses",
+                &NodeSyncError::Absent(Question::about(node)),
+            )),
             Err(error) => Some(self.failed(&node.name, "ask for addresses", &error)),
         }
     }
@@ -281,7 +283,8 @@ impl CloudNode {
         if self.not_managed.knows(&node_at_lookup, &session.boot_id) {
             return Ok(Outcome::RetryAfter(ASKED_AGAIN));
         }
-        let lookup = self.lookup(Arc::clone(&node_at_lookup)).await?;
+        let lookup = self.lookup(Arc::clone(&node_at_lookup)).await;
+        let lookup = lookup.inspect_err(|_| (self.on_lookup)(&node_at_lookup, None))?;
         // A lookup waits as long as the provider's calls pause.
         let Some(node) = nodes.get(&node_at_lookup.name) else {
             return Ok(Outcome::Done);
@@ -292,7 +295,7 @@ impl CloudNode {
             // The change itself may not have queued the Node, such as an earlier write whose answer was lost.
             return Ok(Outcome::RunAgain(Priority::Fresh));
         }
-        (self.on_lookup)(&node, &lookup);
+        (self.on_lookup)(&node, Some(&lookup));
         match lookup {
             Lookup::Found(instance) => {
                 let instance: Box<Instance> = self.believe(&node, &instance).into_owned().into();
@@ -311,7 +314,7 @@ impl CloudNode {
                 }
                 done.map(|()| Outcome::Done)
             }
-            Lookup::Absent { .. } => Err(NodeSyncError::Absent),
+            Lookup::Absent { .. } => Err(NodeSyncError::Absent(Question::about(&node))),
             Lookup::NotManaged { reason } => {
                 // N-12: asked again when the node, or the provider, changes, and else seldom.
                 self.not_managed

@@ -2,14 +2,22 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Event;
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use serde_json::json;
 use tokio::time::Instant;
 use tonic::Code;
 
 use super::{fleet, quick};
+use outrigger_testbed::nodes::Machine;
+
 use crate::{
     look::{reason, uid},
+    replica::LEASE,
     stage::{Setup, Stage},
     wait::{holds, stays, until},
 };
@@ -148,4 +156,100 @@ async fn a_cloud_that_has_lost_everything_deletes_nothing_until_a_person_says_so
     let confirm = json!({"metadata": {"labels": {"outrigger.dev.node-restriction.kubernetes.io/confirm-deletion": "true"}}});
     stage.merge("n-00004", confirm).await;
     stage.has_left(11).await;
+}
+
+/// A credential that lost a right, from the first minute on: no more nodes are absent than the rate limit allows.
+#[tokio::test]
+async fn a_provider_that_has_found_nothing_deletes_nothing() {
+    let setup = Setup::mock(&["--visibility-delay=0s"]).flag("--node-monitor-period=200ms");
+    let machine = |machine: Machine| {
+        let id = format!("mock://{}", machine.name());
+        machine.provider_id(id).initialized()
+    };
+    let machines = Machine::numbered("n-", 3).map(machine);
+    let stage = setup.machines(machines).start().await;
+    lost(&stage, 2).await;
+    until("it is said why", async || {
+        let events = stage.events_of(&stage.node("n-00001").await).await;
+        let mut messages = events.iter().filter_map(|event| event.message.as_deref());
+        let is_said =
+            messages.any(|message| message.contains("has found no other node of the cluster"));
+        holds(is_said, || format!("{events:?}"))
+    })
+    .await;
+    stays("none is deleted", Duration::from_secs(3), async || {
+        let left = stage.named("n-").await.len();
+        holds(left == 3, || format!("{left}"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_act_on_the_lease_confirms_all_deletions_that_are_withheld_and_is_spent() {
+    // All eight are silent before the second answer about any.
+    let setup = Setup::mock(&["--synthesize-instances", "--visibility-delay=0s"]);
+    let stage = fleet(setup.flag("--leader-elect=true"), 12).await;
+    for n in 0..8 {
+        stage.mock.delete(&format!("n-{n:05}")).await;
+    }
+    lost(&stage, 8).await;
+    let annotate = async |deletions: usize| {
+        let annotations = json!({"outrigger.dev/confirm-deletions": deletions.to_string()});
+        let change = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let parameters = PatchParams::default();
+        stage
+            .leases()
+            .patch(LEASE, &parameters, &change)
+            .await
+            .unwrap();
+    };
+    let on_lease: Api<Event> = Api::namespaced(stage.admin(), "kube-system");
+    let says = async |expected: &str| {
+        until(expected, async || {
+            let events = on_lease.list(&ListParams::default()).await.unwrap().items;
+            let mut messages = events.iter().filter_map(|event| event.message.as_deref());
+            holds(messages.any(|message| message.contains(expected)), || {
+                format!("{events:?}")
+            })
+        })
+        .await;
+        let lease = stage.leases().get(LEASE).await.unwrap();
+        let annotations = lease.metadata.annotations.unwrap_or_default();
+        assert!(
+            !annotations.contains_key("outrigger.dev/confirm-deletions"),
+            "{annotations:?}"
+        );
+    };
+    // Each of them has been judged with the others.
+    let withheld = async || {
+        let mut withheld = 0;
+        for node in stage.named("n-").await {
+            let events = stage.events_of(&node).await;
+            let mut events = events.iter();
+            withheld += usize::from(events.any(|event| reason(event) == "NodeDeletionWithheld"));
+        }
+        withheld
+    };
+    until("all are withheld", async || {
+        let withheld = withheld().await;
+        holds(withheld == 8, || format!("{withheld}"))
+    })
+    .await;
+    annotate(7).await;
+    says("8 deletions are withheld now, and it says 7").await;
+    assert_eq!(stage.named("n-").await.len(), 12);
+    annotate(8).await;
+    says("confirms 8 deletions of Nodes").await;
+    stage.has_left(4).await;
+
+    // It was for those alone.
+    for n in 8..11 {
+        stage.mock.delete(&format!("n-{n:05}")).await;
+        stage.is_ready(&format!("n-{n:05}"), "Unknown").await;
+    }
+    stays("three more wait", Duration::from_secs(3), async || {
+        let left = stage.named("n-").await.len();
+        holds(left == 4, || format!("{left}"))
+    })
+    .await;
 }

@@ -100,7 +100,7 @@ async fn a_stopped_machine_is_out_of_service_until_its_kubelet_is_back() {
 
 #[tokio::test]
 async fn a_label_takes_one_node_out_of_service_without_the_flag() {
-    let stage = fleet(quick(), 3).await;
+    let stage = fleet(quick(), 5).await;
     let labels = json!({"metadata": {"labels": {LABEL: "1s"}}});
     stage.merge("n-00001", labels).await;
     stop(&stage, 2).await;

@@ -40,6 +40,9 @@ async fn each_provider_has_its_own_nodes_and_touches_no_other() {
         backstage
             .register(&Machine::new(name).label("cloud", name))
             .await;
+        // By which the provider shows that it finds instances.
+        let another = Machine::new(format!("another-{name}"));
+        backstage.register(&another.label("cloud", name)).await;
         let node = backstage.synced(name).await;
         let id = provider_id(&node).unwrap();
         assert!(id.starts_with(&format!("{name}://")), "{id}");

@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::node::LABEL_CONFIRM_DELETION;
+/// What an operator can do, who knows better.
+pub(crate) const BY_OPERATOR: &str = "an operator who knows that it is gone confirms the deletion: by the label \
+    outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true, set from now on, or by the annotation \
+    outrigger.dev/confirm-deletions on the Lease, for all that are withheld";
 
 /// Why a deletion is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +14,8 @@ pub enum Release {
     WithinLimit,
     /// Many are absent, and still were one window later.
     SecondLook,
+    /// Its end was announced before it was absent.
+    Announced,
     /// An operator confirmed it.
     Operator,
 }
@@ -28,7 +33,7 @@ pub enum DeletionRefusal {
     /// Another loop was answered meanwhile that the instance exists.
     #[error(
         "the provider has found the instance since it first said that there is none, so its answers in a row are \
-         counted again; an operator who knows better labels the node with {LABEL_CONFIRM_DELETION}=true"
+         counted again; {BY_OPERATOR}"
     )]
     Contradicted {
         /// When the next answer counts.
@@ -44,18 +49,18 @@ pub enum DeletionRefusal {
         until: Timestamp,
     },
     /// An operator must confirm it.
-    #[error("{0}; it stays until an operator labels it with {LABEL_CONFIRM_DELETION}=true")]
+    #[error("{0}; {BY_OPERATOR}")]
     AwaitsOperator(Doubt),
 }
 
 /// Why an operator must confirm the deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Doubt {
-    /// More than half of the provider's nodes are absent or deleted.
+    /// More than half of the provider's nodes are absent or deleted. Ends when they are fewer.
     #[error("more than half of the provider's nodes are absent")]
     Majority,
-    /// The provider has found no instance of any node since. Ends when it does.
-    #[error("many nodes are absent, and the provider finds no instance of any node")]
+    /// The provider has found no other node since. Ends when it does.
+    #[error("the provider was asked anew, and has found no other node of the cluster")]
     FindsNone,
 }
 
@@ -65,6 +70,7 @@ impl Release {
         match self {
             Self::WithinLimit => "within_limit",
             Self::SecondLook => "second_look",
+            Self::Announced => "announced",
             Self::Operator => "operator",
         }
     }

@@ -2,7 +2,9 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
 
-use super::{Counts, DeletionLimiter, DeletionLimits, DeletionRefusal, Doubt, Release};
+use super::{
+    Absent, BY_OPERATOR, Counts, DeletionLimiter, DeletionLimits, DeletionRefusal, Doubt, Release,
+};
 
 const MINUTE: i64 = 60;
 
@@ -12,10 +14,27 @@ fn at(seconds: i64) -> Timestamp {
 
 /// A limiter for which one answer is enough.
 fn quick() -> DeletionLimiter {
-    DeletionLimiter::new(DeletionLimits {
+    sure(DeletionLimits {
         confirm: 1,
         ..DeletionLimits::default()
     })
+}
+
+/// A limiter that knows of another node.
+fn sure(limits: DeletionLimits) -> DeletionLimiter {
+    let mut limiter = DeletionLimiter::new(limits);
+    limiter.found(at(1_000_000), &"other".into());
+    limiter
+}
+
+fn absent(nodes: usize) -> Absent {
+    Absent {
+        nodes,
+        more_answers: 0,
+        lasting: Duration::ZERO,
+        is_announced: false,
+        is_labelled: false,
+    }
 }
 
 fn name(number: usize) -> Arc<str> {
@@ -32,15 +51,16 @@ impl DeletionLimiter {
         number: usize,
         nodes: usize,
     ) -> Result<Release, DeletionRefusal> {
-        self.absent(at(seconds), &name(number), nodes, Duration::ZERO, false)
+        self.absent(at(seconds), &name(number), absent(nodes))
     }
 
-    fn absence_confirmed(
-        &mut self,
-        seconds: i64,
-        number: usize,
-    ) -> Result<Release, DeletionRefusal> {
-        self.absent(at(seconds), &name(number), 100, Duration::ZERO, true)
+    /// With the label of an operator.
+    fn labelled(&mut self, seconds: i64, number: usize) -> Result<Release, DeletionRefusal> {
+        let node = Absent {
+            is_labelled: true,
+            ..absent(100)
+        };
+        self.absent(at(seconds), &name(number), node)
     }
 
     /// Nodes that are absent, one look each.
@@ -112,7 +132,7 @@ fn limits_are_what_the_flags_say() {
         (limits(2, 1.0), 10, 10),
         (limits(2, f64::NAN), 10, 2),
     ] {
-        let mut limiter = DeletionLimiter::new(limits.clone());
+        let mut limiter = sure(limits.clone());
         limiter.lose(0, 0..allowed, nodes);
         for number in 0..allowed {
             assert_eq!(limiter.absence(0, number, nodes), WITHIN, "{limits:?}");
@@ -125,7 +145,7 @@ fn limits_are_what_the_flags_say() {
 
 #[test]
 fn one_answer_is_not_enough() {
-    let mut limiter = DeletionLimiter::new(DeletionLimits {
+    let mut limiter = sure(DeletionLimits {
         confirm: 3,
         ..DeletionLimits::default()
     });
@@ -135,21 +155,22 @@ fn one_answer_is_not_enough() {
     assert_eq!(limiter.absence(4, 1, 10), again(5));
     assert_eq!(limiter.absence(6, 1, 10), again(11));
     assert_eq!(limiter.absence(11, 1, 10), WITHIN);
-    // Not for an operator either: the annotation allows the deletion, and confirms no absence.
-    assert_eq!(limiter.absence_confirmed(11, 2), again(16));
+    // Not for an operator either: the label allows the deletion, and confirms no absence.
+    assert_eq!(limiter.absence(11, 2, 10), again(16));
+    assert_eq!(limiter.labelled(16, 2), again(21));
 }
 
 #[test]
 fn an_answer_in_between_restarts_the_row() {
     let again = |seconds| Err(DeletionRefusal::LookAgain { at: at(seconds) });
     let cases: [(&str, Happens); 4] = [
-        ("found", |limiter| limiter.found(at(3), "n1")),
+        ("found", |limiter| limiter.found(at(3), &name(1))),
         ("ready", |limiter| limiter.ready("n1")),
         ("dismissed", |limiter| limiter.dismiss("n1")),
         ("not sure", |limiter| limiter.unconfirm("n1")),
     ];
     for (between, happens) in cases {
-        let mut limiter = DeletionLimiter::new(DeletionLimits::default());
+        let mut limiter = sure(DeletionLimits::default());
         assert_eq!(limiter.absence(0, 1, 10), again(5));
         happens(&mut limiter);
         assert_eq!(limiter.absence(6, 1, 10), again(11), "{between}");
@@ -161,16 +182,15 @@ fn an_answer_in_between_restarts_the_row() {
 #[test]
 fn an_answer_to_the_other_loop_restarts_the_row_except_for_an_operator() {
     let contradicted = |seconds| Err(DeletionRefusal::Contradicted { at: at(seconds) });
-    let mut limiter = DeletionLimiter::new(DeletionLimits::default());
+    let mut limiter = sure(DeletionLimits::default());
     limiter.absence(0, 1, 10).unwrap_err();
     for seconds in [3, 9, 15] {
-        limiter.found_lately(at(seconds), "n1");
+        limiter.found_lately("n1");
         let looked = seconds + 3;
         assert_eq!(limiter.absence(looked, 1, 10), contradicted(looked + 5));
     }
     // The absences that the provider confirmed are as many as an operator's confirmation needs.
-    let by_operator = limiter.absent(at(19), &name(1), 10, Duration::ZERO, true);
-    assert_eq!(by_operator, Ok(Release::Operator));
+    assert_eq!(limiter.labelled(19, 1), Ok(Release::Operator));
     assert!(
         limiter.contradiction("n1").is_some(),
         "an answer is missing"
@@ -178,13 +198,13 @@ fn an_answer_to_the_other_loop_restarts_the_row_except_for_an_operator() {
     assert_eq!(limiter.absence(23, 1, 10), WITHIN);
     assert_eq!(limiter.contradiction("n1"), None);
     // Another client may clear the annotation, or the machine be found again, before it is deleted.
-    limiter.found_lately(at(24), "n1");
+    limiter.found_lately("n1");
     let again = DeletionRefusal::Contradicted { at: at(28) };
     assert_eq!(limiter.contradiction("n1"), Some(again));
     // The second look is taken one window after the first absence that still counts.
     let mut limiter = quick();
     limiter.lose(0, 0..11, 100);
-    limiter.found_lately(at(100), "n10");
+    limiter.found_lately("n10");
     assert_eq!(limiter.absence(200, 10, 100), limit_exceeded(200));
     assert_eq!(limiter.absence(300, 10, 100), limit_exceeded(200));
 }
@@ -193,7 +213,6 @@ fn an_answer_to_the_other_loop_restarts_the_row_except_for_an_operator() {
 fn doubt_begins_the_window_anew_too() {
     let mut limiter = quick();
     limiter.lose(0, 0..11, 100);
-    limiter.found(at(1), "n99");
     limiter.unconfirm("n10");
     assert_eq!(limiter.absence(60, 10, 100), limit_exceeded(60));
     assert_eq!(limiter.absence(300, 10, 100), limit_exceeded(60));
@@ -204,7 +223,6 @@ fn doubt_begins_the_window_anew_too() {
 fn a_second_look_one_window_later_allows_deletions() {
     let mut limiter = quick();
     limiter.lose(0, 0..30, 100);
-    limiter.found(at(1), "n99");
     assert_eq!(limiter.absence(299, 29, 100), limit_exceeded(0));
     for number in 0..30 {
         assert_eq!(limiter.absence(300, number, 100), SECOND_LOOK);
@@ -215,20 +233,42 @@ fn a_second_look_one_window_later_allows_deletions() {
     assert_eq!(limiter.absence(601, 30, 70), WITHIN);
 }
 
+/// The only node of a cluster, or all that are misnamed.
 #[test]
-fn a_provider_that_finds_nothing_is_not_believed() {
-    let mut limiter = quick();
-    limiter.found(at(0), "n99");
-    limiter.lose(1, 0..11, 100);
-    assert_eq!(limiter.absence(301, 10, 100), FINDS_NONE);
-    assert_eq!(limiter.absence(3_000, 10, 100), FINDS_NONE);
-    limiter.found_lately(at(3_001), "n50");
-    assert_eq!(limiter.absence(3_002, 10, 100), SECOND_LOOK);
-    // Found in the same second.
-    let mut limiter = quick();
-    limiter.found(at(1), "n99");
-    limiter.lose(1, 0..11, 100);
-    assert_eq!(limiter.absence(301, 10, 100), SECOND_LOOK);
+fn no_node_is_deleted_before_a_fresh_answer_since_its_first_absence_has_found_another() {
+    let mut limiter = DeletionLimiter::new(DeletionLimits::default());
+    limiter.found(at(0), &name(9));
+    limiter.lose(1, 1..4, 6);
+    assert!(limiter.needs_other(at(6), "n1"));
+    for seconds in [6, 3_000] {
+        assert_eq!(limiter.absence(seconds, 1, 6), FINDS_NONE);
+    }
+    // A snapshot proves nothing, and neither does the node itself.
+    limiter.found_lately("n9");
+    assert_eq!(limiter.absence(3_001, 1, 6), FINDS_NONE);
+    assert_eq!(limiter.absence(3_001, 2, 6), FINDS_NONE);
+    limiter.found(at(3_002), &name(1));
+    assert!(!limiter.needs_other(at(3_002), "n2"));
+    assert_eq!(limiter.absence(3_002, 2, 6), WITHIN);
+    limiter.absence(3_003, 1, 6).unwrap_err();
+    assert!(limiter.needs_other(at(3_008), "n1"));
+    assert_eq!(limiter.absence(3_008, 1, 6), FINDS_NONE);
+    limiter.found(at(3_009), &name(8));
+    limiter.found(at(3_010), &name(1));
+    limiter.absence(3_011, 1, 6).unwrap_err();
+    assert_eq!(limiter.absence(3_016, 1, 6), FINDS_NONE, "found before");
+}
+
+#[test]
+fn a_second_look_has_to_find_other_nodes_itself() {
+    let mut limiter = DeletionLimiter::new(DeletionLimits::default());
+    limiter.lose(0, 0..11, 100);
+    limiter.found(at(1), &"other".into());
+    assert_eq!(limiter.absence(5, 1, 100), limit_exceeded(0));
+    assert!(!limiter.needs_other(at(299), "n1") && limiter.needs_other(at(300), "n1"));
+    assert_eq!(limiter.absence(300, 1, 100), FINDS_NONE);
+    limiter.found(at(300), &"other".into());
+    assert_eq!(limiter.absence(305, 1, 100), SECOND_LOOK);
 }
 
 #[test]
@@ -246,13 +286,6 @@ fn more_than_half_is_for_an_operator_to_decide() {
     ] {
         let mut limiter = quick();
         limiter.lose(0, 0..lost, nodes);
-        limiter.found(at(1), "other");
-        let count = limiter.count(at(1), nodes);
-        assert_eq!(
-            count.awaiting_operator,
-            if held { lost } else { 0 },
-            "{lost} of {nodes}"
-        );
         for number in 0..lost {
             let said = limiter.absence(3_000, number, nodes);
             assert_eq!(said == MAJORITY, held, "{lost} of {nodes}: {said:?}");
@@ -260,38 +293,102 @@ fn more_than_half_is_for_an_operator_to_decide() {
     }
 }
 
-/// Otherwise half of a cluster would go as soon as the first deletions are forgotten, or new nodes join.
+/// It sticks to no node: an ordinary loss after it would wait for an operator.
 #[test]
-fn nodes_that_await_an_operator_do_so_until_one_confirms() {
+fn more_than_half_is_judged_anew_with_each_answer() {
     let mut limiter = quick();
-    for number in 0..10 {
-        assert_eq!(limiter.absence(0, number, 100), WITHIN);
-        limiter.removed(at(0), &name(number));
+    limiter.lose(1, 0..51, 100);
+    assert_eq!(limiter.absence(3_000, 50, 100), MAJORITY);
+    limiter.found(at(3_001), &name(50));
+    assert_eq!(limiter.absence(3_002, 49, 100), SECOND_LOOK);
+    for number in 10..50 {
+        limiter.found(at(3_003), &name(number));
     }
-    limiter.lose(1, 10..51, 90);
-    limiter.found(at(2), "n99");
-    assert_eq!(limiter.count(at(2), 90).awaiting_operator, 41);
-    assert_eq!(limiter.absence(3_000, 50, 90), MAJORITY);
-    assert_eq!(limiter.absence(3_000, 50, 900), MAJORITY);
-    // Until the node comes back, or an operator says so.
-    limiter.found(at(3_001), "n50");
-    assert_eq!(limiter.absence(3_002, 50, 900), WITHIN);
-    assert_eq!(limiter.absence_confirmed(3_002, 49), Ok(Release::Operator));
-    assert_eq!(limiter.absence(3_003, 48, 900), MAJORITY);
-    // An answer that confirms nothing does not.
-    limiter.unconfirm("n48");
-    assert_eq!(limiter.absence(3_004, 48, 900), MAJORITY);
+    assert_eq!(limiter.absence(3_004, 1, 100), WITHIN);
+}
+
+/// It is set in this absence, and over when the row of answers begins again.
+#[test]
+fn a_label_counts_only_for_the_absence_that_it_was_given_in() {
+    let mut limiter = quick();
+    limiter.lose(0, 0..60, 100);
+    assert_eq!(limiter.absence(1, 7, 100), MAJORITY);
+    assert_eq!(limiter.labelled(2, 7), Ok(Release::Operator));
+    let ends: [(&str, Happens); 4] = [
+        ("found", |limiter| limiter.found(at(3), &name(7))),
+        ("ready", |limiter| limiter.ready("n7")),
+        ("not sure", |limiter| limiter.unconfirm("n7")),
+        ("registered again", |limiter| limiter.removed(at(3), "n7")),
+    ];
+    for (what, end) in ends {
+        let mut limiter = limiter.clone();
+        end(&mut limiter);
+        for seconds in [4, 9, 3_000] {
+            assert_eq!(limiter.labelled(seconds, 7), MAJORITY, "{what}");
+        }
+        // It is taken away, which the node's change or the next answer shows, and set anew.
+        limiter.unlabelled("n7");
+        assert_eq!(limiter.labelled(3_001, 7), Ok(Release::Operator), "{what}");
+    }
+    // It was there when this process began.
+    assert_eq!(limiter.labelled(3, 99), MAJORITY);
+}
+
+/// `outrigger.dev/confirm-deletions` on the Lease.
+#[test]
+fn one_act_confirms_all_deletions_that_are_withheld_now_and_none_that_comes_later() {
+    let mut limiter = quick();
+    limiter.lose(0, 0..60, 100);
+    // Ten were within the limit when they were asked about.
+    assert_eq!(limiter.confirm_withheld(3), Err(50));
+    limiter.lose(1, 0..60, 100);
+    assert_eq!(limiter.count(at(1), 100).awaiting_operator, 60);
+    assert_eq!(limiter.confirm_withheld(59), Err(60));
+    assert_eq!(limiter.confirm_withheld(60).unwrap().len(), 60);
+    limiter.found(at(2), &name(8));
+    limiter.found(at(3), &"other".into());
+    limiter.unconfirm("n9");
+    assert_eq!(limiter.absence(3, 7, 100), Ok(Release::Operator));
+    for number in [8, 9, 61] {
+        assert_eq!(limiter.absence(3, number, 100), MAJORITY, "n{number}");
+    }
+    assert_eq!(limiter.confirm_withheld(3).unwrap().len(), 3);
+}
+
+/// The autoscaler's taint, or a deletion that has begun.
+#[test]
+fn a_node_whose_end_was_announced_counts_neither_as_absent_nor_as_deleted() {
+    let mut limiter = DeletionLimiter::new(DeletionLimits::default());
+    let announced = Absent {
+        is_announced: true,
+        ..absent(10)
+    };
+    for seconds in [0, 5] {
+        for number in 0..8 {
+            let said = limiter.absent(at(seconds), &name(number), announced);
+            assert_eq!(said.is_ok(), seconds == 5, "two answers, and no other node");
+        }
+    }
+    assert!(!limiter.needs_other(at(6), "n0"));
+    assert_eq!(limiter.count(at(6), 10).total(), 0);
+    for number in 0..8 {
+        limiter.removed(at(6), &name(number));
+    }
+    assert_eq!(limiter.count(at(6), 2).total(), 0);
+    limiter.absence(7, 8, 2).unwrap_err();
+    limiter.found(at(8), &name(9));
+    assert_eq!(limiter.absence(12, 8, 2), WITHIN);
 }
 
 #[test]
 fn a_limit_that_is_switched_off_keeps_all_nodes_and_counts() {
-    let mut limiter = DeletionLimiter::new(DeletionLimits {
+    let mut limiter = sure(DeletionLimits {
         enabled: false,
         confirm: 1,
         ..DeletionLimits::default()
     });
     assert_eq!(limiter.absence(0, 1, 10), Err(DeletionRefusal::Off));
-    assert_eq!(limiter.absence_confirmed(0, 1), Err(DeletionRefusal::Off));
+    assert_eq!(limiter.labelled(0, 1), Err(DeletionRefusal::Off));
     assert_eq!(limiter.count(at(0), 10).absent, 1);
 }
 
@@ -334,7 +431,7 @@ fn contradictions_count_against_the_provider() {
     // That a node is ready is what makes it one.
     limiter.ready("n1");
     assert_eq!(limiter.count(at(1), 100).absent_while_ready, 10);
-    limiter.found_lately(at(2), "n1");
+    limiter.found_lately("n1");
     assert_eq!(limiter.absence(2, 0, 100), WITHIN);
 
     for number in 1..=60 {
@@ -343,7 +440,7 @@ fn contradictions_count_against_the_provider() {
     assert_eq!(limiter.absence(4, 0, 100), MAJORITY);
     // The cloud did not lose them, so the deletions are released once the window is over.
     for number in 1..=60 {
-        limiter.found_lately(at(5), &name(number));
+        limiter.found_lately(&name(number));
     }
     assert_eq!(limiter.absence(6, 0, 100), WITHIN);
 }
@@ -391,7 +488,7 @@ fn memory_is_bounded() {
 /// A clock that is set back makes it wait longer, never shorter.
 #[test]
 fn a_clock_that_goes_back_lets_nothing_go() {
-    let mut limiter = DeletionLimiter::new(DeletionLimits::default());
+    let mut limiter = sure(DeletionLimits::default());
     limiter.absence(0, 1, 10).unwrap_err();
     limiter.absence(-3_600, 1, 10).unwrap_err();
     assert_eq!(limiter.absence(6, 1, 10), WITHIN);
@@ -409,7 +506,7 @@ fn reasons_are_sentences_and_labels() {
             DeletionRefusal::Contradicted { at: at(5) },
             "contradicted",
             "the provider has found the instance since it first said that there is none, so its answers in a row are \
-             counted again; an operator who knows better labels the node with outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
+             counted again; BY_OPERATOR",
         ),
         (
             DeletionRefusal::Off,
@@ -426,19 +523,25 @@ fn reasons_are_sentences_and_labels() {
         (
             DeletionRefusal::AwaitsOperator(Doubt::Majority),
             "majority_absent",
-            "more than half of the provider's nodes are absent; it stays until an operator labels it with outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
+            "more than half of the provider's nodes are absent; BY_OPERATOR",
         ),
         (
             DeletionRefusal::AwaitsOperator(Doubt::FindsNone),
             "finds_none",
-            "many nodes are absent, and the provider finds no instance of any node; it stays until an operator labels it with outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
+            "the provider was asked anew, and has found no other node of the cluster; BY_OPERATOR",
         ),
     ] {
-        assert_eq!((refusal.as_str(), &*refusal.to_string()), (label, text));
+        let text = text.replace("BY_OPERATOR", BY_OPERATOR);
+        assert_eq!((refusal.as_str(), refusal.to_string()), (label, text));
     }
-    let releases = [Release::WithinLimit, Release::SecondLook, Release::Operator];
+    let releases = [
+        Release::WithinLimit,
+        Release::SecondLook,
+        Release::Announced,
+        Release::Operator,
+    ];
     assert_eq!(
         releases.map(Release::as_str),
-        ["within_limit", "second_look", "operator"]
+        ["within_limit", "second_look", "announced", "operator"]
     );
 }

@@ -4,10 +4,11 @@
 //! volumes, which does harm if anything still runs there. So it is added only if all of this holds:
 //! - an operator asks for it, by the flag or by the Node's label ([`NodeView::out_of_service_after`]);
 //! - the provider says `SHUTDOWN` for that long, at least twice, and no answer in between, to whichever loop, failed or said
-//!   otherwise;
+//!   otherwise (a power state that is not known says nothing);
 //! - the kubelet is silent all the while: `Ready` is `Unknown`. A kubelet that reports that it is not ready runs;
 //! - the Node is the provider's beyond doubt, and the API server holds it as it was judged;
-//! - a [`DeletionLimiter`] of its own, which counts stops, allows it, the one that counts absences is not exceeded, and the
+//! - a [`DeletionLimiter`] of its own, which counts stops, allows it, in a small cluster too: no more than half of the Nodes
+//!   are stopped, and another one has been found that runs; the one that counts absences is not exceeded, and the
 //!   provider, asked once more about itself, is ready.
 //!
 //! Each Node of the provider that is not ready and whose instance is stopped counts, those that stay in service too: a cloud
@@ -15,7 +16,7 @@
 //!
 //! Nothing of this outlives the process: after a restart the time counts from zero.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -23,7 +24,7 @@ use super::{Lifecycle, LifecycleAction, LifecycleFacts, has_same_readiness};
 use crate::node::{
     NodeView, Ready, UnreadableLabel,
     change::TaintAddition,
-    deletion_limit::{Counts, DeletionLimits, DeletionRefusal, Doubt},
+    deletion_limit::{Absent, Counts, DeletionRefusal, Doubt},
 };
 
 /// Why a Node whose instance is stopped stays in service.
@@ -52,8 +53,10 @@ pub enum InService {
     /// More than half of the provider's nodes are stopped.
     #[error("more than half of the provider's nodes are stopped; {BY_HAND}")]
     MajorityStopped,
-    /// The provider has found no instance that runs since.
-    #[error("many nodes are stopped, and the provider finds no instance that runs; {BY_HAND}")]
+    /// The provider has found no other instance that runs since.
+    #[error(
+        "the provider was asked anew, and has found no other node of the cluster that runs; {BY_HAND}"
+    )]
     NoneRuns,
     /// So many instances are absent that the provider's answers are in doubt.
     #[error(
@@ -112,15 +115,6 @@ impl From<DeletionRefusal> for InService {
     }
 }
 
-/// The limits of stops. The switch is for deletions alone, and one answer never suffices.
-pub(super) fn limits_of_stops(limits: &DeletionLimits) -> DeletionLimits {
-    DeletionLimits {
-        enabled: true,
-        confirm: limits.confirm.max(2),
-        ..limits.clone()
-    }
-}
-
 impl Lifecycle {
     /// The provider says that the instance of `node` is stopped.
     pub(super) fn stopped(
@@ -130,13 +124,21 @@ impl Lifecycle {
         node_at_lookup: &NodeView,
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleAction {
+        let absent = |lasting| Absent {
+            nodes: facts.nodes,
+            more_answers: 0,
+            lasting,
+            is_announced: false,
+            is_labelled: false,
+        };
         let is_silent = node.ready == Ready::Unknown && has_same_readiness(node, node_at_lookup);
         let owns = facts.scope.owns(node);
         let lasting = match node.out_of_service_after(facts.out_of_service_after) {
             Ok(Some(lasting)) if is_silent && !node.is_out_of_service() => lasting,
             after => {
                 if owns {
-                    self.stops.absent_and_kept(now, &node.name, facts.nodes);
+                    let absent = absent(Duration::ZERO);
+                    self.stops.absent_and_kept(now, &node.name, absent);
                 }
                 return match after {
                     Ok(_) => LifecycleAction::Keep,
@@ -148,7 +150,7 @@ impl Lifecycle {
             return LifecycleAction::KeepInService(InService::NotOwned);
         }
         let (name, nodes) = (&node.name, facts.nodes);
-        match self.stops.absent(now, name, nodes, lasting, false) {
+        match self.stops.absent(now, name, absent(lasting)) {
             Ok(_) if self.limiter.count(now, nodes).is_exceeded() => {
                 LifecycleAction::KeepInService(InService::DeletionsLimited)
             }

@@ -7,13 +7,14 @@ use super::{
     LifecycleFacts, Withheld,
 };
 use crate::{
+    correlator::EventContent,
     fixture::{map, registered, taints},
     node::{
         EFFECT_NO_SCHEDULE, LABEL_CONFIRM_DELETION, LABEL_PAUSED, NodeView, Ready, TAINT_SHUTDOWN,
         Taint,
         change::{NodeChange, TaintAddition, TaintRemoval},
-        deletion_limit::{DeletionLimits, DeletionRefusal, Doubt, Release},
-        instance::{Instance, Lookup, PowerState},
+        deletion_limit::{BY_OPERATOR, DeletionLimits, DeletionRefusal, Doubt, Release},
+        instance::{Instance, Lookup, PowerState, Question},
         ownership::{NodeScope, Prefixes},
     },
     selector::Selector,
@@ -85,13 +86,14 @@ fn not_managed() -> Lookup {
     Lookup::NotManaged { reason }
 }
 
-/// A loop with what it knows.
+/// A loop with what it knows: another node is found, and runs.
 struct Rig {
     lifecycle: Lifecycle,
     prefixes: Prefixes,
     selector: Option<Selector>,
     foreign_prefix_seen: bool,
     not_managed: bool,
+    without_provider_id: bool,
     out_of_service_after: Duration,
     nodes: usize,
     /// How far the machine's clock is behind that of the API server.
@@ -100,16 +102,31 @@ struct Rig {
 
 impl Rig {
     fn new(limits: DeletionLimits) -> Self {
+        let mut rig = Self::lonely(limits);
+        rig.finds_other(100_000);
+        rig
+    }
+
+    /// No node was found yet.
+    fn lonely(limits: DeletionLimits) -> Self {
         Self {
             lifecycle: Lifecycle::new(limits),
             prefixes: Prefixes::new("mock", [""; 0]).unwrap(),
             selector: None,
             foreign_prefix_seen: false,
             not_managed: false,
+            without_provider_id: true,
             out_of_service_after: Duration::ZERO,
             nodes: 100,
             clock_behind: Duration::ZERO,
         }
+    }
+
+    fn finds_other(&mut self, seconds: i64) {
+        let other = ready(&lost("other"));
+        let runs = found(&other, PowerState::Running);
+        self.lifecycle
+            .other_answered(at(seconds), &other, Some(&runs));
     }
 
     /// One answer is enough, as in most of these tests.
@@ -133,6 +150,7 @@ impl Rig {
             },
             nodes: self.nodes,
             visibility_delay: Duration::from_mins(1),
+            without_provider_id: self.without_provider_id,
             time_of_day: at(seconds) - self.clock_behind,
             out_of_service_after: self.out_of_service_after,
             not_managed: self.not_managed,
@@ -181,5 +199,6 @@ fn deletion(node: &NodeView) -> LifecycleAction {
         uid: node.uid.clone(),
         resource_version: node.resource_version.clone(),
         release: Release::WithinLimit,
+        never_found: None,
     })
 }

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use crate::node::{
-    LABEL_CONFIRM_DELETION, NodeView,
     change::{NodeChange, TaintAddition},
-    deletion_limit::{DeletionRefusal, Release},
+    deletion_limit::{BY_OPERATOR, DeletionRefusal, Release},
+    instance::Question,
     lifecycle::InService,
 };
 
@@ -82,16 +82,8 @@ pub struct Deletion {
     pub resource_version: Box<str>,
     /// Why the rate limit allows it.
     pub release: Release,
-}
-
-impl Deletion {
-    pub(super) fn of(node: &NodeView, release: Release) -> Self {
-        Self {
-            uid: node.uid.clone(),
-            resource_version: node.resource_version.clone(),
-            release,
-        }
-    }
+    /// Its instance was never found: the question, for the event.
+    pub never_found: Option<Question>,
 }
 
 /// Why a node without an instance is not deleted.
@@ -109,10 +101,20 @@ pub enum Withheld {
         /// When it is old enough.
         until: Timestamp,
     },
+    /// Its instance was never found, so that it more likely has another name than none.
+    #[error(
+        "{asked} was ever found; the node stays until its kubelet has been silent, and the provider has found none, for \
+         15 min"
+    )]
+    NeverFound {
+        /// The question.
+        asked: Question,
+        /// When time alone may change it.
+        until: Option<Timestamp>,
+    },
     /// The provider's absences are not to be trusted now.
     #[error(
-        "the provider is not READY right before the deletion ({reason}); the node stays until it is, or an operator \
-         labels it with {LABEL_CONFIRM_DELETION}=true"
+        "the provider is not READY right before the deletion ({reason}); the node stays until it is; {BY_OPERATOR}"
     )]
     ProviderNotReady {
         /// How it is, in its own words.
@@ -129,6 +131,7 @@ impl Withheld {
         match self {
             Self::NotOwned => "not_owned",
             Self::Young { .. } => "young",
+            Self::NeverFound { .. } => "never_found",
             Self::ProviderNotReady { .. } => "provider_not_ready",
             Self::Refused(refusal) => refusal.as_str(),
         }
@@ -143,6 +146,7 @@ impl Withheld {
                 | DeletionRefusal::Contradicted { at: until }
                 | DeletionRefusal::LimitExceeded { until },
             ) => Some(*until),
+            Self::NeverFound { until, .. } => *until,
             Self::NotOwned
             | Self::ProviderNotReady { .. }
             | Self::Refused(DeletionRefusal::Off | DeletionRefusal::AwaitsOperator(_)) => None,

@@ -57,7 +57,7 @@ async fn no_node_is_deleted_whose_instance_another_loop_has_seen() {
     }));
     for _ in 0..100 {
         sleep(Duration::from_secs(3)).await;
-        on_lookup(&node, &lookup);
+        on_lookup(&node, Some(&lookup));
     }
     assert!(fixture.exists("n0"));
     assert_eq!(withheld(&fixture, "contradicted"), Some(1.0));
@@ -65,7 +65,7 @@ async fn no_node_is_deleted_whose_instance_another_loop_has_seen() {
     confirm(&fixture, "n0");
     for _ in 0..40 {
         sleep(Duration::from_secs(3)).await;
-        on_lookup(&node, &lookup);
+        on_lookup(&node, Some(&lookup));
     }
     assert!(!fixture.exists("n0"));
 }

@@ -8,7 +8,7 @@ const AFTER: Duration = Duration::from_mins(10);
 /// Not so long.
 const ALMOST: Duration = Duration::from_mins(9);
 
-/// So many lost nodes whose machines are stopped, all but the first few of them.
+/// So many lost nodes whose machines are stopped, all but the last few of them.
 fn stopped(count: usize, running: usize, after: Duration) -> (Fixture, OnLookup) {
     let mut fixture = Fixture::new(Setup {
         cloud: cloud(|config| config.clock = Clock::Wall),
@@ -22,7 +22,7 @@ fn stopped(count: usize, running: usize, after: Duration) -> (Fixture, OnLookup)
         let spec = InstanceSpec::named(name.parse().unwrap());
         let instance = fixture.cloud.create(spec).unwrap();
         let id = fixture.cloud.provider_id(&instance.id);
-        if n >= running {
+        if n < count - running {
             fixture.cloud.set_power(&name, Power::Shutdown).unwrap();
         }
         fixture.register(settled(&name, &id, "Unknown"));
@@ -51,7 +51,7 @@ fn withheld(fixture: &Fixture, reason: &str) -> Option<f64> {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_stays_stopped_fails_over_until_its_kubelet_is_back() {
-    let (fixture, _) = stopped(1, 0, AFTER);
+    let (fixture, _) = stopped(3, 2, AFTER);
     sleep(ALMOST).await;
     assert!(taints(&fixture, "n0").contains(SHUTDOWN));
     assert_eq!(out_of_service(&fixture, 1), 0);
@@ -84,7 +84,7 @@ async fn a_machine_that_stays_stopped_fails_over_until_its_kubelet_is_back() {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_flag_nothing_but_the_label_takes_a_node_out_of_service() {
-    let (fixture, _) = stopped(3, 0, Duration::ZERO);
+    let (fixture, _) = stopped(9, 6, Duration::ZERO);
     label(&fixture, "n1", "15m");
     label(&fixture, "n2", "soon");
     sleep(MINUTE * 14).await;
@@ -127,7 +127,7 @@ async fn a_cloud_that_says_that_many_are_stopped_takes_none_out_of_service() {
 #[tokio::test(start_paused = true)]
 async fn no_answer_and_any_other_answer_begin_the_time_again() {
     let down = InjectedError::new(tonic::Code::Internal).with_reason("CLOUD_ERROR");
-    let (fixture, _) = stopped(1, 0, AFTER);
+    let (fixture, _) = stopped(3, 2, AFTER);
     for _ in 0..8 {
         sleep(ALMOST).await;
         let fault = Fault::on(Method::BatchGetInstances, Effect::Error(down.clone()));
@@ -148,7 +148,7 @@ async fn no_answer_and_any_other_answer_begin_the_time_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_is_not_ready_is_not_believed() {
-    let (fixture, _) = stopped(1, 0, AFTER);
+    let (fixture, _) = stopped(3, 2, AFTER);
     let degraded = InjectedError::new(tonic::Code::Internal);
     fixture
         .cloud
@@ -164,7 +164,7 @@ async fn a_provider_that_is_not_ready_is_not_believed() {
 /// The store does not have it yet.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_became_ready_meanwhile_keeps_its_pods() {
-    let (fixture, _) = stopped(1, 0, AFTER);
+    let (fixture, _) = stopped(3, 2, AFTER);
     sleep(ALMOST).await;
     fixture.cluster.change_node("n0", |node| {
         node["status"]["conditions"][0]["status"] = json!("True");
@@ -176,7 +176,7 @@ async fn a_node_that_became_ready_meanwhile_keeps_its_pods() {
 
 #[tokio::test(start_paused = true)]
 async fn the_taint_of_an_operator_stays() {
-    let (fixture, _) = stopped(1, 0, AFTER);
+    let (fixture, _) = stopped(3, 2, AFTER);
     sleep(MINUTE).await;
     fixture.cluster.change_node("n0", |node| {
         let taint = json!({"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute"});
@@ -194,7 +194,7 @@ async fn the_taint_of_an_operator_stays() {
 /// A restart makes it later, never sooner.
 #[tokio::test(start_paused = true)]
 async fn the_time_counts_from_zero_in_another_term() {
-    let (fixture, _) = stopped(1, 0, AFTER);
+    let (fixture, _) = stopped(3, 2, AFTER);
     sleep(ALMOST).await;
     fixture.end_term();
     fixture.begin_term();

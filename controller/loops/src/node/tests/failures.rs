@@ -141,7 +141,9 @@ async fn a_node_that_stays_uninitialized_says_why() {
     let said = fixture.cluster.event_messages();
     assert_eq!(
         said,
-        ["failed to get instance metadata: instance not found"]
+        [
+            "failed to get instance metadata: instance not found: no instance named \"n1\" (compare the Node's name with the cloud's)"
+        ]
     );
     let calls = fixture.calls("BatchGetInstances");
     for n in 0..20 {

@@ -62,7 +62,7 @@ async fn a_node_that_was_refused_runs_at_once_when_the_other_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_after_the_deletion_leaves_nothing_behind() {
-    let ignore = |_: &mut Fixture| Arc::new(|_: &_, _: &_| {}) as _;
+    let ignore = |_: &mut Fixture| Arc::new(|_: &_, _: Option<&_>| {}) as _;
     let (fixture, inputs) = hosted_on(synthesizing(|_| {}), ProviderOptions::default(), ignore);
     let hang = Effect::Hang { duration: None };
     fixture

@@ -65,6 +65,7 @@ fn q4_a_deletion_presumes_uid_and_version() {
             uid: "uid-n1".into(),
             resource_version: "7".into(),
             release: Release::WithinLimit,
+            never_found: None,
         };
         assert_eq!(verdict(&node, &GONE), LifecycleAction::Delete(expected));
     }
@@ -197,6 +198,7 @@ fn deletions_above_the_limit_wait_until_an_operator_confirms() {
             uid: "uid-n12".into(),
             resource_version: "7".into(),
             release: Release::Operator,
+            never_found: None,
         })
     );
 }
@@ -213,7 +215,8 @@ fn the_second_look_is_on_time() {
     });
     let node = lost("n1");
     let exists = found(&lost("n2"), PowerState::Running);
-    rig.lifecycle.observed(at(1), &ready(&lost("n2")), &exists);
+    rig.lifecycle
+        .observed(at(1), &ready(&lost("n2")), Some(&exists));
     let mut looks = Vec::new();
     let mut now = 0;
     loop {
@@ -246,23 +249,23 @@ fn a_last_look_before_the_deletion_is_sent_may_still_withhold_it() {
         release: Release::Operator,
         ..deletion.clone()
     };
-    let look = |rig: &Rig, deletion, trouble: Option<&str>| {
+    let look = |rig: &mut Rig, deletion, trouble: Option<&str>| {
         rig.lifecycle
             .last_look(&node, deletion, trouble.map(Into::into))
     };
     let unwell = Withheld::ProviderNotReady {
         reason: "degraded: no credentials".into(),
     };
-    assert_eq!(look(&rig, &deletion, None), Ok(()));
+    assert_eq!(look(&mut rig, &deletion, None), Ok(()));
     let trouble = Some("degraded: no credentials");
-    assert_eq!(look(&rig, &deletion, trouble), Err(unwell));
-    assert_eq!(look(&rig, &by_operator, trouble), Ok(()));
+    assert_eq!(look(&mut rig, &deletion, trouble), Err(unwell));
+    assert_eq!(look(&mut rig, &by_operator, trouble), Ok(()));
     // An answer to the other loop came in the meantime.
     let lookup = found(&node, PowerState::Running);
-    rig.lifecycle.observed(at(7), &node, &lookup);
-    let why = look(&rig, &deletion, None).unwrap_err();
+    rig.lifecycle.observed(at(7), &node, Some(&lookup));
+    let why = look(&mut rig, &deletion, None).unwrap_err();
     assert_eq!(why.as_str(), "contradicted");
-    assert_eq!(look(&rig, &by_operator, None), Ok(()));
+    assert_eq!(look(&mut rig, &by_operator, None), Ok(()));
 }
 
 /// Another loop's answers speak about the provider.
@@ -277,20 +280,20 @@ fn answers_to_the_cloud_node_loop_count_for_and_against_the_provider() {
     rig.check(0, &absent);
     rig.answered(0, &absent, &GONE);
     assert_eq!(count(&mut rig), (1, 0));
-    rig.lifecycle.observed(at(1), &alive, &NOT_SEEN);
-    rig.lifecycle.observed(at(1), &lost("n3"), &GONE);
+    rig.lifecycle.observed(at(1), &alive, Some(&NOT_SEEN));
+    rig.lifecycle.observed(at(1), &lost("n3"), Some(&GONE));
     assert_eq!(count(&mut rig), (1, 1));
     // It counts until the same was said again.
     rig.lifecycle
-        .observed(at(2), &absent, &found(&absent, PowerState::Running));
+        .observed(at(2), &absent, Some(&found(&absent, PowerState::Running)));
     assert_eq!(count(&mut rig), (1, 1));
     // Another provider's instance is no sign of this one.
     rig.lifecycle
-        .observed(at(2), &alive, &found(&absent, PowerState::Running));
-    rig.lifecycle.observed(at(2), &alive, &not_managed());
+        .observed(at(2), &alive, Some(&found(&absent, PowerState::Running)));
+    rig.lifecycle.observed(at(2), &alive, Some(&not_managed()));
     assert_eq!(count(&mut rig), (1, 1));
     rig.lifecycle
-        .observed(at(3), &alive, &found(&alive, PowerState::Running));
+        .observed(at(3), &alive, Some(&found(&alive, PowerState::Running)));
     assert_eq!(count(&mut rig), (1, 0));
     // A ready node is never deleted, whatever is said of it.
     assert_eq!(rig.check(4, &alive), READY);
@@ -316,7 +319,19 @@ fn reasons_are_sentences_and_labels() {
             },
             "provider_not_ready",
             "the provider is not READY right before the deletion (degraded: no credentials); the node stays until \
-             it is, or an operator labels it with outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true",
+             it is; BY_OPERATOR",
+        ),
+        (
+            Withheld::NeverFound {
+                asked: Question::about(&NodeView {
+                    provider_id: "".into(),
+                    ..lost("n4.example.com")
+                }),
+                until: None,
+            },
+            "never_found",
+            "no instance named \"n4.example.com\" (compare the Node's name with the cloud's) was ever found; the node \
+             stays until its kubelet has been silent, and the provider has found none, for 15 min",
         ),
         (
             Withheld::Refused(DeletionRefusal::Off),
@@ -324,7 +339,8 @@ fn reasons_are_sentences_and_labels() {
             "deletion is switched off (--node-deletion-enabled=false)",
         ),
     ] {
-        assert_eq!((withheld.as_str(), &*withheld.to_string()), (label, text));
+        let text = text.replace("BY_OPERATOR", BY_OPERATOR);
+        assert_eq!((withheld.as_str(), withheld.to_string()), (label, text));
     }
     for (doubt, label) in [
         (Inconclusive::NoAnswer, "no_answer"),
@@ -366,5 +382,178 @@ fn an_absence_before_the_kubelet_was_heard_of_is_not_the_first_of_two() {
         );
         assert_eq!(rig.check(11, &heard), Check::Ask);
         assert_eq!(rig.answered(11, &heard, &GONE).action, deletion(&heard));
+    }
+}
+
+/// From 1.38 on its volumes are detached at once.
+#[test]
+fn a_node_with_volumes_in_use_needs_a_third_answer_a_minute_after_the_first() {
+    let node = NodeView {
+        has_volumes_in_use: true,
+        ..lost("n1")
+    };
+    let mut rig = Rig::new(DeletionLimits::default());
+    rig.check(0, &node);
+    let again = |seconds| {
+        LifecycleAction::Withhold(Withheld::Refused(DeletionRefusal::LookAgain {
+            at: at(seconds),
+        }))
+    };
+    assert_eq!(rig.answered(1, &node, &GONE).action, again(6));
+    assert_eq!(rig.answered(6, &node, &GONE).action, again(11));
+    assert_eq!(rig.answered(11, &node, &GONE).action, again(61));
+    assert_eq!(rig.answered(60, &node, &GONE).action, again(61));
+    assert_eq!(rig.answered(61, &node, &GONE).action, deletion(&node));
+    // The third is needed however late it is.
+    let mut rig = Rig::new(DeletionLimits::default());
+    rig.check(0, &node);
+    rig.answered(1, &node, &GONE);
+    assert_eq!(rig.answered(100, &node, &GONE).action, again(105));
+    assert_eq!(rig.answered(105, &node, &GONE).action, deletion(&node));
+}
+
+/// It more likely has another name than the cloud knows: a kubelet does not register again by itself.
+#[test]
+fn a_node_never_found_is_deleted_only_after_15_minutes_of_silence_and_says_what_was_asked() {
+    let joining = NodeView {
+        provider_id: "".into(),
+        taints: taints("node.cloudprovider.kubernetes.io/uninitialized:NoSchedule"),
+        ..lost("n4")
+    };
+    let asked = || Question::about(&joining);
+    let never = |until| {
+        LifecycleAction::Withhold(Withheld::NeverFound {
+            asked: asked(),
+            until,
+        })
+    };
+    let mut rig = Rig::new(DeletionLimits::default());
+    let reports = NodeView {
+        ready: Ready::False,
+        ..joining.clone()
+    };
+    for seconds in [0, 10, 2_000] {
+        rig.check(seconds, &reports);
+        assert_eq!(rig.answered(seconds, &reports, &GONE).action, never(None));
+    }
+    rig.check(2_001, &joining);
+    let first = rig.answered(2_001, &joining, &GONE).action;
+    assert_eq!(first, never(Some(at(2_006))));
+    for seconds in [2_006, 2_900] {
+        let action = rig.answered(seconds, &joining, &GONE).action;
+        assert_eq!(action, never(Some(at(2_901))));
+    }
+    let LifecycleAction::Delete(deletion) = rig.answered(2_901, &joining, &GONE).action else {
+        panic!("15 min are over");
+    };
+    let event = EventContent::deleting_node("n4", deletion.never_found.as_ref());
+    assert_eq!(
+        &*event.message,
+        "Deleting node n4 because it does not exist in the cloud provider: no instance named \"n4\" (compare the Node's \
+         name with the cloud's) was ever found"
+    );
+    // Initialised, or found by whichever loop under this UID.
+    for (id, tainted, without_ids, found_before, never_found) in [
+        ("mock://n4", false, false, false, false),
+        ("mock://n4", true, false, false, true),
+        ("", false, false, false, true),
+        ("", false, true, false, false),
+        ("", true, true, false, true),
+        ("", true, false, true, false),
+    ] {
+        let node = NodeView {
+            provider_id: id.into(),
+            taints: if tainted {
+                joining.taints.clone()
+            } else {
+                [].into()
+            },
+            ..joining.clone()
+        };
+        let mut rig = Rig::quick();
+        rig.without_provider_id = without_ids;
+        if found_before {
+            let lookup = found(&node, PowerState::Running);
+            rig.lifecycle.observed(at(0), &node, Some(&lookup));
+        }
+        rig.check(0, &node);
+        let action = rig.answered(1, &node, &GONE).action;
+        let is_deleted = matches!(action, LifecycleAction::Delete(_));
+        assert_eq!(!is_deleted, never_found, "{id:?} {tainted} {action:?}");
+    }
+}
+
+/// Or an operator, or an end that was announced.
+#[test]
+fn the_only_node_waits_for_another_one() {
+    let node = lost("n1");
+    let mut rig = Rig::lonely(DeletionLimits::default());
+    rig.nodes = 1;
+    rig.check(0, &node);
+    rig.answered(1, &node, &GONE);
+    let facts_need = |rig: &Rig| rig.lifecycle.needs_other(at(6), &node);
+    assert!(facts_need(&rig));
+    let waits = LifecycleAction::Withhold(Withheld::Refused(DeletionRefusal::AwaitsOperator(
+        Doubt::FindsNone,
+    )));
+    for seconds in [6, 6_000] {
+        assert_eq!(rig.answered(seconds, &node, &GONE).action, waits);
+    }
+    let announced = tainted(&node, "ToBeDeletedByClusterAutoscaler=1:NoSchedule");
+    let action = rig.answered(6_001, &announced, &GONE).action;
+    assert!(
+        matches!(&action, LifecycleAction::Delete(deletion) if deletion.release == Release::Announced),
+        "{action:?}"
+    );
+    rig.finds_other(6_002);
+    assert!(!facts_need(&rig));
+    assert_eq!(rig.answered(6_003, &node, &GONE).action, deletion(&node));
+}
+
+/// Confirmed in one incident, they came back, and in the next they are withheld again.
+#[test]
+fn a_confirmation_is_spent_by_ready_and_the_next_absence_is_withheld_again() {
+    let mut rig = Rig::new(DeletionLimits::default());
+    rig.nodes = 8;
+    let nodes: Vec<NodeView> = (0..8).map(|n| lost(&format!("n{n}"))).collect();
+    let says = |rig: &mut Rig, seconds, nodes: &[NodeView]| -> Vec<LifecycleAction> {
+        let mut actions = Vec::new();
+        for node in nodes {
+            rig.check(seconds, node);
+            actions.push(rig.answered(seconds, node, &GONE).action);
+        }
+        actions
+    };
+    says(&mut rig, 0, &nodes);
+    says(&mut rig, 5, &nodes);
+    let labelled: Vec<_> = nodes
+        .iter()
+        .map(|node| labelled(node, LABEL_CONFIRM_DELETION))
+        .collect();
+    for node in &labelled {
+        assert_eq!(rig.check(7, &ready(node)), READY);
+    }
+    let again: Vec<_> = labelled
+        .iter()
+        .map(|node| NodeView {
+            ready_since: Some(at(9_000)),
+            ..node.clone()
+        })
+        .collect();
+    says(&mut rig, 9_001, &again);
+    for action in says(&mut rig, 9_006, &again) {
+        let withheld = Withheld::Refused(DeletionRefusal::AwaitsOperator(Doubt::Majority));
+        assert_eq!(action, LifecycleAction::Withhold(withheld));
+    }
+    // The annotation of the Lease confirms what is withheld now, and each of these is checked at once.
+    assert_eq!(rig.lifecycle.confirm_withheld(at(9_007), 7), Err(8));
+    let names = rig.lifecycle.confirm_withheld(at(9_007), 8).unwrap();
+    assert_eq!(names.len(), 8);
+    assert_eq!(rig.check(9_007, &again[3]), Check::Ask);
+    for action in says(&mut rig, 9_008, &again) {
+        assert!(
+            matches!(&action, LifecycleAction::Delete(deletion) if deletion.release == Release::Operator),
+            "{action:?}"
+        );
     }
 }

@@ -123,11 +123,11 @@ fn whatever_contradicts_a_stop_begins_the_time_again() {
     let answers = [
         found(&node, PowerState::Pending),
         running.clone(),
-        found(&node, PowerState::Unknown),
         found(&node, PowerState::Terminating),
         found(&stopped("another"), PowerState::Shutdown),
         GONE,
         NOT_SEEN,
+        not_managed(),
     ];
     let mut events: Vec<(String, Event<'_>)> = vec![
         (
@@ -135,8 +135,8 @@ fn whatever_contradicts_a_stop_begins_the_time_again() {
             Box::new(|rig| drop(rig.failed(100, &node))),
         ),
         (
-            "another loop".into(),
-            Box::new(|rig| rig.lifecycle.observed(at(100), &node, &running)),
+            "no answer to another loop".into(),
+            Box::new(|rig| rig.lifecycle.observed(at(100), &node, None)),
         ),
         (
             "a kubelet that reports".into(),
@@ -169,15 +169,27 @@ fn whatever_contradicts_a_stop_begins_the_time_again() {
         ),
         (
             "another restart".into(),
-            Box::new(|rig| rig.lifecycle = Lifecycle::new(DeletionLimits::default())),
+            Box::new(|rig| {
+                rig.lifecycle = Lifecycle::new(DeletionLimits::default());
+                rig.finds_other(100_000);
+            }),
         ),
     ];
-    for lookup in answers {
+    for lookup in &answers {
+        let name = format!("another loop: {lookup:?}");
+        let node = &node;
+        events.push((
+            name,
+            Box::new(move |rig| rig.lifecycle.observed(at(100), node, Some(lookup))),
+        ));
+    }
+    // The Node is left alone until it is asked about again.
+    for lookup in answers.iter().filter(|lookup| **lookup != not_managed()) {
         let name = format!("{lookup:?}");
         let node = &node;
         events.push((
             name,
-            Box::new(move |rig| drop(rig.answered(100, node, &lookup))),
+            Box::new(move |rig| drop(rig.answered(100, node, lookup))),
         ));
     }
     for (name, event) in events {
@@ -200,6 +212,22 @@ fn whatever_contradicts_a_stop_begins_the_time_again() {
             "{name}"
         );
     }
+}
+
+/// Views without it have no power state.
+#[test]
+fn a_power_state_that_is_not_known_counts_for_nothing() {
+    let node = stopped("n1");
+    let unknown = found(&node, PowerState::Unknown);
+    let mut rig = rig();
+    rig.says_stopped(1, &node);
+    rig.lifecycle.observed(at(50), &node, Some(&unknown));
+    assert_eq!(
+        rig.answered(60, &node, &unknown).action,
+        LifecycleAction::Keep
+    );
+    rig.says_stopped(100, &node);
+    assert_eq!(rig.says_stopped(1 + AFTER, &node), out_of_service(&node));
 }
 
 /// An answer that was on its way while the kubelet came back and went.
@@ -410,10 +438,18 @@ fn a_second_look_a_window_later_releases_them_if_the_provider_finds_others_that_
     ] {
         let mut rig = rig();
         fleet(&mut rig, 20, 1 + AFTER);
+        rig.lifecycle = {
+            // Found before, and not since.
+            let mut lonely = Rig::lonely(DeletionLimits::default());
+            lonely.out_of_service_after = rig.out_of_service_after;
+            lonely.finds_other(1 + AFTER);
+            fleet(&mut lonely, 20, 1 + AFTER);
+            lonely.lifecycle
+        };
         if let Some(power) = power {
             let other = ready(&lost("other"));
             rig.lifecycle
-                .observed(at(1 + AFTER), &other, &found(&other, power));
+                .other_answered(at(later), &other, Some(&found(&other, power)));
         }
         let node = stopped("n7");
         let action = rig.says_stopped(later, &node);
@@ -446,13 +482,70 @@ fn what_was_taken_out_lately_and_contradictions_count() {
         let node = ready(&lost(&format!("r{n}")));
         contradicted
             .lifecycle
-            .observed(at(AFTER), &node, &shutdown(&node));
+            .observed(at(AFTER), &node, Some(&shutdown(&node)));
     }
     let [action] = &fleet(&mut contradicted, 1, 1 + AFTER)[..] else {
         panic!();
     };
     let until = at(1 + AFTER + 5 * MINUTE);
     assert_eq!(*action, kept(InService::LimitExceeded { until }));
+}
+
+#[test]
+fn if_more_than_half_are_stopped_none_is_taken_out_in_a_cluster_of_three_too() {
+    for (nodes, stopped, taken) in [
+        (1, 1, 0),
+        (2, 2, 0),
+        (3, 3, 0),
+        (3, 2, 0),
+        (2, 1, 1),
+        (3, 1, 1),
+    ] {
+        let mut rig = Rig { nodes, ..rig() };
+        let actions = fleet(&mut rig, stopped, 1 + AFTER);
+        let out =
+            |action: &&LifecycleAction| matches!(action, LifecycleAction::TakeOutOfService(_));
+        assert_eq!(
+            actions.iter().filter(out).count(),
+            taken,
+            "{stopped} of {nodes}"
+        );
+    }
+    // One after the other, too.
+    let mut rig = Rig { nodes: 3, ..rig() };
+    fleet(&mut rig, 1, 1 + AFTER);
+    let taint = format!("shutdown:NoSchedule {TAINT_OUT_OF_SERVICE}:NoExecute");
+    let first = tainted(&stopped("n0"), &taint);
+    rig.lifecycle
+        .taken_out_of_service(at(1 + AFTER), &first.name);
+    let second = stopped("second");
+    for seconds in [2 + AFTER, 10 + AFTER, 2 + 2 * AFTER] {
+        rig.says_stopped(seconds, &first);
+        let action = rig.says_stopped(seconds, &second);
+        assert!(
+            matches!(action, LifecycleAction::KeepInService(_)),
+            "{action:?}"
+        );
+    }
+}
+
+/// The provider may have lost its memory of which machines run.
+#[test]
+fn no_node_is_taken_out_before_another_is_found_that_runs() {
+    let mut rig = Rig {
+        out_of_service_after: Duration::from_secs(AFTER as u64),
+        ..Rig::lonely(DeletionLimits::default())
+    };
+    let node = stopped("n1");
+    rig.says_stopped(1, &node);
+    assert!(rig.lifecycle.needs_other(at(10), &node));
+    rig.says_stopped(10, &node);
+    assert_eq!(
+        rig.says_stopped(1 + AFTER, &node),
+        kept(InService::NoneRuns)
+    );
+    rig.finds_other(2 + AFTER);
+    assert_eq!(rig.says_stopped(3 + AFTER, &node), out_of_service(&node));
 }
 
 #[test]
@@ -559,7 +652,7 @@ fn a_last_look_sees_a_provider_in_trouble_and_what_another_loop_was_told() {
         Err(InService::ProviderNotReady { reason })
     );
     let running = found(&node, PowerState::Running);
-    rig.lifecycle.observed(at(2 + AFTER), &node, &running);
+    rig.lifecycle.observed(at(2 + AFTER), &node, Some(&running));
     assert!(matches!(look(&rig, None), Err(InService::NotYet { .. })));
 }
 
@@ -583,7 +676,7 @@ fn each_reason_says_what_an_operator_can_do() {
             InService::NoneRuns,
             "none_runs",
             format!(
-                "many nodes are stopped, and the provider finds no instance that runs; {by_hand}"
+                "the provider was asked anew, and has found no other node of the cluster that runs; {by_hand}"
             ),
         ),
         (
