@@ -123,7 +123,7 @@ mod tests {
             ..
         } in &incidents
         {
-            let command = format!("outrigger-testbed incident {name}`");
+            let command = format!("outrigger-lab incident {name}`");
             assert!(page.contains(&command), "{command} is not in the docs");
             assert!(page.contains(report), "{report} is not in the docs");
             let counts = steps.iter().filter(|step| matches!(step, Step::Count));
