@@ -34,6 +34,7 @@ pub mod lease;
 mod metadata;
 pub mod node;
 mod null;
+pub mod repairs;
 pub mod route;
 pub mod selector;
 pub mod service;

@@ -9,6 +9,7 @@ use futures::{AsyncBufReadExt, Stream, StreamExt, TryStreamExt, future::ready};
 use http::{HeaderValue, Method, Response, header};
 use http_body_util::BodyExt;
 use kube::{Client, client::Body, core::Status};
+use outrigger_core::repairs::ManagedFields;
 use serde::{
     Deserialize, Serialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -172,6 +173,25 @@ impl Api {
         let request = ApiRequest::new(Method::GET, path).accept(ACCEPT_METADATA);
         let Partial { metadata } = self.object(request).await?;
         Ok(metadata.uid)
+    }
+
+    /// `metadata.managedFields` of the object at `path`.
+    pub async fn managed_fields(&self, path: &str) -> Result<Vec<ManagedFields>, ApiError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            #[serde(default)]
+            managed_fields: Vec<ManagedFields>,
+        }
+
+        #[derive(Deserialize)]
+        struct Partial {
+            metadata: Metadata,
+        }
+
+        let request = ApiRequest::new(Method::GET, path).accept(ACCEPT_METADATA);
+        let Partial { metadata } = self.object(request).await?;
+        Ok(metadata.managed_fields)
     }
 
     /// All objects at `path`, or those whose field has the value of `selector`: calls `each` with each object as it arrives,

@@ -20,6 +20,7 @@ use kube::{
     client::{Body, ClientBuilder, ConfigExt},
     config::AuthInfo,
 };
+use outrigger_core::repairs::FIELD_MANAGER;
 use tokio::{sync::Semaphore, time::Instant};
 use tower::{BoxError, Service, ServiceBuilder};
 
@@ -219,7 +220,7 @@ fn user_agent(client: &str) -> String {
         other => other,
     };
     format!(
-        "outrigger/{} ({os}/{arch}) {client}",
+        "{FIELD_MANAGER}/{} ({os}/{arch}) {client}",
         env!("CARGO_PKG_VERSION")
     )
 }

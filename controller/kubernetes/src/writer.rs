@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::error_class::ErrorClass;
+use outrigger_core::{error_class::ErrorClass, repairs::ManagedFields};
 use outrigger_runtime::{log_repeated, queue::Backoff, telemetry::Repeats};
 
 use super::{
@@ -233,6 +233,12 @@ impl<V: View> ObjectWriter<V> {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Who wrote what of the object, as the API server has it; nothing if it cannot be read.
+    pub async fn managed_fields(&self, object: &V) -> Vec<ManagedFields> {
+        let read = self.api.managed_fields(&object.path()).await;
+        read.unwrap_or_default()
     }
 
     /// The object as the store has it, if it is still there.

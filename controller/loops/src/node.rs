@@ -104,6 +104,13 @@ pub fn subscribe(
             if old.provider_id != node.provider_id {
                 claim(state.current(), node);
             }
+            if !old.is_uninitialized()
+                && node.is_uninitialized()
+                && old.uid == node.uid
+                && let Some(state) = state.current()
+            {
+                state.tainted_again(node);
+            }
             // A write that a pause has left unfinished does not show on the Node.
             if needs_something(node) || (old.is_paused() && !node.is_paused()) {
                 queue.add(Arc::clone(&node.name), origin.priority());

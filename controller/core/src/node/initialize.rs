@@ -147,6 +147,13 @@ pub fn reconcile(node: &NodeView) -> Option<NodeChange> {
     NodeChange::of(node, Vec::new(), None, labels)
 }
 
+/// The write for a `node` that was initialised, and that another client has given the taint again: nothing of its instance is
+/// needed for it.
+pub fn untaint(node: &NodeView) -> Option<NodeChange> {
+    let taints = TaintRemoval::of(node, |taint| &*taint.key == TAINT_UNINITIALIZED);
+    NodeChange::of(node, taints, None, labels::reconcile(&node.labels))
+}
+
 /// The provider id to set: only if the node has none (N-13, N-31).
 fn provider_id(
     node: &NodeView,

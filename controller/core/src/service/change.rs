@@ -22,19 +22,24 @@ pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capabilit
 }
 
 /// Returns true if the step from `old` to `new` is a reason to ask for the next step immediately
-/// ([`super::plan::Progress::next`]): an update (S-13), another desired state, a pause, or a removed
-/// finalizer or address (not Q-5), as the API server removes the addresses of a Service
-/// that changes its type and back. Writes of this controller are no reason: they would cut the back-off after a
-/// failure short.
+/// ([`super::plan::Progress::next`]): an update (S-13), another desired state or a pause. Writes of this controller are no
+/// reason: they would cut the back-off after a failure short.
 pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
     let ownership = |service| Ownership::of(service, Some(capability));
     let (before, now) = (ownership(old), ownership(new));
     (before != now && (before.may_be_ours() || now.may_be_ours()))
         || old.is_paused() != new.is_paused()
         || old.shed.is_some() != new.shed.is_some()
-        || (old.has_finalizer() && !new.has_finalizer())
-        || (!old.ingress.is_empty() && new.ingress.is_empty())
         || needs_update(old, new, capability)
+}
+
+/// Returns true if another client has removed the finalizer (not Q-5) in the step from `old` to `new`, or written other
+/// addresses than those that the record speaks of.
+pub fn is_undone(old: &ServiceView, new: &ServiceView) -> bool {
+    let has_other_addresses =
+        || LastApplied::of(new).is_some_and(|record| !record.has_addresses(&new.ingress));
+    (old.has_finalizer() && !new.has_finalizer())
+        || (old.ingress != new.ingress && has_other_addresses())
 }
 
 /// Returns true if the Service has the condition that nothing is done for it since the step from `old` to `new`: an earlier

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{ServiceView, capability::Capability, desired};
+use super::{Ingress, ServiceView, capability::Capability, desired, patch_plan::defaulted};
 use crate::{
     digest::{Digest, Encoder},
     targets::Revision,
@@ -15,8 +15,8 @@ pub const ANNOTATION_LAST_APPLIED: &str = "outrigger.dev/last-applied";
 /// The provider that works on a Service, the class, and from what the load balancer was made when it was
 /// last as wanted: `<provider>/<Service UID>/<class>/<configuration>/<desired>`. The class is empty for a
 /// Service without one. The last two are 32 hexadecimal digits, or empty as long as there is nothing to
-/// remember; after the configuration, `:` and a hash of the annotations that the provider read. `~` and the revision of
-/// its targets may follow.
+/// remember; after the configuration, `:` and a hash of the annotations that the provider read; after the desired state, `@`
+/// and a hash of the addresses that were written with it. `~` and the revision of its targets may follow.
 ///
 /// A later release may add parts, and keeps provider and UID in front: a record that cannot be read further is one of a
 /// load balancer that was begun.
@@ -32,6 +32,9 @@ pub struct LastApplied {
     class: Option<Box<str>>,
     configuration: Box<str>,
     desired: Box<str>,
+    /// Hash of the addresses of the load balancer; none of a load balancer that is not managed, or in a record of a release
+    /// that did not write it.
+    addresses: Option<Box<str>>,
     targets: RecordedTargets,
 }
 
@@ -47,6 +50,10 @@ pub(super) enum RecordedTargets {
 
 const TARGETS: char = '~';
 const READ: char = ':';
+const ADDRESSES: char = '@';
+
+/// Digits of the hash of addresses. What is hashed is public, and a second list with the same hash would only stay.
+const ADDRESS_DIGITS: usize = 16;
 
 impl LastApplied {
     /// The record on `service`, if it has one of its own.
@@ -74,12 +81,17 @@ impl LastApplied {
             }
             None => (desired, RecordedTargets::OnLease),
         };
+        let (desired, addresses) = match desired.split_once(ADDRESSES) {
+            Some((desired, addresses)) => (desired, Some(addresses.into())),
+            None => (desired, None),
+        };
         (*uid == *service.uid).then(|| Self {
             provider: provider.into(),
             uid: uid.into(),
             class: class.map(Into::into),
             configuration: configuration.into(),
             desired: desired.into(),
+            addresses,
             targets,
         })
     }
@@ -102,6 +114,7 @@ impl LastApplied {
             class: Some(class_of(service).into()),
             configuration: Box::default(),
             desired: Box::default(),
+            addresses: None,
             targets: RecordedTargets::OnLease,
         }
     }
@@ -119,6 +132,21 @@ impl LastApplied {
             },
             desired: text(hash.0),
             ..Self::begun(service, capability)
+        }
+    }
+
+    /// The same with the addresses of a load balancer that is settled.
+    #[must_use]
+    pub(super) fn with_addresses(mut self, ingress: &[Ingress]) -> Self {
+        self.addresses = self.has_hash().then(|| hash_of_addresses(ingress));
+        self
+    }
+
+    /// Returns true if these are the addresses that were written with the record, as far as it says.
+    pub fn has_addresses(&self, ingress: &[Ingress]) -> bool {
+        match &self.addresses {
+            Some(addresses) => *addresses == hash_of_addresses(ingress),
+            None => !self.has_hash() || !ingress.is_empty(),
         }
     }
 
@@ -248,6 +276,7 @@ impl fmt::Display for LastApplied {
             class,
             configuration,
             desired,
+            addresses,
             targets,
         } = self;
         write!(f, "{provider}/{uid}/")?;
@@ -255,6 +284,9 @@ impl fmt::Display for LastApplied {
             write!(f, "{class}/")?;
         }
         write!(f, "{configuration}/{desired}")?;
+        if let Some(addresses) = addresses {
+            write!(f, "{ADDRESSES}{addresses}")?;
+        }
         if let RecordedTargets::Own(revision) = targets {
             let revision = revision.as_ref().map_or("", Revision::as_str);
             write!(f, "{TARGETS}{revision}")?;
@@ -303,6 +335,26 @@ fn configuration(capability: &Capability) -> Option<Digest> {
         encoder.text(revision);
         encoder.finish()
     })
+}
+
+fn hash_of_addresses(ingress: &[Ingress]) -> Box<str> {
+    // In any order, as they are compared.
+    let mut sorted = defaulted(ingress).into_vec();
+    sorted.sort_by(|a, b| (&a.ip, &a.hostname).cmp(&(&b.ip, &b.hostname)));
+    let mut encoder = Encoder::new("outrigger addresses 1");
+    encoder.list(sorted.iter(), |encoder, entry| {
+        encoder.text(&entry.ip);
+        encoder.text(&entry.hostname);
+        encoder.text(entry.ip_mode.as_deref().unwrap_or_default());
+        encoder.list(entry.ports.iter(), |encoder, port| {
+            encoder.number(port.port);
+            encoder.text(&port.protocol);
+            encoder.text(port.error.as_deref().unwrap_or_default());
+        });
+    });
+    let mut digits = encoder.finish().to_string();
+    digits.truncate(ADDRESS_DIGITS);
+    digits.into()
 }
 
 /// Which annotations decide: with others a Service that is as it was has another [`Hash`].

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     condition::{ConditionChange, Status},
     effects::{DesiredCondition, DropCause, Dropped, Effects, is_of_controller},
+    repairs::Undone,
 };
 
 /// The change of our finalizer.
@@ -77,6 +78,19 @@ impl StatusPatch {
         keys.any(|key| key == ANNOTATION_LAST_APPLIED)
     }
 
+    /// What this puts right of `service`, before a call or without one: another client has undone it since it was written. An
+    /// answer of the provider is no such write.
+    pub fn undone(&self, service: &ServiceView) -> Option<Undone> {
+        if self.ingress.is_some() {
+            Some(Undone::Addresses)
+        } else if self.finalizer == Some(FinalizerChange::Add) {
+            // Both are written before the first call.
+            LastApplied::of(service).map(|_| Undone::Finalizer)
+        } else {
+            None
+        }
+    }
+
     /// The view once this is written, so that a store need not wait for its watch.
     #[must_use]
     pub fn applied_to(&self, service: &ServiceView, resource_version: &str) -> ServiceView {
@@ -106,7 +120,7 @@ impl StatusPatch {
 }
 
 /// The API server's defaults of a list of addresses: one without `ipMode` gets `VIP`.
-fn defaulted(ingress: &[Ingress]) -> Box<[Ingress]> {
+pub(super) fn defaulted(ingress: &[Ingress]) -> Box<[Ingress]> {
     let mut ingress: Box<[Ingress]> = ingress.into();
     for entry in &mut ingress {
         if !entry.ip.is_empty() && entry.ip_mode.is_none() {

@@ -22,7 +22,7 @@ use std::{borrow::Cow, time::Duration};
 use jiff::Timestamp;
 
 use super::{
-    ServiceView,
+    Ingress, ServiceView,
     answer::LoadBalancerAnswer,
     capability::Capability,
     condition::{ACCEPTED, PROVISIONED, WAITING},
@@ -35,6 +35,7 @@ use crate::{
     correlator::EventContent,
     effects::Effects,
     error_class::{ErrorClass, Requeue},
+    repairs::Repairs,
     targets::{Revision, Targets},
 };
 
@@ -213,6 +214,9 @@ pub struct Progress {
     pending: Option<EnsureCause>,
     /// The record on the Service as this term knows it, once it has changed.
     record: Option<RecordDigest>,
+    /// The addresses of the record, where another client has written others.
+    addresses: Option<Box<[Ingress]>>,
+    repairs: Repairs,
     /// Which targets its load balancer has.
     pub targets: SentTargets,
 }
@@ -312,8 +316,11 @@ impl Progress {
         }
     }
 
-    /// `service` was changed just now: work that may wait in the background does not wait any longer.
+    /// `service` was changed just now: work that may wait in the background, or for another client, does not wait any longer.
     pub fn edited(&mut self, service: &ServiceView, capability: &Capability) {
+        self.repairs = Repairs::default();
+        // Of another type in between, it may have lost its load balancer.
+        self.addresses = None;
         let is_background = |cause: EnsureCause| cause.manner() == Manner::Background;
         if self.pending.is_none_or(is_background)
             && Ownership::of(service, Some(capability)) == Ownership::Provide
@@ -323,6 +330,32 @@ impl Progress {
         {
             self.pending = Some(EnsureCause::Changed);
         }
+    }
+
+    /// Another client has undone what this controller wrote to `old` ([`super::change::is_undone`]).
+    pub fn undone(&mut self, old: &ServiceView) {
+        if LastApplied::of(old).is_some_and(|record| record.has_addresses(&old.ingress)) {
+            self.addresses = Some(old.ingress.clone());
+        }
+    }
+
+    /// A [`StatusPatch`] that puts something right ([`StatusPatch::undone`]) is to be written: true if the other client has
+    /// done it before.
+    pub fn is_undone_again(&self, now: Timestamp) -> bool {
+        self.repairs.is_again(now)
+    }
+
+    /// Such a patch is written.
+    pub fn repaired(&mut self, now: Timestamp) {
+        self.repairs.made(now);
+    }
+
+    /// The addresses to write again, where those of `service` are not those of its record and this term knows the latter.
+    fn lost_addresses(&self, service: &ServiceView, standing: &Standing) -> Option<&[Ingress]> {
+        let record = standing.record.as_ref()?;
+        let known = self.addresses.as_deref()?;
+        let is_lost = !record.has_addresses(&service.ingress) && record.has_addresses(known);
+        (is_lost && !is_not_managed(service)).then_some(known)
     }
 
     /// The provider is another process now, perhaps a new version or configuration: what it had
@@ -399,6 +432,11 @@ impl Progress {
     fn provide(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
         let standing = Standing::of(service, facts.capability);
         let patch = self.prepare(service, &standing, facts);
+        let is_repair = |patch: &StatusPatch| patch.undone(service).is_some();
+        let repair_due = self
+            .repairs
+            .due(now)
+            .filter(|_| patch.as_ref().is_some_and(is_repair));
         let hash = standing.hash;
         let step = if let Some(waits) = self.waits_on_ensure(hash)
             && now < waits.until
@@ -411,6 +449,9 @@ impl Progress {
                 _ => Step::At(waits.until),
             }
         } else if let Some((cause, manner)) = self.reason(service, &standing) {
+            if let Some(due) = repair_due {
+                return Step::At(due);
+            }
             return Step::Ensure(Ensure {
                 cause,
                 hash,
@@ -428,7 +469,13 @@ impl Progress {
                 _ => Step::Update,
             }
         };
-        patch.map_or(step, Step::Write)
+        match (patch, step, repair_due) {
+            (None, step, _) => step,
+            (Some(_), Step::Idle, Some(due)) => Step::At(due),
+            (Some(_), Step::At(time), Some(due)) => Step::At(time.min(due)),
+            // Targets do not wait for another client.
+            (Some(patch), ..) => Step::Write(patch),
+        }
     }
 
     /// The finalizer and the record that names the owner (S-30, not Q-5); for other inputs than those of the
@@ -456,6 +503,11 @@ impl Progress {
             draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
         }
         draft.remove_condition(WAITING);
+        if standing.comparison == Some(Comparison::Same)
+            && let Some(addresses) = self.lost_addresses(service, standing)
+        {
+            draft.ingress(addresses);
+        }
         if !service.has_finalizer() {
             draft.add_finalizer();
             // An earlier condition may still be true.
@@ -506,10 +558,16 @@ impl Progress {
         let has_addresses = !service.ingress.is_empty();
         match standing.comparison {
             None if has_addresses => Some(EnsureCause::Unrecorded),
-            Some(Comparison::Same) if has_addresses || is_not_managed(service) => None,
+            Some(Comparison::Same) => {
+                let record = standing.record.as_ref();
+                let is_settled = is_not_managed(service)
+                    || record.is_some_and(|record| record.has_addresses(&service.ingress))
+                    || self.lost_addresses(service, standing).is_some();
+                (!is_settled).then_some(EnsureCause::AddressesLost)
+            }
             // It was ready once, and its record has lost the hash since.
             Some(Comparison::Unknown) if has_addresses => Some(EnsureCause::Changed),
-            None | Some(Comparison::Unknown | Comparison::Same) => Some(EnsureCause::New),
+            None | Some(Comparison::Unknown) => Some(EnsureCause::New),
             Some(Comparison::Changed) => Some(EnsureCause::Changed),
             Some(Comparison::Reconfigured) => Some(EnsureCause::Reconfigured),
         }

@@ -6,12 +6,16 @@ use std::{
     time::Duration,
 };
 
-use outrigger_core::node::{
-    NodeAddress, NodeView,
-    address::{AddressDoubt, BelievedAddresses, unnamed},
-    claims::{Claims, Duplicate},
-    instance::Instance,
-    maintenance::PlannedMaintenance,
+use outrigger_core::{
+    node::{
+        NodeAddress, NodeView,
+        address::{AddressDoubt, BelievedAddresses, unnamed},
+        claims::{Claims, Duplicate},
+        initialize,
+        instance::Instance,
+        maintenance::PlannedMaintenance,
+    },
+    repairs::{Repairs, Undone},
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -32,12 +36,16 @@ pub struct CloudNodeState {
     /// Which node has, or is about to get, which provider id.
     claims: Mutex<Claims>,
     nodes: Mutex<HashMap<Arc<str>, NodeMemory>>,
-    clock: Clock,
+    pub(super) clock: Clock,
     pub(super) effects: Arc<PendingNodeEffects>,
 }
 
 /// State of one Node.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a separate fact about the Node"
+)]
 pub(super) struct NodeMemory {
     uid: Box<str>,
     /// Its taint is gone while another write of its initialization is to come.
@@ -52,6 +60,9 @@ pub(super) struct NodeMemory {
     report_due: Option<Instant>,
     /// Addresses that answers lack, or name in another order.
     doubt: AddressDoubt,
+    /// Another client has given it the taint after it was initialised.
+    pub(super) is_tainted_again: bool,
+    pub(super) repairs: Repairs,
 }
 
 /// Maintenance of a machine as a sweep read it; none: the cloud announces none.
@@ -76,16 +87,20 @@ impl NodeMemory {
             maintenance: None,
             report_due: None,
             doubt: AddressDoubt::default(),
+            is_tainted_again: false,
+            repairs: Repairs::default(),
         }
     }
 
-    const fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         !self.is_unfinished
             && !self.is_unconfirmed
             && self.refresh_input.is_none()
             && self.maintenance.is_none()
             && self.report_due.is_none()
             && self.doubt.is_empty()
+            && !self.is_tainted_again
+            && self.repairs == Repairs::default()
     }
 
     /// Notes maintenance of the machine of `node` as a sweep reads it. Returns true if the sweep before read the same.
@@ -138,6 +153,30 @@ impl CloudNodeState {
             entry.remove();
         }
         Some(changed)
+    }
+
+    /// For the event handler, which sees the deletion of `node` after this.
+    pub(super) fn tainted_again(&self, node: &NodeView) {
+        let mut all = self.nodes.lock();
+        let of_name = all.entry(Arc::clone(&node.name));
+        let memory = of_name.or_insert_with(|| NodeMemory::of(node));
+        if memory.uid != node.uid {
+            *memory = NodeMemory::of(node);
+        }
+        memory.is_tainted_again = true;
+    }
+
+    /// What is to be put right of `node` since another client has undone it, and the repairs so far.
+    pub(super) fn undone(&self, node: &NodeView) -> Option<(Undone, Repairs)> {
+        let all = self.nodes.lock();
+        let memory = all.get(&node.name).filter(|memory| memory.uid == node.uid);
+        let repairs = memory.map(|memory| memory.repairs).unwrap_or_default();
+        if node.is_uninitialized() {
+            let is_again = memory.is_some_and(|memory| memory.is_tainted_again);
+            is_again.then_some((Undone::Taint, repairs))
+        } else {
+            initialize::reconcile(node).map(|_| (Undone::Label, repairs))
+        }
     }
 
     /// The machine of `node` as it was seen last, if that differs.

@@ -14,6 +14,7 @@ use outrigger_core::{
         maintenance::{self, MaintenanceWrite},
         refresh::{self, RefreshPlan},
     },
+    repairs::{Repairs, Undone},
 };
 use tracing::{debug, info, warn};
 
@@ -26,7 +27,7 @@ use crate::not_managed::ASKED_AGAIN;
 use outrigger_kubernetes::{error::ApiError, nodes::Write};
 use outrigger_provider_client::{InstancesCapability, LookupAnswer, LookupPurpose, Session};
 use outrigger_runtime::{
-    clock::time_of_day,
+    clock::{time_of_day, until},
     history::Subject,
     log_repeated,
     queue::{Outcome, Priority},
@@ -67,8 +68,16 @@ impl CloudNode {
             return Outcome::Done;
         }
         let refresh_input = self.state.refresh_input(&node);
+        let (seen, undone) = (Arc::clone(&node), self.state.undone(&node));
         // On the heap: all but the lookup, for which the Nodes of a whole cluster may wait at one time.
-        let (work, result) = if node.is_uninitialized() || self.state.needs_another_write(&node) {
+        let (work, result) = if let Some((undone, repairs)) = undone
+            && (undone == Undone::Taint || refresh_input.is_none())
+            && !self.state.needs_another_write(&node)
+            && repairs.is_again(self.state.clock.now())
+        {
+            let result = Box::pin(self.repair(Arc::clone(&node), &session, undone, repairs)).await;
+            ("put right what another client has undone", result)
+        } else if node.is_uninitialized() || self.state.needs_another_write(&node) {
             let result = self.initialize(Arc::clone(&node), &session).await;
             if let Err(error) = &result {
                 self.report(&node, error);
@@ -81,6 +90,12 @@ impl CloudNode {
             let result = Box::pin(self.reconcile(node, &session)).await;
             ("reconcile labels", result)
         };
+        if undone.is_some() && matches!(result, Ok(Outcome::Done)) {
+            // The other client may have undone it by now.
+            let now = self.state.clock.now();
+            let made = |memory: &mut NodeMemory| memory.repairs.made(now);
+            self.state.remember(&self.context.nodes, &seen, made);
+        }
         let (done, failed) = match result {
             Ok(outcome) => (outcome, None),
             Err(NodeSyncError::LeftAlone) => (Outcome::Done, None),
@@ -477,6 +492,30 @@ impl CloudNode {
         };
         let labels = |node: &NodeView| Ok(initialize::reconcile(node).map(Write::Node));
         self.settle(node, instances, labels).await?;
+        Ok(Outcome::Done)
+    }
+
+    /// Another client undoes again and again what is written to the Node: it is put right in time, without a lookup, and the
+    /// Node has a Warning that names the client.
+    async fn repair(
+        &self,
+        node: Arc<NodeView>,
+        session: &Session,
+        undone: Undone,
+        repairs: Repairs,
+    ) -> Result<Outcome, NodeSyncError> {
+        let now = self.state.clock.now();
+        if let Some(due) = repairs.due(now) {
+            return Ok(Outcome::RetryAfter(until(due, now)));
+        }
+        let Some(instances) = &session.instances else {
+            return Ok(Outcome::Done);
+        };
+        let entries = self.writer.managed_fields(&node).await;
+        let event = EventContent::overwritten(undone, &entries);
+        self.context.node_event(&node, event);
+        let decide = |node: &NodeView| Ok(initialize::untaint(node).map(Write::Node));
+        self.settle(node, instances, decide).await?;
         Ok(Outcome::Done)
     }
 

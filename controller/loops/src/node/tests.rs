@@ -10,6 +10,7 @@ mod leftovers;
 mod maintenance;
 mod refresh;
 mod trust;
+mod undone;
 
 use std::{sync::Arc, time::Duration};
 

@@ -6,7 +6,7 @@ use outrigger_core::{
     node::NodeView,
     service::{
         ServiceView,
-        change::{begins_to_wait, is_recorded_otherwise, needs_sync},
+        change::{begins_to_wait, is_recorded_otherwise, is_undone, needs_sync},
         ownership::{Ownership, lost_finalizer},
     },
     string_map::StringMap,
@@ -89,12 +89,21 @@ pub fn subscribe(
                         .as_ref()
                         .is_none_or(|capability| needs_sync(old, service, capability));
                 let is_recorded = is_recorded_otherwise(old, service);
-                if !is_resync && !is_edited && !is_recorded && !begins_to_wait(old, service) {
+                let is_undone = !is_resync && is_undone(old, service);
+                let is_reason = is_resync
+                    || is_edited
+                    || is_recorded
+                    || is_undone
+                    || begins_to_wait(old, service);
+                if !is_reason {
                     return;
                 }
                 if let Some(states) = states.filter(|_| !is_resync && may_concern(service)) {
                     states.with(&key, |state| {
                         state.is_edited |= is_edited;
+                        if is_undone {
+                            state.progress.undone(old);
+                        }
                         if is_recorded {
                             state.progress.record_changed(old);
                         }

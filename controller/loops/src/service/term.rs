@@ -213,6 +213,7 @@ impl ServiceTerm {
             services.get(&planned.key).is_some_and(|now| {
                 now.uid == planned.uid
                     && (Arc::ptr_eq(&now, &planned) || !needs_sync(&planned, &now, &capability))
+                    && (now.has_finalizer() || !planned.has_finalizer())
             })
         }
     }

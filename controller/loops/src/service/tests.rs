@@ -13,6 +13,7 @@ mod rollout;
 mod selection;
 mod states;
 mod turns;
+mod undone;
 mod unserved;
 mod waited;
 mod waits;

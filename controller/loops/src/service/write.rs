@@ -5,6 +5,7 @@ use std::sync::Arc;
 use outrigger_core::{
     correlator::EventContent,
     error_class::{DELETION_WAIT, ErrorClass},
+    repairs::Undone,
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
@@ -15,7 +16,7 @@ use outrigger_core::{
 use tracing::debug;
 
 use super::{
-    states::ServiceKey,
+    states::{ServiceKey, ServiceState},
     term::{DecisionInputs, ServiceTerm},
 };
 use outrigger_kubernetes::{
@@ -93,8 +94,21 @@ impl Writes {
         doing: &str,
         attempt: &mut u32,
     ) -> Result<Arc<ServiceView>, Option<Outcome>> {
+        let undone = patch.undone(service);
+        if let Some(undone) = undone {
+            self.report_other_writer(service, undone).await;
+        }
         match self.write(service, patch).await {
-            Ok(Some(written)) => Ok(written),
+            Ok(Some(written)) => {
+                if undone.is_some() {
+                    let now = self.term.now();
+                    let states = &self.term.states;
+                    states.with(&ServiceKey::of(service), |state| {
+                        state.progress.repaired(now);
+                    });
+                }
+                Ok(written)
+            }
             // The store's deletion event ends the queue entry.
             Ok(None) => Err(Some(Outcome::Done)),
             Err(error) => {
@@ -103,6 +117,18 @@ impl Writes {
                 let is_final = error.class() != ErrorClass::Conflict || *attempt >= ATTEMPTS;
                 Err(is_final.then(|| self.write_failed(service, doing, &error)))
             }
+        }
+    }
+
+    /// Names the client that has undone our write, from the second time on. Its entry among the managedFields goes with the
+    /// next write.
+    async fn report_other_writer(&self, service: &ServiceView, undone: Undone) {
+        let now = self.term.now();
+        let key = ServiceKey::of(service);
+        let is_again = |state: &mut ServiceState| state.progress.is_undone_again(now);
+        if self.term.states.with(&key, is_again) {
+            let entries = self.writer.managed_fields(service).await;
+            self.record_event(service, &EventContent::overwritten(undone, &entries));
         }
     }
 

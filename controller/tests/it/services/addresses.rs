@@ -7,9 +7,11 @@ use super::{ENSURE, MADE, quick};
 use crate::{
     cluster::services::{annotated, annotation, load_balancer, load_balancer_with},
     look::{
+        reason,
         services::{addresses_of, condition, condition_message, node_ports},
         uid,
     },
+    wait::until,
 };
 
 /// S-39, and upstream's `Test_ServiceLoadBalancerIPMode`.
@@ -46,6 +48,41 @@ async fn q9_an_address_that_is_there_already_is_not_written_again() {
     for patch in &patches {
         assert!(!patch.to_string().contains("ingress"), "{patch}");
     }
+}
+
+/// A second client clears the address whenever it sees one.
+#[tokio::test]
+async fn an_address_that_another_client_clears_comes_back_with_back_off_and_without_a_call() {
+    let stage = quick(&[]).start().await;
+    let service = stage.serve(load_balancer("web")).await;
+    stage.only_events(&service, &MADE).await;
+    let before = stage.patches_of("web").len();
+    let warned = until("the Warning", async || {
+        let service = stage.service("web").await;
+        if !addresses_of(&service).is_empty() {
+            let cleared = json!({"status": {"loadBalancer": {"ingress": null}}});
+            stage.change_service_status("web", cleared).await;
+        }
+        let events = stage.events_of(&service).await;
+        let warning = events
+            .into_iter()
+            .find(|event| reason(event) == "OverwrittenByAnotherClient");
+        warning.ok_or_else(|| "none yet".to_owned())
+    })
+    .await;
+    let patches = stage.patches_of("web").len() - before;
+    assert!(patches <= 2, "{patches}");
+    assert_eq!(stage.mock.calls(ENSURE).await, 1);
+    let entries = stage.service("web").await.metadata.managed_fields.unwrap();
+    let names = entries.into_iter().filter_map(|entry| entry.manager);
+    let others: Vec<_> = names.filter(|name| name != "outrigger").collect();
+    let message = warned.message.unwrap();
+    assert!(
+        others
+            .iter()
+            .any(|name| message.contains(&format!("{name:?}"))),
+        "{message} {others:?}"
+    );
 }
 
 #[tokio::test]

@@ -282,7 +282,7 @@ async fn taken_over(stage: &Stage, services: &[Service], ensured: u64) {
                 record
                     .rsplit('/')
                     .next()
-                    .is_some_and(|hash| hash.len() == 32)
+                    .is_some_and(|hash| hash.split('@').next().is_some_and(|hash| hash.len() == 32))
             })
             .await;
         assert_eq!(addresses_of(&now), addresses_of(service));

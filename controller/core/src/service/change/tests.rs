@@ -1,11 +1,14 @@
 use proptest::prelude::*;
 
-use super::{begins_to_wait, is_recorded_otherwise, needs_sync, needs_update};
+use super::{begins_to_wait, is_recorded_otherwise, is_undone, needs_sync, needs_update};
 use crate::{
     condition::Condition,
     fixture::{any_service, capability, load_balancer},
     service::{
-        FINALIZER, ServiceView, condition::WAITING, last_applied::Hash, ownership::Ownership,
+        FINALIZER, Ingress, ServiceView,
+        condition::WAITING,
+        last_applied::{Hash, LastApplied},
+        ownership::Ownership,
     },
 };
 
@@ -176,7 +179,7 @@ fn changes_that_lead_to_a_sync_at_once() {
             ("paused", |s| annotate(s, "outrigger.dev/paused", "true")),
             true,
         ),
-        (("no finalizer", |s| s.finalizers = [].into()), true),
+        (("no finalizer", |s| s.finalizers = [].into()), false),
         (
             ("deleted", |s| s.deleted = Some(jiff::Timestamp::UNIX_EPOCH)),
             true,
@@ -236,6 +239,50 @@ proptest! {
         let differ = Hash::of(&a, &capability) != Hash::of(&b, &capability);
         prop_assert_eq!(needs_update(&a, &b, &capability), differ);
     }
+}
+
+#[test]
+fn a_write_of_another_client_over_ours_is_seen() {
+    let mut settled = load_balancer("web");
+    settled.finalizers = [FINALIZER.into()].into();
+    settled.ingress = [Ingress {
+        ip: "192.0.2.7".into(),
+        ..Ingress::default()
+    }]
+    .into();
+    let hash = Hash::of(&settled, &capability());
+    let record = LastApplied::with_hash(&settled, &capability(), hash);
+    let record = record.with_addresses(&settled.ingress).to_string();
+    annotate(&mut settled, "outrigger.dev/last-applied", &record);
+    let undo = |edit: fn(&mut ServiceView)| {
+        let mut undone = settled.clone();
+        edit(&mut undone);
+        (is_undone(&settled, &undone), is_undone(&undone, &settled))
+    };
+    // Not that it is right again.
+    let seen = (true, false);
+    assert_eq!(undo(|s| s.finalizers = [].into()), seen);
+    assert_eq!(undo(|s| s.ingress = [].into()), seen);
+    assert_eq!(undo(|s| s.ingress[0].ip = "203.0.113.9".into()), seen);
+    let (same, other) = (
+        (false, false),
+        undo(|s| s.labels = [("a", "b")].into_iter().collect()),
+    );
+    assert_eq!(other, same);
+    assert_eq!(
+        undo(|s| s.ingress[0].ip_mode = Some("VIP".into())),
+        same,
+        "a default"
+    );
+    // Before it is settled its addresses are no one's yet.
+    annotate(
+        &mut settled,
+        "outrigger.dev/last-applied",
+        "mock/uid-web///",
+    );
+    let mut cleared = settled.clone();
+    cleared.ingress = [].into();
+    assert!(!is_undone(&settled, &cleared));
 }
 
 /// A leader before this one wrote it: no edit of a user's, but a reason to look.

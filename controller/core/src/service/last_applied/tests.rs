@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied};
 use crate::{
     fixture::{self, any_service, capability, load_balancer},
-    service::{ServiceView, capability::Capability},
+    service::{Ingress, ServiceView, capability::Capability},
     targets::Revision,
 };
 
@@ -105,6 +105,30 @@ fn a_record_says_which_targets_its_load_balancer_was_left_with() {
     assert_eq!(record.without_targets(), None);
     let begun = LastApplied::begun(&web, &capability());
     assert!(begun.with_targets(None).is_none() && !begun.relies_on_lease());
+}
+
+#[test]
+fn a_record_says_whether_addresses_are_those_that_were_written_with_it() {
+    let address = |ip: &str| Ingress {
+        ip: ip.into(),
+        ..Ingress::default()
+    };
+    let (ours, theirs) = ([address("192.0.2.7")], [address("203.0.113.9")]);
+    let web = settled(&load_balancer("web"));
+    let without = LastApplied::of(&web).unwrap();
+    let with = without.clone().with_addresses(&ours);
+    assert_eq!(with.to_string(), format!("{without}@e31395f27e094240"));
+    for record in [with.clone(), with.with_targets(None).unwrap()] {
+        let web = recorded(&web, &record);
+        assert_eq!(LastApplied::of(&web).as_ref(), Some(&record));
+        assert_eq!(standing(&web, &capability()), Some(Comparison::Same));
+        assert!(record.has_addresses(&ours));
+        assert!(!record.has_addresses(&theirs) && !record.has_addresses(&[]));
+    }
+    // Of a release before this one.
+    assert!(without.has_addresses(&theirs) && !without.has_addresses(&[]));
+    let begun = LastApplied::begun(&web, &capability());
+    assert!(begun.has_addresses(&theirs) && begun.has_addresses(&[]));
 }
 
 /// Releases before this one wrote such a record.

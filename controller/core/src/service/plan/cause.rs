@@ -29,6 +29,8 @@ pub enum EnsureCause {
     NotWritten,
     /// The cloud is not what it was.
     Drifted,
+    /// The status has other addresses than those that were written, and this term does not know the latter.
+    AddressesLost,
 }
 
 impl EnsureCause {
@@ -40,6 +42,7 @@ impl EnsureCause {
             | Self::Continued
             | Self::TargetsFailed
             | Self::NotWritten
+            | Self::AddressesLost
             | Self::Drifted => Manner::Announced,
         }
     }
@@ -54,6 +57,7 @@ impl EnsureCause {
             Self::Continued => "continued",
             Self::TargetsFailed => "targets_failed",
             Self::NotWritten => "not_written",
+            Self::AddressesLost => "addresses_lost",
             Self::Drifted => "drifted",
         }
     }

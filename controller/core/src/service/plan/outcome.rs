@@ -142,7 +142,8 @@ impl Progress {
                 let ingress = answer.ingress.as_deref().unwrap_or(&service.ingress);
                 self.targets.in_sync(ensure.revision.clone());
                 self.done = None;
-                record = settled;
+                self.addresses = None;
+                record = settled.with_addresses(ingress);
                 accepted(&mut draft);
                 draft.set_condition(PROVISIONED, Status::True, answer, "Ready");
                 draft.condition(TARGETS_IN_SYNC, Status::True, "InSync", "");

@@ -247,16 +247,22 @@ impl Progress {
                 } else {
                     EventContent::updated()
                 });
-                if let Some(ingress) = &answer.ingress {
-                    draft.ingress(&beside(&service.ingress, ingress));
-                }
                 // Only where it is False: nodes that come and go write no Service.
                 if service.condition(TARGETS_IN_SYNC).is_some() {
                     draft.condition(TARGETS_IN_SYNC, Status::True, "InSync", "");
                 }
-                let without_targets =
-                    LastApplied::of(service).and_then(|record| record.without_targets());
-                if let Some(record) = without_targets {
+                let record = LastApplied::of(service);
+                let without_targets = record.as_ref().and_then(LastApplied::without_targets);
+                let mut changed = without_targets.clone();
+                if let Some(named) = &answer.ingress {
+                    // Another client may have written the present ones.
+                    let held = self.addresses.as_ref().unwrap_or(&service.ingress);
+                    let ingress = beside(held, named);
+                    draft.ingress(&ingress);
+                    let record = without_targets.or(record).filter(LastApplied::has_hash);
+                    changed = record.map(|r| r.with_addresses(&ingress)).or(changed);
+                }
+                if let Some(record) = changed {
                     draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
                 }
             }

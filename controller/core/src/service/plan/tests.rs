@@ -34,6 +34,7 @@ mod later;
 mod properties;
 mod records;
 mod targets;
+mod undone;
 
 fn at(secs: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + secs).unwrap()

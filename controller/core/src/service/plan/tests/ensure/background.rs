@@ -49,7 +49,7 @@ fn why_a_load_balancer_is_ensured_after_a_restart() {
         (
             "no ingress",
             |s| s.service.ingress = [].into(),
-            Some((EnsureCause::New, false)),
+            Some((EnsureCause::AddressesLost, false)),
         ),
         (
             "labels",

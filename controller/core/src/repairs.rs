@@ -1,0 +1,142 @@
+//! Back-off against another client that undoes what this controller writes, again and again, and who that client is.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{api_time::after, correlator::EventContent};
+
+/// This controller's name in `metadata.managedFields`: the User-Agent up to its first slash.
+pub const FIELD_MANAGER: &str = "outrigger";
+
+/// From the first repair of an object to its second; each further one waits twice as long.
+const FIRST: Duration = Duration::from_secs(5);
+
+/// The longest wait between two repairs of an object.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// Without a repair for so long, the next one is the first again.
+const FORGOTTEN: Duration = Duration::from_mins(10);
+
+/// The repairs of one object: writes of a value that this controller had written before, and another client has undone. In
+/// memory of the lease term.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repairs(Option<Repaired>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Repaired {
+    last: Timestamp,
+    times: u32,
+}
+
+impl Repairs {
+    fn remembered(&self, now: Timestamp) -> Option<Repaired> {
+        self.0
+            .filter(|repaired| now < after(repaired.last, FORGOTTEN))
+    }
+
+    /// When the object may be repaired; none: now.
+    pub fn due(&self, now: Timestamp) -> Option<Timestamp> {
+        let Repaired { last, times } = self.remembered(now)?;
+        let factor = 2_u32.saturating_pow(times - 1);
+        let due = after(last, FIRST.saturating_mul(factor).min(LONGEST));
+        (now < due).then_some(due)
+    }
+
+    /// Returns true if a repair would not be the first: the object has a Warning about the other client then.
+    pub fn is_again(&self, now: Timestamp) -> bool {
+        self.remembered(now).is_some()
+    }
+
+    /// The object is repaired.
+    pub fn made(&mut self, now: Timestamp) {
+        let times = self.remembered(now).map_or(0, |repaired| repaired.times);
+        self.0 = Some(Repaired {
+            last: now,
+            times: times.saturating_add(1),
+        });
+    }
+}
+
+/// Something of an object that another client undoes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undone {
+    /// The finalizer of a Service.
+    Finalizer,
+    /// The addresses of a load balancer.
+    Addresses,
+    /// The taint of a Node that waits for its initialization.
+    Taint,
+    /// A label of zone or region of a Node.
+    Label,
+}
+
+impl Undone {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Finalizer => "removes the finalizer of the load balancer",
+            Self::Addresses => "changes the addresses of the load balancer in the status",
+            Self::Taint => {
+                "adds the taint node.cloudprovider.kubernetes.io/uninitialized to a Node that is initialized"
+            }
+            Self::Label => "changes a label that follows its beta label",
+        }
+    }
+
+    /// Where it is in `fieldsV1`, from the outside in.
+    const fn path(self) -> &'static [&'static str] {
+        match self {
+            Self::Finalizer => &["f:metadata", "f:finalizers"],
+            Self::Addresses => &["f:status", "f:loadBalancer", "f:ingress"],
+            Self::Taint => &["f:spec", "f:taints"],
+            Self::Label => &["f:metadata", "f:labels"],
+        }
+    }
+}
+
+/// An entry of `metadata.managedFields`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ManagedFields {
+    manager: Box<str>,
+    time: Option<Timestamp>,
+    fields_v1: Value,
+}
+
+/// The client other than this one that has `what` by `entries`, or that wrote nearest to it last: what a client removes, no
+/// entry has any more.
+fn other_writer(entries: &[ManagedFields], what: Undone) -> Option<&str> {
+    let nearness = |entry: &ManagedFields| {
+        let mut fields = Some(&entry.fields_v1);
+        let steps = what.path().iter().map_while(|step| {
+            fields = fields.and_then(|fields| fields.get(step));
+            fields
+        });
+        steps.count()
+    };
+    let others = entries
+        .iter()
+        .filter(|entry| *entry.manager != *FIELD_MANAGER);
+    let nearest = others.max_by_key(|entry| (nearness(entry), entry.time))?;
+    (nearness(nearest) > 0).then_some(&*nearest.manager)
+}
+
+impl EventContent {
+    /// Ours: another client and this controller undo each other's writes.
+    pub fn overwritten(what: Undone, entries: &[ManagedFields]) -> Self {
+        let who = other_writer(entries, what).map_or_else(
+            || "Another client, which the managedFields do not name,".to_owned(),
+            |name| format!("Another client, {name:?} by the managedFields,"),
+        );
+        let message = format!(
+            "{who} {} again and again. It is put right ever more rarely, at most every 5 minutes: stop one of both",
+            what.words()
+        );
+        Self::warning("OverwrittenByAnotherClient", &message)
+    }
+}
+
+#[cfg(test)]
+mod tests;

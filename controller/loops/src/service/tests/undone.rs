@@ -1,0 +1,110 @@
+//! Another client undoes what the loop has written, whenever it sees it.
+
+use serde_json::Value;
+
+use super::*;
+
+/// The other client watches the Service for some seconds.
+async fn undoing(rig: &Rig, seconds: u64, undo: impl Fn(&mut Value)) {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < end {
+        let mut undone = rig.cluster.service(WEB).unwrap();
+        let settled = undone.clone();
+        undo(&mut undone);
+        if undone != settled {
+            rig.cluster.change_service(WEB, |web| undo(web));
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn clear(web: &mut Value) {
+    web["status"]["loadBalancer"] = json!({});
+    web["metadata"]["managedFields"] = json!([{
+        "manager": "metallb", "operation": "Update", "time": "2026-11-29T12:00:00Z",
+        "fieldsV1": {"f:status": {"f:loadBalancer": {}}},
+    }]);
+}
+
+fn overwrite(web: &mut Value) {
+    web["status"]["loadBalancer"]["ingress"] = json!([{"ip": "203.0.113.9", "ipMode": "VIP"}]);
+}
+
+fn release(web: &mut Value) {
+    web["metadata"]["finalizers"] = json!([]);
+}
+
+/// After 0, 5 and 15 s, and then ever more rarely.
+#[tokio::test(start_paused = true)]
+async fn another_clients_write_is_answered_with_back_off_and_without_a_call() {
+    for undo in [clear, overwrite, release] {
+        let rig = Rig::start().await;
+        rig.cluster.create_service(service("web"));
+        rig.ready(WEB).await;
+        let settled = rig.cluster.service(WEB).unwrap();
+        let before = rig.writes();
+        undoing(&rig, 20, undo).await;
+        assert_eq!(rig.writes() - before, 3, "{:?}", rig.cluster.log());
+        undoing(&rig, 580, undo).await;
+        assert_eq!(rig.writes() - before, 7, "{:?}", rig.cluster.log());
+        assert_eq!(rig.mutations(), 1);
+        // The other client gives up.
+        secs(300).await;
+        let now = rig.cluster.service(WEB).unwrap();
+        for path in ["/status/loadBalancer", "/metadata/finalizers"] {
+            assert_eq!(now.pointer(path), settled.pointer(path), "{path}");
+        }
+        // A single write after ten minutes of peace is put right at once.
+        secs(600).await;
+        let warnings = |rig: &Rig| {
+            let events = rig.events();
+            let of_it = events.iter().filter(|e| *e == "OverwrittenByAnotherClient");
+            of_it.count()
+        };
+        let warned = warnings(&rig);
+        assert!(warned > 0, "{:?}", rig.events());
+        let writes = rig.writes();
+        rig.cluster.change_service(WEB, |web| undo(web));
+        secs(1).await;
+        assert_eq!((rig.writes() - writes, warnings(&rig)), (1, warned));
+        assert_eq!(rig.mutations(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_warning_names_the_other_writer() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    undoing(&rig, 20, clear).await;
+    let said = rig.cluster.event_messages();
+    let warning = said
+        .iter()
+        .find(|message| message.contains("again and again"));
+    assert!(warning.unwrap().contains("\"metallb\""), "{said:?}");
+}
+
+/// This process has not seen what the last one wrote.
+#[tokio::test(start_paused = true)]
+async fn a_foreign_address_is_put_right_after_a_restart_with_one_ensure() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    let settled = rig.cluster.service(WEB).unwrap();
+    rig.stop().await;
+    rig.cluster.change_service(WEB, overwrite);
+    let setup = Setup {
+        cluster: rig.cluster.clone(),
+        cloud: rig.cloud.clone(),
+        lease: rig.lease,
+        ..Setup::default()
+    };
+    let rig = Rig::with(setup).await;
+    secs(60).await;
+    assert_eq!(rig.calls("EnsureLoadBalancer"), 2);
+    let now = rig.cluster.service(WEB).unwrap();
+    assert_eq!(
+        now["status"]["loadBalancer"],
+        settled["status"]["loadBalancer"]
+    );
+}
