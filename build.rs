@@ -6,8 +6,6 @@ use protox::Compiler;
 
 #[path = "proto/generate/methods.rs"]
 mod methods;
-#[path = "proto/generate/shapes.rs"]
-mod shapes;
 
 const FILES: &[&str] = &[
     "cloudprovider/v1/common.proto",
@@ -33,7 +31,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // With the options of the contract, which the set above has no place for.
     let encoded = compiler.encode_file_descriptor_set();
     fs::write(out.join("descriptors.bin"), encoded)?;
-    write("shapes.rs", shapes::Shapes::of(&descriptors).source())?;
     let pool = compiler.descriptor_pool();
     write("methods.rs", methods::source(&pool)?)?;
     write("reasons.rs", methods::reasons(&pool)?)?;

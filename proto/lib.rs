@@ -22,6 +22,9 @@ pub const ERROR_DOMAIN: &str = "cloudprovider.v1";
 /// Largest message that a peer accepts which named no limit at handshake, in bytes.
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 4 << 20;
 
+/// Largest message that the controller accepts, in bytes, which it names at handshake.
+pub const CONTROLLER_MAX_MESSAGE_BYTES: usize = 1 << 20;
+
 /// Environment variable that names the endpoint, on both sides.
 pub const ENDPOINT_ENV: &str = "CLOUDPROVIDER_ENDPOINT";
 
@@ -179,45 +182,6 @@ mod methods {
 
 /// The methods of the contract, those of one service together, in the order of its files.
 pub const METHODS: &[Method] = methods::METHODS;
-
-/// The messages of the contract, and of what it uses, with the memory that each takes when it is decoded: for a reader
-/// that does not trust the sender, since an entry of two bytes may become one of some hundred.
-pub const MESSAGE_SHAPES: &[MessageShape] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
-
-/// A message of [`MESSAGE_SHAPES`].
-#[derive(Clone, Copy, Debug)]
-pub struct MessageShape {
-    /// With its package: `cloudprovider.v1.Instance`.
-    pub name: &'static str,
-    /// Bytes of its Rust type at most, without what its texts, lists and maps have on the heap.
-    pub size: usize,
-    /// Its fields.
-    pub fields: &'static [FieldShape],
-}
-
-/// A field of a [`MessageShape`].
-#[derive(Clone, Copy, Debug)]
-pub struct FieldShape {
-    /// On the wire.
-    pub number: u32,
-    /// In the contract.
-    pub name: &'static str,
-    /// True if it may come more than once, as an entry of a map does.
-    pub is_repeated: bool,
-    /// The kind of its values.
-    pub kind: FieldKind,
-}
-
-/// The kind of the values of a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldKind {
-    /// A number, a boolean or an enum.
-    Number,
-    /// A string, or bytes.
-    Text,
-    /// The message at this place in [`MESSAGE_SHAPES`].
-    Message(usize),
-}
 
 /// One `google.rpc.Status`, the error of a single item in a batch.
 pub use tonic_types::Status as RpcStatus;

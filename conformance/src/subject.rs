@@ -15,7 +15,7 @@ use std::{
 };
 
 use outrigger_api::{
-    METHODS, MINOR, Method,
+    CONTROLLER_MAX_MESSAGE_BYTES, METHODS, MINOR, Method,
     v1::{
         CallContext, Capabilities, ClusterInfo, HandshakeRequest, HandshakeResponse,
         InstancesCapability, LoadBalancersCapability,
@@ -329,15 +329,15 @@ pub(crate) fn handshake_request(inputs: &Inputs) -> HandshakeRequest {
             pod_cidrs: cluster.pod_cidrs.iter().map(ToString::to_string).collect(),
             service_cidrs: Vec::new(),
         }),
-        max_receive_message_bytes: 0,
+        max_receive_message_bytes: CONTROLLER_MAX_MESSAGE_BYTES as u64,
     }
 }
 
-/// Items of one batch, as a capability declares them. The controller uses no more than 500.
+/// Items of one batch, as a capability declares them. The controller uses no more than 200.
 pub(crate) const fn batch_size(declared: u32) -> usize {
     match declared {
         0 => 100,
-        1..=500 => declared as usize,
-        _ => 500,
+        1..=200 => declared as usize,
+        _ => 200,
     }
 }

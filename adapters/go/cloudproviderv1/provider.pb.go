@@ -552,7 +552,7 @@ func (x *Capabilities) GetEffects() *EffectsCapability {
 // How instances are looked up.
 type InstancesCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Nodes in one BatchGetInstances; 0 means 100. The controller uses at most 500.
+	// Nodes in one BatchGetInstances; 0 means 100. The controller uses at most 200.
 	MaxBatchSize uint32 `protobuf:"varint,1,opt,name=max_batch_size,json=maxBatchSize,proto3" json:"max_batch_size,omitempty"`
 	// ListInstances is served.
 	List bool `protobuf:"varint,2,opt,name=list,proto3" json:"list,omitempty"`
@@ -797,7 +797,7 @@ func (x *LoadBalancersCapability) GetTargetLabelKeys() []string {
 // How routes are written.
 type RoutesCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Routes in one batch; 0 means 100. The controller uses at most 500.
+	// Routes in one batch; 0 means 100. The controller uses at most 200.
 	MaxBatchSize uint32 `protobuf:"varint,1,opt,name=max_batch_size,json=maxBatchSize,proto3" json:"max_batch_size,omitempty"`
 	// Batches at one time, BatchCreateRoutes and BatchDeleteRoutes together, at most 64
 	// (more is cut); 0 means 4. 1: no two of them overlap. A call whose deadline passed
@@ -859,7 +859,7 @@ type VolumesCapability struct {
 	CsiDrivers []string `protobuf:"bytes,1,rep,name=csi_drivers,json=csiDrivers,proto3" json:"csi_drivers,omitempty"`
 	// In-tree kinds that are served.
 	SourceKinds []VolumeSourceKind `protobuf:"varint,2,rep,packed,name=source_kinds,json=sourceKinds,proto3,enum=cloudprovider.v1.VolumeSourceKind" json:"source_kinds,omitempty"`
-	// Volumes in one BatchGetVolumes; 0 means 100. The controller uses at most 500.
+	// Volumes in one BatchGetVolumes; 0 means 100. The controller uses at most 200.
 	MaxBatchSize uint32 `protobuf:"varint,3,opt,name=max_batch_size,json=maxBatchSize,proto3" json:"max_batch_size,omitempty"`
 	// Calls at one time, at most 64 (more is cut); 0 means 4.
 	MaxInFlight   uint32 `protobuf:"varint,4,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`

@@ -1,6 +1,6 @@
 //! Cases of each list.
 
-use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, ListPage, MethodRequest};
+use outrigger_api::{CONTROLLER_MAX_MESSAGE_BYTES, ListPage, MethodRequest};
 
 use crate::{
     subject::Subject,
@@ -17,15 +17,15 @@ pub(super) async fn complete<R: MethodRequest<Response: ListPage>>(subject: &Sub
     )
 }
 
-/// The case that a list has no message beyond the limit of one who named none.
+/// The case that a list has no message beyond the limit that was named at handshake.
 pub(super) async fn message_size<R>(subject: &Subject) -> Verdict
 where
     R: MethodRequest<Response: ListPage>,
 {
     let listed = subject.client.list(R::default()).await?;
     expect(
-        listed.largest_message <= DEFAULT_MAX_MESSAGE_BYTES,
-        format!("messages of {DEFAULT_MAX_MESSAGE_BYTES} bytes at most"),
+        listed.largest_message <= CONTROLLER_MAX_MESSAGE_BYTES,
+        format!("messages of {CONTROLLER_MAX_MESSAGE_BYTES} bytes at most"),
         format!("{} bytes", listed.largest_message),
     )
 }

@@ -4,7 +4,7 @@
 use std::{future, sync::Arc, time::Duration};
 
 use outrigger_api::{
-    DEFAULT_MAX_MESSAGE_BYTES, Method, MethodRequest, Streams,
+    Method, MethodRequest, Streams,
     v1::{CallContext, ErrorReason},
 };
 use tokio::{
@@ -21,7 +21,7 @@ use super::{
     details::Checked,
     metrics::ProviderMetrics,
     preconditions::Preconditions,
-    raw::{self, MessageLimits, ONE_OBJECT},
+    rpc,
 };
 
 /// A call of a method of the contract.
@@ -50,7 +50,7 @@ pub(super) trait ProviderCall: Send + Sized + 'static {
     fn send(
         call: Request<Self>,
         channel: Checked,
-        limits: MessageLimits,
+        max_send: usize,
     ) -> impl Future<Output = Result<Self::Reply, Status>> + Send;
 }
 
@@ -70,11 +70,11 @@ impl<M: MethodRequest> ProviderCall for M {
     async fn send(
         call: Request<M>,
         channel: Checked,
-        limits: MessageLimits,
+        max_send: usize,
     ) -> Result<M::Response, Status> {
-        raw::client_streaming(
+        rpc::client_streaming(
             channel,
-            limits,
+            max_send,
             call.map(|message| tokio_stream::once(message)),
         )
         .await
@@ -85,15 +85,6 @@ impl<M: MethodRequest> ProviderCall for M {
 /// still asked about.
 fn is_about_one_object(method: &Method) -> bool {
     method.item_key.is_none() && method.streams == Streams::Neither
-}
-
-/// Largest message of an answer, in bytes.
-fn largest_answer(method: &Method) -> usize {
-    if method.item_key.is_none() && method.streams != Streams::Response {
-        ONE_OBJECT
-    } else {
-        DEFAULT_MAX_MESSAGE_BYTES
-    }
 }
 
 /// Behaviour of the controller without a method, for people.
@@ -139,22 +130,18 @@ pub(super) type Renewals = mpsc::Receiver<(u64, Renewal)>;
 pub(super) async fn send<C: ProviderCall>(
     metrics: &ProviderMetrics,
     channel: Checked,
-    limits: MessageLimits,
+    max_send: usize,
     call: C,
 ) -> Result<C::Reply, Error> {
     let method = C::Message::METHOD;
     let (rpc, bytes) = (method.name, call.bytes());
-    if bytes > limits.send {
+    if bytes > max_send {
         return Err(Error::TooLarge {
             rpc,
             bytes,
-            limit: limits.send,
+            limit: max_send,
         });
     }
-    let limits = MessageLimits {
-        receive: limits.receive.min(largest_answer(method)),
-        ..limits
-    };
     let deadline = call.deadline();
     let mut request = Request::new(call);
     // The provider receives this deadline; the channel's own time limit is not sent.
@@ -162,7 +149,7 @@ pub(super) async fn send<C: ProviderCall>(
     let _in_flight = metrics.started(rpc);
     let started = Instant::now();
     // tonic's limit ends with the response's head, and a body may never come.
-    let ended = timeout(deadline, C::send(request, channel, limits)).await;
+    let ended = timeout(deadline, C::send(request, channel, max_send)).await;
     let result = match ended {
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(status)) => {
@@ -297,7 +284,7 @@ impl Shared {
         let channel = session.channel.clone();
         let result = tokio::select! {
             biased;
-            result = send(&self.metrics, channel, session.limits, call) => result,
+            result = send(&self.metrics, channel, session.max_send_bytes, call) => result,
             () = preconditions.cancelled() => {
                 let error = Error::Cancelled { rpc };
                 self.metrics.ended(rpc, started.elapsed(), Some(&error));
@@ -314,6 +301,8 @@ impl Shared {
         if let Err(error) = &result {
             match error {
                 Error::NotServed { .. } => session.note_missing(method),
+                // It may have said so (GOAWAY) long before its last call ends.
+                Error::ConnectionLost { .. } => session.closed.cancel(),
                 error if error.reason() == Some(ErrorReason::ShuttingDown) => {
                     self.renew(session, Renewal::Connection);
                 }

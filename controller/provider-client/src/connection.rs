@@ -12,7 +12,6 @@ use super::{
     admission::CallClass,
     call::{Renewals, send},
     handshake::{self, RefusedHandshake},
-    raw::MessageLimits,
     session::HandshakeResult,
     socket,
     transport::ProviderConnection,
@@ -144,7 +143,7 @@ impl Manager {
         loop {
             let tried = tokio::select! {
                 biased;
-                () = connection.closed() => return self.closed(&connection),
+                () = connection.closed() => return self.closed(),
                 tried = self.shake_hands(&connection) => tried,
             };
             match tried {
@@ -163,7 +162,7 @@ impl Manager {
                     self.shared.down(cause, &reason);
                     self.shared.withdraw();
                     tokio::select! {
-                        () = connection.closed() => return self.closed(&connection),
+                        () = connection.closed() => return self.closed(),
                         () = sleep(REFUSED) => {}
                     }
                 }
@@ -173,14 +172,8 @@ impl Manager {
     }
 
     /// Calls that are in flight on a connection with a GOAWAY go on there.
-    fn closed(&self, connection: &ProviderConnection) -> Loss {
-        Loss::Disconnected(match connection.goaway() {
-            Some(reason) => format!(
-                "the provider takes no more calls on its connection at {} (GOAWAY: {reason})",
-                self.connector
-            ),
-            None => format!("the connection to {} was lost", self.connector),
-        })
+    fn closed(&self) -> Loss {
+        Loss::Disconnected(format!("the connection to {} was lost", self.connector))
     }
 
     /// One handshake. The outer error asks for a new connection.
@@ -188,16 +181,18 @@ impl Manager {
         &mut self,
         connection: &ProviderConnection,
     ) -> Result<Result<HandshakeResult, RefusedHandshake>, Loss> {
-        let limits = MessageLimits {
-            send: usize::MAX,
-            receive: self.options.max_receive_bytes,
-        };
         let request = {
             let uid = self.shared.cluster_uid.borrow();
             uid.as_sent().clone_into(&mut self.sent_uid);
             handshake::request(&self.options, &self.sent_uid)
         };
-        let answer = send(&self.shared.metrics, connection.channel(), limits, request).await;
+        let answer = send(
+            &self.shared.metrics,
+            connection.channel(),
+            usize::MAX,
+            request,
+        )
+        .await;
         match answer {
             Ok(answer) => {
                 let generation = self.handshakes + 1;
@@ -267,11 +262,7 @@ impl Manager {
             minor = result.minor,
             "handshake completed"
         );
-        let session = Arc::new(Session::new(
-            result,
-            connection,
-            self.options.max_receive_bytes,
-        ));
+        let session = Arc::new(Session::new(result, connection));
         let missing = session.grants_missing();
         if missing != self.grants_missing
             && let Some(missing) = &missing

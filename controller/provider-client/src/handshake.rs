@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, METHODS, MINOR, v1};
+use outrigger_api::{CONTROLLER_MAX_MESSAGE_BYTES, DEFAULT_MAX_MESSAGE_BYTES, METHODS, MINOR, v1};
 use outrigger_core::{
     cidr::Cidr, effects::AllowedEffects, forbidden_addresses::ForbiddenAddresses,
     node::ownership::Prefixes, service::capability::Capability, syntax, targets::TargetRules, text,
@@ -29,7 +29,7 @@ const MAX_ENTRIES: usize = 64;
 /// With less, a provider could not receive a single Node.
 const MIN_MESSAGE: u64 = 64 << 10;
 const DEFAULT_BATCH: u32 = 100;
-const MAX_BATCH: u32 = 500;
+const MAX_BATCH: u32 = 200;
 const DEFAULT_IN_FLIGHT: u32 = 16;
 const MAX_IN_FLIGHT: u32 = 256;
 const DEFAULT_BATCHES_IN_FLIGHT: u32 = 4;
@@ -102,7 +102,7 @@ pub(super) fn request(options: &Options, cluster_uid: &str) -> v1::HandshakeRequ
             pod_cidrs: options.cluster.pod_cidrs.clone(),
             service_cidrs: options.cluster.service_cidrs.clone(),
         }),
-        max_receive_message_bytes: options.max_receive_bytes as u64,
+        max_receive_message_bytes: CONTROLLER_MAX_MESSAGE_BYTES as u64,
     }
 }
 

@@ -23,7 +23,6 @@ mod error;
 #[cfg(any(test, feature = "fixture"))]
 #[doc(hidden)]
 pub mod fixture;
-mod footprint;
 mod gather;
 mod handshake;
 mod health;
@@ -35,8 +34,8 @@ mod metrics;
 mod node_sets;
 mod preconditions;
 mod provider;
-mod raw;
 mod routes;
+mod rpc;
 mod session;
 mod socket;
 mod state;
@@ -91,8 +90,6 @@ pub struct Options {
     pub cluster: Cluster,
     /// `--cluster-uid`, else the UID of `kube-system`; empty: not known. See [`Provider::set_cluster_uid`].
     pub cluster_uid: String,
-    /// Largest message that is accepted, in bytes.
-    pub max_receive_bytes: usize,
     /// True to begin as a standby; see [`Provider::set_standby`].
     pub standby: bool,
 }

@@ -60,7 +60,7 @@ impl ListedInstances {
 impl Collector for ListedInstances {
     type Entry = v1::Instance;
 
-    fn take(&mut self, entry: v1::Instance) -> bool {
+    fn take(&mut self, entry: v1::Instance) {
         self.total += 1;
         let id = &*entry.provider_id;
         self.has_one_twice |= !id.is_empty() && !self.hashes.insert(self.hasher.hash_one(id));
@@ -70,16 +70,12 @@ impl Collector for ListedInstances {
             forbidden: &self.forbidden,
         };
         match lookup::read_instance(entry, self.purpose, rules) {
-            Ok(instance) if (self.is_relevant)(&instance) => {
-                self.listed.push(instance);
-                return true;
-            }
+            Ok(instance) if (self.is_relevant)(&instance) => self.listed.push(instance),
             Ok(_) => {}
             Err(error) => {
                 self.left_out += 1;
                 self.refused = Some(error);
             }
         }
-        false
     }
 }

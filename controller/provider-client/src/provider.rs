@@ -296,7 +296,7 @@ impl Provider {
             let channel = session.channel.clone();
             let request = GetStatusRequest {};
             let metrics = &self.shared.metrics;
-            let status = send(metrics, channel, session.limits, request).await?;
+            let status = send(metrics, channel, session.max_send_bytes, request).await?;
             Ok::<_, Error>((session, status))
         };
         match self

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{
-    Error, admission::Rate, call::without, details::Checked, error::is_cut_off, raw::MessageLimits,
+    Error, admission::Rate, call::without, details::Checked, error::is_cut_off,
     transport::ProviderConnection, volumes::VolumesCapability,
 };
 use outrigger_runtime::telemetry::Repeats;
@@ -42,7 +42,8 @@ const MAX_SHOWN: usize = 512;
 pub struct Session {
     result: HandshakeResult,
     pub(super) channel: Checked,
-    pub(super) limits: MessageLimits,
+    /// Cancelled when the connection takes no more calls.
+    pub(super) closed: CancellationToken,
     /// Cancelled when this process ends the connection under the calls on it.
     aborted: CancellationToken,
     /// Methods that the provider answered with UNIMPLEMENTED.
@@ -125,18 +126,11 @@ impl Deref for Session {
 }
 
 impl Session {
-    pub(super) fn new(
-        result: HandshakeResult,
-        connection: &ProviderConnection,
-        receive: usize,
-    ) -> Self {
+    pub(super) fn new(result: HandshakeResult, connection: &ProviderConnection) -> Self {
         Self {
-            limits: MessageLimits {
-                send: result.max_send_bytes,
-                receive,
-            },
             result,
             channel: connection.channel(),
+            closed: connection.closed_token(),
             aborted: connection.aborted(),
             unserved: Mutex::default(),
             undeclared_effects: AtomicBool::default(),

@@ -4,7 +4,6 @@ use std::{
     error::Error as _,
     fmt, future, io,
     pin::Pin,
-    sync::{Arc, OnceLock},
     task::{Context, Poll},
 };
 
@@ -19,10 +18,6 @@ use tonic::transport::Channel;
 use tower::service_fn;
 
 use super::details::Checked;
-
-mod goaway;
-
-use goaway::GoAwayReader;
 
 /// Bytes of headers or trailers that HTTP/2 accepts: more ends the connection, and all calls on it. So it
 /// is far more than [`super::details`] lets one call have.
@@ -55,7 +50,6 @@ impl<T: Connect + ?Sized> Connect for Box<T> {
 pub(super) struct ProviderConnection {
     channel: Checked,
     closed: CancellationToken,
-    goaway: Arc<OnceLock<String>>,
     abort: CancellationToken,
 }
 
@@ -67,12 +61,9 @@ impl ProviderConnection {
         cancel: &CancellationToken,
     ) -> io::Result<Self> {
         let closed = CancellationToken::new();
-        let goaway = Arc::default();
         let abort = cancel.child_token();
         let mut io = Some(TokioIo::new(Watched {
             io: connector.connect().await?,
-            frames: GoAwayReader::default(),
-            goaway: Arc::clone(&goaway),
             closed: closed.clone().drop_guard(),
         }));
         // tonic reconnects inside a channel. Here it is refused: see the type.
@@ -98,7 +89,6 @@ impl ProviderConnection {
         Ok(Self {
             channel: Checked::new(channel),
             closed,
-            goaway,
             abort,
         })
     }
@@ -108,15 +98,15 @@ impl ProviderConnection {
         self.channel.clone()
     }
 
-    /// Waits until the connection takes no more calls: it has ended, whoever ended it, or the provider has sent
-    /// GOAWAY. In that case the calls in flight go on.
+    /// Waits until the connection takes no more calls: it has ended, whoever ended it, or a call has found that it takes
+    /// none since the provider has sent GOAWAY. In that case the calls in flight go on.
     pub(super) async fn closed(&self) {
         self.closed.cancelled().await;
     }
 
-    /// The reason in the provider's GOAWAY, for people, if it has sent one.
-    pub(super) fn goaway(&self) -> Option<&str> {
-        self.goaway.get().map(String::as_str)
+    /// What [`Self::closed`] waits for.
+    pub(super) fn closed_token(&self) -> CancellationToken {
+        self.closed.clone()
     }
 
     /// Cancelled when this process has ended the connection and all calls on it.
@@ -130,11 +120,9 @@ impl ProviderConnection {
     }
 }
 
-/// A stream that notifies at its end, at a GOAWAY, after an error, or when dropped.
+/// A stream that notifies at its end, after an error, or when dropped.
 struct Watched {
     io: Box<dyn ByteStream>,
-    frames: GoAwayReader,
-    goaway: Arc<OnceLock<String>>,
     closed: DropGuard,
 }
 
@@ -157,11 +145,6 @@ impl AsyncRead for Watched {
         let result = Pin::new(&mut self.io).poll_read(cx, buf);
         if matches!(result, Poll::Ready(Ok(()))) && room > 0 {
             let read = buf.filled().get(before..).unwrap_or_default();
-            if let Some(reason) = self.frames.read(read) {
-                // A server that ends in good order sends two.
-                let _ = self.goaway.set(reason);
-                self.closed.token().cancel();
-            }
             if read.is_empty() {
                 self.closed.token().cancel();
             }

@@ -300,7 +300,6 @@ pub(super) fn provider_options(config: &Config, facts: &Facts) -> provider::Opti
         kubernetes_version: facts.version.clone(),
         cluster: config.cluster.clone(),
         cluster_uid: uid.unwrap_or_default().to_owned(),
-        max_receive_bytes: outrigger_api::DEFAULT_MAX_MESSAGE_BYTES,
         standby: config.election.is_some(),
     }
 }

@@ -249,7 +249,6 @@ impl Settings {
                 ..Cluster::default()
             },
             cluster_uid: self.uid.to_string(),
-            max_receive_bytes: outrigger_api::DEFAULT_MAX_MESSAGE_BYTES,
             standby: false,
         };
         let socket = ProviderSocket::new(self.endpoint.clone(), self.users.clone());

@@ -335,7 +335,6 @@ fn scripted(
         kubernetes_version: String::new(),
         cluster: Cluster::default(),
         cluster_uid: GONE.to_owned(),
-        max_receive_bytes: 4 << 20,
         standby: false,
     };
     let metrics = ProviderMetrics::register(&mut Registry::default());

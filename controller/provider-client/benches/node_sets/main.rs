@@ -128,7 +128,6 @@ impl Rig {
             kubernetes_version: String::new(),
             cluster: Cluster::default(),
             cluster_uid: String::new(),
-            max_receive_bytes: MESSAGE,
             standby: false,
         };
         let meter = Meter::new(ProviderSocket::new(endpoint.parse().unwrap(), []));

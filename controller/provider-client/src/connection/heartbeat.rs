@@ -66,7 +66,7 @@ impl Manager {
             let began = Instant::now();
             let heartbeat = tokio::select! {
                 biased;
-                () = connection.closed() => return ControlFlow::Break(self.closed(connection)),
+                () = connection.closed() => return ControlFlow::Break(self.closed()),
                 heartbeat = self.get_status(session) => heartbeat,
             };
             match heartbeat {
@@ -122,7 +122,7 @@ impl Manager {
                     HEARTBEAT
                 };
                 tokio::select! {
-                    () = connection.closed() => return ControlFlow::Break(self.closed(connection)),
+                    () = connection.closed() => return ControlFlow::Break(self.closed()),
                     () = sleep_until(began + pace) => break,
                     Ok(()) = standby.changed() => {}
                     Ok(()) = uid.changed() => {}
@@ -168,7 +168,7 @@ impl Manager {
             self.shared.degraded(&reason);
         }
         tokio::select! {
-            () = connection.closed() => ControlFlow::Break(self.closed(connection)),
+            () = connection.closed() => ControlFlow::Break(self.closed()),
             () = sleep(wait) => ControlFlow::Continue(()),
         }
     }
@@ -190,7 +190,7 @@ impl Manager {
         let shared = &self.shared;
         let request = GetStatusRequest {};
         let channel = session.channel.clone();
-        let status = send(&shared.metrics, channel, session.limits, request).await?;
+        let status = send(&shared.metrics, channel, session.max_send_bytes, request).await?;
         let (state, health) = health::read(&status);
         shared.metrics.health(&health);
         shared.health.send_replace(health);

@@ -13,7 +13,7 @@ use tonic::{Code, Status, TimeoutExpired};
 use tonic_types::{ErrorInfo, RetryInfo, pb};
 
 use super::{Error, REASON_PREFIX};
-use crate::{details, raw::TooLargeDecoded, wire};
+use crate::{details, wire};
 
 /// The longest reason that an error quotes, in bytes.
 const MAX_REASON: usize = 63;
@@ -26,10 +26,6 @@ impl Error {
     /// The code alone is not to be trusted: it is `UNKNOWN` for a killed provider and `CANCELLED` for a passed deadline.
     /// Where the status was made decides first.
     pub(crate) fn from_status(rpc: &'static str, deadline: Duration, status: &Status) -> Self {
-        if let Some(refused) = TooLargeDecoded::of(status) {
-            let what = refused.to_string().into();
-            return Self::ReplyTooLarge { rpc, what };
-        }
         match origin(status) {
             Origin::Deadline => Self::Timeout {
                 rpc,

@@ -28,7 +28,6 @@ fn options() -> Options {
         kubernetes_version: String::new(),
         cluster: Cluster::default(),
         cluster_uid: String::new(),
-        max_receive_bytes: 4 << 20,
         standby: false,
     }
 }

@@ -33,9 +33,8 @@ pub struct Owner {
 impl Collector for Vec<OwnedLoadBalancer> {
     type Entry = v1::OwnedLoadBalancer;
 
-    fn take(&mut self, entry: v1::OwnedLoadBalancer) -> bool {
+    fn take(&mut self, entry: v1::OwnedLoadBalancer) {
         self.push(entry.into());
-        true
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
     details::Checked,
     node_sets::wire_targets,
     preconditions::Preconditions,
-    raw::{self, MessageLimits, StreamEnd},
+    rpc::{self, StreamEnd},
 };
 
 const METHOD: &Method = v1::UpdateLoadBalancerNodesRequest::METHOD;
@@ -189,7 +189,7 @@ async fn update_batch(
         Ok(StreamEnd::Complete) => Error::malformed(RPC, "no result for the Service"),
         Ok(StreamEnd::Silent) => Error::Timeout {
             rpc: RPC,
-            after: raw::silence(METHOD),
+            after: rpc::silence(METHOD),
         },
         // Not sent: from now on the session has no updates.
         Err(Error::NotServed { .. }) => Error::Outdated { rpc: RPC },
@@ -251,20 +251,19 @@ impl ProviderCall for UpdateCall {
     async fn send(
         call: Request<Self>,
         channel: Checked,
-        limits: MessageLimits,
+        max_send: usize,
     ) -> Result<StreamEnd<()>, Status> {
         let (metadata, extensions, Self { message, take }) = call.into_parts();
         let mut room = 2 * message.items.len();
         let request = Request::from_parts(metadata, extensions, message);
-        let read = |message: &[u8]| {
-            let message = raw::decode::<Self::Message>(message, limits.receive)?;
+        let read = |message: v1::UpdateLoadBalancerNodesResponse| {
             let count = message.results.len().max(1);
             message.results.into_iter().for_each(&*take);
             let is_over = count > room;
             room = room.saturating_sub(count);
-            Ok(is_over.then_some(()))
+            is_over.then_some(())
         };
-        raw::server_streaming(channel, limits, request, read).await
+        rpc::server_streaming(channel, max_send, request, read).await
     }
 }
 

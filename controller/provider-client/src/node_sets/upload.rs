@@ -11,13 +11,7 @@ use prost::Message;
 use tonic::{Request, Status};
 
 use super::SYNC;
-use crate::{
-    Error, Session,
-    call::ProviderCall,
-    details::Checked,
-    raw::{self, MessageLimits},
-    wire,
-};
+use crate::{Error, Session, call::ProviderCall, details::Checked, rpc, wire};
 
 /// Bytes of a chunk, unless the provider accepts less.
 const CHUNK: usize = 1 << 20;
@@ -57,10 +51,10 @@ impl ProviderCall for SyncNodeSet {
     async fn send(
         call: Request<Self>,
         channel: Checked,
-        limits: MessageLimits,
+        max_send: usize,
     ) -> Result<Self::Reply, Status> {
         let messages = |call: Self| tokio_stream::iter(messages(call.upload, call.context));
-        raw::client_streaming(channel, limits, call.map(messages)).await
+        rpc::client_streaming(channel, max_send, call.map(messages)).await
     }
 }
 

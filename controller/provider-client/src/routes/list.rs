@@ -17,16 +17,13 @@ pub(super) struct CheckedRoutes {
 impl Collector for CheckedRoutes {
     type Entry = v1::Route;
 
-    fn take(&mut self, entry: v1::Route) -> bool {
-        let checked = message::raw(entry).check();
-        let is_kept = checked.is_ok();
-        match checked {
+    fn take(&mut self, entry: v1::Route) {
+        match message::raw(entry).check() {
             Ok(route) => self.listed.push(route),
             Err(fault) => {
                 self.left_out += 1;
                 self.fault = Some(fault);
             }
         }
-        is_kept
     }
 }

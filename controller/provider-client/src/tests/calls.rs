@@ -131,7 +131,7 @@ async fn an_oversized_answer_is_an_error_and_the_connection_survives() {
     });
     let error = rig.look_up("a").await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Malformed);
-    let limit = "the limit is: 4194304 bytes";
+    let limit = "the limit is: 1048576 bytes";
     assert!(error.to_string().contains(limit), "{error}");
     rig.fake.answer_nodes();
     rig.look_up("a").await.unwrap();

@@ -1,47 +1,12 @@
-//! Answers of small bytes and large memory.
+//! Lists that are larger than what is kept of them.
 
 use std::sync::Arc;
 
 use outrigger_api::v1;
 use outrigger_core::error_class::ErrorClass;
 
-use super::{
-    fake::{Reply, found, status},
-    rig::Rig,
-};
-use crate::{Error, LookupPurpose};
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_that_would_take_too_much_memory_is_refused_before_it_is_decoded() {
-    let rig = Rig::start();
-    rig.wait_until_serving().await;
-    // Two bytes each, and some hundred of memory.
-    rig.fake.on_batch(|request| {
-        let mut results: Vec<_> = request.items.iter().map(found).collect();
-        results.resize(100_000, v1::InstanceResult::default());
-        Reply::Say(v1::BatchGetInstancesResponse { results })
-    });
-    let error = rig.look_up("a").await.unwrap_err();
-    assert!(matches!(error, Error::ReplyTooLarge { .. }), "{error}");
-    assert_eq!(error.class(), ErrorClass::Malformed);
-    let text = error.to_string();
-    assert!(text.contains("most of them for results"), "{text}");
-    // The answer has as many instances as the request.
-    rig.fake.answer_nodes();
-    rig.look_up("a").await.unwrap();
-
-    rig.fake.on_status(|| {
-        Reply::Say(v1::GetStatusResponse {
-            dependencies: vec![v1::DependencyStatus::default(); 100_000],
-            ..status(v1::Readiness::Ready)
-        })
-    });
-    let trouble = rig.provider.trouble().await.unwrap();
-    assert!(
-        trouble.contains("most of them for dependencies"),
-        "{trouble}"
-    );
-}
+use super::rig::Rig;
+use crate::LookupPurpose;
 
 #[tokio::test(start_paused = true)]
 async fn of_a_long_list_only_the_instances_of_nodes_are_kept() {

@@ -167,7 +167,6 @@ pub(crate) fn options() -> Options {
             ..Cluster::default()
         },
         cluster_uid: "uid-1".into(),
-        max_receive_bytes: 4 << 20,
         standby: false,
     }
 }

@@ -18,7 +18,7 @@ fn declared_values_are_kept_within_bounds() {
     })
     .unwrap();
     let instances = session.instances.unwrap();
-    assert_eq!(instances.max_batch_size, 500);
+    assert_eq!(instances.max_batch_size, 200);
     assert_eq!(instances.visibility_delay, Duration::from_secs(5));
     assert_eq!(instances.preference, v1::LookupPreference::Unspecified);
     let ownership = |id| instances.prefixes.owner(id);
@@ -63,7 +63,7 @@ fn load_balancers_are_declared_within_bounds() {
 
 #[test]
 fn routes_are_declared_within_bounds() {
-    for (declared, accepted) in [(0, (100, 4)), (1, (1, 1)), (1_000_000, (500, 64))] {
+    for (declared, accepted) in [(0, (100, 4)), (1, (1, 1)), (1_000_000, (200, 64))] {
         let offered = capabilities(|offered| {
             offered.routes = Some(outrigger_api::v1::RoutesCapability {
                 max_batch_size: declared,
@@ -77,7 +77,7 @@ fn routes_are_declared_within_bounds() {
 
 #[test]
 fn volumes_are_declared_within_bounds() {
-    for (declared, accepted) in [(0, (100, 4)), (1, (1, 1)), (1_000_000, (500, 64))] {
+    for (declared, accepted) in [(0, (100, 4)), (1, (1, 1)), (1_000_000, (200, 64))] {
         let offered = capabilities(|offered| {
             offered.volumes = Some(v1::VolumesCapability {
                 csi_drivers: vec!["disk.example".into()],

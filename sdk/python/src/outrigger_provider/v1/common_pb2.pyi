@@ -269,14 +269,12 @@ class CallContext(_message.Message):
     Sizes. Unless a field says otherwise: names, ids and keys 253 bytes, label
     values 63, other single strings 1,024, annotation values 256 KiB in total per
     object. One message at most what the peer named at handshake, 4 MiB if it was
-    silent; streams aim at 1 MiB a message, and have at most 100,000 entries and
-    128 MiB. An answer of Handshake or GetStatus, or about one load balancer, and an
-    entry of a list have at most 256 KiB. Decoded, an answer takes at most four times
-    its limit in memory: entries without content count with all their fields. The
-    controller cuts texts that are too long and refuses, as malformed, an answer that
-    breaks any other limit: it counts as an error of that item, never as absence. In
-    texts that people see, control characters and marks that change the direction of
-    writing are escaped.
+    silent; the controller names 1 MiB. Streams aim at less than that a message, and
+    have at most 100,000 entries and 128 MiB. A batch whose answer is larger is asked
+    about again in halves. The controller cuts texts that are too long and refuses, as
+    malformed, an answer that breaks any other limit: it counts as an error of that
+    item, never as absence. In texts that people see, control characters and marks that
+    change the direction of writing are escaped.
 
     Time. Durations are >= 0. Timestamps are by the clock of their sender; nothing
     follows from comparing the clocks of two processes.

@@ -337,7 +337,7 @@ class InstancesCapability(_message.Message):
     MANAGED_LABEL_KEYS_FIELD_NUMBER: _builtins.int
     ALLOCATES_POD_CIDRS_FIELD_NUMBER: _builtins.int
     max_batch_size: _builtins.int
-    """Nodes in one BatchGetInstances; 0 means 100. The controller uses at most 500."""
+    """Nodes in one BatchGetInstances; 0 means 100. The controller uses at most 200."""
     list: _builtins.bool
     """ListInstances is served."""
     lookup_preference: Global___LookupPreference.ValueType
@@ -477,7 +477,7 @@ class RoutesCapability(_message.Message):
     MAX_BATCH_SIZE_FIELD_NUMBER: _builtins.int
     MAX_IN_FLIGHT_FIELD_NUMBER: _builtins.int
     max_batch_size: _builtins.int
-    """Routes in one batch; 0 means 100. The controller uses at most 500."""
+    """Routes in one batch; 0 means 100. The controller uses at most 200."""
     max_in_flight: _builtins.int
     """Batches at one time, BatchCreateRoutes and BatchDeleteRoutes together, at most 64
     (more is cut); 0 means 4. 1: no two of them overlap. A call whose deadline passed
@@ -509,7 +509,7 @@ class VolumesCapability(_message.Message):
     MAX_BATCH_SIZE_FIELD_NUMBER: _builtins.int
     MAX_IN_FLIGHT_FIELD_NUMBER: _builtins.int
     max_batch_size: _builtins.int
-    """Volumes in one BatchGetVolumes; 0 means 100. The controller uses at most 500."""
+    """Volumes in one BatchGetVolumes; 0 means 100. The controller uses at most 200."""
     max_in_flight: _builtins.int
     """Calls at one time, at most 64 (more is cut); 0 means 4."""
     @_builtins.property

@@ -178,7 +178,7 @@ export interface Capabilities {
 
 /** How instances are looked up. */
 export interface InstancesCapability {
-  /** Nodes in one BatchGetInstances; 0 means 100. The controller uses at most 500. */
+  /** Nodes in one BatchGetInstances; 0 means 100. The controller uses at most 200. */
   maxBatchSize: number;
   /** ListInstances is served. */
   list: boolean;
@@ -265,7 +265,7 @@ export interface LoadBalancersCapability {
 
 /** How routes are written. */
 export interface RoutesCapability {
-  /** Routes in one batch; 0 means 100. The controller uses at most 500. */
+  /** Routes in one batch; 0 means 100. The controller uses at most 200. */
   maxBatchSize: number;
   /**
    * Batches at one time, BatchCreateRoutes and BatchDeleteRoutes together, at most 64
@@ -282,7 +282,7 @@ export interface VolumesCapability {
   csiDrivers: string[];
   /** In-tree kinds that are served. */
   sourceKinds: VolumeSourceKind[];
-  /** Volumes in one BatchGetVolumes; 0 means 100. The controller uses at most 500. */
+  /** Volumes in one BatchGetVolumes; 0 means 100. The controller uses at most 200. */
   maxBatchSize: number;
   /** Calls at one time, at most 64 (more is cut); 0 means 4. */
   maxInFlight: number;
