@@ -29,6 +29,10 @@ static PROVIDERS: LazyLock<Vec<Provider>> =
 /// the machines, separated by commas, and `{nodes...}` by an argument for each.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a separate fact of the file"
+)]
 pub struct Provider {
     /// Its name on a command line.
     pub name: &'static str,

@@ -163,13 +163,16 @@ impl Swept {
     }
 }
 
+/// Each object by its kind and name.
+type Fates = BTreeMap<(&'static str, String), (Leftover, Fate)>;
+
 /// A provider that lists what a cluster has.
 pub struct Sweep {
     provider: Provider,
     cluster_uid: Box<str>,
     has_balancers: bool,
     has_routes: bool,
-    fates: Mutex<BTreeMap<(&'static str, String), (Leftover, Fate)>>,
+    fates: Mutex<Fates>,
 }
 
 impl Sweep {

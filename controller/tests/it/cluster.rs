@@ -3,7 +3,7 @@
 pub(crate) mod services;
 pub(crate) mod volumes;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::{
     coordination::v1::{Lease, LeaseSpec},
@@ -23,7 +23,7 @@ use crate::{
     look::{is_tainted, reason, uid},
     plane::{Plane, USER},
     replica::LEASE,
-    wait::{holds, stays, until},
+    wait::{holds, until},
 };
 
 /// Where Leases are.
@@ -180,15 +180,6 @@ impl Cluster {
             let kept = annotations.get("outrigger.dev/load-balancer-targets");
             let kept = kept.is_some_and(|revision| !revision.is_empty());
             holds(kept, || format!("{annotations:?}"))
-        })
-        .await;
-    }
-
-    /// Watches that a node keeps its taint.
-    pub(crate) async fn stays_tainted(&self, name: &str, time: Duration) {
-        stays(&format!("{name} stays tainted"), time, async || {
-            let node = self.node(name).await;
-            holds(is_tainted(&node), || "the taint is gone".to_owned())
         })
         .await;
     }

@@ -15,6 +15,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
     process::Command,
+    task::JoinSet,
 };
 
 use crate::{
@@ -88,11 +89,12 @@ async fn balancers(stage: &Stage) -> Vec<String> {
     balancers.map(|balancer| balancer.id).collect()
 }
 
-/// The address of a proxy that knows no such path.
-async fn gateway() -> String {
+/// A proxy that knows no such path, until its task is dropped.
+async fn gateway() -> (String, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let _ = stream.read(&mut [0; 4096]).await;
             let page = "<html>404 page not found</html>";
@@ -103,7 +105,7 @@ async fn gateway() -> String {
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
-    format!("http://{address}")
+    (format!("http://{address}"), serving)
 }
 
 #[tokio::test]
@@ -119,8 +121,10 @@ async fn a_living_cluster_is_not_swept_whatever_its_address_answers() {
         fs::write(&path, file.to_string()).unwrap();
         format!("--kubeconfig={}", path.display())
     };
-    let (gateway, other) = (gateway().await, outrigger_testbed::ControlPlane::start);
-    let other = other(outrigger_testbed::Options::default()).await.unwrap();
+    let (gateway, _serving) = gateway().await;
+    let other = outrigger_testbed::ControlPlane::start(outrigger_testbed::Options::default())
+        .await
+        .unwrap();
     let other_path = other.kubeconfig("sweeper", Some("system:masters")).unwrap();
     let of_other = fs::read_to_string(&other_path).unwrap();
     let of_other: Value = serde_saphyr::from_str(&of_other).unwrap();

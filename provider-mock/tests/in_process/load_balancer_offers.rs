@@ -298,7 +298,8 @@ async fn a_service_keeps_the_address_of_its_status_if_it_is_free() {
     };
     let ensured = async |name: &str, ip: &str| {
         let answer = lb.ensure(with(name, ip), inline(&[])).await.unwrap();
-        ips(answer.status.as_ref())
+        let given = ips(answer.status.as_ref());
+        given.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(ensured("a", "192.0.2.5").await, ["192.0.2.5"]);
     assert_eq!(ensured("b", "192.0.2.1").await, ["192.0.2.1"]);

@@ -5,10 +5,6 @@ use crate::setters::setters;
 
 /// Which Services are served, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "as in the contract, each is a separate thing"
-)]
 #[non_exhaustive]
 pub struct LoadBalancersCapability {
     /// [`list_load_balancers`](crate::LoadBalancers::list_load_balancers) is implemented.

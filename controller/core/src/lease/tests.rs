@@ -450,7 +450,7 @@ fn after_giving_up_to_no_other_it_contends_once_it_is_able() {
 fn only_a_process_that_was_killed_leaves_writes_behind_for_as_long_as_they_may_take() {
     let begun = start() + secs(100);
     let quiet_after = |killed: Option<u64>| {
-        let killed = killed.map(|ago| begun - secs(ago));
+        let killed = killed.map(|ago| begun.checked_sub(secs(ago)).unwrap());
         Durations::DEFAULT.quiet_at(begun, killed) - begun
     };
     for (killed, quiet) in [

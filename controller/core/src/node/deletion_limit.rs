@@ -147,6 +147,10 @@ enum Absence {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four facts about an absence, independent of each other"
+)]
 struct Confirmed {
     /// The first answer in a row that nothing contradicts.
     since: Timestamp,
@@ -165,7 +169,7 @@ struct Confirmed {
     /// An answer in this row came before an operator set the label: a label that is older is of another absence.
     was_unlabelled: bool,
     /// An operator confirmed all deletions that were withheld, this one among them.
-    is_confirmed: bool,
+    is_released: bool,
 }
 
 impl Confirmed {
@@ -236,7 +240,7 @@ impl DeletionLimiter {
         absence: &Confirmed,
         node: &Absent,
     ) -> Result<Release, DeletionRefusal> {
-        let by_operator = absence.is_confirmed || (node.is_labelled && absence.was_unlabelled);
+        let by_operator = absence.is_released || (node.is_labelled && absence.was_unlabelled);
         let in_a_row = if by_operator {
             absence.confirmations
         } else {
@@ -356,7 +360,7 @@ impl DeletionLimiter {
         let names: Vec<_> = withheld().map(|(name, _)| Arc::clone(name)).collect();
         for name in &names {
             if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
-                absence.is_confirmed = true;
+                absence.is_released = true;
                 absence.is_withheld = false;
             }
         }
@@ -478,7 +482,7 @@ impl DeletionLimiter {
             is_announced: node.is_announced,
             is_withheld: before.is_some_and(|before| before.is_withheld),
             was_unlabelled: !node.is_labelled || before.is_some_and(|before| before.was_unlabelled),
-            is_confirmed: before.is_some_and(|before| before.is_confirmed),
+            is_released: before.is_some_and(|before| before.is_released),
         };
         let counted = Absence::Confirmed(absence);
         self.absent.insert(Arc::clone(name), counted);

@@ -31,11 +31,11 @@ impl EventContent {
 
     /// The Node is deleted next.
     pub fn deleting_node(name: &str, never_found: Option<&Question>) -> Self {
-        let mut message =
-            format!("Deleting node {name} because it does not exist in the cloud provider");
-        if let Some(asked) = never_found {
-            message += &format!(": {asked} was ever found");
-        }
+        let asked = never_found.map(|asked| format!(": {asked} was ever found"));
+        let message = format!(
+            "Deleting node {name} because it does not exist in the cloud provider{}",
+            asked.unwrap_or_default()
+        );
         Self::normal("DeletingNode", &message)
     }
 

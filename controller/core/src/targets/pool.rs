@@ -200,7 +200,7 @@ impl TargetPool {
 
     /// The revision of the targets that `selector` selects.
     pub fn revision_of(&self, selector: &Selector) -> Revision {
-        self.revision_among(self.selected(selector))
+        Self::revision_among(self.selected(selector))
     }
 
     /// The nodes that `selector` selects, with their hashes.
@@ -212,7 +212,6 @@ impl TargetPool {
     }
 
     fn revision_among<'a>(
-        &self,
         selected: impl Iterator<Item = (&'a Arc<NodeView>, &'a NodeHash)>,
     ) -> Revision {
         let mut selected = selected.peekable();
@@ -233,7 +232,7 @@ impl TargetPool {
         };
         let selected: Vec<_> = self.selected(selector).collect();
         Arc::new(Targets {
-            revision: self.revision_among(selected.iter().copied()),
+            revision: Self::revision_among(selected.iter().copied()),
             nodes: selected
                 .into_iter()
                 .map(|(node, _)| Arc::clone(node))

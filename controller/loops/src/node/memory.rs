@@ -42,10 +42,6 @@ pub struct CloudNodeState {
 
 /// State of one Node.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a separate fact about the Node"
-)]
 pub(super) struct NodeMemory {
     uid: Box<str>,
     /// Its taint is gone while another write of its initialization is to come.

@@ -116,7 +116,7 @@ impl Sessions {
             }
             self.queue_all();
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Queues every Service that a provider may serve.

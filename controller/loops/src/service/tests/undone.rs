@@ -64,7 +64,7 @@ async fn another_clients_write_is_answered_with_back_off_and_without_a_call() {
         let warned = warnings(&rig);
         assert!(warned > 0, "{:?}", rig.events());
         let writes = rig.writes();
-        rig.cluster.change_service(WEB, |web| undo(web));
+        rig.cluster.change_service(WEB, undo);
         secs(1).await;
         assert_eq!((rig.writes() - writes, warnings(&rig)), (1, warned));
         assert_eq!(rig.mutations(), 1);
