@@ -1,4 +1,4 @@
-"""What .ci/lines counts, and as what: `python3 -B .ci/test_lines.py`."""
+"""Tests of .ci/lines: `python3 -B .ci/test_lines.py`."""
 
 import unittest
 from importlib.machinery import SourceFileLoader

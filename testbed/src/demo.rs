@@ -156,7 +156,7 @@ impl Demo {
         run.machines(self.nodes, self.provider)
     }
 
-    /// None in another cluster, where another controller may serve them, and none that the provider does not serve.
+    /// How many Services it makes: none in another cluster, where another controller may serve them, or of a provider that serves none.
     const fn services_in(&self, is_own: bool) -> usize {
         if is_own && !self.provider.without_services {
             self.services

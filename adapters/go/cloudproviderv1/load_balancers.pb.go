@@ -273,7 +273,7 @@ type LoadBalancerAnswer struct {
 	// any other one is refused, as an error of this Service.
 	Disposition LoadBalancerDisposition `protobuf:"varint,1,opt,name=disposition,proto3,enum=cloudprovider.v1.LoadBalancerDisposition" json:"disposition,omitempty"`
 	// REQUIRED with READY in an answer to Ensure; without an address there the answer
-	// breaks this contract. Ensure with IN_PROGRESS: early addresses are published.
+	// breaks this contract, unless address_elsewhere is set. Ensure with IN_PROGRESS: early addresses are published.
 	// Update with READY: replaces the Service's status. A status without entries counts
 	// as no status: Get: as stored; elsewhere the Service's status stays as it is. Addresses
 	// are replaced by others, and go with ABSENT and RETAINED of a Delete.
@@ -291,9 +291,13 @@ type LoadBalancerAnswer struct {
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Message of the Service's condition. Without changing parts. With
 	// DIFFERS: what differs, for the log.
-	Message       string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	// Ensure with READY and without an address: the load balancer is made, and its address is
+	// not this provider's to say; another program writes the Service's status, or nothing
+	// does. The controller leaves the status as it is, whatever it has.
+	AddressElsewhere bool `protobuf:"varint,8,opt,name=address_elsewhere,json=addressElsewhere,proto3" json:"address_elsewhere,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *LoadBalancerAnswer) Reset() {
@@ -373,6 +377,13 @@ func (x *LoadBalancerAnswer) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *LoadBalancerAnswer) GetAddressElsewhere() bool {
+	if x != nil {
+		return x.AddressElsewhere
+	}
+	return false
 }
 
 // The Service whose load balancer is asked about.
@@ -554,7 +565,7 @@ func (x *EnsureLoadBalancerRequest) GetTargets() *NodeTargets {
 // The result of an Ensure.
 type EnsureLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// READY (an address is REQUIRED), IN_PROGRESS or NOT_MANAGED.
+	// READY (an address or address_elsewhere is REQUIRED), IN_PROGRESS or NOT_MANAGED.
 	Answer        *LoadBalancerAnswer `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1274,7 +1285,7 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"%cloudprovider/v1/load_balancers.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a cloudprovider/v1/node_sets.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\":\n" +
 	"\x14LoadBalancerIdentity\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\x90\x03\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xbd\x03\n" +
 	"\x12LoadBalancerAnswer\x12K\n" +
 	"\vdisposition\x18\x01 \x01(\x0e2).cloudprovider.v1.LoadBalancerDispositionR\vdisposition\x12<\n" +
 	"\x06status\x18\x02 \x01(\v2$.cloudprovider.v1.LoadBalancerStatusR\x06status\x12:\n" +
@@ -1283,7 +1294,8 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\bidentity\x18\x04 \x01(\v2&.cloudprovider.v1.LoadBalancerIdentityR\bidentity\x12=\n" +
 	"\aeffects\x18\x05 \x01(\v2#.cloudprovider.v1.KubernetesEffectsR\aeffects\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\a \x01(\tR\amessage\"\xbf\x01\n" +
+	"\amessage\x18\a \x01(\tR\amessage\x12+\n" +
+	"\x11address_elsewhere\x18\b \x01(\bR\x10addressElsewhere\"\xbf\x01\n" +
 	"\x16GetLoadBalancerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
 	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +

@@ -80,6 +80,8 @@ type LoadBalancersServiceClient interface {
 	//
 	//	answer                              the controller
 	//	READY with an address               writes it; done until the Service changes
+	//	READY with address_elsewhere        leaves the status; done until the Service
+	//	                                    changes
 	//	IN_PROGRESS                         Ensure after retry_after
 	//	NOT_MANAGED                         Accepted=False, shown if it was managed;
 	//	                                    Ensure once the Service or the provider's
@@ -303,6 +305,8 @@ type LoadBalancersServiceServer interface {
 	//
 	//	answer                              the controller
 	//	READY with an address               writes it; done until the Service changes
+	//	READY with address_elsewhere        leaves the status; done until the Service
+	//	                                    changes
 	//	IN_PROGRESS                         Ensure after retry_after
 	//	NOT_MANAGED                         Accepted=False, shown if it was managed;
 	//	                                    Ensure once the Service or the provider's

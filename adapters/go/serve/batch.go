@@ -5,7 +5,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
@@ -58,19 +57,15 @@ func (b *batchInstances) GetInstances(ctx context.Context, sent []*v1.Node, quer
 	lookups := provider.Lookups{}
 	var nodes []*corev1.Node
 	for _, sent := range sent {
-		if node := b.received(sent); node != nil {
-			nodes = append(nodes, node)
-		} else {
+		switch node := b.received(sent); {
+		case node == nil:
 			lookups[sent.Name] = notOurs
+		case b.hangs(ctx, node.Name):
+			lookups[sent.Name] = provider.Failed(errNotReturned)
+		default:
+			nodes = append(nodes, node)
 		}
 	}
-	nodes = slices.DeleteFunc(nodes, func(node *corev1.Node) bool {
-		hangs := b.hangs(ctx, node.Name)
-		if hangs {
-			lookups[node.Name] = provider.Failed(errNotReturned)
-		}
-		return hangs
-	})
 	if len(nodes) == 0 {
 		return lookups, nil
 	}
@@ -115,11 +110,8 @@ func (b *batchInstances) ask(ctx context.Context, nodes []*corev1.Node) (map[str
 	select {
 	case <-done:
 	case <-ctx.Done():
-		if len(nodes) == 1 && b.begins(nodes[0].Name) {
-			go func() {
-				<-done
-				b.ends(nodes[0].Name)
-			}()
+		if node := nodes[0].Name; len(nodes) == 1 && b.begins(node) {
+			go func() { <-done; b.ends(node) }()
 		}
 		return nil, ctx.Err()
 	}
@@ -135,11 +127,10 @@ func (b *batchInstances) ask(ctx context.Context, nodes []*corev1.Node) (map[str
 func (b *batchInstances) hangs(ctx context.Context, node string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.running[node] {
-		return false
+	if b.running[node] {
+		provider.CallOf(ctx).Log.Warn("the node is not looked up: an earlier call about it alone has not returned", "node", node)
 	}
-	provider.CallOf(ctx).Log.Warn("the node is not looked up: an earlier call about it alone has not returned", "node", node)
-	return true
+	return b.running[node]
 }
 
 func (b *batchInstances) lookupOf(ctx context.Context, node *corev1.Node, result InstanceResult, query provider.Query) (provider.Lookup, error) {

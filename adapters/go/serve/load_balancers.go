@@ -101,8 +101,10 @@ func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service
 		return l.unfinished(err)
 	case status == nil:
 		return nil, l.classify.asError(errNoStatus)
-	default:
-		return provider.LoadBalancerReady(ingressSent(status)...), nil
+	default: // upstream writes an empty status as it is: clouds leave the address to another program
+		answer := provider.LoadBalancerReady(ingressSent(status)...)
+		answer.AddressElsewhere = len(status.Ingress) == 0
+		return answer, nil
 	}
 }
 
@@ -112,7 +114,8 @@ func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Se
 	exists, err := callAbout(l, ctx, sent, "UpdateLoadBalancer", "update "+l.goalOf(sent, targets),
 		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (bool, error) {
 			failed := cloud.UpdateLoadBalancer(ctx, clusterName(ctx), service, nodes)
-			if failed == nil || errors.Is(failed, cloudprovider.ImplementedElsewhere) || isRetry(failed) {
+			var retry *api.RetryError
+			if failed == nil || errors.Is(failed, cloudprovider.ImplementedElsewhere) || errors.As(failed, &retry) {
 				return true, failed
 			}
 			// Clouds differ in the error of one that is not there; all can be asked whether it is.
@@ -170,11 +173,6 @@ func (l *loadBalancers) unfinished(err error) (*v1.LoadBalancerAnswer, error) {
 	default:
 		return nil, l.classify.asError(err)
 	}
-}
-
-func isRetry(err error) bool {
-	var retry *api.RetryError
-	return errors.As(err, &retry)
 }
 
 // callAbout runs a call of the cloud about a Service through the bridge. Its writes to the Service meanwhile become effects.

@@ -66,6 +66,7 @@ func TestEnsureAnswersWhatTheCloudSays(t *testing.T) {
 		text   string
 	}{
 		"ready":           {status: ready, is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY},
+		"an empty status": {status: &corev1.LoadBalancerStatus{}, is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY},
 		"nothing":         {reason: "CLOUD_ERROR", text: "service status returned by EnsureLoadBalancer is nil"}, // upstream's words
 		"elsewhere":       {err: cloudprovider.ImplementedElsewhere, is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED},
 		"wrapped":         {err: fmt.Errorf("a: %w", cloudprovider.ImplementedElsewhere), is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED},
@@ -98,6 +99,9 @@ func TestEnsureAnswersWhatTheCloudSays(t *testing.T) {
 		}
 		if name == "retry" && (response.Answer.RetryAfter.AsDuration() != 7*time.Second || response.Answer.Message != "a: soon") {
 			t.Error(response)
+		}
+		if elsewhere := response.GetAnswer().GetAddressElsewhere(); elsewhere != (name == "an empty status") {
+			t.Errorf("%s: %v", name, response)
 		}
 		if got.Spec.Ports[0].TargetPort.StrVal != "http" || got.UID != "1" || got.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			t.Error(got)

@@ -38,7 +38,6 @@ func newSidecar(options serve.Options, settings *config.CompletedConfig, cloud c
 	if err := check(settings.ComponentConfig.Generic); err != nil {
 		return nil, err
 	}
-	settings.ClientBuilder = options.ClientBuilder(settings.ClientBuilder) // the app initializes the cloud with it
 	endpoint, err := provider.ParseEndpoint(cmp.Or(os.Getenv(provider.EndpointEnv), provider.DefaultEndpoint))
 	// The app gives it to Initialize.
 	settings.ClientBuilder = options.ClientBuilder(settings.ClientBuilder)

@@ -21,7 +21,7 @@ pub enum ClusterUid {
     /// It is another one than the Lease remembers.
     Contradicted {
         /// UID of the operator or the API server.
-        known: Box<str>,
+        own: Box<str>,
         /// UID on the Lease.
         remembered: Box<str>,
     },
@@ -32,13 +32,13 @@ impl ClusterUid {
     pub const STATES: [&str; 3] = ["known", "unknown", "contradicted"];
 
     /// Compares the UID that is known with the one on the Lease. An empty UID is none.
-    pub fn judge(known: Option<&str>, remembered: Option<&str>) -> Self {
+    pub fn judge(own: Option<&str>, remembered: Option<&str>) -> Self {
         let some = |uid: Option<&str>| uid.filter(|uid| !uid.is_empty()).map(Box::from);
-        match (some(known), some(remembered)) {
-            (Some(known), Some(remembered)) if known != remembered => {
-                Self::Contradicted { known, remembered }
+        match (some(own), some(remembered)) {
+            (Some(own), Some(remembered)) if own != remembered => {
+                Self::Contradicted { own, remembered }
             }
-            (Some(known), _) => Self::Known(known),
+            (Some(own), _) => Self::Known(own),
             (None, remembered) => Self::Unknown { remembered },
         }
     }
@@ -46,7 +46,7 @@ impl ClusterUid {
     /// UID sent to providers; empty if not known.
     pub fn as_sent(&self) -> &str {
         match self {
-            Self::Known(uid) | Self::Contradicted { known: uid, .. } => uid,
+            Self::Known(uid) | Self::Contradicted { own: uid, .. } => uid,
             Self::Unknown { .. } => "",
         }
     }
@@ -87,9 +87,9 @@ impl fmt::Display for ClusterUid {
                 "the cluster's UID is not known, and its load balancers carry {uid} by the Lease, which is no proof: \
                  grant `get` on the namespace kube-system, or set --cluster-uid"
             ),
-            Self::Contradicted { known, remembered } => write!(
+            Self::Contradicted { own, remembered } => write!(
                 f,
-                "the cluster's UID is {known}, but the Lease remembers {remembered}: \
+                "the cluster's UID is {own}, but the Lease remembers {remembered}: \
                  the load balancers in the cloud carry the remembered one; if this is another cluster by \
                  intention, remove the annotation outrigger.dev/cluster-uid from the Lease"
             ),
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_uid_on_the_lease_forbids_changes_and_allows_none() {
-        for (known, remembered, state, sent, allowed, untagged) in [
+        for (own, remembered, state, sent, allowed, untagged) in [
             (Some("a"), None, "known", "a", true, true),
             (Some("a"), Some("a"), "known", "a", true, true),
             (Some("a"), Some(""), "known", "a", true, true),
@@ -174,8 +174,8 @@ mod tests {
             // The UID on the Lease may be a mistake, but a user has to confirm that.
             (Some("a"), Some("b"), "contradicted", "a", false, false),
         ] {
-            let uid = ClusterUid::judge(known, remembered);
-            assert_eq!(uid.as_str(), state, "{known:?} {remembered:?}");
+            let uid = ClusterUid::judge(own, remembered);
+            assert_eq!(uid.as_str(), state, "{own:?} {remembered:?}");
             assert!(ClusterUid::STATES.contains(&state));
             assert_eq!(uid.as_sent(), sent);
             // People read which UID it is, or what to do.

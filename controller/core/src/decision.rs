@@ -72,7 +72,7 @@ impl DecisionReason {
         }
     }
 
-    /// What a refresh writes to a Node.
+    /// The writes of a refresh to a Node.
     pub fn of_refresh(plan: &RefreshPlan) -> Self {
         let change = plan.change.as_ref().map(changes);
         let addresses = match &plan.addresses {
@@ -88,7 +88,7 @@ impl DecisionReason {
         Self::new(rule, with_warnings(text, &plan.warnings))
     }
 
-    /// Whether the provider is asked about a Node.
+    /// The next step about a Node: the provider is asked, or not.
     pub fn of_check(check: &Check) -> Self {
         match check {
             Check::Ask => Self::new("ask", "not ready: the provider is asked about its instance"),
@@ -205,7 +205,7 @@ impl DecisionReason {
         }
     }
 
-    /// What follows from the answer to a call about a load balancer, or from none.
+    /// The consequence of the answer to a call about a load balancer, or from none.
     pub fn of_answer(
         result: &Result<LoadBalancerAnswer, Box<Failure>>,
         consequence: &Consequence,

@@ -20,8 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-pub use self::health::{Doubt, Health, Sight};
-pub(crate) use self::revision::Revision;
+pub use self::health::{Health, Resync, Sight};
+pub(crate) use self::revision::EtcdRevision;
 use self::{pause::Pause, undecodable::UndecodableObjects};
 use super::{
     api::{Api, Begin},
@@ -347,7 +347,7 @@ impl<V: View> Reflector<V> {
     async fn watch(
         &self,
         version: &mut Option<String>,
-        revision: &mut Revision,
+        revision: &mut EtcdRevision,
         pause: &mut Pause,
         run: &mut WatchRun,
     ) -> End {

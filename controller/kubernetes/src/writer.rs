@@ -235,7 +235,7 @@ impl<V: View> ObjectWriter<V> {
         }
     }
 
-    /// Who wrote what of the object, as the API server has it; nothing if it cannot be read.
+    /// The writers of the object's fields, as the API server has them; nothing if it cannot be read.
     pub async fn managed_fields(&self, object: &V) -> Vec<ManagedFields> {
         let read = self.api.managed_fields(&object.path()).await;
         read.unwrap_or_default()

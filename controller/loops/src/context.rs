@@ -11,7 +11,7 @@ use outrigger_kubernetes::{
     events::{ObjectRef, Recorder},
     leader::Handle,
     store::Store,
-    watch::Doubt,
+    watch::Resync,
 };
 use outrigger_provider_client::Provider;
 use outrigger_runtime::{
@@ -35,7 +35,7 @@ pub struct LoopParts {
     /// The last decisions about each object.
     pub history: History,
     /// When nothing that was known before is to be believed; a term begins with the last doubt, if there was any.
-    pub doubts: watch::Receiver<Option<Doubt>>,
+    pub doubts: watch::Receiver<Option<Resync>>,
 }
 
 impl LoopParts {

@@ -107,7 +107,7 @@ impl Leftover {
     }
 }
 
-/// What became of a [`Leftover`].
+/// The fate of a [`Leftover`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Its deletion has not begun.
@@ -282,8 +282,8 @@ impl Sweep {
             {
                 let mut fates = self.fates.lock();
                 due.retain(|key, object| {
-                    let known = fates.entry(key.clone());
-                    let (_, fate) = known.or_insert_with(|| (object.clone(), Fate::Listed));
+                    let entry = fates.entry(key.clone());
+                    let (_, fate) = entry.or_insert_with(|| (object.clone(), Fate::Listed));
                     matches!(fate, Fate::Listed | Fate::Deleted)
                 });
             }

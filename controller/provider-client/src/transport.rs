@@ -104,7 +104,7 @@ impl ProviderConnection {
         self.closed.cancelled().await;
     }
 
-    /// What [`Self::closed`] waits for.
+    /// The event that [`Self::closed`] waits for.
     pub(super) fn closed_token(&self) -> CancellationToken {
         self.closed.clone()
     }

@@ -1,4 +1,4 @@
-//! As which cluster the cloud is changed: by the operator's word or the API server's, unless the Lease remembers another one.
+//! The cluster whose UID changes of the cloud carry: by the operator's word or the API server's, unless the Lease remembers another one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -69,9 +69,9 @@ impl ClusterIdentity {
         // Held until the provider knows, since two tasks judge: the last verdict has to be the one that
         // stays.
         let mut last = self.last.lock();
-        let known = self.given.as_deref().or(self.cluster.uid());
+        let own_uid = self.given.as_deref().or(self.cluster.uid());
         let remembered = lock.and_then(|lock| lock.annotation(CLUSTER_UID_ANNOTATION));
-        let uid = ClusterUid::judge(known, remembered.as_deref());
+        let uid = ClusterUid::judge(own_uid, remembered.as_deref());
         let is_new = last.as_ref() != Some(&uid);
         *last = Some(uid.clone());
         if is_new {
@@ -111,7 +111,7 @@ impl ClusterIdentity {
         let Some(value) = lock.annotation(RESYNC_ANNOTATION) else {
             return;
         };
-        // One that is not removed, as by a policy, is followed once.
+        // A value that is not removed, as by a policy, is followed once.
         if self.resync.lock().replace(value.clone()).as_ref() == Some(&value) {
             return;
         }

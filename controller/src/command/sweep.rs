@@ -40,7 +40,7 @@ use crate::{
 
 const USAGE: &str = "Usage: cloud-controller-manager sweep --cluster-uid UID [--yes] [flags]\n\
                      Lists the load balancers and routes that the provider has for a cluster, and with --yes deletes \
-                     them. Whether the cluster is gone is for you to know. Exit code 0: listed, or nothing is left; \
+                     them. Only you can know that the cluster is gone. Exit code 0: listed, or nothing is left; \
                      1: something is, or may be; 2: nothing was begun.";
 
 flags! {
@@ -187,15 +187,15 @@ impl Settings {
         })
     }
 
-    /// Asks the API server at hand whether it is another cluster's.
+    /// Asks the API server whether it is another cluster's.
     ///
     /// RBAC: `get` on the Lease and on the namespace `kube-system`.
     async fn confirm(&self) -> Result<(), String> {
         let Some(living) = &self.living else {
             return Ok(());
         };
-        let asked = timeout(PATIENCE, self.ask(living)).await;
-        asked
+        let answer = timeout(PATIENCE, self.ask(living)).await;
+        answer
             .unwrap_or_else(|_elapsed| Err(format!("no answer within {} s", PATIENCE.as_secs())))
             .map_err(|why| {
                 format!(

@@ -175,7 +175,7 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
     })
 }
 
-/// A UID as an API server writes it; none if the flag is empty. One in capitals would be another cluster's.
+/// A UID as an API server writes it; none if the flag is empty. A UID in capitals would be another cluster's.
 ///
 /// # Errors
 /// A sentence about another text.

@@ -29,10 +29,10 @@ use crate::{
 
 const SEED: u64 = 1;
 
-/// What users do, and kills among it.
+/// Acts of users, and kills among them.
 const STEPS: usize = 100;
 
-/// What users want by now.
+/// The objects that users want by now.
 #[derive(Default)]
 struct Desired {
     nodes: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! `sweep`: what a cluster has left in the cloud goes if an operator says so, and no API server at hand is that of the cluster.
+//! `sweep`: what a cluster has left in the cloud goes if an operator says so, and no API server that it finds is that of the cluster.
 
 use std::{fs, process::Stdio};
 

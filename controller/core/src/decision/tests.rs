@@ -1,4 +1,4 @@
-//! A decision is told by its rule and a sentence.
+//! A decision has a rule and a sentence.
 
 use std::borrow::Cow;
 

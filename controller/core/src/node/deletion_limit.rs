@@ -115,12 +115,12 @@ pub struct DeletionLimiter {
     absent: BTreeMap<Arc<str>, Absence>,
     deleted: VecDeque<(Arc<str>, Timestamp)>,
     /// The Node that was found last, and when.
-    found: Option<(Arc<str>, Timestamp)>,
+    last_found: Option<(Arc<str>, Timestamp)>,
     /// When any other Node was found last.
     other_found: Option<Timestamp>,
 }
 
-/// What is known of a Node with the answer that it is absent.
+/// Facts about a Node with the answer that it is absent.
 #[derive(Clone, Copy, Debug)]
 pub struct Absent {
     /// How many nodes of the cluster are the provider's.
@@ -196,7 +196,7 @@ impl DeletionLimiter {
             of_stops: false,
             absent: BTreeMap::new(),
             deleted: VecDeque::new(),
-            found: None,
+            last_found: None,
             other_found: None,
         }
     }
@@ -272,8 +272,8 @@ impl DeletionLimiter {
         if has_majority && (self.of_stops || counts.is_exceeded()) {
             return Err(DeletionRefusal::AwaitsOperator(Doubt::Majority));
         }
-        let found = self.other_found(name);
-        let finds_other = |since| found.is_some_and(|at| at >= since);
+        let other_found_at = self.other_found(name);
+        let finds_other = |since| other_found_at.is_some_and(|at| at >= since);
         if !finds_other(absence.since) {
             return Err(DeletionRefusal::AwaitsOperator(Doubt::FindsNone));
         }
@@ -308,8 +308,8 @@ impl DeletionLimiter {
 
     /// When another node than this one was found last, by a fresh answer.
     fn other_found(&self, name: &str) -> Option<Timestamp> {
-        match &self.found {
-            Some((found, at)) if **found != *name => Some(*at),
+        match &self.last_found {
+            Some((other, at)) if **other != *name => Some(*at),
             _ => self.other_found,
         }
     }
@@ -384,7 +384,7 @@ impl DeletionLimiter {
         self.absent.remove(name);
         let other = self.other_found(name);
         self.other_found = other;
-        self.found = Some((Arc::clone(name), now));
+        self.last_found = Some((Arc::clone(name), now));
     }
 
     /// Another loop was answered that the instance of this node exists, perhaps from a snapshot of some age.

@@ -8,7 +8,7 @@ use crate::{
         ANNOTATION_CONFIRM_DELETIONS, LABEL_CONFIRM_DELETION, OUT_OF_SERVICE_VALUE,
         TAINT_OUT_OF_SERVICE,
         claims::Duplicate,
-        instance::Question,
+        instance::AskedFor,
         lifecycle::{InService, Withheld},
     },
 };
@@ -30,11 +30,11 @@ impl EventContent {
     }
 
     /// The Node is deleted next.
-    pub fn deleting_node(name: &str, never_found: Option<&Question>) -> Self {
-        let asked = never_found.map(|asked| format!(": {asked} was ever found"));
+    pub fn deleting_node(name: &str, never_found: Option<&AskedFor>) -> Self {
+        let instance = never_found.map(|instance| format!(": {instance} was ever found"));
         let message = format!(
             "Deleting node {name} because it does not exist in the cloud provider{}",
-            asked.unwrap_or_default()
+            instance.unwrap_or_default()
         );
         Self::normal("DeletingNode", &message)
     }

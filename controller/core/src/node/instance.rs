@@ -105,9 +105,9 @@ impl Lookup {
     }
 }
 
-/// What a provider is asked about a Node, for people.
+/// The question to a provider about a Node, for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Question {
+pub enum AskedFor {
     /// The Node has no provider ID.
     #[error("no instance named {0:?} (compare the Node's name with the cloud's)")]
     Name(Arc<str>),
@@ -116,7 +116,7 @@ pub enum Question {
     ProviderId(Box<str>),
 }
 
-impl Question {
+impl AskedFor {
     /// The question about `node`.
     pub fn about(node: &NodeView) -> Self {
         if node.provider_id.is_empty() {

@@ -41,7 +41,7 @@ use crate::{
         deletion_limit::{
             Absent, Counts, DeletionLimiter, DeletionLimits, DeletionRefusal, Release,
         },
-        instance::{Lookup, PowerState, Question, is_same_question},
+        instance::{AskedFor, Lookup, PowerState, is_same_question},
         ownership::NodeScope,
     },
 };
@@ -97,7 +97,7 @@ pub struct Lifecycle {
     /// Counts stops.
     stops: DeletionLimiter,
     /// UIDs of nodes whose instance was found, by name, where the Node itself does not show that.
-    found: BTreeMap<Arc<str>, Box<str>>,
+    instances_found: BTreeMap<Arc<str>, Box<str>>,
 }
 
 /// A node that is not ready.
@@ -121,7 +121,7 @@ impl Lifecycle {
             watched: BTreeMap::new(),
             stops: DeletionLimiter::of_stops(&limits),
             limiter: DeletionLimiter::new(limits),
-            found: BTreeMap::new(),
+            instances_found: BTreeMap::new(),
         }
     }
 
@@ -323,9 +323,10 @@ impl Lifecycle {
 
     fn note_found(&mut self, node: &NodeView) {
         if node.provider_id.is_empty() || node.is_uninitialized() {
-            self.found.insert(Arc::clone(&node.name), node.uid.clone());
+            self.instances_found
+                .insert(Arc::clone(&node.name), node.uid.clone());
         } else {
-            self.found.remove(&node.name);
+            self.instances_found.remove(&node.name);
         }
     }
 
@@ -333,7 +334,7 @@ impl Lifecycle {
     fn is_never_found(&self, node: &NodeView, facts: &LifecycleFacts<'_>) -> bool {
         let has_id = !node.provider_id.is_empty() || facts.without_provider_id;
         let is_initialized = has_id && !node.is_uninitialized();
-        !is_initialized && self.found.get(&node.name) != Some(&node.uid)
+        !is_initialized && self.instances_found.get(&node.name) != Some(&node.uid)
     }
 
     /// The API server has accepted the deletion of `node`: it counts at once, and is left alone
@@ -349,7 +350,7 @@ impl Lifecycle {
     /// The Node object is gone from the store, whoever deleted it.
     pub fn removed(&mut self, now: Timestamp, name: &str) {
         self.watched.remove(name);
-        self.found.remove(name);
+        self.instances_found.remove(name);
         self.limiter.removed(now, name);
         self.stops.removed(now, name);
     }
@@ -457,7 +458,7 @@ impl Lifecycle {
             return LifecycleAction::Withhold(Withheld::Young { until });
         }
         let never_found = self.is_never_found(node, facts);
-        let never_found = never_found.then(|| Question::about(node));
+        let never_found = never_found.then(|| AskedFor::about(node));
         let absent = Absent {
             nodes: facts.nodes,
             more_answers: u32::from(node.has_volumes_in_use),
@@ -471,10 +472,10 @@ impl Lifecycle {
         };
         let never_found = match never_found {
             // Its kubelet lives.
-            Some(asked) if node.ready != Ready::Unknown => {
+            Some(question) if node.ready != Ready::Unknown => {
                 self.limiter.absent_and_kept(now, &node.name, absent);
                 let until = None;
-                return LifecycleAction::Withhold(Withheld::NeverFound { asked, until });
+                return LifecycleAction::Withhold(Withheld::NeverFound { question, until });
             }
             never_found => never_found,
         };
@@ -485,10 +486,10 @@ impl Lifecycle {
                 release,
                 never_found,
             }),
-            (Err(DeletionRefusal::LookAgain { at }), Some(asked)) => {
+            (Err(DeletionRefusal::LookAgain { at }), Some(question)) => {
                 self.limiter.withheld(&node.name);
                 let until = Some(at);
-                LifecycleAction::Withhold(Withheld::NeverFound { asked, until })
+                LifecycleAction::Withhold(Withheld::NeverFound { question, until })
             }
             (Err(refusal), _) => LifecycleAction::Withhold(Withheld::Refused(refusal)),
         }

@@ -127,6 +127,8 @@ pub struct RawAnswer {
     pub disposition: Option<Disposition>,
     /// `status.ingress`, if there is a status.
     pub ingress: Option<Vec<Ingress>>,
+    /// See [`LoadBalancerAnswer::address_elsewhere`].
+    pub address_elsewhere: bool,
     /// See [`LoadBalancerAnswer::retry_after`].
     pub retry_after: Option<Duration>,
     /// See [`LoadBalancerAnswer::reason`].
@@ -142,6 +144,8 @@ pub struct LoadBalancerAnswer {
     pub disposition: Disposition,
     /// The whole status of the load balancer, never empty; none leaves the Service's as it is.
     pub ingress: Option<Box<[Ingress]>>,
+    /// There is no address, and it is not the provider's to say: another program writes the Service's status, or nothing does.
+    pub address_elsewhere: bool,
     /// When to ask again, with `InProgress`: within [`KEY_WAIT`], of a deletion [`DELETION_WAIT`].
     pub retry_after: Duration,
     /// The reason of the Service's condition, CamelCase; may be empty.
@@ -165,13 +169,16 @@ impl RawAnswer {
             .ok_or_else(|| unexpected(call, self.disposition))?;
         // The zero value of a status changes nothing.
         let ingress = self.ingress.filter(|ingress| !ingress.is_empty());
+        let address_elsewhere = self.address_elsewhere && ingress.is_none();
         if call == LoadBalancerCall::Ensure
             && disposition == Disposition::Ready
             && ingress.is_none()
+            && !address_elsewhere
         {
             return Err(Fault::new(
                 "the provider answered EnsureLoadBalancer with READY and without an address in \
-                 status.ingress; as long as there is none, the answer is IN_PROGRESS",
+                 status.ingress; as long as there is none, the answer is IN_PROGRESS, or it is another program's \
+                 (address_elsewhere)",
             ));
         }
         if !self.reason.is_empty() {
@@ -188,6 +195,7 @@ impl RawAnswer {
         Ok(LoadBalancerAnswer {
             disposition,
             ingress: ingress.map(Into::into),
+            address_elsewhere,
             retry_after: match call {
                 LoadBalancerCall::Delete => DELETION_WAIT.clamp(retry_after),
                 LoadBalancerCall::Get | LoadBalancerCall::Ensure | LoadBalancerCall::Update => {

@@ -32,8 +32,8 @@ pub struct LastApplied {
     class: Option<Box<str>>,
     configuration: Box<str>,
     desired: Box<str>,
-    /// Hash of the addresses of the load balancer; none of a load balancer that is not managed, or in a record of a release
-    /// that did not write it.
+    /// Hash of the addresses of the load balancer, or [`ELSEWHERE`]; none of a load balancer that is not managed, or in a
+    /// record of a release that did not write it.
     addresses: Option<Box<str>>,
     targets: RecordedTargets,
 }
@@ -51,8 +51,10 @@ pub(super) enum RecordedTargets {
 const TARGETS: char = '~';
 const READ: char = ':';
 const ADDRESSES: char = '@';
+/// Instead of a hash: the addresses are not the provider's to say, so that any are right.
+const ELSEWHERE: &str = "elsewhere";
 
-/// Digits of the hash of addresses. What is hashed is public, and a second list with the same hash would only stay.
+/// Digits of the hash of addresses. The hashed text is public, and a second list with the same hash would only stay.
 const ADDRESS_DIGITS: usize = 16;
 
 impl LastApplied {
@@ -142,10 +144,19 @@ impl LastApplied {
         self
     }
 
+    /// The same of a load balancer that is settled, and whose addresses are not its provider's to say.
+    #[must_use]
+    pub(super) fn with_addresses_elsewhere(mut self) -> Self {
+        self.addresses = self.has_hash().then(|| ELSEWHERE.into());
+        self
+    }
+
     /// Returns true if these are the addresses that were written with the record, as far as it says.
     pub fn has_addresses(&self, ingress: &[Ingress]) -> bool {
         match &self.addresses {
-            Some(addresses) => *addresses == hash_of_addresses(ingress),
+            Some(addresses) => {
+                &**addresses == ELSEWHERE || *addresses == hash_of_addresses(ingress)
+            }
             None => !self.has_hash() || !ingress.is_empty(),
         }
     }

@@ -78,7 +78,7 @@ impl StatusPatch {
         keys.any(|key| key == ANNOTATION_LAST_APPLIED)
     }
 
-    /// What this puts right of `service`, before a call or without one: another client has undone it since it was written. An
+    /// The field of `service` that this puts right, before a call or without one: another client has undone it since it was written. An
     /// answer of the provider is no such write.
     pub fn undone(&self, service: &ServiceView) -> Option<Undone> {
         if self.ingress.is_some() {

@@ -319,7 +319,7 @@ impl Progress {
     /// `service` was changed just now: work that may wait in the background, or for another client, does not wait any longer.
     pub fn edited(&mut self, service: &ServiceView, capability: &Capability) {
         self.repairs = Repairs::default();
-        // Of another type in between, it may have lost its load balancer.
+        // With another type in between it may have lost its load balancer.
         self.addresses = None;
         let is_background = |cause: EnsureCause| cause.manner() == Manner::Background;
         if self.pending.is_none_or(is_background)
@@ -353,9 +353,9 @@ impl Progress {
     /// The addresses to write again, where those of `service` are not those of its record and this term knows the latter.
     fn lost_addresses(&self, service: &ServiceView, standing: &Standing) -> Option<&[Ingress]> {
         let record = standing.record.as_ref()?;
-        let known = self.addresses.as_deref()?;
-        let is_lost = !record.has_addresses(&service.ingress) && record.has_addresses(known);
-        (is_lost && !is_not_managed(service)).then_some(known)
+        let addresses = self.addresses.as_deref()?;
+        let is_lost = !record.has_addresses(&service.ingress) && record.has_addresses(addresses);
+        (is_lost && !is_not_managed(service)).then_some(addresses)
     }
 
     /// The provider is another process now, perhaps a new version or configuration: what it had

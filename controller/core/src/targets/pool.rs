@@ -1,6 +1,6 @@
 //! The targets of all Services at one moment: one set for all Services that select alike.
 //!
-//! A selector is evaluated for the Service at hand, and its targets are not kept: whoever may create Services decides how many
+//! A selector is evaluated for one Service, and its targets are not kept: whoever may create Services decides how many
 //! selectors there are. Each node is hashed once, for all of them.
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
@@ -65,7 +65,7 @@ impl TargetRequests {
 pub struct TargetPool {
     requests: Arc<TargetRequests>,
     all: Arc<Targets>,
-    /// Of the nodes of `all`, in their order.
+    /// Hashes of the nodes of `all`, in their order.
     hashes: Box<[NodeHash]>,
     revision: Revision,
 }
@@ -73,9 +73,9 @@ pub struct TargetPool {
 /// The hashes that revisions are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NodeHash {
-    /// Of the fields that a target is made of.
+    /// Hash of the fields that a target is made of.
     target: Digest,
-    /// Of the labels that selectors look at.
+    /// Hash of the labels that selectors look at.
     selected: Digest,
 }
 
@@ -125,10 +125,13 @@ impl TargetPool {
     ) -> Self {
         let all = Targets::of(nodes, &requests.rules.label_keys, Some(SET_OF_ALL.into()));
         let before = before.filter(|before| *before.requests == **requests);
-        let mut known = before.into_iter().flat_map(Self::hashed).peekable();
+        let mut hashes_before = before.into_iter().flat_map(Self::hashed).peekable();
         let hashes = all.nodes.iter().map(|node| {
-            while known.next_if(|(other, _)| other.name < node.name).is_some() {}
-            match known.peek() {
+            while hashes_before
+                .next_if(|(other, _)| other.name < node.name)
+                .is_some()
+            {}
+            match hashes_before.peek() {
                 Some((other, hash)) if Arc::ptr_eq(other, node) => **hash,
                 _ => NodeHash::of(node, requests),
             }
@@ -271,7 +274,7 @@ fn set_of(selector: &str) -> String {
     format!("{SET_OF_ALL}-{}", encoder.finish())
 }
 
-/// What a test counts in its thread.
+/// Counters of a test, in its thread.
 #[cfg(test)]
 mod counts {
     use std::cell::Cell;

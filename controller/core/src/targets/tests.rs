@@ -200,7 +200,7 @@ proptest! {
         let of = |node: &NodeView| Targets::among([Arc::new(node.clone())]);
         let same = of(&a).revision() == of(&b).revision();
         let is_changed = change(Some(&a), Some(&b), []) != TargetChange::None;
-        // One that is no target may have been kept until it departs.
+        // A node that is no target may have been kept until it departs.
         let departs = exclusion(&a).is_some() && b.deleted.is_some();
         prop_assert!(same != is_changed || (same && departs));
     }

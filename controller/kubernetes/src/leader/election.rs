@@ -24,7 +24,7 @@ use super::{
     requests::{LeaseAnswer, Purpose, Request, Requests},
     watching::{LeaseObservation, Watching, watch},
 };
-use crate::{api::Api, watch::Revision};
+use crate::{api::Api, watch::EtcdRevision};
 
 /// Why an elector ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +58,8 @@ pub struct Elector {
     not_before: Instant,
     failures: u32,
     watching: Watching,
-    /// Of the Lease, by answers.
-    revision: Revision,
+    /// The newest of the Lease, by answers.
+    revision: EtcdRevision,
     /// While the watch is broken: when to look at the lease ourselves.
     poll_at: Option<Instant>,
 }
@@ -99,7 +99,7 @@ impl Elector {
         let elector = Self {
             requests: Requests::new(api.clone(), &config),
             watching: watch(api.clone(), &config),
-            revision: Revision::new("Leases", &config.sight),
+            revision: EtcdRevision::new("Leases", &config.sight),
             api,
             config,
             metrics,

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 use tracing::warn;
 
-use super::revision::Revision;
+use super::revision::EtcdRevision;
 use crate::{cluster::SameCluster, error::ApiError, store::Resource};
 
 /// How long a watch may fail before the store counts as out of sync: an API server that restarts is
@@ -20,12 +20,12 @@ pub struct Sight {
     watches: watch::Sender<Watches>,
     /// Absent in tests of one part.
     cluster: Option<SameCluster>,
-    doubted: watch::Sender<Option<Doubt>>,
+    doubted: watch::Sender<Option<Resync>>,
 }
 
 /// Nothing that was known before is believed: etcd has gone back in time, or an operator says so.
 #[derive(Clone, Debug)]
-pub struct Doubt {
+pub struct Resync {
     /// Since when.
     pub since: Instant,
     /// Why, for the Lease.
@@ -57,11 +57,11 @@ impl Sight {
     pub fn doubt(&self, event: EventContent) {
         warn!(reason = event.reason, "{}", event.message);
         let since = Instant::now();
-        self.doubted.send_replace(Some(Doubt { since, event }));
+        self.doubted.send_replace(Some(Resync { since, event }));
     }
 
     /// The last doubt, and each new one.
-    pub fn doubts(&self) -> watch::Receiver<Option<Doubt>> {
+    pub fn doubts(&self) -> watch::Receiver<Option<Resync>> {
         self.doubted.subscribe()
     }
 
@@ -145,8 +145,8 @@ impl Health {
         }
     }
 
-    pub(super) fn revision(&self) -> Revision {
-        Revision::new(self.resource, &self.sight)
+    pub(super) fn revision(&self) -> EtcdRevision {
+        EtcdRevision::new(self.resource, &self.sight)
     }
 
     /// The store is to be filled from now on.

@@ -8,18 +8,18 @@ use std::future::pending;
 use outrigger_core::correlator::EventContent;
 use tokio::sync::watch;
 
-use super::health::{Doubt, Sight};
+use super::health::{Resync, Sight};
 
 /// The newest revision of etcd that one watch, or the election, has seen.
 #[derive(Debug)]
-pub(crate) struct Revision {
+pub(crate) struct EtcdRevision {
     of: &'static str,
     newest: u64,
     sight: Sight,
-    doubts: watch::Receiver<Option<Doubt>>,
+    doubts: watch::Receiver<Option<Resync>>,
 }
 
-impl Revision {
+impl EtcdRevision {
     /// Nothing was seen of these objects.
     pub(crate) fn new(of: &'static str, sight: &Sight) -> Self {
         Self {

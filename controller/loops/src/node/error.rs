@@ -2,7 +2,7 @@
 
 use outrigger_core::{
     error_class::ErrorClass,
-    node::{claims::Duplicate, initialize, instance::Question},
+    node::{claims::Duplicate, initialize, instance::AskedFor},
 };
 
 use outrigger_kubernetes::error::ApiError;
@@ -16,7 +16,7 @@ pub(super) enum NodeSyncError {
     Lookup(#[from] outrigger_provider_client::Error),
     /// The provider knows no such machine, perhaps not yet. Deleting is another loop's business.
     #[error("failed to get instance metadata: instance not found: {0}")]
-    Absent(Question),
+    Absent(AskedFor),
     /// The answer and the node do not go together.
     #[error(transparent)]
     Plan(#[from] initialize::Error),

@@ -162,7 +162,7 @@ impl CloudNodeState {
         memory.is_tainted_again = true;
     }
 
-    /// What is to be put right of `node` since another client has undone it, and the repairs so far.
+    /// The fields of `node` to put right since another client has undone it, and the repairs so far.
     pub(super) fn undone(&self, node: &NodeView) -> Option<(Undone, Repairs)> {
         let all = self.nodes.lock();
         let memory = all.get(&node.name).filter(|memory| memory.uid == node.uid);
@@ -214,21 +214,21 @@ impl CloudNodeState {
         node: &NodeView,
         addresses: &[NodeAddress],
     ) -> Vec<Box<str>> {
-        let mut found = Vec::new();
+        let mut shared = Vec::new();
         if addresses.iter().any(NodeAddress::is_ip) {
             nodes.for_each(|other| {
                 let others = other.addresses.iter().filter(|one| one.is_ip());
                 let of_both =
                     others.filter(|one| other.name != node.name && addresses.contains(one));
-                found.extend(of_both.map(|one| (Arc::clone(&other.name), one.address.clone())));
+                shared.extend(of_both.map(|one| (Arc::clone(&other.name), one.address.clone())));
             });
         }
         let all = self.nodes.lock();
-        found.retain(|(name, address)| {
+        shared.retain(|(name, address)| {
             let memory = all.get(name);
             !memory.is_some_and(|memory| memory.doubt.is_about(address))
         });
-        found.into_iter().map(|(_, address)| address).collect()
+        shared.into_iter().map(|(_, address)| address).collect()
     }
 
     /// The cloud gives `addresses` to `node`: the other Nodes that keep some of them, which lose these.

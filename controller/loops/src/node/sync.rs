@@ -10,7 +10,7 @@ use outrigger_core::{
         LABEL_PAUSED, NodeAddress, NodeView,
         address::{self, BelievedAddresses, DesiredAddresses},
         initialize::{self, EVENT_ADDRESS, NodeWarning, Policy},
-        instance::{Instance, Lookup, Question},
+        instance::{AskedFor, Instance, Lookup},
         maintenance::{self, MaintenanceWrite},
         refresh::{self, RefreshPlan},
     },
@@ -68,7 +68,7 @@ impl CloudNode {
             return Outcome::Done;
         }
         let refresh_input = self.state.refresh_input(&node);
-        let (seen, undone) = (Arc::clone(&node), self.state.undone(&node));
+        let (view, undone) = (Arc::clone(&node), self.state.undone(&node));
         // On the heap: all but the lookup, for which the Nodes of a whole cluster may wait at one time.
         let (work, result) = if let Some((undone, repairs)) = undone
             && (undone == Undone::Taint || refresh_input.is_none())
@@ -94,7 +94,7 @@ impl CloudNode {
             // The other client may have undone it by now.
             let now = self.state.clock.now();
             let made = |memory: &mut NodeMemory| memory.repairs.made(now);
-            self.state.remember(&self.context.nodes, &seen, made);
+            self.state.remember(&self.context.nodes, &view, made);
         }
         let (done, failed) = match result {
             Ok(outcome) => (outcome, None),
@@ -125,11 +125,11 @@ impl CloudNode {
         if node.is_uninitialized() || !is_due {
             return None;
         }
-        let found = self.lookup(Arc::clone(node)).await;
-        if let Ok(Lookup::Absent { .. } | Lookup::NotManaged { .. }) = &found {
+        let lookup = self.lookup(Arc::clone(node)).await;
+        if let Ok(Lookup::Absent { .. } | Lookup::NotManaged { .. }) = &lookup {
             self.state.forget_doubt(&self.context.nodes, node);
         }
-        match found {
+        match lookup {
             Ok(Lookup::Found(instance)) => {
                 let instance = self.believe(node, &instance).into_owned();
                 let confirmed = self.confirm_instance(node, &instance);
@@ -149,7 +149,7 @@ impl CloudNode {
             Ok(Lookup::Absent { .. }) => Some(self.failed(
                 &node.name,
                 "ask for addresses",
-                &NodeSyncError::Absent(Question::about(node)),
+                &NodeSyncError::Absent(AskedFor::about(node)),
             )),
             Err(error) => Some(self.failed(&node.name, "ask for addresses", &error)),
         }
@@ -329,7 +329,7 @@ impl CloudNode {
                 }
                 done.map(|()| Outcome::Done)
             }
-            Lookup::Absent { .. } => Err(NodeSyncError::Absent(Question::about(&node))),
+            Lookup::Absent { .. } => Err(NodeSyncError::Absent(AskedFor::about(&node))),
             Lookup::NotManaged { reason } => {
                 // N-12: asked again when the node, or the provider, changes, and else seldom.
                 self.not_managed

@@ -91,8 +91,8 @@ impl SharedPool {
     pub(super) fn evaluate(&self, text: &str, selector: &Selector) -> Revision {
         let revision = self.pool.revision_of(selector);
         if self.pool.knows(selector) {
-            let known = (text.into(), revision.clone());
-            self.revisions.lock().extend([known]);
+            let entry = (text.into(), revision.clone());
+            self.revisions.lock().extend([entry]);
         }
         revision
     }

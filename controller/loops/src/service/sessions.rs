@@ -15,7 +15,7 @@ use super::{
     rollout::Rollout,
     term::{ServiceTerm, may_concern},
 };
-use outrigger_kubernetes::watch::Doubt;
+use outrigger_kubernetes::watch::Resync;
 use outrigger_provider_client::Session;
 use outrigger_runtime::queue::Priority;
 
@@ -25,7 +25,7 @@ pub(super) struct Sessions {
     pub(super) rollout: Arc<Rollout>,
     /// True if another program led just before this term, and no session was there since.
     pub(super) follows_another: AtomicBool,
-    pub(super) doubts: watch::Receiver<Option<Doubt>>,
+    pub(super) doubts: watch::Receiver<Option<Resync>>,
 }
 
 /// A process of the provider, and what it declares about load balancers.

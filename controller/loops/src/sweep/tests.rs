@@ -207,7 +207,7 @@ async fn what_stays_is_said_and_not_waited_for() {
     let fates: BTreeMap<_, _> = fates(&swept).into_iter().collect();
     assert_eq!(fates["shop/kept"], &Fate::Retained);
     assert_eq!(fates["shop/web"], &Fate::Deleted);
-    // One without a UID would be a deletion by an empty key.
+    // An entry without a UID would be a deletion by an empty key.
     for owner in ["", "shop/keyless", "shop/wrong"] {
         assert!(matches!(fates[owner], Fate::Failed(_)), "{fates:?}");
     }

@@ -29,6 +29,7 @@ pub(super) fn check(
     let raw = RawAnswer {
         disposition: disposition(said.disposition()),
         ingress: said.status.map(ingress),
+        address_elsewhere: said.address_elsewhere,
         retry_after,
         reason: said.reason,
         message: said.message,

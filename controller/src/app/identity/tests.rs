@@ -65,6 +65,6 @@ async fn the_provider_keeps_the_last_verdict() {
     assert_eq!(identity.judge(None), unknown);
     let mut scrape = String::new();
     encode(&mut scrape, &registry).unwrap();
-    let known = "outrigger_cluster_uid{state=\"known\"} 1";
-    assert!(scrape.contains(known), "{scrape}");
+    let gauge = "outrigger_cluster_uid{state=\"known\"} 1";
+    assert!(scrape.contains(gauge), "{scrape}");
 }

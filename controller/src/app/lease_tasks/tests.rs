@@ -82,8 +82,8 @@ impl Replica {
         let on_warning = Box::new(move |text| log.lock().push(text));
         let cluster = SameCluster::new(lease.api(), facts.uid);
         let sight = Sight::default();
-        let known = (cluster, sight.clone());
-        let identity = ClusterIdentity::new(&config, known, provider.clone(), on_warning);
+        let own_cluster = (cluster, sight.clone());
+        let identity = ClusterIdentity::new(&config, own_cluster, provider.clone(), on_warning);
         let health = Health::new(NodeView::RESOURCE, &sight);
         health.began();
         let building = Building {

@@ -1,4 +1,4 @@
-//! As which cluster the cloud is changed, when the right to read its UID is taken away.
+//! The cluster whose UID changes of the cloud carry, when the right to read its UID is taken away.
 
 use std::time::Duration;
 

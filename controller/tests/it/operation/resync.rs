@@ -33,9 +33,9 @@ async fn an_annotation_of_the_lease_has_each_service_ensured_once() {
     stage.controller.terminate().await;
     stage.mock.lose_load_balancer(&uid).await;
     let leases = stage.leases();
-    let asked = json!({"metadata": {"annotations": {"outrigger.dev/resync": "1"}}});
+    let annotation = json!({"metadata": {"annotations": {"outrigger.dev/resync": "1"}}});
     leases
-        .patch(LEASE, &PatchParams::default(), &Patch::Merge(&asked))
+        .patch(LEASE, &PatchParams::default(), &Patch::Merge(&annotation))
         .await
         .unwrap();
     stage.start_controller();

@@ -227,8 +227,8 @@ async fn one_answer_of_host_names_alone_changes_neither_nodes_nor_load_balancers
         .await;
     }
     // Two more sweeps.
-    let asked = stage.mock.asked().await;
-    stage.mock.was_asked(asked + 2 * names.len() as u64).await;
+    let calls = stage.mock.asked().await;
+    stage.mock.was_asked(calls + 2 * names.len() as u64).await;
     for (name, before) in names.iter().zip(&before) {
         let node = stage.nodes().get(name).await.unwrap();
         assert_eq!(&addresses(&node), before, "{name}");

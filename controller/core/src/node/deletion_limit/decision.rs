@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// What an operator can do, who knows better.
+/// The remedy of an operator who knows better.
 pub(crate) const BY_OPERATOR: &str = "an operator who knows that it is gone confirms the deletion: by the label \
     outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true, set from now on, or by the annotation \
     outrigger.dev/confirm-deletions on the Lease, for all that are withheld";
@@ -60,7 +60,7 @@ pub enum Doubt {
     #[error("more than half of the provider's nodes are absent")]
     Majority,
     /// The provider has found no other node since. Ends when it does.
-    #[error("the provider was asked anew, and has found no other node of the cluster")]
+    #[error("the provider was asked again, and has found no other node of the cluster")]
     FindsNone,
 }
 

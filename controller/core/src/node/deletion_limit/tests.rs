@@ -326,7 +326,7 @@ fn a_label_counts_only_for_the_absence_that_it_was_given_in() {
         for seconds in [4, 9, 3_000] {
             assert_eq!(limiter.labelled(seconds, 7), MAJORITY, "{what}");
         }
-        // It is taken away, which the node's change or the next answer shows, and set anew.
+        // It is taken away, which the node's change or the next answer shows, and set again.
         limiter.unlabelled("n7");
         assert_eq!(limiter.labelled(3_001, 7), Ok(Release::Operator), "{what}");
     }
@@ -528,7 +528,7 @@ fn reasons_are_sentences_and_labels() {
         (
             DeletionRefusal::AwaitsOperator(Doubt::FindsNone),
             "finds_none",
-            "the provider was asked anew, and has found no other node of the cluster; BY_OPERATOR",
+            "the provider was asked again, and has found no other node of the cluster; BY_OPERATOR",
         ),
     ] {
         let text = text.replace("BY_OPERATOR", BY_OPERATOR);

@@ -55,7 +55,7 @@ pub enum InService {
     MajorityStopped,
     /// The provider has found no other instance that runs since.
     #[error(
-        "the provider was asked anew, and has found no other node of the cluster that runs; {BY_HAND}"
+        "the provider was asked again, and has found no other node of the cluster that runs; {BY_HAND}"
     )]
     NoneRuns,
     /// So many instances are absent that the provider's answers are in doubt.

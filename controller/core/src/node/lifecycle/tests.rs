@@ -14,7 +14,7 @@ use crate::{
         Taint,
         change::{NodeChange, TaintAddition, TaintRemoval},
         deletion_limit::{BY_OPERATOR, DeletionLimits, DeletionRefusal, Doubt, Release},
-        instance::{Instance, Lookup, PowerState, Question},
+        instance::{AskedFor, Instance, Lookup, PowerState},
         ownership::{NodeScope, Prefixes},
     },
     selector::Selector,

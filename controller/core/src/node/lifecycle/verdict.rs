@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::node::{
     change::{NodeChange, TaintAddition},
     deletion_limit::{BY_OPERATOR, DeletionRefusal, Release},
-    instance::Question,
+    instance::AskedFor,
     lifecycle::InService,
 };
 
@@ -83,7 +83,7 @@ pub struct Deletion {
     /// Why the rate limit allows it.
     pub release: Release,
     /// Its instance was never found: the question, for the event.
-    pub never_found: Option<Question>,
+    pub never_found: Option<AskedFor>,
 }
 
 /// Why a node without an instance is not deleted.
@@ -103,12 +103,12 @@ pub enum Withheld {
     },
     /// Its instance was never found, so that it more likely has another name than none.
     #[error(
-        "{asked} was ever found; the node stays until its kubelet has been silent, and the provider has found none, for \
+        "{question} was ever found; the node stays until its kubelet has been silent, and the provider has found none, for \
          15 min"
     )]
     NeverFound {
         /// The question.
-        asked: Question,
+        question: AskedFor,
         /// When time alone may change it.
         until: Option<Timestamp>,
     },

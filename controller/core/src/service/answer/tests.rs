@@ -103,7 +103,7 @@ fn a_status_without_address_is_none() {
         };
         let refusal = check(raw(Disposition::Ready), LoadBalancerCall::Ensure).unwrap_err();
         let text = "the provider answered EnsureLoadBalancer with READY and without an address in \
-                    status.ingress; as long as there is none, the answer is IN_PROGRESS";
+                    status.ingress; as long as there is none, the answer is IN_PROGRESS, or it is another program's (address_elsewhere)";
         assert_eq!(refusal.to_string(), text);
         for (call, disposition) in [
             (LoadBalancerCall::Ensure, Disposition::InProgress),
@@ -249,6 +249,7 @@ fn times_are_clamped_and_texts_cut() {
         assert_eq!(answer.message.len(), 1_024);
     }
     let raw = RawAnswer {
+        address_elsewhere: false,
         reason: "not camel case".into(),
         ..ready(vec![entry("ip=192.0.2.7")])
     };

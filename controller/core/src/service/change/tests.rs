@@ -260,10 +260,13 @@ fn a_write_of_another_client_over_ours_is_seen() {
         (is_undone(&settled, &undone), is_undone(&undone, &settled))
     };
     // Not that it is right again.
-    let seen = (true, false);
-    assert_eq!(undo(|s| s.finalizers = [].into()), seen);
-    assert_eq!(undo(|s| s.ingress = [].into()), seen);
-    assert_eq!(undo(|s| s.ingress[0].ip = "203.0.113.9".into()), seen);
+    let only_undone = (true, false);
+    assert_eq!(undo(|s| s.finalizers = [].into()), only_undone);
+    assert_eq!(undo(|s| s.ingress = [].into()), only_undone);
+    assert_eq!(
+        undo(|s| s.ingress[0].ip = "203.0.113.9".into()),
+        only_undone
+    );
     let (same, other) = (
         (false, false),
         undo(|s| s.labels = [("a", "b")].into_iter().collect()),
@@ -274,7 +277,7 @@ fn a_write_of_another_client_over_ours_is_seen() {
         same,
         "a default"
     );
-    // Before it is settled its addresses are no one's yet.
+    // Before it is settled its addresses belong to no client yet.
     annotate(
         &mut settled,
         "outrigger.dev/last-applied",

@@ -125,7 +125,7 @@ fn a_record_says_whether_addresses_are_those_that_were_written_with_it() {
         assert!(record.has_addresses(&ours));
         assert!(!record.has_addresses(&theirs) && !record.has_addresses(&[]));
     }
-    // Of a release before this one.
+    // A record of an earlier release.
     assert!(without.has_addresses(&theirs) && !without.has_addresses(&[]));
     let begun = LastApplied::begun(&web, &capability());
     assert!(begun.has_addresses(&theirs) && begun.has_addresses(&[]));

@@ -143,7 +143,11 @@ impl Progress {
                 self.targets.in_sync(ensure.revision.clone());
                 self.done = None;
                 self.addresses = None;
-                record = settled.with_addresses(ingress);
+                record = if answer.address_elsewhere {
+                    settled.with_addresses_elsewhere()
+                } else {
+                    settled.with_addresses(ingress)
+                };
                 accepted(&mut draft);
                 draft.set_condition(PROVISIONED, Status::True, answer, "Ready");
                 draft.condition(TARGETS_IN_SYNC, Status::True, "InSync", "");

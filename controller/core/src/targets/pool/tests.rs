@@ -250,7 +250,7 @@ fn selectors_cost_no_hash_of_a_node_and_keep_nothing() {
     let mut next = TargetPool::default();
     let again = counted(&mut || next = TargetPool::of(changed.clone(), &requests, Some(&pool)));
     assert_eq!(again, (1, 0), "the node that changed");
-    // For the Service at hand.
+    // For one Service.
     let own = counted(&mut || drop(next.targets_of(services[5])));
     assert_eq!(own, (0, 1), "its selector alone");
     assert_eq!(
@@ -317,7 +317,7 @@ proptest! {
             let own = |pool: &TargetPool| pool.targets_of(service).revision().clone();
             if let Some((_, selector)) = &selection.selector {
                 prop_assert_eq!(a.revision_of(selector), own(&a));
-                // What differs nowhere that it selects is the same.
+                // A selector whose nodes do not differ has the same.
                 let differs = a.differences(&b);
                 if !differs.iter().any(|node| selector.matches(&node.labels)) {
                     prop_assert_eq!(own(&a), own(&b));

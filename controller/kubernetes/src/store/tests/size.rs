@@ -70,7 +70,7 @@ fn of_a_service_beyond_the_cap_its_identity_is_kept_until_it_is_smaller() {
     assert_eq!(shed("s0099").unwrap().field, "metadata.annotations");
     store.apply(service("s0099", 2, &[("read", 60 << 10)]), Origin::Watch);
     assert!(shed("s0099").is_none());
-    // Of those that are shed only a list shows the rest, which may be small without what is not read.
+    // Only a list shows the rest of those that are shed, which may be small without what is not read.
     let reads = |prefix: &str| {
         ReadAnnotations::of_services(&Capability {
             reads: [prefix.into()].into(),

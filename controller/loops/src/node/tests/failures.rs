@@ -34,11 +34,11 @@ async fn a_429_of_the_api_server_delays_the_write_and_repeats_no_lookup() {
         fixture.register(node(&format!("n{n}")));
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let asked = fixture.calls("BatchGetInstances");
+    let lookups = fixture.calls("BatchGetInstances");
     tokio::time::sleep(Duration::from_secs(39)).await;
     fixture.cluster.accept();
     tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(fixture.calls("BatchGetInstances"), asked);
+    assert_eq!(fixture.calls("BatchGetInstances"), lookups);
     assert_eq!(fixture.events(), ["Synced"; 10]);
     let is_patch = |write: &&String| write.starts_with("PATCH");
     let writes = fixture.api_writes().iter().filter(is_patch).count();

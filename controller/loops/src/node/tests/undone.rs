@@ -49,10 +49,10 @@ fn taint(node: &mut Value) {
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_another_client_adds_again_is_answered_with_back_off_and_without_lookups() {
     let fixture = initialized().await;
-    let (before, asked) = (writes(&fixture), fixture.calls("BatchGetInstances"));
+    let (before, lookups) = (writes(&fixture), fixture.calls("BatchGetInstances"));
     undoing(&fixture, 20, taint).await;
     assert_eq!(writes(&fixture) - before, 3, "{:?}", fixture.api_writes());
-    assert_eq!(fixture.calls("BatchGetInstances") - asked, 1);
+    assert_eq!(fixture.calls("BatchGetInstances") - lookups, 1);
     let events = fixture.events();
     assert!(
         events.contains(&"OverwrittenByAnotherClient".to_owned()),

@@ -172,6 +172,7 @@ class LoadBalancerAnswer(_message.Message):
     EFFECTS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    ADDRESS_ELSEWHERE_FIELD_NUMBER: _builtins.int
     disposition: Global___LoadBalancerDisposition.ValueType
     """State of the load balancer. Each response names the values that it may have;
     any other one is refused, as an error of this Service.
@@ -184,10 +185,15 @@ class LoadBalancerAnswer(_message.Message):
     """Message of the Service's condition. Without changing parts. With
     DIFFERS: what differs, for the log.
     """
+    address_elsewhere: _builtins.bool
+    """Ensure with READY and without an address: the load balancer is made, and its address is
+    not this provider's to say; another program writes the Service's status, or nothing
+    does. The controller leaves the status as it is, whatever it has.
+    """
     @_builtins.property
     def status(self) -> _common_pb2.LoadBalancerStatus:
         """REQUIRED with READY in an answer to Ensure; without an address there the answer
-        breaks this contract. Ensure with IN_PROGRESS: early addresses are published.
+        breaks this contract, unless address_elsewhere is set. Ensure with IN_PROGRESS: early addresses are published.
         Update with READY: replaces the Service's status. A status without entries counts
         as no status: Get: as stored; elsewhere the Service's status stays as it is. Addresses
         are replaced by others, and go with ABSENT and RETAINED of a Delete.
@@ -218,10 +224,11 @@ class LoadBalancerAnswer(_message.Message):
         effects: _common_pb2.KubernetesEffects | None = ...,
         reason: _builtins.str = ...,
         message: _builtins.str = ...,
+        address_elsewhere: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["effects", b"effects", "identity", b"identity", "retry_after", b"retry_after", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["disposition", b"disposition", "effects", b"effects", "identity", b"identity", "message", b"message", "reason", b"reason", "retry_after", b"retry_after", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address_elsewhere", b"address_elsewhere", "disposition", b"disposition", "effects", b"effects", "identity", b"identity", "message", b"message", "reason", b"reason", "retry_after", b"retry_after", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -336,7 +343,7 @@ class EnsureLoadBalancerResponse(_message.Message):
     ANSWER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def answer(self) -> Global___LoadBalancerAnswer:
-        """READY (an address is REQUIRED), IN_PROGRESS or NOT_MANAGED."""
+        """READY (an address or address_elsewhere is REQUIRED), IN_PROGRESS or NOT_MANAGED."""
 
     def __init__(
         self,

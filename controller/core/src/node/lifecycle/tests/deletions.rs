@@ -323,7 +323,7 @@ fn reasons_are_sentences_and_labels() {
         ),
         (
             Withheld::NeverFound {
-                asked: Question::about(&NodeView {
+                question: AskedFor::about(&NodeView {
                     provider_id: "".into(),
                     ..lost("n4.example.com")
                 }),
@@ -420,10 +420,10 @@ fn a_node_never_found_is_deleted_only_after_15_minutes_of_silence_and_says_what_
         taints: taints("node.cloudprovider.kubernetes.io/uninitialized:NoSchedule"),
         ..lost("n4")
     };
-    let asked = || Question::about(&joining);
+    let question = || AskedFor::about(&joining);
     let never = |until| {
         LifecycleAction::Withhold(Withheld::NeverFound {
-            asked: asked(),
+            question: question(),
             until,
         })
     };

@@ -511,7 +511,7 @@ fn if_more_than_half_are_stopped_none_is_taken_out_in_a_cluster_of_three_too() {
             "{stopped} of {nodes}"
         );
     }
-    // One after the other, too.
+    // The same one after the other.
     let mut rig = Rig { nodes: 3, ..rig() };
     fleet(&mut rig, 1, 1 + AFTER);
     let taint = format!("shutdown:NoSchedule {TAINT_OUT_OF_SERVICE}:NoExecute");
@@ -676,7 +676,7 @@ fn each_reason_says_what_an_operator_can_do() {
             InService::NoneRuns,
             "none_runs",
             format!(
-                "the provider was asked anew, and has found no other node of the cluster that runs; {by_hand}"
+                "the provider was asked again, and has found no other node of the cluster that runs; {by_hand}"
             ),
         ),
         (

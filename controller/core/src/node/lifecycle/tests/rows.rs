@@ -1,4 +1,4 @@
-//! What ends a row of absences: a deletion takes two, one after the other.
+//! Ends of a row of absences: a deletion takes two, one after the other.
 
 use super::*;
 

@@ -61,7 +61,7 @@ fn a_finalizer_that_another_client_removes_comes_back_with_back_off() {
     assert_eq!(waits, [0, 5, 10]);
 }
 
-/// What the record says of the addresses outlives the process, the addresses do not.
+/// The record's hash of the addresses outlives the process, the addresses do not.
 #[test]
 fn after_a_restart_foreign_addresses_are_asked_for_once() {
     let mut stage = Stage::settled();
@@ -77,7 +77,7 @@ fn after_a_restart_foreign_addresses_are_asked_for_once() {
     repair(&mut stage, Undone::Addresses);
 }
 
-/// Of another type in between, with a deletion whose answer was lost: it may have no load balancer any more.
+/// With another type in between, with a deletion whose answer was lost: it may have no load balancer any more.
 #[test]
 fn addresses_from_before_an_edit_are_not_written_again() {
     let mut stage = Stage::settled();
@@ -113,4 +113,29 @@ fn new_targets_do_not_wait_for_another_client() {
     let moved = answer(LoadBalancerCall::Update, Disposition::Ready, "192.0.2.9");
     stage.update(Ok(&moved));
     assert_eq!(stage.next(), Step::Idle, "the record has the new address");
+}
+
+/// Where the address is not the provider's to say, the status may have any, or none, and a restart asks for nothing.
+#[test]
+fn an_address_that_another_program_writes_is_left_to_it() {
+    let made = RawAnswer {
+        disposition: Some(Disposition::Ready),
+        address_elsewhere: true,
+        ..RawAnswer::default()
+    };
+    let made = made.check(LoadBalancerCall::Ensure, &ForbiddenAddresses::default());
+    let mut stage = Stage::new(load_balancer("web"));
+    let outcome = stage.ensure(Ok(&made.unwrap()));
+    assert_eq!(reasons(&outcome), ["EnsuredLoadBalancer"]);
+    for addresses in ["", "198.51.100.1", "198.51.100.2 2001:db8::1", ""] {
+        let old = stage.service.clone();
+        stage.service.ingress = addresses.split_whitespace().map(ip).collect();
+        assert!(!is_undone(&old, &stage.service), "{addresses}");
+        assert_eq!(stage.next(), Step::Idle, "{addresses}");
+        let mut restarted = stage.clone();
+        restarted.restart();
+        assert_eq!(restarted.next(), Step::Idle, "{addresses}");
+    }
+    stage.service.spec.ports[0].port = 81;
+    assert_eq!(stage.question().cause, EnsureCause::Changed);
 }

@@ -98,7 +98,7 @@ export interface LoadBalancerAnswer {
   disposition: LoadBalancerDisposition;
   /**
    * REQUIRED with READY in an answer to Ensure; without an address there the answer
-   * breaks this contract. Ensure with IN_PROGRESS: early addresses are published.
+   * breaks this contract, unless address_elsewhere is set. Ensure with IN_PROGRESS: early addresses are published.
    * Update with READY: replaces the Service's status. A status without entries counts
    * as no status: Get: as stored; elsewhere the Service's status stays as it is. Addresses
    * are replaced by others, and go with ABSENT and RETAINED of a Delete.
@@ -132,6 +132,12 @@ export interface LoadBalancerAnswer {
    * DIFFERS: what differs, for the log.
    */
   message: string;
+  /**
+   * Ensure with READY and without an address: the load balancer is made, and its address is
+   * not this provider's to say; another program writes the Service's status, or nothing
+   * does. The controller leaves the status as it is, whatever it has.
+   */
+  addressElsewhere: boolean;
 }
 
 /** The Service whose load balancer is asked about. */
@@ -176,7 +182,7 @@ export interface EnsureLoadBalancerRequest {
 
 /** The result of an Ensure. */
 export interface EnsureLoadBalancerResponse {
-  /** READY (an address is REQUIRED), IN_PROGRESS or NOT_MANAGED. */
+  /** READY (an address or address_elsewhere is REQUIRED), IN_PROGRESS or NOT_MANAGED. */
   answer: LoadBalancerAnswer | undefined;
 }
 
@@ -385,6 +391,7 @@ function createBaseLoadBalancerAnswer(): LoadBalancerAnswer {
     effects: undefined,
     reason: "",
     message: "",
+    addressElsewhere: false,
   };
 }
 
@@ -410,6 +417,9 @@ export const LoadBalancerAnswer: MessageFns<LoadBalancerAnswer> = {
     }
     if (message.message !== "") {
       writer.uint32(58).string(message.message);
+    }
+    if (message.addressElsewhere !== false) {
+      writer.uint32(64).bool(message.addressElsewhere);
     }
     return writer;
   },
@@ -483,6 +493,14 @@ export const LoadBalancerAnswer: MessageFns<LoadBalancerAnswer> = {
             message.message = reader.string();
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.addressElsewhere = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -515,6 +533,7 @@ export const LoadBalancerAnswer: MessageFns<LoadBalancerAnswer> = {
       : undefined;
     message.reason = object.reason ?? "";
     message.message = object.message ?? "";
+    message.addressElsewhere = object.addressElsewhere ?? false;
     return message;
   },
 };
@@ -1683,6 +1702,8 @@ export const LoadBalancersServiceService = {
    *
    *   answer                              the controller
    *   READY with an address               writes it; done until the Service changes
+   *   READY with address_elsewhere        leaves the status; done until the Service
+   *                                       changes
    *   IN_PROGRESS                         Ensure after retry_after
    *   NOT_MANAGED                         Accepted=False, shown if it was managed;
    *                                       Ensure once the Service or the provider's
@@ -1851,6 +1872,8 @@ export interface LoadBalancersServiceServer extends UntypedServiceImplementation
    *
    *   answer                              the controller
    *   READY with an address               writes it; done until the Service changes
+   *   READY with address_elsewhere        leaves the status; done until the Service
+   *                                       changes
    *   IN_PROGRESS                         Ensure after retry_after
    *   NOT_MANAGED                         Accepted=False, shown if it was managed;
    *                                       Ensure once the Service or the provider's
@@ -1982,6 +2005,8 @@ export interface LoadBalancersServiceClient extends Client {
    *
    *   answer                              the controller
    *   READY with an address               writes it; done until the Service changes
+   *   READY with address_elsewhere        leaves the status; done until the Service
+   *                                       changes
    *   IN_PROGRESS                         Ensure after retry_after
    *   NOT_MANAGED                         Accepted=False, shown if it was managed;
    *                                       Ensure once the Service or the provider's
