@@ -6,6 +6,7 @@ use futures::future::{join, try_join_all};
 use outrigger_api::v1::{LoadBalancerDisposition as Disposition, Service};
 use tokio::time::sleep;
 
+use super::process::handshakes;
 use crate::{
     case::{Check, check},
     subject::{Subject, answered_or_lost, describe},
@@ -124,10 +125,12 @@ async fn survives_restart(subject: &Subject) -> Verdict {
     let service = subject.service();
     let nodes = subject.target_nodes();
     let before = subject.ensure(&service, &nodes).await?;
-    subject.restart().await?;
-    let revision = subject.load_balancers().configuration_revision;
+    let [revision, restarted] = handshakes(subject).await?.map(|answer| {
+        let offered = answer.capabilities.unwrap_or_default().load_balancers;
+        offered.unwrap_or_default().configuration_revision
+    });
     let subject = &subject.connect().await?;
-    if subject.load_balancers().configuration_revision != revision {
+    if restarted != revision {
         // The controller ensures all again, which is for load balancers that ended with the process.
         subject.get_is(&service, Disposition::Absent).await?;
         return Err(skipped("the load balancers end with the process"));

@@ -33,7 +33,7 @@ async fn stale_socket(subject: &Subject) -> Verdict {
 }
 
 /// The answer to the handshake before and after a restart.
-async fn handshakes(subject: &Subject) -> Verdict<[HandshakeResponse; 2]> {
+pub(super) async fn handshakes(subject: &Subject) -> Verdict<[HandshakeResponse; 2]> {
     let shake_hands = async || -> Verdict<HandshakeResponse> {
         let client = subject.dial().await?;
         Ok(client.call(subject.handshake_request()).await?)

@@ -2,13 +2,12 @@
 
 use outrigger_api::v1::LoadBalancerDisposition as D;
 use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, EnsureLoadBalancerResponse, ErrorReason,
-    InlineNodes, LoadBalancerAnswer, NodeTargets, Service, node_targets::Targets,
+    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason, InlineNodes,
+    LoadBalancerAnswer, NodeTargets, Service, node_targets::Targets,
 };
 
 use super::{delete, service_of};
 use crate::defects::{Defect, reason, refusal};
-use crate::exchange::Answer;
 use crate::load_balancers::ANNOTATION_PREFIX;
 
 pub(super) fn defects() -> Vec<Defect> {
