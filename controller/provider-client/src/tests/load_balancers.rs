@@ -190,7 +190,8 @@ async fn an_answer_illegal_in_kubernetes_is_an_error_in_cores_words() {
     });
     let error = ensure(&rig, "web").await.unwrap_err();
     let text = "the provider answered EnsureLoadBalancer with READY and without an address in \
-                status.ingress; as long as there is none, the answer is IN_PROGRESS";
+                status.ingress; as long as there is none, the answer is IN_PROGRESS, or it is \
+                another program's (address_elsewhere)";
     assert_eq!(error.to_string(), text);
     assert_eq!(
         error.failure(None),
