@@ -5,8 +5,9 @@ use std::{any::Any, collections::BTreeSet};
 use outrigger_api::{
     ItemResult,
     v1::{
-        DeleteLoadBalancerResponse, EnsureLoadBalancerResponse, GetLoadBalancerResponse,
-        KubernetesEffects, LoadBalancerAnswer, LoadBalancerResult, load_balancer_result::Outcome,
+        CreateRouteResponse, DeleteLoadBalancerResponse, DeleteRouteResponse,
+        EnsureLoadBalancerResponse, GetLoadBalancerResponse, KubernetesEffects, LoadBalancerAnswer,
+        LoadBalancerResult, load_balancer_result::Outcome,
     },
 };
 use parking_lot::Mutex;
@@ -112,6 +113,10 @@ impl Ledger {
             observations.answered(rpc, one.answer.as_ref());
         } else if let Some(one) = answer.downcast_ref::<DeleteLoadBalancerResponse>() {
             observations.answered(rpc, one.answer.as_ref());
+        } else if let Some(one) = answer.downcast_ref::<CreateRouteResponse>() {
+            observations.node_effects.extend(one.effects.clone());
+        } else if let Some(one) = answer.downcast_ref::<DeleteRouteResponse>() {
+            observations.node_effects.extend(one.effects.clone());
         } else if let Some(one) = answer.downcast_ref::<LoadBalancerResult>()
             && let Some(Outcome::Found(answer)) = &one.outcome
         {

@@ -134,7 +134,6 @@ impl Mock {
             volumes: Some(ServedVolumes {
                 csi_drivers: vec![DRIVER.to_owned()],
                 in_tree: false,
-                max_batch_size: 100,
             }),
             ..ProviderOptions::default()
         };

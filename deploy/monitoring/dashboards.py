@@ -188,8 +188,6 @@ DASHBOARDS = {
                   (rate("outrigger_node_route_failures_total", "operation, class"), "{{operation}} {{class}}"), rare=True),
             panel("Latency", "s", "The 99th percentile of each call about routes.",
                   (quantile(0.99, "outrigger_provider_rpc_duration_seconds", "rpc", ',rpc=~".*Routes?"'), "{{rpc}}")),
-            panel("Routes in a batch", "none", "Routes that one call makes or deletes, on average.",
-                  (mean("outrigger_provider_route_batch_routes"), "mean")),
         ]),
         ("Problems", [
             panel("Pod CIDRs without a route", "ops", "Pod CIDRs of Nodes that are outside of the cluster's, or another Node's too.",

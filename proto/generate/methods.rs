@@ -282,7 +282,7 @@ fn camel(name: &str) -> String {
         .collect()
 }
 
-/// `RouteResult` as `route_result`.
+/// `InstanceResult` as `instance_result`.
 fn snake(name: &str) -> String {
     let mut snake = String::new();
     for letter in name.chars() {

@@ -46,10 +46,10 @@ pub struct Fault {
     /// about one Service fails as a whole, an update in its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// The destination of the route whose result it happens to, in any spelling; absent: to each.
+    /// The destination of the route that it happens to, in any spelling; absent: to each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<Cidr>,
-    /// The handle of the volume whose result it happens to; absent: to each.
+    /// The handle of the volume that it happens to; absent: to each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
     /// The effect.
@@ -207,7 +207,8 @@ impl Fault {
             }
         }
         let hangs = matches!(self.effect, Effect::Hang { .. });
-        if self.node.is_some() && !self.effect.is_about_items() && !hangs {
+        let of_one = self.method.is_some_and(|one| one.is_of(CallClass::Routes));
+        if self.node.is_some() && !self.effect.is_about_items() && !hangs && !of_one {
             return Err(
                 "a whole call cannot fail for one node; fail its item instead (--per-item)".into(),
             );
@@ -224,9 +225,7 @@ impl Fault {
             if let Some(method) = self.method.filter(|one| is_named && !one.is_of(class)) {
                 return Err(format!("{method} is not about {what}"));
             }
-            // Only calls about load balancers may be about one object.
-            let of_one = class == CallClass::LoadBalancers;
-            let of_batch = !of_one || self.method.is_some_and(Method::is_batch);
+            let of_batch = self.method.is_some_and(Method::is_batch);
             if is_named && of_batch && !self.effect.is_about_items() {
                 return Err(
                     "a call is about many of them; fail the item of one instead (--per-item)"

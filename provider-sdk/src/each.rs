@@ -74,22 +74,3 @@ where
     }
     Ok(results)
 }
-
-/// Changes each item.
-pub(crate) async fn change_each<'a, I, T, F>(
-    ctx: &Context,
-    items: &'a [I],
-    concurrency: usize,
-    key: impl Fn(&I) -> &String,
-    change: impl Fn(&'a I) -> F,
-) -> Result<Results<T>, Error>
-where
-    F: Future<Output = Result<T, Error>>,
-{
-    let results = each(ctx, items, concurrency, &change)
-        .map(|(item, result)| (key(item).clone(), result))
-        .collect()
-        .await;
-    ctx.check()?;
-    Ok(results)
-}

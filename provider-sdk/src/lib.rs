@@ -54,6 +54,7 @@
 //! them with `new` or `default` and `with_…`, and add an arm to a `match` for variants to come.
 
 mod address;
+mod batcher;
 mod context;
 mod each;
 mod effects;
@@ -80,6 +81,7 @@ mod socket;
 mod volumes;
 
 pub use address::Address;
+pub use batcher::Batcher;
 pub use context::{Cluster, Context};
 pub use effects::{Condition, Effects, EffectsCapability, Event};
 pub use error::{Error, ErrorReason};

@@ -3,12 +3,10 @@
 mod capability;
 mod route;
 
-use std::collections::HashMap;
 use std::future::Future;
 
 use outrigger_api::v1;
 
-use crate::each::change_each;
 use crate::sink::{Listed, Sink};
 use crate::{Context, Error};
 
@@ -18,9 +16,6 @@ pub use route::{Route, RouteChange};
 
 #[cfg(test)]
 mod tests;
-
-/// Results of a batch by [`Route::destination_cidr`] as the batch spells it.
-pub type RouteChanges = HashMap<String, Result<RouteChange, Error>>;
 
 /// Where [`list_routes`](Routes::list_routes) puts what it finds.
 pub type RouteSink = Sink<Route>;
@@ -40,15 +35,14 @@ impl Listed for Route {
 /// that cluster's routes only. A cloud without marks lists the whole table that it was configured
 /// with; the controller leaves alone what is outside its `--cluster-cidr`.
 ///
-/// A batch names a destination CIDR once, and the controller deletes before it creates: to move a CIDR
-/// to another Node it asks for the deletion, and for the new route once that is answered. The server
-/// runs one change per destination CIDR at a time, also beyond the end of a call whose caller went
-/// away (see [`Context`]); another one is answered [`Error::operation_in_progress`] at once.
+/// The controller deletes before it creates: to move a CIDR to another Node it asks for the deletion, and
+/// for the new route once that is answered. The server runs one change per destination CIDR at a time, also
+/// beyond the end of a call whose caller went away (see [`Context`]). A cloud where one call changes many
+/// routes has a [`Batcher`](crate::Batcher).
 ///
 /// Methods may be written as `async fn`.
 pub trait Routes: Send + Sync + 'static {
-    /// How routes are written. The same for the life of the process; asked when the server starts and
-    /// by the provided methods.
+    /// How routes are written. The same for the life of the process; asked when the server starts.
     fn capability(&self) -> RoutesCapability {
         RoutesCapability::default()
     }
@@ -90,52 +84,4 @@ pub trait Routes: Send + Sync + 'static {
         ctx: &Context,
         route: &Route,
     ) -> impl Future<Output = Result<RouteChange, Error>> + Send;
-
-    /// Makes many routes: for a cloud where one call makes many.
-    ///
-    /// `routes` has 1 to [`RoutesCapability::max_batch_size`] routes with distinct destinations. An
-    /// `Err` of the whole is the error of each. A route that is missing from the result is reported as
-    /// failed, a result for a route that was not asked for is dropped; both are logged.
-    ///
-    /// The default calls [`create_route`](Self::create_route) for each, at most
-    /// [`RoutesCapability::concurrency`] at a time; an error or a panic concerns its route only. Once
-    /// the cloud limits the rate, refuses the credentials or is away, routes that were not begun yet
-    /// get that error too.
-    ///
-    /// # Cancellation
-    ///
-    /// See [`Context`]. The default begins no further route when the caller goes away.
-    fn create_routes(
-        &self,
-        ctx: &Context,
-        routes: &[Route],
-    ) -> impl Future<Output = Result<RouteChanges, Error>> + Send {
-        let concurrency = self.capability().concurrency;
-        let create = move |route| self.create_route(ctx, route);
-        change_each(
-            ctx,
-            routes,
-            concurrency,
-            |route| &route.destination_cidr,
-            create,
-        )
-    }
-
-    /// Removes many routes; as [`create_routes`](Self::create_routes), with
-    /// [`delete_route`](Self::delete_route).
-    fn delete_routes(
-        &self,
-        ctx: &Context,
-        routes: &[Route],
-    ) -> impl Future<Output = Result<RouteChanges, Error>> + Send {
-        let concurrency = self.capability().concurrency;
-        let delete = move |route| self.delete_route(ctx, route);
-        change_each(
-            ctx,
-            routes,
-            concurrency,
-            |route| &route.destination_cidr,
-            delete,
-        )
-    }
 }

@@ -43,12 +43,12 @@ var Methods = []Method{
 	{Service: "LoadBalancersService", Name: "DeleteLoadBalancer", Path: "/cloudprovider.v1.LoadBalancersService/DeleteLoadBalancer", Deadline: 120 * time.Second, ChangesCloud: true, Class: CallClass_CALL_CLASS_LOAD_BALANCERS},
 	{Service: "LoadBalancersService", Name: "ListLoadBalancers", Path: "/cloudprovider.v1.LoadBalancersService/ListLoadBalancers", Deadline: 300 * time.Second, MaxSilence: 60 * time.Second, Class: CallClass_CALL_CLASS_LOAD_BALANCERS, IsOptional: true},
 	{Service: "LoadBalancersService", Name: "PlanLoadBalancer", Path: "/cloudprovider.v1.LoadBalancersService/PlanLoadBalancer", Deadline: 120 * time.Second, Class: CallClass_CALL_CLASS_LOAD_BALANCERS, IsOptional: true},
-	{Service: "VolumesService", Name: "BatchGetVolumes", Path: "/cloudprovider.v1.VolumesService/BatchGetVolumes", Deadline: 30 * time.Second, Class: CallClass_CALL_CLASS_VOLUMES, ItemKey: "key"},
+	{Service: "VolumesService", Name: "GetVolume", Path: "/cloudprovider.v1.VolumesService/GetVolume", Deadline: 30 * time.Second, Class: CallClass_CALL_CLASS_VOLUMES},
 	{Service: "ProviderService", Name: "Handshake", Path: "/cloudprovider.v1.ProviderService/Handshake", Deadline: 10 * time.Second},
 	{Service: "ProviderService", Name: "GetStatus", Path: "/cloudprovider.v1.ProviderService/GetStatus", Deadline: 5 * time.Second},
 	{Service: "RoutesService", Name: "ListRoutes", Path: "/cloudprovider.v1.RoutesService/ListRoutes", Deadline: 300 * time.Second, MaxSilence: 60 * time.Second, Class: CallClass_CALL_CLASS_ROUTES},
-	{Service: "RoutesService", Name: "BatchCreateRoutes", Path: "/cloudprovider.v1.RoutesService/BatchCreateRoutes", Deadline: 120 * time.Second, ChangesCloud: true, Class: CallClass_CALL_CLASS_ROUTES, ItemKey: "destination_cidr"},
-	{Service: "RoutesService", Name: "BatchDeleteRoutes", Path: "/cloudprovider.v1.RoutesService/BatchDeleteRoutes", Deadline: 120 * time.Second, ChangesCloud: true, Class: CallClass_CALL_CLASS_ROUTES, ItemKey: "destination_cidr"},
+	{Service: "RoutesService", Name: "CreateRoute", Path: "/cloudprovider.v1.RoutesService/CreateRoute", Deadline: 120 * time.Second, ChangesCloud: true, Class: CallClass_CALL_CLASS_ROUTES},
+	{Service: "RoutesService", Name: "DeleteRoute", Path: "/cloudprovider.v1.RoutesService/DeleteRoute", Deadline: 120 * time.Second, ChangesCloud: true, Class: CallClass_CALL_CLASS_ROUTES},
 }
 
 // Method that this is the request of.
@@ -79,7 +79,7 @@ func (*ListLoadBalancersRequest) Method() *Method { return &Methods[7] }
 func (*PlanLoadBalancerRequest) Method() *Method { return &Methods[8] }
 
 // Method that this is the request of.
-func (*BatchGetVolumesRequest) Method() *Method { return &Methods[9] }
+func (*GetVolumeRequest) Method() *Method { return &Methods[9] }
 
 // Method that this is the request of.
 func (*HandshakeRequest) Method() *Method { return &Methods[10] }
@@ -91,22 +91,16 @@ func (*GetStatusRequest) Method() *Method { return &Methods[11] }
 func (*ListRoutesRequest) Method() *Method { return &Methods[12] }
 
 // Method that this is the request of.
-func (*BatchCreateRoutesRequest) Method() *Method { return &Methods[13] }
+func (*CreateRouteRequest) Method() *Method { return &Methods[13] }
 
 // Method that this is the request of.
-func (*BatchDeleteRoutesRequest) Method() *Method { return &Methods[14] }
+func (*DeleteRouteRequest) Method() *Method { return &Methods[14] }
 
 // ItemKey is what the result of a batch names this by.
 func (x *Node) ItemKey() string { return x.GetName() }
 
 // ItemKey is what the result of a batch names this by.
-func (x *Route) ItemKey() string { return x.GetDestinationCidr() }
-
-// ItemKey is what the result of a batch names this by.
 func (x *Service) ItemKey() string { return x.GetUid() }
-
-// ItemKey is what the result of a batch names this by.
-func (x *Volume) ItemKey() string { return x.GetKey() }
 
 // Code that goes with this reason.
 func (x ErrorReason) Code() codes.Code {

@@ -797,13 +797,11 @@ func (x *LoadBalancersCapability) GetTargetLabelKeys() []string {
 // How routes are written.
 type RoutesCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Routes in one batch; 0 means 100. The controller uses at most 200.
-	MaxBatchSize uint32 `protobuf:"varint,1,opt,name=max_batch_size,json=maxBatchSize,proto3" json:"max_batch_size,omitempty"`
-	// Batches at one time, BatchCreateRoutes and BatchDeleteRoutes together, at most 64
-	// (more is cut); 0 means 4. 1: no two of them overlap. A call whose deadline passed
-	// or whose connection was lost counts no longer, so a provider for which an overlap
-	// is wrong holds a lock of its own until its work has ended.
-	MaxInFlight   uint32 `protobuf:"varint,2,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
+	// CreateRoute and DeleteRoute together at one time, at most 256 (more is cut); 0 means
+	// 16. 1: no two of them overlap. A call whose deadline passed or whose connection was
+	// lost counts no longer, so a provider for which an overlap is wrong holds a lock of its
+	// own until its work has ended.
+	MaxInFlight   uint32 `protobuf:"varint,1,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -838,13 +836,6 @@ func (*RoutesCapability) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_provider_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *RoutesCapability) GetMaxBatchSize() uint32 {
-	if x != nil {
-		return x.MaxBatchSize
-	}
-	return 0
-}
-
 func (x *RoutesCapability) GetMaxInFlight() uint32 {
 	if x != nil {
 		return x.MaxInFlight
@@ -859,10 +850,8 @@ type VolumesCapability struct {
 	CsiDrivers []string `protobuf:"bytes,1,rep,name=csi_drivers,json=csiDrivers,proto3" json:"csi_drivers,omitempty"`
 	// In-tree kinds that are served.
 	SourceKinds []VolumeSourceKind `protobuf:"varint,2,rep,packed,name=source_kinds,json=sourceKinds,proto3,enum=cloudprovider.v1.VolumeSourceKind" json:"source_kinds,omitempty"`
-	// Volumes in one BatchGetVolumes; 0 means 100. The controller uses at most 200.
-	MaxBatchSize uint32 `protobuf:"varint,3,opt,name=max_batch_size,json=maxBatchSize,proto3" json:"max_batch_size,omitempty"`
-	// Calls at one time, at most 64 (more is cut); 0 means 4.
-	MaxInFlight   uint32 `protobuf:"varint,4,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
+	// Calls of GetVolume at one time, at most 256 (more is cut); 0 means 16.
+	MaxInFlight   uint32 `protobuf:"varint,3,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -909,13 +898,6 @@ func (x *VolumesCapability) GetSourceKinds() []VolumeSourceKind {
 		return x.SourceKinds
 	}
 	return nil
-}
-
-func (x *VolumesCapability) GetMaxBatchSize() uint32 {
-	if x != nil {
-		return x.MaxBatchSize
-	}
-	return 0
 }
 
 func (x *VolumesCapability) GetMaxInFlight() uint32 {
@@ -1426,16 +1408,14 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\rmax_in_flight\x18\x05 \x01(\rR\vmaxInFlight\x125\n" +
 	"\x17max_services_per_update\x18\x06 \x01(\rR\x14maxServicesPerUpdate\x125\n" +
 	"\x16configuration_revision\x18\a \x01(\tR\x15configurationRevision\x12*\n" +
-	"\x11target_label_keys\x18\t \x03(\tR\x0ftargetLabelKeys\"\\\n" +
-	"\x10RoutesCapability\x12$\n" +
-	"\x0emax_batch_size\x18\x01 \x01(\rR\fmaxBatchSize\x12\"\n" +
-	"\rmax_in_flight\x18\x02 \x01(\rR\vmaxInFlight\"\xc5\x01\n" +
+	"\x11target_label_keys\x18\t \x03(\tR\x0ftargetLabelKeys\"6\n" +
+	"\x10RoutesCapability\x12\"\n" +
+	"\rmax_in_flight\x18\x01 \x01(\rR\vmaxInFlight\"\x9f\x01\n" +
 	"\x11VolumesCapability\x12\x1f\n" +
 	"\vcsi_drivers\x18\x01 \x03(\tR\n" +
 	"csiDrivers\x12E\n" +
-	"\fsource_kinds\x18\x02 \x03(\x0e2\".cloudprovider.v1.VolumeSourceKindR\vsourceKinds\x12$\n" +
-	"\x0emax_batch_size\x18\x03 \x01(\rR\fmaxBatchSize\x12\"\n" +
-	"\rmax_in_flight\x18\x04 \x01(\rR\vmaxInFlight\"G\n" +
+	"\fsource_kinds\x18\x02 \x03(\x0e2\".cloudprovider.v1.VolumeSourceKindR\vsourceKinds\x12\"\n" +
+	"\rmax_in_flight\x18\x03 \x01(\rR\vmaxInFlight\"G\n" +
 	"\x12NodeSetsCapability\x12\x19\n" +
 	"\bmax_sets\x18\x01 \x01(\rR\amaxSets\x12\x16\n" +
 	"\x06deltas\x18\x02 \x01(\bR\x06deltas\"\xc5\x01\n" +

@@ -7,7 +7,6 @@
 package cloudproviderv1
 
 import (
-	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -25,8 +24,8 @@ const (
 // One route.
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name in the cloud, from a list or from RouteResult.found; empty on create. Sent back
-	// unchanged on delete; empty there, if none was given: the provider finds the route by
+	// Name in the cloud, from a list or from CreateRouteResponse.found; empty on create. Sent
+	// back unchanged on delete; empty there, if none was given: the provider finds the route by
 	// its destination and target.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// CIDR without host bits; any spelling is accepted on list.
@@ -250,33 +249,32 @@ func (x *ListRoutesResponse) GetComplete() bool {
 	return false
 }
 
-// Routes to make.
-type BatchCreateRoutesRequest struct {
+// The route to make.
+type CreateRouteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Context of this attempt. Without cluster_uid only with --allow-untagged-cloud.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
-	// 1 to RoutesCapability.max_batch_size, no destination CIDR twice; node_name,
-	// provider_id, node_addresses and node_uid are all filled (provider_id not with
-	// InstancesCapability.without_provider_id).
-	Items         []*Route `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	// node_name, provider_id, node_addresses and node_uid are all filled (provider_id not
+	// with InstancesCapability.without_provider_id).
+	Route         *Route `protobuf:"bytes,2,opt,name=route,proto3" json:"route,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BatchCreateRoutesRequest) Reset() {
-	*x = BatchCreateRoutesRequest{}
+func (x *CreateRouteRequest) Reset() {
+	*x = CreateRouteRequest{}
 	mi := &file_cloudprovider_v1_routes_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BatchCreateRoutesRequest) String() string {
+func (x *CreateRouteRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BatchCreateRoutesRequest) ProtoMessage() {}
+func (*CreateRouteRequest) ProtoMessage() {}
 
-func (x *BatchCreateRoutesRequest) ProtoReflect() protoreflect.Message {
+func (x *CreateRouteRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_cloudprovider_v1_routes_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -288,48 +286,52 @@ func (x *BatchCreateRoutesRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BatchCreateRoutesRequest.ProtoReflect.Descriptor instead.
-func (*BatchCreateRoutesRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use CreateRouteRequest.ProtoReflect.Descriptor instead.
+func (*CreateRouteRequest) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_routes_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *BatchCreateRoutesRequest) GetContext() *CallContext {
+func (x *CreateRouteRequest) GetContext() *CallContext {
 	if x != nil {
 		return x.Context
 	}
 	return nil
 }
 
-func (x *BatchCreateRoutesRequest) GetItems() []*Route {
+func (x *CreateRouteRequest) GetRoute() *Route {
 	if x != nil {
-		return x.Items
+		return x.Route
 	}
 	return nil
 }
 
-// The results.
-type BatchCreateRoutesResponse struct {
+// The result of a create.
+type CreateRouteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Exactly one per requested route, any order; one that is missing is unknown.
-	Results       []*RouteResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// The route is there, as ListRoutes would give it, so that it can be compared and deleted
+	// without another list. An empty route is kept as it was sent, without a name. Absent,
+	// malformed, or with another destination: unknown.
+	Found *Route `protobuf:"bytes,1,opt,name=found,proto3" json:"found,omitempty"`
+	// About the Node.
+	Effects       *KubernetesEffects `protobuf:"bytes,2,opt,name=effects,proto3" json:"effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BatchCreateRoutesResponse) Reset() {
-	*x = BatchCreateRoutesResponse{}
+func (x *CreateRouteResponse) Reset() {
+	*x = CreateRouteResponse{}
 	mi := &file_cloudprovider_v1_routes_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BatchCreateRoutesResponse) String() string {
+func (x *CreateRouteResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BatchCreateRoutesResponse) ProtoMessage() {}
+func (*CreateRouteResponse) ProtoMessage() {}
 
-func (x *BatchCreateRoutesResponse) ProtoReflect() protoreflect.Message {
+func (x *CreateRouteResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_cloudprovider_v1_routes_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -341,266 +343,140 @@ func (x *BatchCreateRoutesResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BatchCreateRoutesResponse.ProtoReflect.Descriptor instead.
-func (*BatchCreateRoutesResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use CreateRouteResponse.ProtoReflect.Descriptor instead.
+func (*CreateRouteResponse) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_routes_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *BatchCreateRoutesResponse) GetResults() []*RouteResult {
+func (x *CreateRouteResponse) GetFound() *Route {
 	if x != nil {
-		return x.Results
+		return x.Found
 	}
 	return nil
 }
 
-// Routes to remove.
-type BatchDeleteRoutesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Context of this attempt. Without cluster_uid only with --allow-untagged-cloud.
-	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
-	// 1 to RoutesCapability.max_batch_size, no destination CIDR twice. Each exactly as
-	// listed, or as RouteResult.found, otherwise its create, named it.
-	Items         []*Route `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BatchDeleteRoutesRequest) Reset() {
-	*x = BatchDeleteRoutesRequest{}
-	mi := &file_cloudprovider_v1_routes_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BatchDeleteRoutesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BatchDeleteRoutesRequest) ProtoMessage() {}
-
-func (x *BatchDeleteRoutesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_routes_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BatchDeleteRoutesRequest.ProtoReflect.Descriptor instead.
-func (*BatchDeleteRoutesRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_routes_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *BatchDeleteRoutesRequest) GetContext() *CallContext {
-	if x != nil {
-		return x.Context
-	}
-	return nil
-}
-
-func (x *BatchDeleteRoutesRequest) GetItems() []*Route {
-	if x != nil {
-		return x.Items
-	}
-	return nil
-}
-
-// The results.
-type BatchDeleteRoutesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Exactly one per requested route, any order; one that is missing is unknown.
-	Results       []*RouteResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BatchDeleteRoutesResponse) Reset() {
-	*x = BatchDeleteRoutesResponse{}
-	mi := &file_cloudprovider_v1_routes_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BatchDeleteRoutesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BatchDeleteRoutesResponse) ProtoMessage() {}
-
-func (x *BatchDeleteRoutesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_routes_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BatchDeleteRoutesResponse.ProtoReflect.Descriptor instead.
-func (*BatchDeleteRoutesResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_routes_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *BatchDeleteRoutesResponse) GetResults() []*RouteResult {
-	if x != nil {
-		return x.Results
-	}
-	return nil
-}
-
-// The answer for one route.
-type RouteResult struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Route.destination_cidr of the request, the same spelling.
-	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Without an outcome, or with one that the RPC does not name as its success, it is unknown.
-	//
-	// Types that are valid to be assigned to Outcome:
-	//
-	//	*RouteResult_Found
-	//	*RouteResult_Absent
-	//	*RouteResult_NotManaged
-	//	*RouteResult_Error
-	Outcome isRouteResult_Outcome `protobuf_oneof:"outcome"`
-	// About the Node; with any outcome.
-	Effects       *KubernetesEffects `protobuf:"bytes,6,opt,name=effects,proto3" json:"effects,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RouteResult) Reset() {
-	*x = RouteResult{}
-	mi := &file_cloudprovider_v1_routes_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RouteResult) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RouteResult) ProtoMessage() {}
-
-func (x *RouteResult) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_routes_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RouteResult.ProtoReflect.Descriptor instead.
-func (*RouteResult) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_routes_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *RouteResult) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *RouteResult) GetOutcome() isRouteResult_Outcome {
-	if x != nil {
-		return x.Outcome
-	}
-	return nil
-}
-
-func (x *RouteResult) GetFound() *Route {
-	if x != nil {
-		if x, ok := x.Outcome.(*RouteResult_Found); ok {
-			return x.Found
-		}
-	}
-	return nil
-}
-
-func (x *RouteResult) GetAbsent() *Absent {
-	if x != nil {
-		if x, ok := x.Outcome.(*RouteResult_Absent); ok {
-			return x.Absent
-		}
-	}
-	return nil
-}
-
-func (x *RouteResult) GetNotManaged() *NotManaged {
-	if x != nil {
-		if x, ok := x.Outcome.(*RouteResult_NotManaged); ok {
-			return x.NotManaged
-		}
-	}
-	return nil
-}
-
-func (x *RouteResult) GetError() *status.Status {
-	if x != nil {
-		if x, ok := x.Outcome.(*RouteResult_Error); ok {
-			return x.Error
-		}
-	}
-	return nil
-}
-
-func (x *RouteResult) GetEffects() *KubernetesEffects {
+func (x *CreateRouteResponse) GetEffects() *KubernetesEffects {
 	if x != nil {
 		return x.Effects
 	}
 	return nil
 }
 
-type isRouteResult_Outcome interface {
-	isRouteResult_Outcome()
+// The route to remove.
+type DeleteRouteRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Context of this attempt. Without cluster_uid only with --allow-untagged-cloud.
+	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// Exactly as listed, or as CreateRouteResponse.found, otherwise its create, named it.
+	Route         *Route `protobuf:"bytes,2,opt,name=route,proto3" json:"route,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
-type RouteResult_Found struct {
-	// Create: the route is there, as ListRoutes would give it, so that it can be compared and
-	// deleted without another list. An empty route is kept as it was sent, without a name. A
-	// route that is malformed, or has another destination: unknown.
-	Found *Route `protobuf:"bytes,2,opt,name=found,proto3,oneof"`
+func (x *DeleteRouteRequest) Reset() {
+	*x = DeleteRouteRequest{}
+	mi := &file_cloudprovider_v1_routes_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
 }
 
-type RouteResult_Absent struct {
-	// Delete: the route is gone.
-	Absent *Absent `protobuf:"bytes,3,opt,name=absent,proto3,oneof"`
+func (x *DeleteRouteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
 }
 
-type RouteResult_NotManaged struct {
-	// Read as unknown: no route of this cluster is another's.
-	NotManaged *NotManaged `protobuf:"bytes,4,opt,name=not_managed,json=notManaged,proto3,oneof"`
+func (*DeleteRouteRequest) ProtoMessage() {}
+
+func (x *DeleteRouteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cloudprovider_v1_routes_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
 }
 
-type RouteResult_Error struct {
-	// The error of this one route.
-	Error *status.Status `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
+// Deprecated: Use DeleteRouteRequest.ProtoReflect.Descriptor instead.
+func (*DeleteRouteRequest) Descriptor() ([]byte, []int) {
+	return file_cloudprovider_v1_routes_proto_rawDescGZIP(), []int{5}
 }
 
-func (*RouteResult_Found) isRouteResult_Outcome() {}
+func (x *DeleteRouteRequest) GetContext() *CallContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
 
-func (*RouteResult_Absent) isRouteResult_Outcome() {}
+func (x *DeleteRouteRequest) GetRoute() *Route {
+	if x != nil {
+		return x.Route
+	}
+	return nil
+}
 
-func (*RouteResult_NotManaged) isRouteResult_Outcome() {}
+// The result of a delete.
+type DeleteRouteResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The route is gone. Absent: unknown.
+	Absent *Absent `protobuf:"bytes,1,opt,name=absent,proto3" json:"absent,omitempty"`
+	// About the Node.
+	Effects       *KubernetesEffects `protobuf:"bytes,2,opt,name=effects,proto3" json:"effects,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
 
-func (*RouteResult_Error) isRouteResult_Outcome() {}
+func (x *DeleteRouteResponse) Reset() {
+	*x = DeleteRouteResponse{}
+	mi := &file_cloudprovider_v1_routes_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteRouteResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteRouteResponse) ProtoMessage() {}
+
+func (x *DeleteRouteResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cloudprovider_v1_routes_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteRouteResponse.ProtoReflect.Descriptor instead.
+func (*DeleteRouteResponse) Descriptor() ([]byte, []int) {
+	return file_cloudprovider_v1_routes_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *DeleteRouteResponse) GetAbsent() *Absent {
+	if x != nil {
+		return x.Absent
+	}
+	return nil
+}
+
+func (x *DeleteRouteResponse) GetEffects() *KubernetesEffects {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
 
 var File_cloudprovider_v1_routes_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_routes_proto_rawDesc = "" +
 	"\n" +
-	"\x1dcloudprovider/v1/routes.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x17google/rpc/status.proto\"\xd9\x02\n" +
+	"\x1dcloudprovider/v1/routes.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\"\xd9\x02\n" +
 	"\x05Route\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x10destination_cidr\x18\x02 \x01(\tR\x0fdestinationCidr\x12\x1b\n" +
@@ -616,34 +492,27 @@ const file_cloudprovider_v1_routes_proto_rawDesc = "" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\"_\n" +
 	"\x12ListRoutesResponse\x12-\n" +
 	"\x05items\x18\x01 \x03(\v2\x17.cloudprovider.v1.RouteR\x05items\x12\x1a\n" +
-	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\x82\x01\n" +
-	"\x18BatchCreateRoutesRequest\x127\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"|\n" +
+	"\x12CreateRouteRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12-\n" +
-	"\x05items\x18\x02 \x03(\v2\x17.cloudprovider.v1.RouteR\x05items\"T\n" +
-	"\x19BatchCreateRoutesResponse\x127\n" +
-	"\aresults\x18\x01 \x03(\v2\x1d.cloudprovider.v1.RouteResultR\aresults\"\x82\x01\n" +
-	"\x18BatchDeleteRoutesRequest\x127\n" +
+	"\x05route\x18\x02 \x01(\v2\x17.cloudprovider.v1.RouteR\x05route\"\x83\x01\n" +
+	"\x13CreateRouteResponse\x12-\n" +
+	"\x05found\x18\x01 \x01(\v2\x17.cloudprovider.v1.RouteR\x05found\x12=\n" +
+	"\aeffects\x18\x02 \x01(\v2#.cloudprovider.v1.KubernetesEffectsR\aeffects\"|\n" +
+	"\x12DeleteRouteRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12-\n" +
-	"\x05items\x18\x02 \x03(\v2\x17.cloudprovider.v1.RouteR\x05items\"T\n" +
-	"\x19BatchDeleteRoutesResponse\x127\n" +
-	"\aresults\x18\x01 \x03(\v2\x1d.cloudprovider.v1.RouteResultR\aresults\"\xbb\x02\n" +
-	"\vRouteResult\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
-	"\x05found\x18\x02 \x01(\v2\x17.cloudprovider.v1.RouteH\x00R\x05found\x122\n" +
-	"\x06absent\x18\x03 \x01(\v2\x18.cloudprovider.v1.AbsentH\x00R\x06absent\x12?\n" +
-	"\vnot_managed\x18\x04 \x01(\v2\x1c.cloudprovider.v1.NotManagedH\x00R\n" +
-	"notManaged\x12*\n" +
-	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusH\x00R\x05error\x12=\n" +
-	"\aeffects\x18\x06 \x01(\v2#.cloudprovider.v1.KubernetesEffectsR\aeffectsB\t\n" +
-	"\aoutcome2\x99\x03\n" +
+	"\x05route\x18\x02 \x01(\v2\x17.cloudprovider.v1.RouteR\x05route\"\x86\x01\n" +
+	"\x13DeleteRouteResponse\x120\n" +
+	"\x06absent\x18\x01 \x01(\v2\x18.cloudprovider.v1.AbsentR\x06absent\x12=\n" +
+	"\aeffects\x18\x02 \x01(\v2#.cloudprovider.v1.KubernetesEffectsR\aeffects2\xcf\x02\n" +
 	"\rRoutesService\x12j\n" +
 	"\n" +
 	"ListRoutes\x12#.cloudprovider.v1.ListRoutesRequest\x1a$.cloudprovider.v1.ListRoutesResponse\"\x0f\x82\xa8\x19\v\n" +
-	"\x03\b\xac\x02\x1a\x02\b<(\x040\x01\x12\x8c\x01\n" +
-	"\x11BatchCreateRoutes\x12*.cloudprovider.v1.BatchCreateRoutesRequest\x1a+.cloudprovider.v1.BatchCreateRoutesResponse\"\x1e\x82\xa8\x19\x1a\n" +
-	"\x02\bx \x01(\x042\x10destination_cidr\x12\x8c\x01\n" +
-	"\x11BatchDeleteRoutes\x12*.cloudprovider.v1.BatchDeleteRoutesRequest\x1a+.cloudprovider.v1.BatchDeleteRoutesResponse\"\x1e\x82\xa8\x19\x1a\n" +
-	"\x02\bx \x01(\x042\x10destination_cidrB\xc3\x01\n" +
+	"\x03\b\xac\x02\x1a\x02\b<(\x040\x01\x12h\n" +
+	"\vCreateRoute\x12$.cloudprovider.v1.CreateRouteRequest\x1a%.cloudprovider.v1.CreateRouteResponse\"\f\x82\xa8\x19\b\n" +
+	"\x02\bx \x01(\x04\x12h\n" +
+	"\vDeleteRoute\x12$.cloudprovider.v1.DeleteRouteRequest\x1a%.cloudprovider.v1.DeleteRouteResponse\"\f\x82\xa8\x19\b\n" +
+	"\x02\bx \x01(\x04B\xc3\x01\n" +
 	"\x1edev.outrigger.cloudprovider.v1B\vRoutesProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
@@ -658,49 +527,43 @@ func file_cloudprovider_v1_routes_proto_rawDescGZIP() []byte {
 	return file_cloudprovider_v1_routes_proto_rawDescData
 }
 
-var file_cloudprovider_v1_routes_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_cloudprovider_v1_routes_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_cloudprovider_v1_routes_proto_goTypes = []any{
-	(*Route)(nil),                     // 0: cloudprovider.v1.Route
-	(*ListRoutesRequest)(nil),         // 1: cloudprovider.v1.ListRoutesRequest
-	(*ListRoutesResponse)(nil),        // 2: cloudprovider.v1.ListRoutesResponse
-	(*BatchCreateRoutesRequest)(nil),  // 3: cloudprovider.v1.BatchCreateRoutesRequest
-	(*BatchCreateRoutesResponse)(nil), // 4: cloudprovider.v1.BatchCreateRoutesResponse
-	(*BatchDeleteRoutesRequest)(nil),  // 5: cloudprovider.v1.BatchDeleteRoutesRequest
-	(*BatchDeleteRoutesResponse)(nil), // 6: cloudprovider.v1.BatchDeleteRoutesResponse
-	(*RouteResult)(nil),               // 7: cloudprovider.v1.RouteResult
-	(*NodeAddress)(nil),               // 8: cloudprovider.v1.NodeAddress
-	(*CallContext)(nil),               // 9: cloudprovider.v1.CallContext
-	(*Absent)(nil),                    // 10: cloudprovider.v1.Absent
-	(*NotManaged)(nil),                // 11: cloudprovider.v1.NotManaged
-	(*status.Status)(nil),             // 12: google.rpc.Status
-	(*KubernetesEffects)(nil),         // 13: cloudprovider.v1.KubernetesEffects
+	(*Route)(nil),               // 0: cloudprovider.v1.Route
+	(*ListRoutesRequest)(nil),   // 1: cloudprovider.v1.ListRoutesRequest
+	(*ListRoutesResponse)(nil),  // 2: cloudprovider.v1.ListRoutesResponse
+	(*CreateRouteRequest)(nil),  // 3: cloudprovider.v1.CreateRouteRequest
+	(*CreateRouteResponse)(nil), // 4: cloudprovider.v1.CreateRouteResponse
+	(*DeleteRouteRequest)(nil),  // 5: cloudprovider.v1.DeleteRouteRequest
+	(*DeleteRouteResponse)(nil), // 6: cloudprovider.v1.DeleteRouteResponse
+	(*NodeAddress)(nil),         // 7: cloudprovider.v1.NodeAddress
+	(*CallContext)(nil),         // 8: cloudprovider.v1.CallContext
+	(*KubernetesEffects)(nil),   // 9: cloudprovider.v1.KubernetesEffects
+	(*Absent)(nil),              // 10: cloudprovider.v1.Absent
 }
 var file_cloudprovider_v1_routes_proto_depIdxs = []int32{
-	8,  // 0: cloudprovider.v1.Route.node_addresses:type_name -> cloudprovider.v1.NodeAddress
-	9,  // 1: cloudprovider.v1.ListRoutesRequest.context:type_name -> cloudprovider.v1.CallContext
+	7,  // 0: cloudprovider.v1.Route.node_addresses:type_name -> cloudprovider.v1.NodeAddress
+	8,  // 1: cloudprovider.v1.ListRoutesRequest.context:type_name -> cloudprovider.v1.CallContext
 	0,  // 2: cloudprovider.v1.ListRoutesResponse.items:type_name -> cloudprovider.v1.Route
-	9,  // 3: cloudprovider.v1.BatchCreateRoutesRequest.context:type_name -> cloudprovider.v1.CallContext
-	0,  // 4: cloudprovider.v1.BatchCreateRoutesRequest.items:type_name -> cloudprovider.v1.Route
-	7,  // 5: cloudprovider.v1.BatchCreateRoutesResponse.results:type_name -> cloudprovider.v1.RouteResult
-	9,  // 6: cloudprovider.v1.BatchDeleteRoutesRequest.context:type_name -> cloudprovider.v1.CallContext
-	0,  // 7: cloudprovider.v1.BatchDeleteRoutesRequest.items:type_name -> cloudprovider.v1.Route
-	7,  // 8: cloudprovider.v1.BatchDeleteRoutesResponse.results:type_name -> cloudprovider.v1.RouteResult
-	0,  // 9: cloudprovider.v1.RouteResult.found:type_name -> cloudprovider.v1.Route
-	10, // 10: cloudprovider.v1.RouteResult.absent:type_name -> cloudprovider.v1.Absent
-	11, // 11: cloudprovider.v1.RouteResult.not_managed:type_name -> cloudprovider.v1.NotManaged
-	12, // 12: cloudprovider.v1.RouteResult.error:type_name -> google.rpc.Status
-	13, // 13: cloudprovider.v1.RouteResult.effects:type_name -> cloudprovider.v1.KubernetesEffects
-	1,  // 14: cloudprovider.v1.RoutesService.ListRoutes:input_type -> cloudprovider.v1.ListRoutesRequest
-	3,  // 15: cloudprovider.v1.RoutesService.BatchCreateRoutes:input_type -> cloudprovider.v1.BatchCreateRoutesRequest
-	5,  // 16: cloudprovider.v1.RoutesService.BatchDeleteRoutes:input_type -> cloudprovider.v1.BatchDeleteRoutesRequest
-	2,  // 17: cloudprovider.v1.RoutesService.ListRoutes:output_type -> cloudprovider.v1.ListRoutesResponse
-	4,  // 18: cloudprovider.v1.RoutesService.BatchCreateRoutes:output_type -> cloudprovider.v1.BatchCreateRoutesResponse
-	6,  // 19: cloudprovider.v1.RoutesService.BatchDeleteRoutes:output_type -> cloudprovider.v1.BatchDeleteRoutesResponse
-	17, // [17:20] is the sub-list for method output_type
-	14, // [14:17] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	8,  // 3: cloudprovider.v1.CreateRouteRequest.context:type_name -> cloudprovider.v1.CallContext
+	0,  // 4: cloudprovider.v1.CreateRouteRequest.route:type_name -> cloudprovider.v1.Route
+	0,  // 5: cloudprovider.v1.CreateRouteResponse.found:type_name -> cloudprovider.v1.Route
+	9,  // 6: cloudprovider.v1.CreateRouteResponse.effects:type_name -> cloudprovider.v1.KubernetesEffects
+	8,  // 7: cloudprovider.v1.DeleteRouteRequest.context:type_name -> cloudprovider.v1.CallContext
+	0,  // 8: cloudprovider.v1.DeleteRouteRequest.route:type_name -> cloudprovider.v1.Route
+	10, // 9: cloudprovider.v1.DeleteRouteResponse.absent:type_name -> cloudprovider.v1.Absent
+	9,  // 10: cloudprovider.v1.DeleteRouteResponse.effects:type_name -> cloudprovider.v1.KubernetesEffects
+	1,  // 11: cloudprovider.v1.RoutesService.ListRoutes:input_type -> cloudprovider.v1.ListRoutesRequest
+	3,  // 12: cloudprovider.v1.RoutesService.CreateRoute:input_type -> cloudprovider.v1.CreateRouteRequest
+	5,  // 13: cloudprovider.v1.RoutesService.DeleteRoute:input_type -> cloudprovider.v1.DeleteRouteRequest
+	2,  // 14: cloudprovider.v1.RoutesService.ListRoutes:output_type -> cloudprovider.v1.ListRoutesResponse
+	4,  // 15: cloudprovider.v1.RoutesService.CreateRoute:output_type -> cloudprovider.v1.CreateRouteResponse
+	6,  // 16: cloudprovider.v1.RoutesService.DeleteRoute:output_type -> cloudprovider.v1.DeleteRouteResponse
+	14, // [14:17] is the sub-list for method output_type
+	11, // [11:14] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_routes_proto_init() }
@@ -710,19 +573,13 @@ func file_cloudprovider_v1_routes_proto_init() {
 	}
 	file_cloudprovider_v1_common_proto_init()
 	file_cloudprovider_v1_options_proto_init()
-	file_cloudprovider_v1_routes_proto_msgTypes[7].OneofWrappers = []any{
-		(*RouteResult_Found)(nil),
-		(*RouteResult_Absent)(nil),
-		(*RouteResult_NotManaged)(nil),
-		(*RouteResult_Error)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_routes_proto_rawDesc), len(file_cloudprovider_v1_routes_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

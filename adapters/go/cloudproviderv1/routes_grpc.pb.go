@@ -19,9 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RoutesService_ListRoutes_FullMethodName        = "/cloudprovider.v1.RoutesService/ListRoutes"
-	RoutesService_BatchCreateRoutes_FullMethodName = "/cloudprovider.v1.RoutesService/BatchCreateRoutes"
-	RoutesService_BatchDeleteRoutes_FullMethodName = "/cloudprovider.v1.RoutesService/BatchDeleteRoutes"
+	RoutesService_ListRoutes_FullMethodName  = "/cloudprovider.v1.RoutesService/ListRoutes"
+	RoutesService_CreateRoute_FullMethodName = "/cloudprovider.v1.RoutesService/CreateRoute"
+	RoutesService_DeleteRoute_FullMethodName = "/cloudprovider.v1.RoutesService/DeleteRoute"
 )
 
 // RoutesServiceClient is the client API for RoutesService service.
@@ -59,12 +59,11 @@ const (
 // Node that has the CIDR. A provider's word on instances never deletes a route. Turning
 // the loop off leaves routes as they are.
 //
-// Cancellation. Once the RPC was cancelled, its deadline passed or its connection was
-// lost, the rest of the batch MAY be left.
+// Many. A cloud that takes many routes by one call: calls that wait together share one
+// call of the cloud, which begins after each of them has come. Each SDK has a helper for it.
 //
 // Answers. In the tables of the RPCs reasons are those of ErrorReason; "again" is with
-// back-off, each destination CIDR by itself. An error of the whole call is that of each of
-// its routes.
+// back-off, each destination CIDR by itself.
 type RoutesServiceClient interface {
 	// The routes of this cluster: at the start, after an unknown outcome, and every
 	// --route-reconciliation-period. Changes nothing.
@@ -79,9 +78,8 @@ type RoutesServiceClient interface {
 	//	  a field broken
 	//	a route twice                       counts once
 	ListRoutes(ctx context.Context, in *ListRoutesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRoutesResponse], error)
-	// Makes routes; a route that exists as requested is a success. A route that exists with
-	// another target is CONFLICTING_RESOURCE and stays. One result each, one bad route does not
-	// fail the others.
+	// Makes a route; one that exists as requested is a success. A route that exists with
+	// another target is CONFLICTING_RESOURCE and stays.
 	//
 	//	answer                              the controller
 	//	found                               the route is there; once all of a Node
@@ -104,23 +102,20 @@ type RoutesServiceClient interface {
 	//	                                    ours that came later
 	//	found with another target (see      event and condition as above, with the field
 	//	  Target)                           quoted; Create again
-	//	no ErrorInfo, no result, two        unknown: List, then again
-	//	  results, found with another
-	//	  destination_cidr, any other
-	//	  outcome
-	BatchCreateRoutes(ctx context.Context, in *BatchCreateRoutesRequest, opts ...grpc.CallOption) (*BatchCreateRoutesResponse, error)
-	// Removes routes; one that is gone is a success. One result each.
+	//	no ErrorInfo, no outcome, found     unknown: List, then again
+	//	  with another destination_cidr
+	CreateRoute(ctx context.Context, in *CreateRouteRequest, opts ...grpc.CallOption) (*CreateRouteResponse, error)
+	// Removes a route; one that is gone is a success.
 	//
 	//	answer                              the controller
 	//	absent                              the route is gone; a create of its CIDR
 	//	                                    goes out
-	//	no ErrorInfo, no result, two        unknown: List, then again
-	//	  results, any other outcome
+	//	no ErrorInfo, no outcome            unknown: List, then again
 	//	any other error                     Delete as Create, but without event and
 	//	                                    condition, and again with slow back-off where
 	//	                                    Create would not be; nothing is created for
 	//	                                    its CIDR before
-	BatchDeleteRoutes(ctx context.Context, in *BatchDeleteRoutesRequest, opts ...grpc.CallOption) (*BatchDeleteRoutesResponse, error)
+	DeleteRoute(ctx context.Context, in *DeleteRouteRequest, opts ...grpc.CallOption) (*DeleteRouteResponse, error)
 }
 
 type routesServiceClient struct {
@@ -150,20 +145,20 @@ func (c *routesServiceClient) ListRoutes(ctx context.Context, in *ListRoutesRequ
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RoutesService_ListRoutesClient = grpc.ServerStreamingClient[ListRoutesResponse]
 
-func (c *routesServiceClient) BatchCreateRoutes(ctx context.Context, in *BatchCreateRoutesRequest, opts ...grpc.CallOption) (*BatchCreateRoutesResponse, error) {
+func (c *routesServiceClient) CreateRoute(ctx context.Context, in *CreateRouteRequest, opts ...grpc.CallOption) (*CreateRouteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BatchCreateRoutesResponse)
-	err := c.cc.Invoke(ctx, RoutesService_BatchCreateRoutes_FullMethodName, in, out, cOpts...)
+	out := new(CreateRouteResponse)
+	err := c.cc.Invoke(ctx, RoutesService_CreateRoute_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *routesServiceClient) BatchDeleteRoutes(ctx context.Context, in *BatchDeleteRoutesRequest, opts ...grpc.CallOption) (*BatchDeleteRoutesResponse, error) {
+func (c *routesServiceClient) DeleteRoute(ctx context.Context, in *DeleteRouteRequest, opts ...grpc.CallOption) (*DeleteRouteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BatchDeleteRoutesResponse)
-	err := c.cc.Invoke(ctx, RoutesService_BatchDeleteRoutes_FullMethodName, in, out, cOpts...)
+	out := new(DeleteRouteResponse)
+	err := c.cc.Invoke(ctx, RoutesService_DeleteRoute_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -205,12 +200,11 @@ func (c *routesServiceClient) BatchDeleteRoutes(ctx context.Context, in *BatchDe
 // Node that has the CIDR. A provider's word on instances never deletes a route. Turning
 // the loop off leaves routes as they are.
 //
-// Cancellation. Once the RPC was cancelled, its deadline passed or its connection was
-// lost, the rest of the batch MAY be left.
+// Many. A cloud that takes many routes by one call: calls that wait together share one
+// call of the cloud, which begins after each of them has come. Each SDK has a helper for it.
 //
 // Answers. In the tables of the RPCs reasons are those of ErrorReason; "again" is with
-// back-off, each destination CIDR by itself. An error of the whole call is that of each of
-// its routes.
+// back-off, each destination CIDR by itself.
 type RoutesServiceServer interface {
 	// The routes of this cluster: at the start, after an unknown outcome, and every
 	// --route-reconciliation-period. Changes nothing.
@@ -225,9 +219,8 @@ type RoutesServiceServer interface {
 	//	  a field broken
 	//	a route twice                       counts once
 	ListRoutes(*ListRoutesRequest, grpc.ServerStreamingServer[ListRoutesResponse]) error
-	// Makes routes; a route that exists as requested is a success. A route that exists with
-	// another target is CONFLICTING_RESOURCE and stays. One result each, one bad route does not
-	// fail the others.
+	// Makes a route; one that exists as requested is a success. A route that exists with
+	// another target is CONFLICTING_RESOURCE and stays.
 	//
 	//	answer                              the controller
 	//	found                               the route is there; once all of a Node
@@ -250,23 +243,20 @@ type RoutesServiceServer interface {
 	//	                                    ours that came later
 	//	found with another target (see      event and condition as above, with the field
 	//	  Target)                           quoted; Create again
-	//	no ErrorInfo, no result, two        unknown: List, then again
-	//	  results, found with another
-	//	  destination_cidr, any other
-	//	  outcome
-	BatchCreateRoutes(context.Context, *BatchCreateRoutesRequest) (*BatchCreateRoutesResponse, error)
-	// Removes routes; one that is gone is a success. One result each.
+	//	no ErrorInfo, no outcome, found     unknown: List, then again
+	//	  with another destination_cidr
+	CreateRoute(context.Context, *CreateRouteRequest) (*CreateRouteResponse, error)
+	// Removes a route; one that is gone is a success.
 	//
 	//	answer                              the controller
 	//	absent                              the route is gone; a create of its CIDR
 	//	                                    goes out
-	//	no ErrorInfo, no result, two        unknown: List, then again
-	//	  results, any other outcome
+	//	no ErrorInfo, no outcome            unknown: List, then again
 	//	any other error                     Delete as Create, but without event and
 	//	                                    condition, and again with slow back-off where
 	//	                                    Create would not be; nothing is created for
 	//	                                    its CIDR before
-	BatchDeleteRoutes(context.Context, *BatchDeleteRoutesRequest) (*BatchDeleteRoutesResponse, error)
+	DeleteRoute(context.Context, *DeleteRouteRequest) (*DeleteRouteResponse, error)
 	mustEmbedUnimplementedRoutesServiceServer()
 }
 
@@ -280,11 +270,11 @@ type UnimplementedRoutesServiceServer struct{}
 func (UnimplementedRoutesServiceServer) ListRoutes(*ListRoutesRequest, grpc.ServerStreamingServer[ListRoutesResponse]) error {
 	return status.Error(codes.Unimplemented, "method ListRoutes not implemented")
 }
-func (UnimplementedRoutesServiceServer) BatchCreateRoutes(context.Context, *BatchCreateRoutesRequest) (*BatchCreateRoutesResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method BatchCreateRoutes not implemented")
+func (UnimplementedRoutesServiceServer) CreateRoute(context.Context, *CreateRouteRequest) (*CreateRouteResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateRoute not implemented")
 }
-func (UnimplementedRoutesServiceServer) BatchDeleteRoutes(context.Context, *BatchDeleteRoutesRequest) (*BatchDeleteRoutesResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method BatchDeleteRoutes not implemented")
+func (UnimplementedRoutesServiceServer) DeleteRoute(context.Context, *DeleteRouteRequest) (*DeleteRouteResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteRoute not implemented")
 }
 func (UnimplementedRoutesServiceServer) mustEmbedUnimplementedRoutesServiceServer() {}
 func (UnimplementedRoutesServiceServer) testEmbeddedByValue()                       {}
@@ -318,38 +308,38 @@ func _RoutesService_ListRoutes_Handler(srv interface{}, stream grpc.ServerStream
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RoutesService_ListRoutesServer = grpc.ServerStreamingServer[ListRoutesResponse]
 
-func _RoutesService_BatchCreateRoutes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BatchCreateRoutesRequest)
+func _RoutesService_CreateRoute_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateRouteRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(RoutesServiceServer).BatchCreateRoutes(ctx, in)
+		return srv.(RoutesServiceServer).CreateRoute(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: RoutesService_BatchCreateRoutes_FullMethodName,
+		FullMethod: RoutesService_CreateRoute_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(RoutesServiceServer).BatchCreateRoutes(ctx, req.(*BatchCreateRoutesRequest))
+		return srv.(RoutesServiceServer).CreateRoute(ctx, req.(*CreateRouteRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
-func _RoutesService_BatchDeleteRoutes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BatchDeleteRoutesRequest)
+func _RoutesService_DeleteRoute_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteRouteRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(RoutesServiceServer).BatchDeleteRoutes(ctx, in)
+		return srv.(RoutesServiceServer).DeleteRoute(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: RoutesService_BatchDeleteRoutes_FullMethodName,
+		FullMethod: RoutesService_DeleteRoute_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(RoutesServiceServer).BatchDeleteRoutes(ctx, req.(*BatchDeleteRoutesRequest))
+		return srv.(RoutesServiceServer).DeleteRoute(ctx, req.(*DeleteRouteRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -362,12 +352,12 @@ var RoutesService_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*RoutesServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
-			MethodName: "BatchCreateRoutes",
-			Handler:    _RoutesService_BatchCreateRoutes_Handler,
+			MethodName: "CreateRoute",
+			Handler:    _RoutesService_CreateRoute_Handler,
 		},
 		{
-			MethodName: "BatchDeleteRoutes",
-			Handler:    _RoutesService_BatchDeleteRoutes_Handler,
+			MethodName: "DeleteRoute",
+			Handler:    _RoutesService_DeleteRoute_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

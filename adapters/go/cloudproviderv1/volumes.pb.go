@@ -7,7 +7,6 @@
 package cloudproviderv1
 
 import (
-	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -88,31 +87,31 @@ func (VolumeSourceKind) EnumDescriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{0}
 }
 
-// Which volumes are asked about.
-type BatchGetVolumesRequest struct {
+// The volume that is asked about.
+type GetVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
-	// 1 to VolumesCapability.max_batch_size, no key twice.
-	Items         []*Volume `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	// The volume.
+	Volume        *Volume `protobuf:"bytes,2,opt,name=volume,proto3" json:"volume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BatchGetVolumesRequest) Reset() {
-	*x = BatchGetVolumesRequest{}
+func (x *GetVolumeRequest) Reset() {
+	*x = GetVolumeRequest{}
 	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BatchGetVolumesRequest) String() string {
+func (x *GetVolumeRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BatchGetVolumesRequest) ProtoMessage() {}
+func (*GetVolumeRequest) ProtoMessage() {}
 
-func (x *BatchGetVolumesRequest) ProtoReflect() protoreflect.Message {
+func (x *GetVolumeRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -124,21 +123,21 @@ func (x *BatchGetVolumesRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BatchGetVolumesRequest.ProtoReflect.Descriptor instead.
-func (*BatchGetVolumesRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use GetVolumeRequest.ProtoReflect.Descriptor instead.
+func (*GetVolumeRequest) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *BatchGetVolumesRequest) GetContext() *CallContext {
+func (x *GetVolumeRequest) GetContext() *CallContext {
 	if x != nil {
 		return x.Context
 	}
 	return nil
 }
 
-func (x *BatchGetVolumesRequest) GetItems() []*Volume {
+func (x *GetVolumeRequest) GetVolume() *Volume {
 	if x != nil {
-		return x.Items
+		return x.Volume
 	}
 	return nil
 }
@@ -146,17 +145,14 @@ func (x *BatchGetVolumesRequest) GetItems() []*Volume {
 // The parts of a v1.PersistentVolume that a provider may need.
 type Volume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. Names the volume in this request and in its result, opaque, at most 253
-	// bytes. It means nothing beyond: a volume that is being created has no UID yet.
-	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// metadata.name; empty while the API server has not generated it. For people.
-	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Where the volume is.
-	Source *VolumeSource `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	Source *VolumeSource `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	// metadata.labels, only topology.kubernetes.io/zone and region and their beta forms
 	// failure-domain.beta.kubernetes.io/zone and region: a hint, where a disk's name is
 	// unique in its zone alone.
-	Labels        map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels        map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -189,13 +185,6 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Volume) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
 }
 
 func (x *Volume) GetName() string {
@@ -706,86 +695,36 @@ func (x *VsphereVolumeSource) GetStoragePolicyId() string {
 	return ""
 }
 
-// The results.
-type BatchGetVolumesResponse struct {
+// The answer about the volume.
+type GetVolumeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Exactly one per requested volume, any order. A volume without a result, or with two,
-	// is unknown.
-	Results       []*VolumeResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BatchGetVolumesResponse) Reset() {
-	*x = BatchGetVolumesResponse{}
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BatchGetVolumesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BatchGetVolumesResponse) ProtoMessage() {}
-
-func (x *BatchGetVolumesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BatchGetVolumesResponse.ProtoReflect.Descriptor instead.
-func (*BatchGetVolumesResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *BatchGetVolumesResponse) GetResults() []*VolumeResult {
-	if x != nil {
-		return x.Results
-	}
-	return nil
-}
-
-// The answer for one volume.
-type VolumeResult struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Volume.key of the request.
-	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Without an outcome the result is unknown and changes nothing.
+	// Without an outcome the answer is unknown and changes nothing.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
-	//	*VolumeResult_Found
-	//	*VolumeResult_Absent
-	//	*VolumeResult_NotManaged
-	//	*VolumeResult_Error
-	Outcome       isVolumeResult_Outcome `protobuf_oneof:"outcome"`
+	//	*GetVolumeResponse_Found
+	//	*GetVolumeResponse_Absent
+	//	*GetVolumeResponse_NotManaged
+	Outcome       isGetVolumeResponse_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *VolumeResult) Reset() {
-	*x = VolumeResult{}
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[10]
+func (x *GetVolumeResponse) Reset() {
+	*x = GetVolumeResponse{}
+	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *VolumeResult) String() string {
+func (x *GetVolumeResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*VolumeResult) ProtoMessage() {}
+func (*GetVolumeResponse) ProtoMessage() {}
 
-func (x *VolumeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[10]
+func (x *GetVolumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,93 +735,70 @@ func (x *VolumeResult) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use VolumeResult.ProtoReflect.Descriptor instead.
-func (*VolumeResult) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{10}
+// Deprecated: Use GetVolumeResponse.ProtoReflect.Descriptor instead.
+func (*GetVolumeResponse) Descriptor() ([]byte, []int) {
+	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *VolumeResult) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *VolumeResult) GetOutcome() isVolumeResult_Outcome {
+func (x *GetVolumeResponse) GetOutcome() isGetVolumeResponse_Outcome {
 	if x != nil {
 		return x.Outcome
 	}
 	return nil
 }
 
-func (x *VolumeResult) GetFound() *VolumeTopology {
+func (x *GetVolumeResponse) GetFound() *VolumeTopology {
 	if x != nil {
-		if x, ok := x.Outcome.(*VolumeResult_Found); ok {
+		if x, ok := x.Outcome.(*GetVolumeResponse_Found); ok {
 			return x.Found
 		}
 	}
 	return nil
 }
 
-func (x *VolumeResult) GetAbsent() *Absent {
+func (x *GetVolumeResponse) GetAbsent() *Absent {
 	if x != nil {
-		if x, ok := x.Outcome.(*VolumeResult_Absent); ok {
+		if x, ok := x.Outcome.(*GetVolumeResponse_Absent); ok {
 			return x.Absent
 		}
 	}
 	return nil
 }
 
-func (x *VolumeResult) GetNotManaged() *NotManaged {
+func (x *GetVolumeResponse) GetNotManaged() *NotManaged {
 	if x != nil {
-		if x, ok := x.Outcome.(*VolumeResult_NotManaged); ok {
+		if x, ok := x.Outcome.(*GetVolumeResponse_NotManaged); ok {
 			return x.NotManaged
 		}
 	}
 	return nil
 }
 
-func (x *VolumeResult) GetError() *status.Status {
-	if x != nil {
-		if x, ok := x.Outcome.(*VolumeResult_Error); ok {
-			return x.Error
-		}
-	}
-	return nil
+type isGetVolumeResponse_Outcome interface {
+	isGetVolumeResponse_Outcome()
 }
 
-type isVolumeResult_Outcome interface {
-	isVolumeResult_Outcome()
-}
-
-type VolumeResult_Found struct {
+type GetVolumeResponse_Found struct {
 	// The volume exists.
-	Found *VolumeTopology `protobuf:"bytes,2,opt,name=found,proto3,oneof"`
+	Found *VolumeTopology `protobuf:"bytes,1,opt,name=found,proto3,oneof"`
 }
 
-type VolumeResult_Absent struct {
+type GetVolumeResponse_Absent struct {
 	// The provider looked and there is none; only CONFIRMED is believed.
-	Absent *Absent `protobuf:"bytes,3,opt,name=absent,proto3,oneof"`
+	Absent *Absent `protobuf:"bytes,2,opt,name=absent,proto3,oneof"`
 }
 
-type VolumeResult_NotManaged struct {
+type GetVolumeResponse_NotManaged struct {
 	// Another provider, or none, owns this volume. The controller leaves it alone and asks
 	// again only when its topology labels, its UID or the provider's process have changed.
-	NotManaged *NotManaged `protobuf:"bytes,4,opt,name=not_managed,json=notManaged,proto3,oneof"`
+	NotManaged *NotManaged `protobuf:"bytes,3,opt,name=not_managed,json=notManaged,proto3,oneof"`
 }
 
-type VolumeResult_Error struct {
-	// The lookup failed: MALFORMED_VOLUME_HANDLE or any reason of common.proto.
-	Error *status.Status `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
-}
+func (*GetVolumeResponse_Found) isGetVolumeResponse_Outcome() {}
 
-func (*VolumeResult_Found) isVolumeResult_Outcome() {}
+func (*GetVolumeResponse_Absent) isGetVolumeResponse_Outcome() {}
 
-func (*VolumeResult_Absent) isVolumeResult_Outcome() {}
-
-func (*VolumeResult_NotManaged) isVolumeResult_Outcome() {}
-
-func (*VolumeResult_Error) isVolumeResult_Outcome() {}
+func (*GetVolumeResponse_NotManaged) isGetVolumeResponse_Outcome() {}
 
 // Where a volume can be used. Empty: everywhere; nothing is written but the mark that it
 // was asked about.
@@ -901,7 +817,7 @@ type VolumeTopology struct {
 
 func (x *VolumeTopology) Reset() {
 	*x = VolumeTopology{}
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[11]
+	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +829,7 @@ func (x *VolumeTopology) String() string {
 func (*VolumeTopology) ProtoMessage() {}
 
 func (x *VolumeTopology) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[11]
+	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +842,7 @@ func (x *VolumeTopology) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeTopology.ProtoReflect.Descriptor instead.
 func (*VolumeTopology) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{11}
+	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *VolumeTopology) GetLabels() map[string]string {
@@ -954,7 +870,7 @@ type VolumeNodeTerm struct {
 
 func (x *VolumeNodeTerm) Reset() {
 	*x = VolumeNodeTerm{}
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[12]
+	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +882,7 @@ func (x *VolumeNodeTerm) String() string {
 func (*VolumeNodeTerm) ProtoMessage() {}
 
 func (x *VolumeNodeTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[12]
+	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +895,7 @@ func (x *VolumeNodeTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeNodeTerm.ProtoReflect.Descriptor instead.
 func (*VolumeNodeTerm) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{12}
+	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *VolumeNodeTerm) GetRequirements() []*VolumeNodeRequirement {
@@ -1002,7 +918,7 @@ type VolumeNodeRequirement struct {
 
 func (x *VolumeNodeRequirement) Reset() {
 	*x = VolumeNodeRequirement{}
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[13]
+	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +930,7 @@ func (x *VolumeNodeRequirement) String() string {
 func (*VolumeNodeRequirement) ProtoMessage() {}
 
 func (x *VolumeNodeRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[13]
+	mi := &file_cloudprovider_v1_volumes_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +943,7 @@ func (x *VolumeNodeRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeNodeRequirement.ProtoReflect.Descriptor instead.
 func (*VolumeNodeRequirement) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{13}
+	return file_cloudprovider_v1_volumes_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *VolumeNodeRequirement) GetKey() string {
@@ -1048,15 +964,14 @@ var File_cloudprovider_v1_volumes_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_volumes_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecloudprovider/v1/volumes.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x17google/rpc/status.proto\"\x81\x01\n" +
-	"\x16BatchGetVolumesRequest\x127\n" +
-	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12.\n" +
-	"\x05items\x18\x02 \x03(\v2\x18.cloudprovider.v1.VolumeR\x05items\"\xdf\x01\n" +
-	"\x06Volume\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x126\n" +
-	"\x06source\x18\x03 \x01(\v2\x1e.cloudprovider.v1.VolumeSourceR\x06source\x12<\n" +
-	"\x06labels\x18\x04 \x03(\v2$.cloudprovider.v1.Volume.LabelsEntryR\x06labels\x1a9\n" +
+	"\x1ecloudprovider/v1/volumes.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\"}\n" +
+	"\x10GetVolumeRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x120\n" +
+	"\x06volume\x18\x02 \x01(\v2\x18.cloudprovider.v1.VolumeR\x06volume\"\xcd\x01\n" +
+	"\x06Volume\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
+	"\x06source\x18\x02 \x01(\v2\x1e.cloudprovider.v1.VolumeSourceR\x06source\x12<\n" +
+	"\x06labels\x18\x03 \x03(\v2$.cloudprovider.v1.Volume.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf9\x03\n" +
@@ -1090,16 +1005,12 @@ const file_cloudprovider_v1_volumes_proto_rawDesc = "" +
 	"\vvolume_path\x18\x01 \x01(\tR\n" +
 	"volumePath\x12.\n" +
 	"\x13storage_policy_name\x18\x02 \x01(\tR\x11storagePolicyName\x12*\n" +
-	"\x11storage_policy_id\x18\x03 \x01(\tR\x0fstoragePolicyId\"S\n" +
-	"\x17BatchGetVolumesResponse\x128\n" +
-	"\aresults\x18\x01 \x03(\v2\x1e.cloudprovider.v1.VolumeResultR\aresults\"\x86\x02\n" +
-	"\fVolumeResult\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x128\n" +
-	"\x05found\x18\x02 \x01(\v2 .cloudprovider.v1.VolumeTopologyH\x00R\x05found\x122\n" +
-	"\x06absent\x18\x03 \x01(\v2\x18.cloudprovider.v1.AbsentH\x00R\x06absent\x12?\n" +
-	"\vnot_managed\x18\x04 \x01(\v2\x1c.cloudprovider.v1.NotManagedH\x00R\n" +
-	"notManaged\x12*\n" +
-	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\t\n" +
+	"\x11storage_policy_id\x18\x03 \x01(\tR\x0fstoragePolicyId\"\xcd\x01\n" +
+	"\x11GetVolumeResponse\x128\n" +
+	"\x05found\x18\x01 \x01(\v2 .cloudprovider.v1.VolumeTopologyH\x00R\x05found\x122\n" +
+	"\x06absent\x18\x02 \x01(\v2\x18.cloudprovider.v1.AbsentH\x00R\x06absent\x12?\n" +
+	"\vnot_managed\x18\x03 \x01(\v2\x1c.cloudprovider.v1.NotManagedH\x00R\n" +
+	"notManagedB\t\n" +
 	"\aoutcome\"\xd2\x01\n" +
 	"\x0eVolumeTopology\x12D\n" +
 	"\x06labels\x18\x01 \x03(\v2,.cloudprovider.v1.VolumeTopology.LabelsEntryR\x06labels\x12?\n" +
@@ -1119,10 +1030,11 @@ const file_cloudprovider_v1_volumes_proto_rawDesc = "" +
 	"&VOLUME_SOURCE_KIND_GCE_PERSISTENT_DISK\x10\x02\x12!\n" +
 	"\x1dVOLUME_SOURCE_KIND_AZURE_DISK\x10\x03\x12\x1d\n" +
 	"\x19VOLUME_SOURCE_KIND_CINDER\x10\x04\x12%\n" +
-	"!VOLUME_SOURCE_KIND_VSPHERE_VOLUME\x10\x052\x89\x01\n" +
-	"\x0eVolumesService\x12w\n" +
-	"\x0fBatchGetVolumes\x12(.cloudprovider.v1.BatchGetVolumesRequest\x1a).cloudprovider.v1.BatchGetVolumesResponse\"\x0f\x82\xa8\x19\v\n" +
-	"\x02\b\x1e(\x052\x03keyB\xc4\x01\n" +
+	"!VOLUME_SOURCE_KIND_VSPHERE_VOLUME\x10\x052r\n" +
+	"\x0eVolumesService\x12`\n" +
+	"\tGetVolume\x12\".cloudprovider.v1.GetVolumeRequest\x1a#.cloudprovider.v1.GetVolumeResponse\"\n" +
+	"\x82\xa8\x19\x06\n" +
+	"\x02\b\x1e(\x05B\xc4\x01\n" +
 	"\x1edev.outrigger.cloudprovider.v1B\fVolumesProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
@@ -1138,10 +1050,10 @@ func file_cloudprovider_v1_volumes_proto_rawDescGZIP() []byte {
 }
 
 var file_cloudprovider_v1_volumes_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cloudprovider_v1_volumes_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_cloudprovider_v1_volumes_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_cloudprovider_v1_volumes_proto_goTypes = []any{
 	(VolumeSourceKind)(0),                    // 0: cloudprovider.v1.VolumeSourceKind
-	(*BatchGetVolumesRequest)(nil),           // 1: cloudprovider.v1.BatchGetVolumesRequest
+	(*GetVolumeRequest)(nil),                 // 1: cloudprovider.v1.GetVolumeRequest
 	(*Volume)(nil),                           // 2: cloudprovider.v1.Volume
 	(*VolumeSource)(nil),                     // 3: cloudprovider.v1.VolumeSource
 	(*CsiVolumeSource)(nil),                  // 4: cloudprovider.v1.CsiVolumeSource
@@ -1150,46 +1062,42 @@ var file_cloudprovider_v1_volumes_proto_goTypes = []any{
 	(*AzureDiskVolumeSource)(nil),            // 7: cloudprovider.v1.AzureDiskVolumeSource
 	(*CinderVolumeSource)(nil),               // 8: cloudprovider.v1.CinderVolumeSource
 	(*VsphereVolumeSource)(nil),              // 9: cloudprovider.v1.VsphereVolumeSource
-	(*BatchGetVolumesResponse)(nil),          // 10: cloudprovider.v1.BatchGetVolumesResponse
-	(*VolumeResult)(nil),                     // 11: cloudprovider.v1.VolumeResult
-	(*VolumeTopology)(nil),                   // 12: cloudprovider.v1.VolumeTopology
-	(*VolumeNodeTerm)(nil),                   // 13: cloudprovider.v1.VolumeNodeTerm
-	(*VolumeNodeRequirement)(nil),            // 14: cloudprovider.v1.VolumeNodeRequirement
-	nil,                                      // 15: cloudprovider.v1.Volume.LabelsEntry
-	nil,                                      // 16: cloudprovider.v1.CsiVolumeSource.VolumeAttributesEntry
-	nil,                                      // 17: cloudprovider.v1.VolumeTopology.LabelsEntry
-	(*CallContext)(nil),                      // 18: cloudprovider.v1.CallContext
-	(*Absent)(nil),                           // 19: cloudprovider.v1.Absent
-	(*NotManaged)(nil),                       // 20: cloudprovider.v1.NotManaged
-	(*status.Status)(nil),                    // 21: google.rpc.Status
+	(*GetVolumeResponse)(nil),                // 10: cloudprovider.v1.GetVolumeResponse
+	(*VolumeTopology)(nil),                   // 11: cloudprovider.v1.VolumeTopology
+	(*VolumeNodeTerm)(nil),                   // 12: cloudprovider.v1.VolumeNodeTerm
+	(*VolumeNodeRequirement)(nil),            // 13: cloudprovider.v1.VolumeNodeRequirement
+	nil,                                      // 14: cloudprovider.v1.Volume.LabelsEntry
+	nil,                                      // 15: cloudprovider.v1.CsiVolumeSource.VolumeAttributesEntry
+	nil,                                      // 16: cloudprovider.v1.VolumeTopology.LabelsEntry
+	(*CallContext)(nil),                      // 17: cloudprovider.v1.CallContext
+	(*Absent)(nil),                           // 18: cloudprovider.v1.Absent
+	(*NotManaged)(nil),                       // 19: cloudprovider.v1.NotManaged
 }
 var file_cloudprovider_v1_volumes_proto_depIdxs = []int32{
-	18, // 0: cloudprovider.v1.BatchGetVolumesRequest.context:type_name -> cloudprovider.v1.CallContext
-	2,  // 1: cloudprovider.v1.BatchGetVolumesRequest.items:type_name -> cloudprovider.v1.Volume
+	17, // 0: cloudprovider.v1.GetVolumeRequest.context:type_name -> cloudprovider.v1.CallContext
+	2,  // 1: cloudprovider.v1.GetVolumeRequest.volume:type_name -> cloudprovider.v1.Volume
 	3,  // 2: cloudprovider.v1.Volume.source:type_name -> cloudprovider.v1.VolumeSource
-	15, // 3: cloudprovider.v1.Volume.labels:type_name -> cloudprovider.v1.Volume.LabelsEntry
+	14, // 3: cloudprovider.v1.Volume.labels:type_name -> cloudprovider.v1.Volume.LabelsEntry
 	4,  // 4: cloudprovider.v1.VolumeSource.csi:type_name -> cloudprovider.v1.CsiVolumeSource
 	5,  // 5: cloudprovider.v1.VolumeSource.aws_elastic_block_store:type_name -> cloudprovider.v1.AwsElasticBlockStoreVolumeSource
 	6,  // 6: cloudprovider.v1.VolumeSource.gce_persistent_disk:type_name -> cloudprovider.v1.GcePersistentDiskVolumeSource
 	7,  // 7: cloudprovider.v1.VolumeSource.azure_disk:type_name -> cloudprovider.v1.AzureDiskVolumeSource
 	8,  // 8: cloudprovider.v1.VolumeSource.cinder:type_name -> cloudprovider.v1.CinderVolumeSource
 	9,  // 9: cloudprovider.v1.VolumeSource.vsphere_volume:type_name -> cloudprovider.v1.VsphereVolumeSource
-	16, // 10: cloudprovider.v1.CsiVolumeSource.volume_attributes:type_name -> cloudprovider.v1.CsiVolumeSource.VolumeAttributesEntry
-	11, // 11: cloudprovider.v1.BatchGetVolumesResponse.results:type_name -> cloudprovider.v1.VolumeResult
-	12, // 12: cloudprovider.v1.VolumeResult.found:type_name -> cloudprovider.v1.VolumeTopology
-	19, // 13: cloudprovider.v1.VolumeResult.absent:type_name -> cloudprovider.v1.Absent
-	20, // 14: cloudprovider.v1.VolumeResult.not_managed:type_name -> cloudprovider.v1.NotManaged
-	21, // 15: cloudprovider.v1.VolumeResult.error:type_name -> google.rpc.Status
-	17, // 16: cloudprovider.v1.VolumeTopology.labels:type_name -> cloudprovider.v1.VolumeTopology.LabelsEntry
-	13, // 17: cloudprovider.v1.VolumeTopology.node_terms:type_name -> cloudprovider.v1.VolumeNodeTerm
-	14, // 18: cloudprovider.v1.VolumeNodeTerm.requirements:type_name -> cloudprovider.v1.VolumeNodeRequirement
-	1,  // 19: cloudprovider.v1.VolumesService.BatchGetVolumes:input_type -> cloudprovider.v1.BatchGetVolumesRequest
-	10, // 20: cloudprovider.v1.VolumesService.BatchGetVolumes:output_type -> cloudprovider.v1.BatchGetVolumesResponse
-	20, // [20:21] is the sub-list for method output_type
-	19, // [19:20] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	15, // 10: cloudprovider.v1.CsiVolumeSource.volume_attributes:type_name -> cloudprovider.v1.CsiVolumeSource.VolumeAttributesEntry
+	11, // 11: cloudprovider.v1.GetVolumeResponse.found:type_name -> cloudprovider.v1.VolumeTopology
+	18, // 12: cloudprovider.v1.GetVolumeResponse.absent:type_name -> cloudprovider.v1.Absent
+	19, // 13: cloudprovider.v1.GetVolumeResponse.not_managed:type_name -> cloudprovider.v1.NotManaged
+	16, // 14: cloudprovider.v1.VolumeTopology.labels:type_name -> cloudprovider.v1.VolumeTopology.LabelsEntry
+	12, // 15: cloudprovider.v1.VolumeTopology.node_terms:type_name -> cloudprovider.v1.VolumeNodeTerm
+	13, // 16: cloudprovider.v1.VolumeNodeTerm.requirements:type_name -> cloudprovider.v1.VolumeNodeRequirement
+	1,  // 17: cloudprovider.v1.VolumesService.GetVolume:input_type -> cloudprovider.v1.GetVolumeRequest
+	10, // 18: cloudprovider.v1.VolumesService.GetVolume:output_type -> cloudprovider.v1.GetVolumeResponse
+	18, // [18:19] is the sub-list for method output_type
+	17, // [17:18] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_volumes_proto_init() }
@@ -1207,11 +1115,10 @@ func file_cloudprovider_v1_volumes_proto_init() {
 		(*VolumeSource_Cinder)(nil),
 		(*VolumeSource_VsphereVolume)(nil),
 	}
-	file_cloudprovider_v1_volumes_proto_msgTypes[10].OneofWrappers = []any{
-		(*VolumeResult_Found)(nil),
-		(*VolumeResult_Absent)(nil),
-		(*VolumeResult_NotManaged)(nil),
-		(*VolumeResult_Error)(nil),
+	file_cloudprovider_v1_volumes_proto_msgTypes[9].OneofWrappers = []any{
+		(*GetVolumeResponse_Found)(nil),
+		(*GetVolumeResponse_Absent)(nil),
+		(*GetVolumeResponse_NotManaged)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1219,7 +1126,7 @@ func file_cloudprovider_v1_volumes_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_volumes_proto_rawDesc), len(file_cloudprovider_v1_volumes_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,7 +19,7 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	VolumesService_BatchGetVolumes_FullMethodName = "/cloudprovider.v1.VolumesService/BatchGetVolumes"
+	VolumesService_GetVolume_FullMethodName = "/cloudprovider.v1.VolumesService/GetVolume"
 )
 
 // VolumesServiceClient is the client API for VolumesService service.
@@ -41,11 +41,10 @@ const (
 // and the webhook refuses the volume. Node affinity is added unless a key of it is in the
 // volume's own already; it can never be changed once the volume exists.
 type VolumesServiceClient interface {
-	// Labels and node affinity of many volumes together. An error of one volume is its own
-	// result; an error of the call is that of each. Changes nothing. From the webhook the
-	// deadline is what is left of its own.
+	// Labels and node affinity of one volume. Changes nothing. From the webhook the deadline
+	// is what is left of its own.
 	//
-	//	condition (of one volume)    outcome                      the controller
+	//	condition                    outcome                      the controller
 	//	exists                       found                        writes what is missing
 	//	does not exist               absent, CONFIRMED            event on the volume, asks
 	//	                                                          after a change of it or
@@ -60,15 +59,14 @@ type VolumesServiceClient interface {
 	//	UNSUPPORTED_FEATURE,         INVALID_ARGUMENT             the same
 	//	  INVALID_REQUEST
 	//	the cloud fails for it       INTERNAL CLOUD_ERROR         event, back-off
-	//	no or two results, no        (OK)                         malformed: event, back-off
-	//	  outcome, a limit broken
+	//	no outcome, a limit broken   (OK)                         malformed: event, back-off
 	//	UNIMPLEMENTED                any                          asks after the next
 	//	                                                          handshake
 	//	anything else                any                          as common.proto says
 	//
 	// In each row without another word the webhook answers HTTP 500, so that failurePolicy
 	// decides.
-	BatchGetVolumes(ctx context.Context, in *BatchGetVolumesRequest, opts ...grpc.CallOption) (*BatchGetVolumesResponse, error)
+	GetVolume(ctx context.Context, in *GetVolumeRequest, opts ...grpc.CallOption) (*GetVolumeResponse, error)
 }
 
 type volumesServiceClient struct {
@@ -79,10 +77,10 @@ func NewVolumesServiceClient(cc grpc.ClientConnInterface) VolumesServiceClient {
 	return &volumesServiceClient{cc}
 }
 
-func (c *volumesServiceClient) BatchGetVolumes(ctx context.Context, in *BatchGetVolumesRequest, opts ...grpc.CallOption) (*BatchGetVolumesResponse, error) {
+func (c *volumesServiceClient) GetVolume(ctx context.Context, in *GetVolumeRequest, opts ...grpc.CallOption) (*GetVolumeResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BatchGetVolumesResponse)
-	err := c.cc.Invoke(ctx, VolumesService_BatchGetVolumes_FullMethodName, in, out, cOpts...)
+	out := new(GetVolumeResponse)
+	err := c.cc.Invoke(ctx, VolumesService_GetVolume_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +106,10 @@ func (c *volumesServiceClient) BatchGetVolumes(ctx context.Context, in *BatchGet
 // and the webhook refuses the volume. Node affinity is added unless a key of it is in the
 // volume's own already; it can never be changed once the volume exists.
 type VolumesServiceServer interface {
-	// Labels and node affinity of many volumes together. An error of one volume is its own
-	// result; an error of the call is that of each. Changes nothing. From the webhook the
-	// deadline is what is left of its own.
+	// Labels and node affinity of one volume. Changes nothing. From the webhook the deadline
+	// is what is left of its own.
 	//
-	//	condition (of one volume)    outcome                      the controller
+	//	condition                    outcome                      the controller
 	//	exists                       found                        writes what is missing
 	//	does not exist               absent, CONFIRMED            event on the volume, asks
 	//	                                                          after a change of it or
@@ -127,15 +124,14 @@ type VolumesServiceServer interface {
 	//	UNSUPPORTED_FEATURE,         INVALID_ARGUMENT             the same
 	//	  INVALID_REQUEST
 	//	the cloud fails for it       INTERNAL CLOUD_ERROR         event, back-off
-	//	no or two results, no        (OK)                         malformed: event, back-off
-	//	  outcome, a limit broken
+	//	no outcome, a limit broken   (OK)                         malformed: event, back-off
 	//	UNIMPLEMENTED                any                          asks after the next
 	//	                                                          handshake
 	//	anything else                any                          as common.proto says
 	//
 	// In each row without another word the webhook answers HTTP 500, so that failurePolicy
 	// decides.
-	BatchGetVolumes(context.Context, *BatchGetVolumesRequest) (*BatchGetVolumesResponse, error)
+	GetVolume(context.Context, *GetVolumeRequest) (*GetVolumeResponse, error)
 	mustEmbedUnimplementedVolumesServiceServer()
 }
 
@@ -146,8 +142,8 @@ type VolumesServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedVolumesServiceServer struct{}
 
-func (UnimplementedVolumesServiceServer) BatchGetVolumes(context.Context, *BatchGetVolumesRequest) (*BatchGetVolumesResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method BatchGetVolumes not implemented")
+func (UnimplementedVolumesServiceServer) GetVolume(context.Context, *GetVolumeRequest) (*GetVolumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetVolume not implemented")
 }
 func (UnimplementedVolumesServiceServer) mustEmbedUnimplementedVolumesServiceServer() {}
 func (UnimplementedVolumesServiceServer) testEmbeddedByValue()                        {}
@@ -170,20 +166,20 @@ func RegisterVolumesServiceServer(s grpc.ServiceRegistrar, srv VolumesServiceSer
 	s.RegisterService(&VolumesService_ServiceDesc, srv)
 }
 
-func _VolumesService_BatchGetVolumes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BatchGetVolumesRequest)
+func _VolumesService_GetVolume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetVolumeRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(VolumesServiceServer).BatchGetVolumes(ctx, in)
+		return srv.(VolumesServiceServer).GetVolume(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: VolumesService_BatchGetVolumes_FullMethodName,
+		FullMethod: VolumesService_GetVolume_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(VolumesServiceServer).BatchGetVolumes(ctx, req.(*BatchGetVolumesRequest))
+		return srv.(VolumesServiceServer).GetVolume(ctx, req.(*GetVolumeRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -196,8 +192,8 @@ var VolumesService_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*VolumesServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
-			MethodName: "BatchGetVolumes",
-			Handler:    _VolumesService_BatchGetVolumes_Handler,
+			MethodName: "GetVolume",
+			Handler:    _VolumesService_GetVolume_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -75,6 +75,23 @@ func ExampleEach() {
 	// Output: example://a no answer about b <nil>
 }
 
+// ExampleBatcher makes many routes by one request of a cloud, where the controller asks for each of them by a call.
+func ExampleBatcher() {
+	together := provider.NewBatcher(100, func(_ context.Context, routes []*v1.Route) ([]*v1.CreateRouteResponse, error) {
+		var made []*v1.CreateRouteResponse
+		for _, route := range routes { // the answer of the cloud's request
+			made = append(made, &v1.CreateRouteResponse{Found: &v1.Route{Name: "r-1", DestinationCidr: route.DestinationCidr}})
+		}
+		return made, nil
+	})
+	createRoute := func(ctx context.Context, route *v1.Route) (*v1.CreateRouteResponse, error) { // of provider.Routes
+		return together.Do(ctx, route)
+	}
+	made, err := createRoute(context.Background(), &v1.Route{DestinationCidr: "10.0.1.0/24"})
+	fmt.Println(made.Found.Name, err)
+	// Output: r-1 <nil>
+}
+
 // ExampleRateLimitedFor pauses all calls of a class until the cloud takes requests again.
 func ExampleRateLimitedFor() {
 	err := provider.RateLimitedFor(30*time.Second, errors.New("429"))

@@ -8,82 +8,65 @@ import (
 	"time"
 )
 
-// keyLocks lets one changing call per key run at a time.
-type keyLocks struct {
-	// patience is how long a call waits for another of its key.
-	patience time.Duration
-	// retryAfter is the delay that a call which did not get its key names to the controller; 0: it names none.
-	retryAfter time.Duration
+const (
+	// keyPatience is how long a call waits for another of its key.
+	keyPatience = 10 * time.Second
+	// defaultInFlight is the contract's for a capability that leaves max_in_flight out.
+	defaultInFlight = 16
+)
+
+// changes admits calls that change the cloud. The controller keeps to the limits too, but a handler outlives a call whose
+// caller is gone.
+type changes struct {
+	// room has a place for each call that may run at a time.
+	room chan struct{}
 
 	mu sync.Mutex
-	// released has a channel for each locked key, which is closed when the key is released.
-	released map[string]chan struct{}
+	// running has a channel for each key, which is closed when the call about it has ended.
+	running map[string]chan struct{}
 }
 
-func newKeyLocks(patience, retryAfter time.Duration) *keyLocks {
-	return &keyLocks{patience: patience, retryAfter: retryAfter, released: map[string]chan struct{}{}}
+func newChanges(most uint32) *changes {
+	return &changes{room: make(chan struct{}, most), running: map[string]chan struct{}{}}
 }
 
-// lock waits until no other call has the key.
-func (k *keyLocks) lock(ctx context.Context, key string) (release func(), err error) {
-	patience := time.NewTimer(k.patience)
+// begin waits until no other call has the key and there is room. ctx is that of a call.
+func (c *changes) begin(ctx context.Context, key string) (end func(), err error) {
+	patience := time.NewTimer(keyPatience)
 	defer patience.Stop()
-	for {
-		release, released := k.tryLock(key)
-		if release != nil {
-			return release, nil
-		}
+	gone := CallOf(ctx).callerGone
+	for other := c.take(key); other != nil; other = c.take(key) {
 		select {
-		case <-released:
-		case <-CallOf(ctx).callerGone:
+		case <-other:
+		case <-gone:
 			return nil, errCallerGone
-		case <-ctx.Done():
-			return nil, ctx.Err()
 		case <-patience.C:
-			return nil, Errorf(OperationInProgress, "another call about %s is running", key).WithRetryAfter(k.retryAfter)
+			return nil, Errorf(OperationInProgress, "another call about %s is running", key)
 		}
-	}
-}
-
-// tryLock returns the function that releases the key. If another call has the key, it returns the channel that is closed
-// when that call releases it.
-func (k *keyLocks) tryLock(key string) (release func(), released chan struct{}) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if released, isLocked := k.released[key]; isLocked {
-		return nil, released
-	}
-	ended := make(chan struct{})
-	k.released[key] = ended
-	return func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		delete(k.released, key)
-		close(ended)
-	}, nil
-}
-
-// semaphore limits how many calls, or keys, are worked on at a time; nil: no limit. The controller keeps to the limit of
-// calls too, but a handler outlives a call whose caller is gone, and one update is about many Services.
-type semaphore chan struct{}
-
-func newSemaphore(limit uint32) semaphore {
-	if limit == 0 {
-		return nil
-	}
-	return make(semaphore, limit)
-}
-
-func (s semaphore) enter(ctx context.Context) (leave func(), err error) {
-	if s == nil {
-		return func() {}, nil
 	}
 	select {
-	case s <- struct{}{}:
-		return func() { <-s }, nil
-	case <-CallOf(ctx).callerGone:
+	case c.room <- struct{}{}:
+		return func() { <-c.room; c.release(key) }, nil
+	case <-gone:
+		c.release(key)
 		return nil, errCallerGone
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
+}
+
+// take takes the key. If another call has it, it returns the channel that is closed when that call has ended.
+func (c *changes) take(key string) (other chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.running[key]; other != nil {
+		return other
+	}
+	c.running[key] = make(chan struct{})
+	return nil
+}
+
+func (c *changes) release(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.running[key])
+	delete(c.running, key)
 }

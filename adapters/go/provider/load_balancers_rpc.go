@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -15,9 +14,6 @@ import (
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
-
-// keyPatience is how long a call waits for another of its Service: an update must not fall silent because of one.
-const keyPatience = 10 * time.Second
 
 // declareLoadBalancers declares the optional methods that there are.
 func declareLoadBalancers(capability *v1.LoadBalancersCapability, balancers LoadBalancers) {
@@ -33,9 +29,7 @@ type loadBalancersRPC struct {
 	capability    *v1.LoadBalancersCapability
 	concurrency   int
 	nodeSets      *nodeSets
-	keyLocks      *keyLocks
-	// services limits the number of Services that are worked on at a time.
-	services semaphore
+	changes       *changes
 }
 
 // handler is a vendor's code about one Service.
@@ -139,16 +133,11 @@ func (s *loadBalancersRPC) answer(ctx context.Context, service *v1.Service, targ
 	}
 	method := CallOf(ctx).method
 	if method.ChangesCloud {
-		release, err := s.keyLocks.lock(ctx, "Service "+service.Uid)
+		end, err := s.changes.begin(ctx, "Service "+service.Uid)
 		if err != nil {
 			return nil, err
 		}
-		defer release()
-		leave, err := s.services.enter(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
+		defer end()
 	}
 	answer, err := handler(ctx, service, targets)
 	if err != nil {

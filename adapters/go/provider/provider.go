@@ -130,11 +130,9 @@ func (p *Provider) capabilities() *v1.Capabilities {
 	}
 	if p.Routes != nil {
 		capabilities.Routes = copied(&v1.RoutesCapability{}, p.RoutesCapability)
-		capabilities.Routes.MaxBatchSize = cmp.Or(capabilities.Routes.MaxBatchSize, 100)
 	}
 	if p.Volumes != nil {
 		capabilities.Volumes = copied(&v1.VolumesCapability{}, p.VolumesCapability)
-		capabilities.Volumes.MaxBatchSize = cmp.Or(capabilities.Volumes.MaxBatchSize, 100)
 	}
 	return capabilities
 }
@@ -162,10 +160,6 @@ func (p *Provider) check(capabilities *v1.Capabilities) error {
 		{"InstancesCapability.max_batch_size", capabilities.GetInstances().GetMaxBatchSize(), 500},
 		{"LoadBalancersCapability.max_services_per_update", capabilities.GetLoadBalancers().GetMaxServicesPerUpdate(), 200},
 		{"LoadBalancersCapability.max_in_flight", capabilities.GetLoadBalancers().GetMaxInFlight(), 256},
-		{"RoutesCapability.max_batch_size", capabilities.GetRoutes().GetMaxBatchSize(), 500},
-		{"RoutesCapability.max_in_flight", capabilities.GetRoutes().GetMaxInFlight(), 64},
-		{"VolumesCapability.max_batch_size", capabilities.GetVolumes().GetMaxBatchSize(), 500},
-		{"VolumesCapability.max_in_flight", capabilities.GetVolumes().GetMaxInFlight(), 64},
 	} {
 		if size.value > size.most {
 			return wrong("%s is %d: use at most %d", size.field, size.value, size.most)

@@ -34,7 +34,7 @@ type cloud struct {
 	list   func(func(*v1.Instance) error) error
 	ensure func(context.Context, *v1.Service, *provider.Targets) (*v1.LoadBalancerAnswer, error)
 	update func(context.Context, *v1.Service, *provider.Targets) (*v1.LoadBalancerAnswer, error)
-	routes func(context.Context, *v1.Route) (provider.RouteChange, error)
+	routes func(context.Context, *v1.Route) (*v1.CreateRouteResponse, error)
 }
 
 func (c *cloud) GetInstances(ctx context.Context, nodes []*v1.Node, _ provider.Query) (provider.Lookups, error) {
@@ -63,12 +63,13 @@ func (c *cloud) DeleteLoadBalancer(context.Context, *v1.Service) (*v1.LoadBalanc
 
 func (c *cloud) ListRoutes(context.Context, func(*v1.Route) error) error { return nil }
 
-func (c *cloud) CreateRoutes(ctx context.Context, routes []*v1.Route) (provider.RouteChanges, error) {
-	return provider.Each(ctx, 4, routes, c.routes)
+func (c *cloud) CreateRoute(ctx context.Context, route *v1.Route) (*v1.CreateRouteResponse, error) {
+	return c.routes(ctx, route)
 }
 
-func (c *cloud) DeleteRoutes(ctx context.Context, routes []*v1.Route) (provider.RouteChanges, error) {
-	return provider.Each(ctx, 4, routes, c.routes)
+func (c *cloud) DeleteRoute(ctx context.Context, route *v1.Route) (*v1.DeleteRouteResponse, error) {
+	_, err := c.routes(ctx, route)
+	return nil, err
 }
 
 // served is a provider that serves, and a client of it.

@@ -13,45 +13,50 @@ import (
 func TestARouteIsChangedOnceAtATime(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s := serve(t, &provider.Provider{Routes: &cloud{
-		routes: func(_ context.Context, route *v1.Route) (provider.RouteChange, error) {
-			if route.DestinationCidr == "10.0.0.0/24" {
+		routes: func(_ context.Context, route *v1.Route) (*v1.CreateRouteResponse, error) {
+			if route.DestinationCidr != "10.0.1.0/24" {
 				entered <- struct{}{}
 				<-leave
 			}
-			return provider.Found(route), nil
+			return &v1.CreateRouteResponse{Found: route}, nil
 		},
 	}})
 	s.handshake()
 	client := v1.NewRoutesServiceClient(s.client)
-	create := func(cidrs ...string) ([]*v1.RouteResult, error) {
-		request := &v1.BatchCreateRoutesRequest{Context: attempt()}
-		for _, cidr := range cidrs {
-			request.Items = append(request.Items, &v1.Route{DestinationCidr: cidr, NodeName: "a"})
-		}
-		response, err := client.BatchCreateRoutes(t.Context(), request)
-		return response.GetResults(), err
+	create := func(cidr string) <-chan error {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := client.CreateRoute(t.Context(), &v1.CreateRouteRequest{
+				Context: attempt(), Route: &v1.Route{DestinationCidr: cidr, NodeName: "a"},
+			})
+			ended <- err
+		}()
+		return ended
 	}
-	ended := make(chan error, 1)
-	go func() { _, err := create("10.0.0.0/24"); ended <- err }()
+	first := create("10.0.0.0/24")
 	<-entered
-	results, err := create("10.0.0.0/24", "10.0.1.0/24")
-	if err != nil || len(results) != 2 {
-		t.Fatal(results, err)
+	again := create("10.0.0.7/24") // the same in another spelling
+	if err := <-create("10.0.1.0/24"); err != nil {
+		t.Error("the other one is held up:", err)
 	}
-	for _, result := range results {
-		isBusy := reasonIn(t, result.GetError()) == "OPERATION_IN_PROGRESS"
-		if isBusy != (result.Key == "10.0.0.0/24") || isBusy == (result.GetFound() != nil) {
-			t.Error(result)
+	select {
+	case <-entered:
+		t.Fatal("two changes of one route overlapped")
+	case err := <-again:
+		t.Fatal("the second change did not wait for the first", err)
+	case leave <- struct{}{}:
+	}
+	<-entered
+	leave <- struct{}{}
+	for _, ended := range []<-chan error{first, again} {
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	}
-	removed, err := client.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{
-		Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.1.0/24"}},
+	removed, err := client.DeleteRoute(t.Context(), &v1.DeleteRouteRequest{
+		Context: attempt(), Route: &v1.Route{DestinationCidr: "10.0.1.0/24"},
 	})
-	if err != nil || len(removed.Results) != 1 || removed.Results[0].GetAbsent() == nil {
+	if err != nil || removed.Absent == nil {
 		t.Error(removed, err)
-	}
-	leave <- struct{}{}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
 	}
 }

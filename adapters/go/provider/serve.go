@@ -3,6 +3,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,12 +110,12 @@ func (c *core) server() *grpc.Server {
 		v1.RegisterNodeSetsServiceServer(server, &nodeSetsRPC{core: c, nodeSets: sets})
 		v1.RegisterLoadBalancersServiceServer(server, &loadBalancersRPC{
 			core: c, loadBalancers: p.LoadBalancers, capability: capability, concurrency: concurrency,
-			nodeSets: sets, keyLocks: newKeyLocks(keyPatience, 0), services: newSemaphore(capability.MaxInFlight),
+			nodeSets: sets, changes: newChanges(cmp.Or(capability.MaxInFlight, defaultInFlight)),
 		})
 	}
 	if capability := c.capabilities.Routes; capability != nil {
 		v1.RegisterRoutesServiceServer(server, &routesRPC{
-			core: c, routes: p.Routes, keyLocks: newKeyLocks(0, busyRetry), batches: newSemaphore(capability.MaxInFlight),
+			core: c, routes: p.Routes, changes: newChanges(cmp.Or(capability.MaxInFlight, defaultInFlight)),
 		})
 	}
 	if c.capabilities.Volumes != nil {

@@ -11,19 +11,25 @@ import (
 // Volumes looks up volumes: labels and node affinity of those that no provisioner made. Nothing here
 // changes the cloud, and ctx ends with its caller.
 type Volumes interface {
-	// GetVolumes looks up 1 to VolumesCapability.max_batch_size volumes with distinct keys. An error of
-	// the whole call is that of each volume. Each asks about them one by one.
-	//
-	// A volume that is not there is absent as Confirmed says, one that may not be visible yet is absent with that
-	// certainty; a handle that no volume of this cloud could have is MalformedVolumeHandle.
-	GetVolumes(ctx context.Context, volumes []*v1.Volume) (VolumeLookups, error)
+	// GetVolume looks up one volume. Answers: found, absent, not managed. A handle that no volume of this cloud could
+	// have is MalformedVolumeHandle.
+	GetVolume(ctx context.Context, volume *v1.Volume) (*v1.GetVolumeResponse, error)
 }
 
-// VolumeLookup is the answer about one volume; found says where it can be used.
-type VolumeLookup = Result[*v1.VolumeTopology]
+// VolumeFound says where the volume can be used.
+func VolumeFound(topology *v1.VolumeTopology) *v1.GetVolumeResponse {
+	return &v1.GetVolumeResponse{Outcome: &v1.GetVolumeResponse_Found{Found: topology}}
+}
 
-// VolumeLookups are the results of a batch by Volume.key.
-type VolumeLookups = Results[*v1.VolumeTopology]
+// VolumeAbsent says that there is no such volume, with the certainty of Confirmed, or that it may not be visible yet.
+func VolumeAbsent(absent *v1.Absent) *v1.GetVolumeResponse {
+	return &v1.GetVolumeResponse{Outcome: &v1.GetVolumeResponse_Absent{Absent: absent}}
+}
+
+// VolumeNotManaged says that another provider, or none, owns the volume; logs have the reason.
+func VolumeNotManaged(reason string) *v1.GetVolumeResponse {
+	return &v1.GetVolumeResponse{Outcome: &v1.GetVolumeResponse_NotManaged{NotManaged: &v1.NotManaged{Reason: reason}}}
+}
 
 type volumesRPC struct {
 	v1.UnimplementedVolumesServiceServer
@@ -31,8 +37,8 @@ type volumesRPC struct {
 	volumes Volumes
 }
 
-func (s *volumesRPC) BatchGetVolumes(ctx context.Context, request *v1.BatchGetVolumesRequest) (*v1.BatchGetVolumesResponse, error) {
-	return batch[v1.BatchGetVolumesResponse](s.core, ctx, request, func(ctx context.Context) (VolumeLookups, error) {
-		return s.volumes.GetVolumes(ctx, request.Items)
+func (s *volumesRPC) GetVolume(ctx context.Context, request *v1.GetVolumeRequest) (*v1.GetVolumeResponse, error) {
+	return run(s.core, ctx, request, func(ctx context.Context) (*v1.GetVolumeResponse, error) {
+		return s.volumes.GetVolume(ctx, request.GetVolume())
 	})
 }

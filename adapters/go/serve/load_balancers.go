@@ -191,22 +191,13 @@ func callAbout[T any](l *loadBalancers, ctx context.Context, sent *v1.Service, m
 	})
 }
 
-// Room for effects: in an answer for all, in an error beside its text and reason.
-const (
-	answerEffectBytes = 192 << 10
-	errorEffectBytes  = 2 << 10
-)
-
 // addEffects adds to an answer or error what the cloud has written to its Service since the last one. It is to be deferred.
 func (l *loadBalancers) addEffects(sent *v1.Service, answer **v1.LoadBalancerAnswer, failed *error) {
-	var named *provider.Error
-	switch {
-	case *failed == nil:
+	if *failed == nil {
 		(*answer).Effects = l.memory.take(pathOf(sent), answerEffectBytes)
-	case errors.As(*failed, &named): // Classify may hand one error to several calls
-		*failed = provider.Errorf(named.Reason, "%w", *failed).WithRetryAfter(named.RetryAfter).
-			WithEffects(l.memory.take(pathOf(sent), errorEffectBytes))
+		return
 	}
+	*failed = l.memory.failed(pathOf(sent), *failed)
 }
 
 func pathOf(sent *v1.Service) string { return servicePath(sent.Namespace, sent.Name) }

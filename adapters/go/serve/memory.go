@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
 )
 
 // forgetAfter is when a Node or Service that no call was about is not known any more. The controller asks about each
@@ -220,4 +221,20 @@ func (m *memory) take(path string, bytes int) *v1.KubernetesEffects {
 		entry.changes = changes{}
 	}
 	return effects
+}
+
+// Room for effects: in an answer for all, in an error beside its text and reason.
+const (
+	answerEffectBytes = 192 << 10
+	errorEffectBytes  = 2 << 10
+)
+
+// failed is the error of a call about the object, with the effects beside it.
+func (m *memory) failed(path string, err error) error {
+	var named *provider.Error
+	if !errors.As(err, &named) {
+		return err
+	}
+	// Classify may hand one error to several calls.
+	return provider.Errorf(named.Reason, "%w", err).WithRetryAfter(named.RetryAfter).WithEffects(m.take(path, errorEffectBytes))
 }

@@ -104,8 +104,8 @@ func TestFinding11APartThatIsAwayForAMomentIsUnavailable(t *testing.T) {
 	if answer, err := ensureOf(connection); err != nil || len(answer.GetStatus().GetIngress()) != 1 {
 		t.Error(answer, err)
 	}
-	_, err := v1.NewRoutesServiceClient(connection).BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
-		Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.0.0/24", NodeName: "a"}},
+	_, err := v1.NewRoutesServiceClient(connection).CreateRoute(t.Context(), &v1.CreateRouteRequest{
+		Context: attempt(), Route: &v1.Route{DestinationCidr: "10.0.0.0/24", NodeName: "a"},
 	})
 	if reasonIn(t, status.Convert(err).Proto()) != "CLOUD_UNAVAILABLE" {
 		t.Error("a part that was never there:", err)

@@ -4,6 +4,7 @@ package serve
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	cloudprovider "k8s.io/cloud-provider"
@@ -14,20 +15,24 @@ import (
 
 // routes answers with a cloud's Routes.
 type routes struct {
-	cloud       *part[cloudprovider.Routes]
-	outcomes    *outcomes
-	bridge      *bridge
-	memory      *memory
-	concurrency int
-	prefixes    []string
+	cloud    *part[cloudprovider.Routes]
+	outcomes *outcomes
+	bridge   *bridge
+	memory   *memory
+	prefixes []string
+	// tables are lists of the cloud's routes by destination. Changes that wait together look at one list, which begins
+	// after each of them has come.
+	tables *provider.Batcher[struct{}, map[string][]*cloudprovider.Route]
 }
 
 // newRoutes asks a cloud for its routes.
 func newRoutes(options Options, cloud cloudprovider.Interface, memory *memory, outcomes *outcomes, bridged func(most int) *bridge) (*routes, *v1.RoutesCapability) {
-	return &routes{
+	r := &routes{
 		cloud: newPart("Routes", true, cloud.Routes), outcomes: outcomes, memory: memory, bridge: bridged(options.RouteConcurrency),
-		concurrency: options.RouteConcurrency, prefixes: options.ProviderIDPrefixes,
-	}, &v1.RoutesCapability{MaxInFlight: 1}
+		prefixes: options.ProviderIDPrefixes,
+	}
+	r.tables = provider.NewBatcher(options.RouteConcurrency, r.listTogether)
+	return r, &v1.RoutesCapability{MaxInFlight: uint32(options.RouteConcurrency)}
 }
 
 // Available tells whether the cloud has shown that it has routes.
@@ -49,60 +54,61 @@ func (r *routes) ListRoutes(ctx context.Context, send func(*v1.Route) error) err
 	return nil
 }
 
-// CreateRoutes looks at the table once before: upstream creates only what its list did not show, so that
+// CreateRoute looks at the table before: upstream creates only what its list did not show, so that
 // clouds do not agree on a create of a route that is there, or of one whose destination leads elsewhere.
-func (r *routes) CreateRoutes(ctx context.Context, desired []*v1.Route) (provider.RouteChanges, error) {
-	table, err := r.table(ctx)
+func (r *routes) CreateRoute(ctx context.Context, route *v1.Route) (*v1.CreateRouteResponse, error) {
+	there, err := r.to(ctx, route)
 	if err != nil {
 		return nil, err
 	}
-	return provider.Each(ctx, r.concurrency, desired, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
-		for _, existing := range table[provider.RouteKey(route.DestinationCidr)] {
-			if existing.Blackhole {
-				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
-					"route %q to %s leads nowhere: it has to be deleted first", existing.Name, existing.DestinationCIDR)
-			}
-			if !r.leadsTo(existing, route) {
-				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
-					"route %q to %s leads to %q", existing.Name, existing.DestinationCIDR, existing.TargetNode)
-			}
-			return provider.RouteChange{Found: r.sent(existing)}, nil
+	for _, existing := range there {
+		switch {
+		case existing.Blackhole:
+			return nil, provider.Errorf(provider.ConflictingResource,
+				"route %q to %s leads nowhere: it has to be deleted first", existing.Name, existing.DestinationCIDR)
+		case !r.leadsTo(existing, route):
+			return nil, provider.Errorf(provider.ConflictingResource,
+				"route %q to %s leads to %q", existing.Name, existing.DestinationCIDR, existing.TargetNode)
 		}
-		return r.change(ctx, "CreateRoute", route, func(ctx context.Context, cloud cloudprovider.Routes) error {
-			return cloud.CreateRoute(ctx, clusterName(ctx), nameHint(route), routeOf(route))
-		})
+		return &v1.CreateRouteResponse{Found: r.sent(existing)}, nil
+	}
+	effects, err := r.change(ctx, "CreateRoute", route, func(ctx context.Context, cloud cloudprovider.Routes) error {
+		return cloud.CreateRoute(ctx, clusterName(ctx), nameHint(route), routeOf(route))
 	})
+	return &v1.CreateRouteResponse{Effects: effects}, err
 }
 
-// DeleteRoutes hands routes to the cloud as it lists them, which is what it may expect; one that it does
+// DeleteRoute hands a route to the cloud as it lists it, which is what it may expect; one that it does
 // not list is gone.
-func (r *routes) DeleteRoutes(ctx context.Context, unwanted []*v1.Route) (provider.RouteChanges, error) {
-	table, err := r.table(ctx)
+func (r *routes) DeleteRoute(ctx context.Context, route *v1.Route) (*v1.DeleteRouteResponse, error) {
+	there, err := r.to(ctx, route)
 	if err != nil {
 		return nil, err
 	}
-	return provider.Each(ctx, r.concurrency, unwanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
-		for _, existing := range table[provider.RouteKey(route.DestinationCidr)] {
-			isNamed := route.Name == "" || route.Name == existing.Name
-			if !isNamed || !r.leadsTo(existing, route) {
-				continue
-			}
-			return r.change(ctx, "DeleteRoute", route, func(ctx context.Context, cloud cloudprovider.Routes) error {
-				return cloud.DeleteRoute(ctx, clusterName(ctx), existing)
-			})
+	for _, existing := range there {
+		isNamed := route.Name == "" || route.Name == existing.Name
+		if !isNamed || !r.leadsTo(existing, route) {
+			continue
 		}
-		return provider.RouteChange{}, nil
-	})
+		effects, err := r.change(ctx, "DeleteRoute", route, func(ctx context.Context, cloud cloudprovider.Routes) error {
+			return cloud.DeleteRoute(ctx, clusterName(ctx), existing)
+		})
+		return &v1.DeleteRouteResponse{Effects: effects}, err
+	}
+	return nil, nil
 }
 
-// table has the routes of the cloud by destination.
-func (r *routes) table(ctx context.Context) (map[string][]*cloudprovider.Route, error) {
+// to are the routes of the cloud that have the destination of this one.
+func (r *routes) to(ctx context.Context, route *v1.Route) ([]*cloudprovider.Route, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.bridge.wait)
 	defer cancel()
+	table, err := r.tables.Do(ctx, struct{}{})
+	return table[provider.RouteKey(route.DestinationCidr)], err
+}
+
+// listTogether is the same table for each of the calls.
+func (r *routes) listTogether(ctx context.Context, calls []struct{}) ([]map[string][]*cloudprovider.Route, error) {
 	list, err := r.list(ctx)
-	if err != nil {
-		return nil, err
-	}
 	table := make(map[string][]*cloudprovider.Route, len(list))
 	for _, route := range list {
 		if route != nil {
@@ -110,7 +116,7 @@ func (r *routes) table(ctx context.Context) (map[string][]*cloudprovider.Route, 
 			table[key] = append(table[key], route)
 		}
 	}
-	return table, nil
+	return slices.Repeat([]map[string][]*cloudprovider.Route{table}, len(calls)), err
 }
 
 func (r *routes) list(ctx context.Context) ([]*cloudprovider.Route, error) {
@@ -124,7 +130,7 @@ func (r *routes) list(ctx context.Context) ([]*cloudprovider.Route, error) {
 
 func (r *routes) change(ctx context.Context, what string, route *v1.Route,
 	work func(context.Context, cloudprovider.Routes) error,
-) (provider.RouteChange, error) {
+) (*v1.KubernetesEffects, error) {
 	text := what + " of " + route.DestinationCidr + " to " + route.NodeName
 	path := nodePath(route.NodeName)
 	_, err := through(r.bridge, ctx, "route/"+route.DestinationCidr, text, text,
@@ -136,7 +142,10 @@ func (r *routes) change(ctx context.Context, what string, route *v1.Route,
 			defer r.memory.hold(path)()
 			return struct{}{}, work(ctx, cloud)
 		})
-	return provider.RouteChange{}.WithEffects(r.memory.take(path, answerEffectBytes)), r.outcomes.classify.asError(err)
+	if err != nil {
+		return nil, r.memory.failed(path, r.outcomes.classify.asError(err))
+	}
+	return r.memory.take(path, answerEffectBytes), nil
 }
 
 // nameHint is the Node's UID, as upstream's controller has it.

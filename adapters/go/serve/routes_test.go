@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"google.golang.org/grpc/status"
 	cloudprovider "k8s.io/cloud-provider"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
@@ -41,66 +42,66 @@ func TestRoutesAreMadeAndDeletedAsTheyAreListed(t *testing.T) {
 	client, _ := serving(t, Options{}, &cloud{table: table})
 	routing := v1.NewRoutesServiceClient(client)
 	route := &v1.Route{DestinationCidr: "10.0.1.0/24", NodeName: "a", NodeUid: "uid"}
-	made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
-	if err != nil || made.Results[0].GetFound() == nil || table.routes[0].Name != "c-uid" {
+	create := func(route *v1.Route) (*v1.Route, error) {
+		made, err := routing.CreateRoute(t.Context(), &v1.CreateRouteRequest{Context: attempt(), Route: route})
+		return made.GetFound(), err
+	}
+	if made, err := create(route); made == nil || err != nil || table.routes[0].Name != "c-uid" {
 		t.Fatal(made, err)
 	}
+	listed := listed(t, routing)
+	if listed[0].NodeName != "a" || listed[0].Name != "c-uid" {
+		t.Fatal(listed)
+	}
+	if again, err := create(route); err != nil || again.GetName() != "c-uid" || len(table.routes) != 1 {
+		t.Fatal(again, err)
+	}
+	other, err := create(&v1.Route{DestinationCidr: "10.0.1.0/24", NodeName: "b"})
+	if reasonIn(t, status.Convert(err).Proto()) != "CONFLICTING_RESOURCE" || len(table.routes) != 1 {
+		t.Fatal(other, err)
+	}
+	for range 2 { // without a name, and again when it is gone
+		gone, err := routing.DeleteRoute(t.Context(), &v1.DeleteRouteRequest{Context: attempt(), Route: route})
+		if err != nil || gone.Absent == nil || len(table.routes) != 0 {
+			t.Fatal(gone, err)
+		}
+	}
+}
+
+func listed(t *testing.T, routing v1.RoutesServiceClient) []*v1.Route {
+	t.Helper()
 	stream, err := routing.ListRoutes(t.Context(), &v1.ListRoutesRequest{Context: attempt()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed, err := stream.Recv()
-	if err != nil || !listed.Complete || listed.Items[0].NodeName != "a" || listed.Items[0].Name != "c-uid" {
-		t.Fatal(listed, err)
+	page, err := stream.Recv()
+	if err != nil || !page.Complete || len(page.Items) == 0 {
+		t.Fatal(page, err)
 	}
-	again, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
-	if err != nil || again.Results[0].GetFound() == nil || again.Results[0].GetFound().Name != "c-uid" || len(table.routes) != 1 {
-		t.Fatal(again, err)
-	}
-	other, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
-		Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.1.0/24", NodeName: "b"}},
-	})
-	if err != nil || reasonIn(t, other.Results[0].GetError()) != "CONFLICTING_RESOURCE" || len(table.routes) != 1 {
-		t.Fatal(other, err)
-	}
-	for range 2 { // without a name, and again when it is gone
-		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
-		if err != nil || gone.Results[0].GetAbsent() == nil || len(table.routes) != 0 {
-			t.Fatal(gone, err)
-		}
-	}
+	return page.Items
 }
 
 func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
 	table := &table{routes: []*cloudprovider.Route{{Name: "r", DestinationCIDR: "10.0.1.0/24", TargetNode: "test://a"}}}
 	client, _ := serving(t, Options{}, &cloud{table: table})
 	routing := v1.NewRoutesServiceClient(client)
-	create := func(id string) *v1.RouteResult {
-		t.Helper()
-		made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
-			Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.1.0/24", NodeName: "a", ProviderId: id}},
+	create := func(id string) (*v1.CreateRouteResponse, error) {
+		return routing.CreateRoute(t.Context(), &v1.CreateRouteRequest{
+			Context: attempt(), Route: &v1.Route{DestinationCidr: "10.0.1.0/24", NodeName: "a", ProviderId: id},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return made.Results[0]
 	}
-	if made := create("test://a"); made.GetFound() == nil || made.GetFound().ProviderId != "test://a" || len(table.routes) != 1 {
-		t.Fatal(made)
+	if made, err := create("test://a"); err != nil || made.GetFound().GetProviderId() != "test://a" || len(table.routes) != 1 {
+		t.Fatal(made, err)
 	}
-	if made := create("test://b"); reasonIn(t, made.GetError()) != "CONFLICTING_RESOURCE" {
-		t.Fatal(made)
+	if made, err := create("test://b"); reasonIn(t, status.Convert(err).Proto()) != "CONFLICTING_RESOURCE" {
+		t.Fatal(made, err)
 	}
-	stream, err := routing.ListRoutes(t.Context(), &v1.ListRoutesRequest{Context: attempt()})
-	if err != nil {
-		t.Fatal(err)
+	route := listed(t, routing)[0]
+	if route.ProviderId != "test://a" || route.NodeName != "" {
+		t.Fatal(route)
 	}
-	listed, err := stream.Recv()
-	if err != nil || listed.Items[0].ProviderId != "test://a" || listed.Items[0].NodeName != "" {
-		t.Fatal(listed, err)
-	}
-	gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: listed.Items})
-	if err != nil || gone.Results[0].GetAbsent() == nil || len(table.routes) != 0 {
+	gone, err := routing.DeleteRoute(t.Context(), &v1.DeleteRouteRequest{Context: attempt(), Route: route})
+	if err != nil || gone.Absent == nil || len(table.routes) != 0 {
 		t.Fatal(gone, err)
 	}
 }
@@ -115,20 +116,19 @@ func TestARouteThatLeadsNowhereIsDeletedByItsDestination(t *testing.T) {
 		table := &table{routes: []*cloudprovider.Route{nowhere}}
 		client, _ := serving(t, Options{}, &cloud{table: table})
 		routing := v1.NewRoutesServiceClient(client)
-		made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
-		if err != nil || reasonIn(t, made.Results[0].GetError()) != "CONFLICTING_RESOURCE" || len(table.routes) != 1 {
+		made, err := routing.CreateRoute(t.Context(), &v1.CreateRouteRequest{Context: attempt(), Route: route})
+		if reasonIn(t, status.Convert(err).Proto()) != "CONFLICTING_RESOURCE" || len(table.routes) != 1 {
 			t.Fatal(name, made, err)
 		}
-		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{deletion}})
-		if err != nil || gone.Results[0].GetAbsent() == nil || len(table.routes) != 0 {
+		gone, err := routing.DeleteRoute(t.Context(), &v1.DeleteRouteRequest{Context: attempt(), Route: deletion})
+		if err != nil || gone.Absent == nil || len(table.routes) != 0 {
 			t.Fatal(name, gone, err)
 		}
 	}
 	// A route that leads to another Node is not the one that is named, blackhole or not.
 	other := &table{routes: []*cloudprovider.Route{{Name: "r", DestinationCIDR: "10.0.1.0/24", TargetNode: "b", Blackhole: true}}}
 	client, _ := serving(t, Options{}, &cloud{table: other})
-	_, err := v1.NewRoutesServiceClient(client).BatchDeleteRoutes(t.Context(),
-		&v1.BatchDeleteRoutesRequest{Context: attempt(), Items: []*v1.Route{route}})
+	_, err := v1.NewRoutesServiceClient(client).DeleteRoute(t.Context(), &v1.DeleteRouteRequest{Context: attempt(), Route: route})
 	if err != nil || len(other.routes) != 1 {
 		t.Fatal(other.routes, err)
 	}

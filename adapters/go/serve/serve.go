@@ -78,7 +78,7 @@ type Options struct {
 	// with this process it names the process, by a UUID that is made at its start.
 	ConfigurationRevision string
 
-	// RouteConcurrency is the number of routes that are changed at one time; 0: 8.
+	// RouteConcurrency is the number of routes that are changed at one time, at most 256; 0: 200, as upstream.
 	RouteConcurrency int
 
 	// Volumes names the volumes that a PVLabeler knows: CSI drivers or in-tree kinds. Nil: no volume
@@ -297,7 +297,7 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	p.LoadBalancers, p.LoadBalancersCapability = newLoadBalancers(options, cloud, memory, outcomes, bridged)
 	p.Routes, p.RoutesCapability = newRoutes(options, cloud, memory, outcomes, bridged)
 	if labeler, ok := cloud.(cloudprovider.PVLabeler); ok && options.Volumes != nil {
-		p.Volumes = &volumes{cloud: labeler, outcomes: outcomes, concurrency: options.InstanceConcurrency}
+		p.Volumes = &volumes{cloud: labeler, outcomes: outcomes}
 		p.VolumesCapability = options.Volumes
 	}
 	return p
@@ -307,7 +307,7 @@ func withDefaults(options Options, cloud cloudprovider.Interface, configuration 
 	options.Name = cmp.Or(options.Name, cloud.ProviderName())
 	options.Version = cmp.Or(options.Version, buildVersion(cloud))
 	options.InstanceConcurrency = cmp.Or(options.InstanceConcurrency, 8)
-	options.RouteConcurrency = cmp.Or(options.RouteConcurrency, 8)
+	options.RouteConcurrency = cmp.Or(options.RouteConcurrency, 200)
 	options.AnswerWithin = cmp.Or(options.AnswerWithin, 45*time.Second)
 	options.AnswerWithin = min(options.AnswerWithin, 55*time.Second)
 	options.CallLimit = cmp.Or(options.CallLimit, 20*time.Minute)

@@ -489,10 +489,10 @@ func (r *listerRoutes) CreateRoute(context.Context, string, string, *cloudprovid
 func TestFinding7AMissingListerIsAnErrorOfItsRoute(t *testing.T) {
 	connection, _ := serving(t, Options{}, &cloud{table: &listerRoutes{}})
 	for range 2 { // the process is there after the first
-		got, err := v1.NewRoutesServiceClient(connection).BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
-			Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.0.0/24", NodeName: "a"}},
+		got, err := v1.NewRoutesServiceClient(connection).CreateRoute(t.Context(), &v1.CreateRouteRequest{
+			Context: attempt(), Route: &v1.Route{DestinationCidr: "10.0.0.0/24", NodeName: "a"},
 		})
-		if err != nil || !strings.Contains(got.Results[0].GetError().GetMessage(), "panicked") {
+		if err == nil || !strings.Contains(err.Error(), "panicked") {
 			t.Error(got, err)
 		}
 	}
@@ -520,10 +520,10 @@ func TestFinding7AConstructorGetsAListerWithRights(t *testing.T) {
 			return &cloud{table: routes}, nil
 		}))
 	})
-	got, err := v1.NewRoutesServiceClient(connection).BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
-		Context: attempt(), Items: []*v1.Route{{DestinationCidr: "10.0.0.0/24", NodeName: "a"}},
+	got, err := v1.NewRoutesServiceClient(connection).CreateRoute(t.Context(), &v1.CreateRouteRequest{
+		Context: attempt(), Route: &v1.Route{DestinationCidr: "10.0.0.0/24", NodeName: "a"},
 	})
-	if err != nil || got.Results[0].GetError() != nil {
+	if err != nil || got.Found == nil {
 		t.Error(got, err)
 	}
 }

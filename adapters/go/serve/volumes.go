@@ -24,34 +24,31 @@ var topologyKeys = []string{
 
 // volumes answers with a cloud's PVLabeler.
 type volumes struct {
-	cloud       cloudprovider.PVLabeler
-	outcomes    *outcomes
-	concurrency int
+	cloud    cloudprovider.PVLabeler
+	outcomes *outcomes
 }
 
-func (v *volumes) GetVolumes(ctx context.Context, batch []*v1.Volume) (provider.VolumeLookups, error) {
-	return provider.Each(ctx, v.concurrency, batch, func(ctx context.Context, volume *v1.Volume) (provider.VolumeLookup, error) {
-		labels, err := v.cloud.GetLabelsForVolume(ctx, volumeOf(volume))
-		named := v.outcomes.saw(err)
-		switch {
-		case errors.Is(err, cloudprovider.DiskNotFound):
-			return provider.VolumeLookup{Absent: provider.Confirmed(err.Error())}, nil
-		case errors.Is(err, cloudprovider.NotImplemented), errors.Is(err, cloudprovider.ImplementedElsewhere):
-			return provider.VolumeLookup{NotManaged: &v1.NotManaged{Reason: err.Error()}}, nil
-		case err != nil:
-			return provider.VolumeLookup{}, named
+func (v *volumes) GetVolume(ctx context.Context, volume *v1.Volume) (*v1.GetVolumeResponse, error) {
+	labels, err := v.cloud.GetLabelsForVolume(ctx, volumeOf(volume))
+	named := v.outcomes.saw(err)
+	switch {
+	case errors.Is(err, cloudprovider.DiskNotFound):
+		return provider.VolumeAbsent(provider.Confirmed(err.Error())), nil
+	case errors.Is(err, cloudprovider.NotImplemented), errors.Is(err, cloudprovider.ImplementedElsewhere):
+		return provider.VolumeNotManaged(err.Error()), nil
+	case err != nil:
+		return nil, named
+	}
+	topology := &v1.VolumeTopology{Labels: map[string]string{}}
+	for key, value := range labels {
+		if isOfKubernetes(key) && !slices.Contains(topologyKeys, key) {
+			provider.CallOf(ctx).Log.Warn("a label of a volume is left out: its domain is Kubernetes' own",
+				"volume", volume.Name, "label", key)
+			continue
 		}
-		topology := &v1.VolumeTopology{Labels: map[string]string{}}
-		for key, value := range labels {
-			if isOfKubernetes(key) && !slices.Contains(topologyKeys, key) {
-				provider.CallOf(ctx).Log.Warn("a label of a volume is left out: its domain is Kubernetes' own",
-					"volume", volume.Name, "label", key)
-				continue
-			}
-			topology.Labels[key] = value
-		}
-		return provider.VolumeLookup{Found: topology}, nil
-	})
+		topology.Labels[key] = value
+	}
+	return provider.VolumeFound(topology), nil
 }
 
 func isOfKubernetes(key string) bool {

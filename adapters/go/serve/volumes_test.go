@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
@@ -28,21 +29,26 @@ func TestVolumesAreLabelledWithWhatAVolumeMayHave(t *testing.T) {
 			}
 		},
 	})
-	request := &v1.BatchGetVolumesRequest{Context: attempt()}
-	for _, handle := range []string{"there", "gone", "foreign", "broken"} {
-		request.Items = append(request.Items, &v1.Volume{Key: handle, Source: &v1.VolumeSource{
-			Source: &v1.VolumeSource_Csi{Csi: &v1.CsiVolumeSource{Driver: "csi.test", VolumeHandle: handle}},
-		}})
+	look := func(handle string) (*v1.GetVolumeResponse, error) {
+		return v1.NewVolumesServiceClient(client).GetVolume(t.Context(), &v1.GetVolumeRequest{
+			Context: attempt(), Volume: &v1.Volume{Source: &v1.VolumeSource{
+				Source: &v1.VolumeSource_Csi{Csi: &v1.CsiVolumeSource{Driver: "csi.test", VolumeHandle: handle}},
+			}},
+		})
 	}
-	response, err := v1.NewVolumesServiceClient(client).BatchGetVolumes(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
+	there, err := look("there")
+	if labels := there.GetFound().GetLabels(); err != nil || len(labels) != 2 || labels[corev1.LabelTopologyZone] != "z" || labels["a"] != "b" {
+		t.Error(there, err)
 	}
-	results := response.Results
-	if labels := results[0].GetFound().GetLabels(); len(labels) != 2 || labels[corev1.LabelTopologyZone] != "z" || labels["a"] != "b" {
-		t.Error(results[0])
+	gone, err := look("gone")
+	if err != nil || gone.GetAbsent().GetCertainty() != v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED {
+		t.Error(gone, err)
 	}
-	if results[1].GetAbsent().GetCertainty() != v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED || results[2].GetNotManaged() == nil || reasonIn(t, results[3].GetError()) != "CLOUD_ERROR" {
-		t.Error(results)
+	foreign, err := look("foreign")
+	if err != nil || foreign.GetNotManaged() == nil {
+		t.Error(foreign, err)
+	}
+	if _, err := look("broken"); reasonIn(t, status.Convert(err).Proto()) != "CLOUD_ERROR" {
+		t.Error(err)
 	}
 }

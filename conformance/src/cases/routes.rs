@@ -1,4 +1,4 @@
-//! `RoutesService`: routes are made, listed and removed, one by one and in batches.
+//! `RoutesService`: routes are made, listed and removed.
 
 mod broken;
 mod lists;
@@ -8,13 +8,12 @@ use outrigger_api::v1::{ErrorReason, Node, Route};
 use crate::{
     case::{Check, check},
     subject::{Change, Changed, Subject, leads_to, routes_to},
-    verdict::{Verdict, expect, failed, refused, skipped},
+    verdict::{Verdict, expect, failed, refused},
 };
 
 pub(super) fn checks() -> Vec<Check> {
     let mut checks = vec![
         check("RTE-01", made_and_removed),
-        check("RTE-02", one_bad),
         check("RTE-04", both_families),
         check("RTE-05", other_target),
         check("RTE-06", full_table),
@@ -95,36 +94,6 @@ async fn made_and_removed(subject: &Subject) -> Verdict {
     Ok(())
 }
 
-async fn one_bad(subject: &Subject) -> Verdict {
-    let nodes = subject.route_targets().await?;
-    let size = subject.route_batch().min(3);
-    let mut routes = subject.new_routes(&nodes[0], size).await?;
-    let Some(bad) = routes.get_mut(1) else {
-        return Err(skipped("RoutesCapability.max_batch_size is 1"));
-    };
-    let cidr = read(bad)?;
-    subject
-        .create_routes(&[subject.route(cidr, &nodes[1])])
-        .await?;
-    let changed = subject
-        .change_routes_once(Change::Create, None, &routes)
-        .await?;
-    is_refused(&changed[1], ErrorReason::ConflictingResource)?;
-    routes.remove(1);
-    // The others may have been held up for a moment.
-    for (index, one) in changed.iter().enumerate() {
-        if let (true, Err(error)) = (index != 1, one) {
-            expect(
-                crate::subject::is_passing(error),
-                "the other routes of the batch are made",
-                error,
-            )?;
-        }
-    }
-    make(subject, &routes, &nodes[0]).await?;
-    Ok(())
-}
-
 /// The destination of a route of the suite.
 fn read(route: &Route) -> Verdict<ipnet::IpNet> {
     let cidr = crate::subject::destination(route);
@@ -153,10 +122,8 @@ async fn other_target(subject: &Subject) -> Verdict {
     let first = subject.new_routes(&nodes[0], 1).await?;
     subject.create_routes(&first).await?;
     let second = [subject.route(read(&first[0])?, &nodes[1])];
-    let changed = subject
-        .change_routes_once(Change::Create, None, &second)
-        .await?;
-    is_refused(&changed[0], ErrorReason::ConflictingResource)?;
+    let create = subject.change_route(Change::Create, None, &second[0]);
+    is_refused(&create.await?, ErrorReason::ConflictingResource)?;
     listed(subject, &first, &nodes[0]).await?;
     subject.delete_routes(&first).await?;
     make(subject, &second, &nodes[1]).await?;
@@ -171,17 +138,13 @@ async fn full_table(subject: &Subject) -> Verdict {
     let count = (room + 1).saturating_sub(before);
     let routes = subject.new_routes(node, count).await?;
     let (mut made, mut refusals) = (Vec::new(), Vec::new());
-    for batch in routes.chunks(subject.route_batch()) {
-        let changed = subject
-            .change_routes_once(Change::Create, None, batch)
-            .await?;
-        for (route, changed) in batch.iter().zip(changed) {
-            if changed.is_ok() {
-                made.push(route.clone());
-            } else {
-                is_refused(&changed, ErrorReason::QuotaExceeded)?;
-                refusals.push(route.clone());
-            }
+    for route in routes {
+        let changed = subject.change_route(Change::Create, None, &route).await?;
+        if changed.is_ok() {
+            made.push(route);
+        } else {
+            is_refused(&changed, ErrorReason::QuotaExceeded)?;
+            refusals.push(route);
         }
     }
     expect(
@@ -224,11 +187,9 @@ async fn other_node(subject: &Subject) -> Verdict {
     let nodes = subject.route_targets().await?;
     let routes = subject.new_routes(&nodes[0], 1).await?;
     subject.create_routes(&routes).await?;
-    let other = [subject.route(read(&routes[0])?, &nodes[1])];
+    let other = subject.route(read(&routes[0])?, &nodes[1]);
     // OK and an error are both answers: the route that is named does not exist.
-    subject
-        .change_routes_once(Change::Delete, None, &other)
-        .await?;
+    let _ = subject.change_route(Change::Delete, None, &other).await?;
     listed(subject, &routes, &nodes[0]).await?;
     Ok(())
 }

@@ -3,16 +3,15 @@
 mod content;
 
 use outrigger_api::v1::{
-    AbsenceCertainty, BatchGetVolumesRequest, CsiVolumeSource, ErrorReason, Volume, VolumeSource,
-    VolumeTopology, volume_result::Outcome, volume_source::Source,
+    AbsenceCertainty, CsiVolumeSource, ErrorReason, GetVolumeRequest, Volume, VolumeSource,
+    VolumeTopology, get_volume_response::Outcome, volume_source::Source,
 };
 
 use crate::{
     call_error::CallError,
     case::{Check, check},
-    client::{Answered, Client},
     inputs,
-    subject::{Subject, batch_size},
+    subject::Subject,
     verdict::{Verdict, expect, failed},
 };
 
@@ -29,11 +28,13 @@ pub(super) fn checks() -> Vec<Check> {
     checks
 }
 
-/// A volume of the inputs under a key.
-fn volume(key: &str, input: &inputs::Volume) -> Volume {
-    Volume {
-        key: key.to_owned(),
-        name: format!("conformance-{key}"),
+/// The outcome of a volume, or its error.
+pub(crate) type Answer = Result<Outcome, CallError>;
+
+/// Looks up a volume of the inputs.
+async fn ask(subject: &Subject, input: &inputs::Volume) -> Verdict<Answer> {
+    let volume = Volume {
+        name: "conformance".to_owned(),
         source: Some(VolumeSource {
             source: Some(Source::Csi(CsiVolumeSource {
                 driver: input.driver.clone(),
@@ -42,29 +43,25 @@ fn volume(key: &str, input: &inputs::Volume) -> Volume {
             })),
         }),
         ..Volume::default()
+    };
+    let request = GetVolumeRequest {
+        context: None,
+        volume: Some(volume),
+    };
+    match subject.client.call(request).await {
+        Ok(answer) => {
+            let none = || failed("GetVolume has an outcome", "none");
+            answer.outcome.map(Ok).ok_or_else(none)
+        }
+        Err(error) => Ok(Err(error)),
     }
 }
 
-/// The outcome of a volume, or its error.
-pub(crate) type Answer = Answered<BatchGetVolumesRequest>;
-
-/// The outcomes in the order of the volumes, or the error of the call.
-async fn ask(client: &Client, volumes: Vec<Volume>) -> Verdict<Result<Vec<Answer>, CallError>> {
-    let request = BatchGetVolumesRequest {
-        items: volumes,
-        ..BatchGetVolumesRequest::default()
-    };
-    client.batch(request).await
-}
-
-/// Batches of volumes of the inputs, each under a key of its own.
+/// Looks up volumes of the inputs, one after the other.
 pub(crate) async fn look_up(subject: &Subject, inputs: &[inputs::Volume]) -> Verdict<Vec<Answer>> {
-    let declared = subject.capabilities().volumes.unwrap_or_default();
     let mut answers = Vec::with_capacity(inputs.len());
-    for batch in inputs.chunks(batch_size(declared.max_batch_size)) {
-        let volumes = batch.iter().zip(0..);
-        let volumes = volumes.map(|(input, key)| volume(&i32::to_string(&key), input));
-        answers.extend(ask(&subject.client, volumes.collect()).await??);
+    for input in inputs {
+        answers.push(ask(subject, input).await?);
     }
     Ok(answers)
 }
@@ -87,24 +84,12 @@ fn found(input: &inputs::Volume, answer: &Answer) -> Verdict<VolumeTopology> {
 }
 
 async fn malformed(subject: &Subject) -> Verdict {
-    let volumes = &subject.inputs().volumes;
-    let bad = volumes.malformed.clone().unwrap_or_default();
-    let mut items = volumes.existing.clone();
-    items.insert(items.len() / 2, bad.clone());
-    let outcomes = look_up(subject, &items).await?;
-    for (input, outcome) in items.iter().zip(&outcomes) {
-        if *input != bad {
-            found(input, outcome)?;
-            continue;
-        }
-        let error = outcome.as_ref().err();
-        expect(
-            error.is_some_and(|error| error.is(ErrorReason::MalformedVolumeHandle)),
-            format!("{:?} is MALFORMED_VOLUME_HANDLE", input.handle),
-            describe(outcome),
-        )?;
-    }
-    Ok(())
+    let is_right = |answer: &Answer| {
+        let error = answer.as_ref().err();
+        error.is_some_and(|error| error.is(ErrorReason::MalformedVolumeHandle))
+    };
+    let input = subject.inputs().volumes.malformed.as_ref();
+    is(subject, input, "MALFORMED_VOLUME_HANDLE", is_right).await
 }
 
 /// Holds the answer about a volume of the inputs against what the volume is.
@@ -115,7 +100,7 @@ async fn is(
     is_right: fn(&Answer) -> bool,
 ) -> Verdict {
     let input = input.cloned().unwrap_or_default();
-    let answer = alone(subject, &input).await?;
+    let answer = ask(subject, &input).await?;
     let expected = format!("{} of {} is {what}", input.handle, input.driver);
     expect(is_right(&answer), expected, describe(&answer))
 }
@@ -153,28 +138,20 @@ async fn young(subject: &Subject) -> Verdict {
     is(subject, input, what, is_right).await
 }
 
-async fn alone(subject: &Subject, input: &inputs::Volume) -> Verdict<Answer> {
-    let only = std::slice::from_ref(input);
-    Ok(look_up(subject, only).await?.remove(0))
-}
-
 async fn failing_cloud(subject: &Subject) -> Verdict {
     let input = &subject.inputs().volumes.existing[0];
     let check = async {
-        // An error of the whole call says nothing about any volume.
-        let answers = ask(&subject.client, vec![volume("0", input)]).await?;
-        answers.unwrap_or_default().iter().try_for_each(|answer| {
-            expect(
-                !matches!(answer, Ok(Outcome::Absent(_) | Outcome::NotManaged(_))),
-                format!(
-                    "{} is found or an error while the cloud fails",
-                    input.handle
-                ),
-                describe(answer),
-            )
-        })
+        let answer = ask(subject, input).await?;
+        expect(
+            !matches!(answer, Ok(Outcome::Absent(_) | Outcome::NotManaged(_))),
+            format!(
+                "{} is found or an error while the cloud fails",
+                input.handle
+            ),
+            describe(&answer),
+        )
     };
     subject.without_cloud(check).await?;
-    let look = async || found(input, &alone(subject, input).await?);
+    let look = async || found(input, &ask(subject, input).await?);
     subject.recovers("lookups", look).await
 }

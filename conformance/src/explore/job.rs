@@ -230,7 +230,7 @@ async fn attempt(
                 Some(route) if delete.is_empty() => (Change::Create, std::slice::from_ref(route)),
                 _ => (Change::Delete, &**delete),
             };
-            let changed = subject.change_routes_once(change, None, routes).await;
+            let changed = subject.change_routes_once(change, routes).await;
             let errors = changed.into_iter().flatten().filter_map(Result::err);
             errors.map(Err).next().unwrap_or(Ok(()))
         }
@@ -362,16 +362,14 @@ async fn update(
 async fn create_route(subject: &Subject, number: usize, route: &Route) -> Result<Done, Broken> {
     let stopped = |stop| Broken::stopped(Rule::Ended, &stop);
     let routes = std::slice::from_ref(route);
-    let once = subject
-        .change_routes_once(Change::Create, None, routes)
-        .await;
+    let once = subject.change_routes_once(Change::Create, routes).await;
     match once.map_err(stopped)?.pop() {
         Some(Ok(_made)) => return Ok(Done::Routed(number)),
         Some(Err(error)) if is_route_refusal(&error) => {
             return Ok(Done::RouteRefused(number, error));
         }
         Some(Err(error)) if !is_passing(&error) => {
-            let expected = format!("route {number}: BatchCreateRoutes makes it");
+            let expected = format!("route {number}: CreateRoute makes it");
             return Err(Broken::new(Rule::Ended, expected, error));
         }
         _ => {}

@@ -528,7 +528,7 @@ impl<'a> Stage<'a> {
             })
         };
         if !self.routes.keys().any(overlaps) {
-            let expected = format!("route {number}: BatchCreateRoutes makes it");
+            let expected = format!("route {number}: CreateRoute makes it");
             return Err(Broken::new(Rule::Ended, expected, error));
         }
         self.desired.routes.remove(&number);

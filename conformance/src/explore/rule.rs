@@ -124,8 +124,8 @@ impl Rule {
             ),
             Self::FreshRoutes | Self::Routes => (
                 "routes.proto",
-                "BatchCreateRoutes",
-                "Makes routes; a route that exists as requested is a success.",
+                "CreateRoute",
+                "Makes a route; one that exists as requested is a success.",
             ),
             Self::Lookups => (
                 "instances.proto",

@@ -6,13 +6,13 @@ use ipnet::IpNet;
 use outrigger_api::{
     MethodRequest as _,
     v1::{
-        BatchCreateRoutesRequest, BatchDeleteRoutesRequest, BatchGetInstancesRequest, CallContext,
-        InstanceView, ListRoutesRequest, Node, Route, instance_result, route_result::Outcome,
+        BatchGetInstancesRequest, CallContext, CreateRouteRequest, DeleteRouteRequest,
+        InstanceView, ListRoutesRequest, Node, Route, instance_result,
     },
 };
 use tokio::time::{Instant, sleep};
 
-use super::{Subject, batch_size, is_passing};
+use super::{Subject, is_passing};
 use crate::{
     call_error::CallError,
     inputs::limit,
@@ -22,9 +22,9 @@ use crate::{
 /// A method that changes routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// `BatchCreateRoutes`.
+    /// `CreateRoute`.
     Create,
-    /// `BatchDeleteRoutes`.
+    /// `DeleteRoute`.
     Delete,
 }
 
@@ -38,49 +38,28 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 impl Change {
     const fn rpc(self) -> &'static str {
         match self {
-            Self::Create => BatchCreateRoutesRequest::METHOD.name,
-            Self::Delete => BatchDeleteRoutesRequest::METHOD.name,
-        }
-    }
-
-    /// The route that a success means; fails where the outcome is none that the method may have.
-    fn judge(self, route: &Route, answered: Result<Outcome, CallError>) -> Verdict<Changed> {
-        let rpc = self.rpc();
-        match (self, answered) {
-            (_, Err(error)) => Ok(Err(error)),
-            // Kept as it was sent.
-            (Self::Create, Ok(Outcome::Found(made))) if made == Route::default() => {
-                Ok(Ok(route.clone()))
-            }
-            (Self::Create, Ok(Outcome::Found(made))) => {
-                expect(
-                    destination(&made) == destination(route),
-                    format!("{rpc} answers the route that was asked for"),
-                    format!("{made:?}"),
-                )?;
-                Ok(Ok(made))
-            }
-            (Self::Delete, Ok(Outcome::Absent(_))) => Ok(Ok(route.clone())),
-            (_, Ok(other)) => {
-                let success = if self == Self::Create {
-                    "found"
-                } else {
-                    "absent"
-                };
-                let expected = format!("the success of {rpc} is {success}");
-                Err(failed(expected, format!("{other:?}")))
-            }
+            Self::Create => CreateRouteRequest::METHOD.name,
+            Self::Delete => DeleteRouteRequest::METHOD.name,
         }
     }
 }
 
-impl Subject {
-    /// Most routes of one batch.
-    pub(crate) fn route_batch(&self) -> usize {
-        let declared = self.capabilities().routes.unwrap_or_default();
-        batch_size(declared.max_batch_size)
+/// The route of an answer to a create; fails where it is none that a create may have.
+fn made(route: &Route, found: Option<Route>) -> Verdict<Route> {
+    let found = found.ok_or_else(|| failed("the success of CreateRoute is found", "none"))?;
+    // Kept as it was sent.
+    if found == Route::default() {
+        return Ok(route.clone());
     }
+    expect(
+        destination(&found) == destination(route),
+        "CreateRoute answers the route that was asked for",
+        format!("{found:?}"),
+    )?;
+    Ok(found)
+}
 
+impl Subject {
     /// The Nodes of all machines that exist, with the addresses that a lookup names.
     pub(crate) async fn route_targets(&self) -> Verdict<Vec<Node>> {
         let mut nodes = self.target_nodes();
@@ -163,31 +142,53 @@ impl Subject {
         Ok(listed.entries)
     }
 
-    /// One call, with one outcome for each route in their order. The error of the call is that of each.
-    pub(crate) async fn change_routes_once(
+    /// One call. Fails where its success is none that the method may have.
+    pub(crate) async fn change_route(
         &self,
         change: Change,
         context: Option<CallContext>,
-        routes: &[Route],
-    ) -> Verdict<Vec<Changed>> {
-        let items = routes.to_vec();
-        let answered = match change {
+        route: &Route,
+    ) -> Verdict<Changed> {
+        let sent = Some(route.clone());
+        match change {
             Change::Create => {
-                let request = BatchCreateRoutesRequest { context, items };
-                self.client.batch(request).await?
+                let request = CreateRouteRequest {
+                    context,
+                    route: sent,
+                };
+                match self.client.call(request).await {
+                    Ok(answer) => made(route, answer.found).map(Ok),
+                    Err(error) => Ok(Err(error)),
+                }
             }
             Change::Delete => {
-                let request = BatchDeleteRoutesRequest { context, items };
-                self.client.batch(request).await?
+                let request = DeleteRouteRequest {
+                    context,
+                    route: sent,
+                };
+                match self.client.call(request).await {
+                    Ok(answer) => {
+                        let (expected, actual) = ("the success of DeleteRoute is absent", "none");
+                        expect(answer.absent.is_some(), expected, actual)?;
+                        Ok(Ok(route.clone()))
+                    }
+                    Err(error) => Ok(Err(error)),
+                }
             }
-        };
-        match answered {
-            Ok(answered) => {
-                let both = routes.iter().zip(answered);
-                both.map(|(route, one)| change.judge(route, one)).collect()
-            }
-            Err(error) => Ok(vec![Err(error); routes.len()]),
         }
+    }
+
+    /// One call for each route, one after the other.
+    pub(crate) async fn change_routes_once(
+        &self,
+        change: Change,
+        routes: &[Route],
+    ) -> Verdict<Vec<Changed>> {
+        let mut changed = Vec::with_capacity(routes.len());
+        for route in routes {
+            changed.push(self.change_route(change, None, route).await?);
+        }
+        Ok(changed)
     }
 
     /// Calls until each route is OK, as the controller does. The routes as they were answered.
@@ -202,20 +203,19 @@ impl Subject {
             Change::Delete => limit(limits.gone),
         };
         let mut ended = Vec::with_capacity(routes.len());
-        for batch in routes.chunks(self.route_batch()) {
+        for route in routes {
             let started = Instant::now();
             loop {
-                let changed = self.change_routes_once(change, None, batch).await?;
-                let error = changed.iter().find_map(|one| one.as_ref().err()).cloned();
-                let Some(error) = error else {
-                    ended.extend(changed.into_iter().flatten());
-                    break;
+                let error = match self.change_route(change, None, route).await? {
+                    Ok(changed) => {
+                        ended.push(changed);
+                        break;
+                    }
+                    Err(error) => error,
                 };
-                let fatal = changed.iter().filter_map(|one| one.as_ref().err());
-                let fatal = fatal.into_iter().find(|error| !is_passing(error));
-                if fatal.is_some() || started.elapsed() > within {
+                if !is_passing(&error) || started.elapsed() > within {
                     let expected = format!("{} is OK within {within:?}", change.rpc());
-                    return Err(failed(expected, fatal.unwrap_or(&error)));
+                    return Err(failed(expected, error));
                 }
                 let wait = error.retry_after.unwrap_or(WAIT);
                 sleep(wait.clamp(WAIT, LONGEST_WAIT)).await;

@@ -24,7 +24,7 @@ use outrigger_api::v1::ErrorReason;
 use outrigger_core::error_class::CLASS_PAUSE;
 use parking_lot::Mutex;
 use tokio::{
-    sync::watch,
+    sync::{Mutex as Turn, MutexGuard as TurnGuard, watch},
     time::{Instant, sleep_until},
 };
 use tracing::warn;
@@ -46,6 +46,8 @@ const RATE_LIMITED: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: Mutex<CallLimits>,
+    /// By urgency.
+    turns: [Turn<()>; Urgency::ALL.len()],
     /// Wakes the calls that wait, after a change that no clock announces.
     changed: watch::Sender<()>,
     /// Reasons of pauses.
@@ -72,6 +74,7 @@ impl Admission {
     pub(super) fn new(metrics: ProviderMetrics) -> Self {
         Self {
             limits: Mutex::new(CallLimits::new()),
+            turns: Default::default(),
             changed: watch::Sender::new(()),
             repeats: Repeats::default(),
             metrics,
@@ -94,6 +97,12 @@ impl Admission {
     /// When the pause of `class` ends, if it is paused now.
     pub(super) fn paused_until(&self, class: CallClass) -> Option<Instant> {
         self.limits.lock().paused_until(class, Instant::now())
+    }
+
+    /// Waits for the turn of one caller among those of the same urgency, in their order: of thousands that wait, the end
+    /// of a call wakes one.
+    pub(super) async fn turn(&self, urgency: Urgency) -> TurnGuard<'_, ()> {
+        self.turns[urgency as usize].lock().await
     }
 
     /// Waits until a call of this urgency may go out.

@@ -4,7 +4,7 @@
 use std::{future, sync::Arc, time::Duration};
 
 use outrigger_api::{
-    Method, MethodRequest, Streams,
+    Method, MethodRequest,
     v1::{CallContext, ErrorReason},
 };
 use tokio::{
@@ -81,10 +81,12 @@ impl<M: MethodRequest> ProviderCall for M {
     }
 }
 
-/// Returns true if one call is about one object. UNIMPLEMENTED may then mean that object only, so that the others are
-/// still asked about.
-fn is_about_one_object(method: &Method) -> bool {
-    method.item_key.is_none() && method.streams == Streams::Neither
+/// Returns true if the method is called again after UNIMPLEMENTED, which may mean one load balancer only.
+fn is_called_again(method: &Method) -> bool {
+    matches!(
+        method.name,
+        "GetLoadBalancer" | "EnsureLoadBalancer" | "DeleteLoadBalancer" | "PlanLoadBalancer"
+    )
 }
 
 /// Behaviour of the controller without a method, for people.
@@ -106,9 +108,9 @@ pub(super) fn without(method: &Method) -> &'static str {
         "PlanLoadBalancer" => "--plan does not show what would change in the cloud",
         "SyncNodeSet" => "each load balancer call carries all target nodes instead",
         "ListRoutes" => "no route is made or deleted",
-        "BatchCreateRoutes" => "no route is made",
-        "BatchDeleteRoutes" => "no route is deleted, nor made where one is in the way",
-        "BatchGetVolumes" => "no volume is labelled; each is tried again with back-off",
+        "CreateRoute" => "no route is made",
+        "DeleteRoute" => "no route is deleted, nor made where one is in the way",
+        "GetVolume" => "no volume is labelled; each is tried again with back-off",
         _ if method.is_optional() => "the controller does without its answers",
         _ => "calls of it are repeated with back-off",
     }
@@ -269,7 +271,7 @@ impl Shared {
     ) -> Result<C::Reply, Error> {
         let method = C::Message::METHOD;
         let rpc = method.name;
-        if !is_about_one_object(method) && session.lacks(rpc) {
+        if !is_called_again(method) && session.lacks(rpc) {
             return Err(Error::NotServed { rpc });
         }
         if method.changes_cloud {

@@ -96,11 +96,8 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
     if let Some(volumes) = volumes {
         writeln!(
             lines,
-            "volumes: csi_drivers={:?} source_kinds={:?} max_batch_size={} max_in_flight={}",
-            volumes.served.csi_drivers,
-            volumes.served.kinds,
-            volumes.max_batch_size,
-            volumes.max_in_flight
+            "volumes: csi_drivers={:?} source_kinds={:?} max_in_flight={}",
+            volumes.served.csi_drivers, volumes.served.kinds, volumes.max_in_flight
         )?;
     }
     writeln!(

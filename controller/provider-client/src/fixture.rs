@@ -49,7 +49,7 @@ use load_balancers::Messages;
 
 pub use load_balancers::{Balancers, Step, outcome, ready, say, taken, unsaid};
 pub use routes::{FakeRoutes, done, gone};
-pub use volumes::{FakeVolumes, all_found, in_zone, volume_result};
+pub use volumes::{FakeVolumes, in_zone, volume_outcome};
 
 type Script<Q, A> = Arc<dyn Fn(&Q) -> Reply<A> + Send + Sync>;
 type Bend = Arc<dyn Fn(http::Response<Body>) -> http::Response<Body> + Send + Sync>;

@@ -32,8 +32,6 @@ const DEFAULT_BATCH: u32 = 100;
 const MAX_BATCH: u32 = 200;
 const DEFAULT_IN_FLIGHT: u32 = 16;
 const MAX_IN_FLIGHT: u32 = 256;
-const DEFAULT_BATCHES_IN_FLIGHT: u32 = 4;
-const MAX_BATCHES_IN_FLIGHT: u32 = 64;
 const MAX_SERVICES_PER_UPDATE: u32 = 200;
 const DEFAULT_VISIBILITY_DELAY: Duration = Duration::from_mins(1);
 /// A longer delay is reported: no cloud is known that hides a new machine for so long.
@@ -337,12 +335,7 @@ fn sorted(entries: Box<[Box<str>]>) -> Box<[Box<str>]> {
 
 fn accept_routes(offered: v1::RoutesCapability) -> RoutesCapability {
     RoutesCapability {
-        max_batch_size: limit(offered.max_batch_size, DEFAULT_BATCH, MAX_BATCH),
-        max_in_flight: limit(
-            offered.max_in_flight,
-            DEFAULT_BATCHES_IN_FLIGHT,
-            MAX_BATCHES_IN_FLIGHT,
-        ),
+        max_in_flight: limit(offered.max_in_flight, DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT),
     }
 }
 
@@ -358,12 +351,7 @@ fn accept_volumes(
     };
     Ok(VolumesCapability {
         served: served.into(),
-        max_batch_size: limit(offered.max_batch_size, DEFAULT_BATCH, MAX_BATCH),
-        max_in_flight: limit(
-            offered.max_in_flight,
-            DEFAULT_BATCHES_IN_FLIGHT,
-            MAX_BATCHES_IN_FLIGHT,
-        ),
+        max_in_flight: limit(offered.max_in_flight, DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT),
     })
 }
 

@@ -4,10 +4,8 @@
 //!              ┌ connection: dial ─► handshake ─► GetStatus … (again, for ever)
 //!  Provider ───┤        publishes its state and the session
 //!              ├ lookup: batches ─────┐
-//!              ├ routes: batches ─────┤
-//!              ├ volumes: batches ────┤
-//!              └ load_balancers, list ┴─► admission ─► call ─► checked answers
-//!                                                       └─ node_sets: targets by name
+//!              └ load_balancers, ─────┴─► admission ─► call ─► checked answers
+//!                routes, volumes, lists                 └─ node_sets: targets by name
 //! ```
 //!
 //! Never here: Kubernetes, decisions about nodes, and trust in an answer of the provider.

@@ -62,10 +62,6 @@ metric_families! {
             "outrigger_provider_stray_results", "Results about objects that were not asked about; ignored";
         batched: Histogram = Histogram::new(BATCH_SIZES),
             "outrigger_provider_lookup_batch_nodes", "Nodes in one batch of lookups";
-        routes_batched: Histogram = Histogram::new(BATCH_SIZES),
-            "outrigger_provider_route_batch_routes", "Routes in one batch of creations or deletions";
-        volumes_batched: Histogram = Histogram::new(BATCH_SIZES),
-            "outrigger_provider_volume_batch_volumes", "Volumes in one batch of lookups";
         routes_refused: Counter,
             "outrigger_provider_refused_routes", "Routes of lists that break the contract; left alone";
         asked: Family<Labels<1>, Counter>,
@@ -191,14 +187,6 @@ impl ProviderMetrics {
     pub(super) fn node_set_synced(&self, kind: &'static str) {
         let labels = [("kind", kind)];
         self.node_set_syncs.get_or_create(&labels).inc();
-    }
-
-    pub(super) fn routes_batched(&self, routes: usize) {
-        self.routes_batched.observe(routes as f64);
-    }
-
-    pub(super) fn volumes_batched(&self, volumes: usize) {
-        self.volumes_batched.observe(volumes as f64);
     }
 
     pub(super) fn routes_refused(&self, count: usize) {

@@ -23,8 +23,6 @@ use super::{
     lookup::{DoubtedAbsences, NodeLookup},
     node_sets::NodeSets,
     preconditions::Preconditions,
-    routes::ChangedRoute,
-    volumes::VolumeQuestion,
 };
 use outrigger_runtime::{fence::Fence, telemetry::Repeats};
 
@@ -39,9 +37,6 @@ const RENEWALS: usize = 16;
 pub struct Provider {
     pub(super) shared: Arc<Shared>,
     pub(super) lookups: mpsc::UnboundedSender<Asked<NodeLookup>>,
-    pub(super) route_changes: mpsc::UnboundedSender<Asked<ChangedRoute>>,
-    /// By purpose.
-    pub(super) volume_lookups: [mpsc::UnboundedSender<Asked<VolumeQuestion>>; 2],
     pub(super) preconditions: Preconditions,
 }
 
@@ -74,9 +69,6 @@ impl Provider {
             metrics,
         });
         let (lookups, lookup_batcher) = Batcher::new(&shared);
-        let (route_changes, route_batcher) = Batcher::new(&shared);
-        let (admissions, admission_batcher) = Batcher::new(&shared);
-        let (labels, label_batcher) = Batcher::new(&shared);
         let manager = Manager::new(
             Arc::clone(&shared),
             options,
@@ -85,19 +77,11 @@ impl Provider {
             cancel.clone(),
         );
         let run = async move {
-            tokio::join!(
-                manager.run(),
-                lookup_batcher.run(cancel.clone()),
-                route_batcher.run(cancel.clone()),
-                admission_batcher.run(cancel.clone()),
-                label_batcher.run(cancel)
-            );
+            tokio::join!(manager.run(), lookup_batcher.run(cancel));
         };
         let provider = Self {
             shared,
             lookups,
-            route_changes,
-            volume_lookups: [admissions, labels],
             preconditions: Preconditions::default(),
         };
         (provider, run)
@@ -241,12 +225,15 @@ impl Provider {
         self.shared.standby.send_replace(standby);
     }
 
-    /// [`Shared::admit`], but not past the stop, and only where the provider declares the method.
+    /// [`Shared::admit`] in turn, but not past the stop, and only where the provider declares the method.
     pub(super) async fn admit<M: MethodRequest>(
         &self,
         urgency: Urgency,
     ) -> Result<(Permit, Arc<Session>), Error> {
-        let admitted = self.shared.admit(urgency);
+        let admitted = async {
+            let _turn = self.shared.admission.turn(urgency).await;
+            self.shared.admit(urgency).await
+        };
         let admitted = self.preconditions.wait(M::METHOD.name, admitted).await?;
         let (permit, session) = admitted?;
         session.offers::<M>()?;

@@ -1,149 +1,41 @@
-//! Routes from Pod CIDRs to Nodes: the list, and changes that share calls.
+//! Routes from Pod CIDRs to Nodes: the list, and changes.
 
-use std::sync::Arc;
-
-use outrigger_api::{
-    Method, MethodRequest,
-    v1::{self, route_result::Outcome},
-};
+use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{
+    effects::RawEffects,
     fault::Excerpt,
     route::{ObservedRoute, WantedRoute},
 };
 use tracing::warn;
 
-use super::{
-    Error, Provider, Session,
-    admission::Urgency,
-    batch::{AnsweredCall, BatchAnswer, BatchObject, CallOf, GatheredObject, Twin, ask},
-    gather::ListRequest,
-    metrics::ProviderMetrics,
-};
+use super::{Error, Provider, Session, admission::Urgency, gather::ListRequest, wire};
 
 mod list;
 mod message;
 
 use list::CheckedRoutes;
 
-/// The provider's answer about one route: it was made or deleted.
-pub type RouteAnswer = BatchAnswer<ObservedRoute>;
-
-/// A route that is made or deleted.
-pub(super) struct ChangedRoute {
-    change: RouteChange,
-    destination: Arc<str>,
+/// The provider's answer about one route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteAnswer {
+    /// The route, as it is known after its creation or deletion, or why that is not known.
+    pub result: Result<ObservedRoute, Error>,
+    /// Effects on the Node that the provider wants written whatever the result is, unchecked.
+    pub effects: RawEffects,
 }
 
-/// A wanted change of one route.
-enum RouteChange {
-    Create(WantedRoute),
-    Delete(ObservedRoute),
-}
-
-/// The kind of a change.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum RouteOperation {
-    Create,
-    Delete,
-}
-
-impl BatchObject for ChangedRoute {
-    type Request = v1::BatchCreateRoutesRequest;
-    type Found = ObservedRoute;
-
-    fn method(&self) -> &'static Method {
-        match self.change {
-            RouteChange::Create(_) => v1::BatchCreateRoutesRequest::METHOD,
-            RouteChange::Delete(_) => v1::BatchDeleteRoutesRequest::METHOD,
-        }
-    }
-
-    fn message(&self, _: &Session, _: usize) -> v1::Route {
-        match &self.change {
-            RouteChange::Create(route) => message::wanted(route),
-            RouteChange::Delete(route) => message::observed(route),
-        }
-    }
-
-    /// Returns the route that was created or deleted. The provider may send a route that it created; the loop checks that
-    /// it leads to its Node.
-    fn read(&self, outcome: Outcome, _: &AnsweredCall<'_>) -> Result<ObservedRoute, Error> {
-        let malformed = |what: &str| Error::malformed(self.method().name, what);
-        let (desired, shown) = match (&self.change, outcome) {
-            (RouteChange::Delete(route), Outcome::Absent(_)) => return Ok(route.clone()),
-            (RouteChange::Create(desired), Outcome::Found(shown)) => (desired, shown),
-            (RouteChange::Create(_), _) => return Err(malformed("made, but not found")),
-            (RouteChange::Delete(_), _) => return Err(malformed("deleted, but not absent")),
-        };
-        if shown == v1::Route::default() {
-            return Ok(desired.as_made());
-        }
-        let made = message::raw(shown).check();
-        let made = made.map_err(|fault| malformed(&fault.to_string()))?;
-        if made.destination() != desired.destination {
-            let shown = Excerpt::of(&made.raw().destination_cidr);
-            return Err(malformed(&format!(
-                "made, but shown as the route to {shown}"
-            )));
-        }
-        Ok(made)
+impl RouteAnswer {
+    fn new(result: Result<ObservedRoute, Error>, effects: Option<v1::KubernetesEffects>) -> Self {
+        let effects = effects.map(wire::effects).unwrap_or_default();
+        Self { result, effects }
     }
 }
 
-impl GatheredObject for ChangedRoute {
-    type Group = RouteOperation;
-
-    const KIND: &'static str = "route";
-    /// Its loop looks what became of it.
-    const IS_REPEATED: bool = false;
-
-    fn group(&self) -> RouteOperation {
-        match self.change {
-            RouteChange::Create(_) => RouteOperation::Create,
-            RouteChange::Delete(_) => RouteOperation::Delete,
-        }
-    }
-
-    fn name(&self) -> &Arc<str> {
-        &self.destination
-    }
-
-    /// No destination is twice in a call.
-    fn twin(&self, _: &Self) -> Twin {
-        Twin::Waits
-    }
-
-    fn most(session: &Session) -> Option<usize> {
-        let offered = session.routes.as_ref();
-        offered.map(|routes| routes.max_batch_size)
-    }
-
-    fn urgency(_: RouteOperation) -> Urgency {
-        Urgency::Routes
-    }
-
-    fn is_gathered(_: RouteOperation) -> bool {
-        false
-    }
-
-    fn count(_: RouteOperation, metrics: &ProviderMetrics, routes: usize) {
-        metrics.routes_batched(routes);
-    }
-
-    async fn call(
-        operation: RouteOperation,
-        call: CallOf<'_>,
-        routes: impl Fn(&Session) -> Vec<v1::Route> + Send + Sync,
-    ) -> Result<Vec<v1::RouteResult>, Error> {
-        match operation {
-            RouteOperation::Create => {
-                call.about(v1::BatchCreateRoutesRequest::default, routes)
-                    .await
-            }
-            RouteOperation::Delete => {
-                call.about(v1::BatchDeleteRoutesRequest::default, routes)
-                    .await
-            }
+impl From<Error> for RouteAnswer {
+    fn from(error: Error) -> Self {
+        Self {
+            effects: error.effects().cloned().unwrap_or_default(),
+            result: Err(error),
         }
     }
 }
@@ -192,12 +84,12 @@ impl Routes<'_> {
         Ok(listed)
     }
 
-    /// Makes a route, in one call with other routes that wait at the same time. The result is the route as
-    /// the provider shows it, or else as it was sent.
+    /// Makes a route. The result is the route as the provider shows it, or else as it was sent; the loop checks that it
+    /// leads to its Node.
     ///
     /// `is_current` is asked right before the request is sent: if not, the result is [`Error::Outdated`].
-    /// It must not block. Waits while calls about routes are paused. Dropping the future withdraws the
-    /// route, and so does the stop, unless its request was sent; it is then made all the same.
+    /// It must not block. Waits while calls about routes are paused. Dropping the future cancels the call; what the
+    /// provider has begun by then may still happen.
     ///
     /// # Errors
     /// Any [`Error`]; see [`Error::leaves_result_unknown`].
@@ -206,7 +98,14 @@ impl Routes<'_> {
         route: WantedRoute,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> RouteAnswer {
-        self.change(RouteChange::Create(route), is_current).await
+        let request = |_: &Session| v1::CreateRouteRequest {
+            context: None,
+            route: Some(message::wanted(&route)),
+        };
+        match self.change(request, is_current).await {
+            Ok(answer) => RouteAnswer::new(made(&route, answer.found), answer.effects),
+            Err(error) => error.into(),
+        }
     }
 
     /// Deletes a route. The result is the route; else as [`Routes::create`].
@@ -218,27 +117,48 @@ impl Routes<'_> {
         route: ObservedRoute,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> RouteAnswer {
-        self.change(RouteChange::Delete(route), is_current).await
+        let request = |_: &Session| v1::DeleteRouteRequest {
+            context: None,
+            route: Some(message::observed(&route)),
+        };
+        let answer = match self.change(request, is_current).await {
+            Ok(answer) => answer,
+            Err(error) => return error.into(),
+        };
+        let rpc = v1::DeleteRouteRequest::METHOD.name;
+        let absent = answer.absent.map(|_| route);
+        let absent = absent.ok_or_else(|| Error::malformed(rpc, "deleted, but not absent"));
+        RouteAnswer::new(absent, answer.effects)
     }
 
-    async fn change(
+    async fn change<M: MethodRequest>(
         self,
-        change: RouteChange,
+        request: impl Fn(&Session) -> M,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> RouteAnswer {
-        let destination = match &change {
-            RouteChange::Create(route) => route.destination,
-            RouteChange::Delete(route) => route.destination(),
-        };
-        let route = ChangedRoute {
-            change,
-            destination: destination.to_string().into(),
-        };
-        ask(
-            &self.0.route_changes,
-            route,
-            self.0.preconditions.only_while(is_current),
-        )
-        .await
+    ) -> Result<M::Response, Error> {
+        let (permit, session) = self.0.admit::<M>(Urgency::Routes).await?;
+        let preconditions = self.0.preconditions.only_while(is_current);
+        let shared = &self.0.shared;
+        shared
+            .call(&permit, &preconditions, &session, request)
+            .await
     }
+}
+
+/// The route that a creation has answered.
+fn made(desired: &WantedRoute, shown: Option<v1::Route>) -> Result<ObservedRoute, Error> {
+    let malformed = |what: &str| Error::malformed(v1::CreateRouteRequest::METHOD.name, what);
+    let shown = shown.ok_or_else(|| malformed("made, but not found"))?;
+    if shown == v1::Route::default() {
+        return Ok(desired.as_made());
+    }
+    let made = message::raw(shown).check();
+    let made = made.map_err(|fault| malformed(&fault.to_string()))?;
+    if made.destination() != desired.destination {
+        let shown = Excerpt::of(&made.raw().destination_cidr);
+        return Err(malformed(&format!(
+            "made, but shown as the route to {shown}"
+        )));
+    }
+    Ok(made)
 }

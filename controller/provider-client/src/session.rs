@@ -292,8 +292,6 @@ pub struct LoadBalancersCapability {
 /// How routes are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoutesCapability {
-    /// Routes in one call, 1 to 500.
-    pub max_batch_size: usize,
-    /// Calls that change routes at one time, 1 to 64.
+    /// Calls that change routes at one time, 1 to 256.
     pub max_in_flight: usize,
 }

@@ -19,7 +19,7 @@ mod node_sets;
 mod preconditions;
 mod reports;
 pub(super) mod rig;
-mod route_batches;
+mod route_calls;
 mod route_ends;
 mod route_lists;
 mod route_results;

@@ -1,31 +1,26 @@
 //! Lookups of volumes, for the admission webhook and the loop persistentvolume-labels.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_api::{
     MethodRequest,
-    v1::{self, AbsenceCertainty, ErrorReason, volume_result::Outcome},
+    v1::{self, AbsenceCertainty, ErrorReason, get_volume_response::Outcome},
 };
 use outrigger_core::{
     text,
     volume::{ServedVolumes, VolumeTopology, VolumeView},
 };
+use tokio::time::Instant;
 
-use super::{
-    Error, Provider, Session,
-    admission::Urgency,
-    batch::{AnsweredCall, BatchObject, GatheredObject, Twin, ask},
-    metrics::ProviderMetrics,
-    wire,
-};
+use super::{Error, Provider, Session, wire};
 
 mod message;
 
 pub(super) use message::kind;
 
-const RPC: &str = v1::BatchGetVolumesRequest::METHOD.name;
+const RPC: &str = v1::GetVolumeRequest::METHOD.name;
 
-/// The purpose of a lookup of a volume. Those of one purpose share calls.
+/// The purpose of a lookup of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumePurpose {
     /// The API server waits for an answer about a volume that is being created.
@@ -56,92 +51,8 @@ pub enum VolumeLookup {
 pub struct VolumesCapability {
     /// The part that decides about a volume.
     pub served: Arc<ServedVolumes>,
-    /// Volumes in one call, 1 to 500.
-    pub max_batch_size: usize,
-    /// Calls at one time, 1 to 64.
+    /// Calls at one time, 1 to 256.
     pub max_in_flight: usize,
-}
-
-/// A volume that is looked up.
-pub(super) struct VolumeQuestion {
-    volume: Arc<VolumeView>,
-    purpose: VolumePurpose,
-}
-
-impl BatchObject for VolumeQuestion {
-    type Request = v1::BatchGetVolumesRequest;
-    type Found = VolumeLookup;
-
-    fn message(&self, _: &Session, place: usize) -> v1::Volume {
-        message::volume(&self.volume, place)
-    }
-
-    fn read(&self, outcome: Outcome, call: &AnsweredCall<'_>) -> Result<VolumeLookup, Error> {
-        let said = |reason: &str| text::message(reason).into();
-        match outcome {
-            Outcome::Found(topology) => {
-                let checked = message::raw(topology).check();
-                let checked = checked.map_err(|fault| Error::malformed(RPC, &fault.to_string()))?;
-                Ok(VolumeLookup::Found(checked))
-            }
-            Outcome::Absent(absent) => {
-                let doubt = wire::doubt(&absent, call.took);
-                if doubt.is_none() && absent.certainty() == AbsenceCertainty::Confirmed {
-                    let reason = said(&absent.reason);
-                    return Ok(VolumeLookup::Absent { reason });
-                }
-                let why = doubt.unwrap_or(absent.reason);
-                Err(Error::Refused {
-                    rpc: RPC,
-                    reason: ErrorReason::DependencyNotReady,
-                    message: text::message(&format!("the volume may exist: {why}")).into(),
-                    retry_after: None,
-                    effects: None,
-                })
-            }
-            Outcome::NotManaged(not_managed) => Ok(VolumeLookup::NotManaged {
-                reason: said(&not_managed.reason),
-            }),
-            Outcome::Error(status) => Err(Error::malformed(RPC, &status.message)),
-        }
-    }
-}
-
-impl GatheredObject for VolumeQuestion {
-    type Group = VolumePurpose;
-
-    const KIND: &'static str = "volume";
-
-    fn group(&self) -> VolumePurpose {
-        self.purpose
-    }
-
-    fn name(&self) -> &Arc<str> {
-        &self.volume.name
-    }
-
-    /// A volume that is being created may have no name yet.
-    fn twin(&self, _: &Self) -> Twin {
-        Twin::Joins
-    }
-
-    fn most(session: &Session) -> Option<usize> {
-        let offered = session.volumes.as_ref();
-        offered.map(|volumes| volumes.max_batch_size)
-    }
-
-    fn urgency(purpose: VolumePurpose) -> Urgency {
-        purpose.into()
-    }
-
-    /// Not where a request to the API server waits.
-    fn is_gathered(purpose: VolumePurpose) -> bool {
-        purpose != VolumePurpose::Admission
-    }
-
-    fn count(_: VolumePurpose, metrics: &ProviderMetrics, volumes: usize) {
-        metrics.volumes_batched(volumes);
-    }
 }
 
 /// Calls about volumes.
@@ -157,22 +68,55 @@ impl Volumes<'_> {
             .await;
     }
 
-    /// Looks up a volume, in one call with others of the same purpose that wait at the same time. Changes
-    /// nothing in the cloud. Waits while calls about volumes are paused.
-    ///
-    /// Dropping the future withdraws the lookup; a call that no caller waits for any more is cancelled. The
-    /// stop withdraws a lookup that has not gone out.
+    /// Looks up a volume. Changes nothing in the cloud. Waits while calls about volumes are paused. Dropping the future
+    /// cancels the call.
     ///
     /// # Errors
     /// Any [`Error`].
     pub async fn look_up(
         self,
-        volume: Arc<VolumeView>,
+        volume: &VolumeView,
         purpose: VolumePurpose,
     ) -> Result<VolumeLookup, Error> {
-        let lookups = &self.0.volume_lookups[purpose as usize];
-        let question = VolumeQuestion { volume, purpose };
-        let preconditions = self.0.preconditions.without_check();
-        ask(lookups, question, preconditions).await.result
+        let (permit, session) = self.0.admit::<v1::GetVolumeRequest>(purpose.into()).await?;
+        let request = |_: &Session| v1::GetVolumeRequest {
+            context: None,
+            volume: Some(message::volume(volume)),
+        };
+        let began = Instant::now();
+        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
+        let call = shared.call(&permit, preconditions, &session, request);
+        read(call.await?.outcome, began.elapsed())
+    }
+}
+
+/// The outcome of a call that took so long.
+fn read(outcome: Option<Outcome>, took: Duration) -> Result<VolumeLookup, Error> {
+    let said = |reason: &str| text::message(reason).into();
+    match outcome {
+        Some(Outcome::Found(topology)) => {
+            let checked = message::raw(topology).check();
+            let checked = checked.map_err(|fault| Error::malformed(RPC, &fault.to_string()))?;
+            Ok(VolumeLookup::Found(checked))
+        }
+        Some(Outcome::Absent(absent)) => {
+            let doubt = wire::doubt(&absent, took);
+            if doubt.is_none() && absent.certainty() == AbsenceCertainty::Confirmed {
+                let reason = said(&absent.reason);
+                return Ok(VolumeLookup::Absent { reason });
+            }
+            let why = doubt.unwrap_or(absent.reason);
+            Err(Error::Refused {
+                rpc: RPC,
+                reason: ErrorReason::DependencyNotReady,
+                message: text::message(&format!("the volume may exist: {why}")).into(),
+                retry_after: None,
+                effects: None,
+            })
+        }
+        Some(Outcome::NotManaged(not_managed)) => Ok(VolumeLookup::NotManaged {
+            reason: said(&not_managed.reason),
+        }),
+        None => Err(Error::malformed(RPC, "an answer without an outcome")),
     }
 }

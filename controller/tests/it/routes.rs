@@ -122,7 +122,7 @@ async fn r_37_a_cluster_that_is_settled_is_not_written_to() {
     agreed(&stage, 10).await;
     stage.restart_controller().await;
     let calls = async || {
-        let methods = ["ListRoutes", "BatchCreateRoutes", "BatchDeleteRoutes"];
+        let methods = ["ListRoutes", "CreateRoute", "DeleteRoute"];
         stage.mock.succeeded(methods).await
     };
     until("a list of the new process", async || {
@@ -138,7 +138,7 @@ async fn r_37_a_cluster_that_is_settled_is_not_written_to() {
     .await;
 }
 
-/// `kill -9` while batches are in flight: nothing is made twice, and all is there in the end.
+/// `kill -9` while calls are in flight: nothing is made twice, and all is there in the end.
 #[tokio::test]
 async fn a_provider_that_is_killed_leaves_no_route_out() {
     let dir = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ async fn a_provider_that_is_killed_leaves_no_route_out() {
 async fn a_route_that_cannot_be_made_is_shown_and_made_later() {
     let stage = allocating(&[]).prepare().await;
     let error = InjectedError::new(Code::ResourceExhausted).with_reason("QUOTA_EXCEEDED");
-    let fault = Fault::on(Method::BatchCreateRoutes, Effect::Error(error));
+    let fault = Fault::on(Method::CreateRoute, Effect::Error(error));
     stage.mock.inject(fault).await;
     let stage = stage.start();
     stage.register(&Machine::new("n-1")).await;

@@ -2,7 +2,7 @@
 //! before the webhook, or while it was away (P-1 to P-33 of `docs/upstream.md`).
 //!
 //! ```text
-//!  store ─► queue ─► sync: core::volume::step ─► Ask ─► provider: volumes().look_up (batched)
+//!  store ─► queue ─► sync: core::volume::step ─► Ask ─► provider: volumes().look_up
 //!                                 │                          │ checked answer
 //!                                 ▼                          ▼
 //!                               Leave                 core::volume::plan ─► one PATCH, or an event

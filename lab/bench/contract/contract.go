@@ -219,22 +219,12 @@ func (c *Cloud) ListRoutes(ctx context.Context, _ string) ([]*cloudprovider.Rout
 }
 
 func (c *Cloud) CreateRoute(ctx context.Context, _, _ string, route *cloudprovider.Route) error {
-	answer, err := c.routes.BatchCreateRoutes(ctx, &v1.BatchCreateRoutesRequest{Context: c.context(), Items: []*v1.Route{routeSent(route)}})
-	return failure(answer.GetResults(), err)
+	_, err := c.routes.CreateRoute(ctx, &v1.CreateRouteRequest{Context: c.context(), Route: routeSent(route)})
+	return err
 }
 
 func (c *Cloud) DeleteRoute(ctx context.Context, _ string, route *cloudprovider.Route) error {
-	answer, err := c.routes.BatchDeleteRoutes(ctx, &v1.BatchDeleteRoutesRequest{Context: c.context(), Items: []*v1.Route{routeSent(route)}})
-	return failure(answer.GetResults(), err)
-}
-
-// failure is the error of a batch of one route.
-func failure(results []*v1.RouteResult, err error) error {
-	for _, result := range results {
-		if result.GetError() != nil {
-			return errors.New(result.GetError().Message)
-		}
-	}
+	_, err := c.routes.DeleteRoute(ctx, &v1.DeleteRouteRequest{Context: c.context(), Route: routeSent(route)})
 	return err
 }
 

@@ -241,8 +241,8 @@ fn cloud_fault(random: &mut Rng) -> faults::Fault {
         Method::DeleteLoadBalancer,
         Method::ListLoadBalancers,
         Method::ListRoutes,
-        Method::BatchCreateRoutes,
-        Method::BatchDeleteRoutes,
+        Method::CreateRoute,
+        Method::DeleteRoute,
     ];
     // They say nothing false: a false answer looks as the truth does.
     const BAD: [BadAnswer; 12] = [

@@ -65,8 +65,8 @@ const CHANGES: [&str; 5] = [
     "EnsureLoadBalancer",
     "UpdateLoadBalancerNodes",
     "DeleteLoadBalancer",
-    "BatchCreateRoutes",
-    "BatchDeleteRoutes",
+    "CreateRoute",
+    "DeleteRoute",
 ];
 
 impl Promises {

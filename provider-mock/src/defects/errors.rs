@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use outrigger_api::v1::{
-    BatchDeleteRoutesRequest, BatchGetInstancesRequest, ErrorReason, GetLoadBalancerRequest,
-    HandshakeRequest, KubernetesEffects, Node, instance_result::Outcome, route_result,
+    BatchGetInstancesRequest, DeleteRouteRequest, ErrorReason, GetLoadBalancerRequest,
+    HandshakeRequest, KubernetesEffects, Node, instance_result::Outcome,
 };
 use parking_lot::Mutex;
 use prost::Message as _;
@@ -12,6 +12,7 @@ use tonic::{Code, Status};
 
 use super::hook::On;
 use super::{Defect, item, kept};
+use crate::exchange::Answer;
 use crate::faults::InjectedError;
 
 /// A secret of the cloud, which the inputs of the suite name.
@@ -90,12 +91,16 @@ fn effects(name: &'static str, change: fn(&mut KubernetesEffects)) -> Defect {
 /// Each route is deleted at the second try.
 fn rate_limited_without_wait() -> Defect {
     let tried: &Mutex<BTreeSet<String>> = kept(Mutex::default());
-    Defect::new("rate-limited-without-wait").outcomes(
-        move |_: &BatchDeleteRoutesRequest, route, outcome| {
-            if tried.lock().insert(route.destination_cidr.clone()) {
+    Defect::new("rate-limited-without-wait").answered(
+        On::of::<DeleteRouteRequest>(),
+        move |call, answer| {
+            let request: DeleteRouteRequest = call.message();
+            let route = request.route.unwrap_or_default();
+            if tried.lock().insert(route.destination_cidr) {
                 let limited = InjectedError::new(Code::ResourceExhausted).without_retry_info();
-                *outcome = route_result::Outcome::Error(limited.to_item());
+                return Answer::failed(limited.to_status());
             }
+            answer
         },
     )
 }

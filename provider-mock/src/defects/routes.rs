@@ -4,17 +4,17 @@ mod broken;
 
 use std::collections::BTreeSet;
 
+use outrigger_api::ListPage as _;
 use outrigger_api::v1::{
-    Absent, BatchCreateRoutesRequest, BatchDeleteRoutesRequest, BatchDeleteRoutesResponse,
-    ErrorReason, ListRoutesRequest, ListRoutesResponse, Route, RouteResult, route_result::Outcome,
+    Absent, CreateRouteRequest, DeleteRouteRequest, DeleteRouteResponse, ErrorReason,
+    ListRoutesRequest, ListRoutesResponse, Route,
 };
-use outrigger_api::{ItemResult as _, ListPage as _};
 use parking_lot::Mutex;
 use tonic::Code;
 
 use super::handshake::of_the_handshake;
 use super::hook::{Next, On, context_of};
-use super::{Defect, item, kept};
+use super::{Defect, kept, refusal};
 use crate::exchange::{Answer, Call};
 use crate::faults::BadAnswer;
 
@@ -42,63 +42,53 @@ pub(super) fn defects() -> Vec<Defect> {
             },
         ),
         second_create_is_an_error(),
-        Defect::new("one-route-fails-all").results(|_: &BatchCreateRoutesRequest, results| {
-            let failed = results.iter().find_map(|one| one.error().cloned());
-            if let Some(failed) = failed {
-                for one in results {
-                    one.outcome = Some(Outcome::Error(failed.clone()));
-                }
-            }
-        }),
-        created("only-ipv4", |route, outcome| {
+        created("only-ipv4", |route, answer| {
             if route.destination_cidr.contains(':') {
                 let text = "the table has routes of IPv4 alone";
-                *outcome = Outcome::Error(item(ErrorReason::UnsupportedFeature, text));
+                return Answer::failed(refusal(ErrorReason::UnsupportedFeature, text));
             }
+            answer
         }),
         overwrites(),
-        created("full-is-rate-limited", |_, outcome| {
-            if matches!(outcome, Outcome::Error(error) if error.code == 8) {
-                let text = "the table is full";
-                *outcome = Outcome::Error(item(ErrorReason::RateLimited, text));
+        Defect::new("full-is-rate-limited").error(On::of::<CreateRouteRequest>(), |status| {
+            match status.code() {
+                Code::ResourceExhausted => refusal(ErrorReason::RateLimited, "the table is full"),
+                _ => status,
             }
         }),
         answers_the_operation(),
         deletes_by_destination(),
         delete_of_the_handshake(),
-        Defect::new("delete-answers-the-route").outcomes(
-            |_: &BatchDeleteRoutesRequest, route, outcome| {
-                if let Outcome::Absent(_) = outcome {
-                    *outcome = Outcome::Found(route.clone());
-                }
-            },
-        ),
+        Defect::new("delete-answers-nothing")
+            .answer::<DeleteRouteRequest>(|_, said| said.absent = None),
     ];
     defects.extend(broken::defects());
     defects
 }
 
-/// Changes the outcome of each route of a batch that creates.
+/// Changes the answer to each create.
 fn created(
     name: &'static str,
-    change: impl Fn(&Route, &mut Outcome) + Send + Sync + 'static,
+    change: impl Fn(&Route, Answer) -> Answer + Send + Sync + 'static,
 ) -> Defect {
-    let each =
-        move |_: &BatchCreateRoutesRequest, route: &_, outcome: &mut _| change(route, outcome);
-    Defect::new(name).outcomes(each)
+    Defect::new(name).answered(On::of::<CreateRouteRequest>(), move |call, answer| {
+        let request: CreateRouteRequest = call.message();
+        change(&request.route.unwrap_or_default(), answer)
+    })
 }
 
 fn second_create_is_an_error() -> Defect {
     let made: &Mutex<BTreeSet<(String, String)>> = kept(Mutex::default());
-    created("second-create-is-an-error", move |route, outcome| {
+    created("second-create-is-an-error", move |route, answer| {
         let key = (route.destination_cidr.clone(), route.node_name.clone());
-        if matches!(outcome, Outcome::Found(_)) && !made.lock().insert(key) {
+        if answer.code() == Code::Ok && !made.lock().insert(key) {
             let text = "409: the route exists";
-            *outcome = Outcome::Error(item(ErrorReason::ConflictingResource, text));
+            return Answer::failed(refusal(ErrorReason::ConflictingResource, text));
         }
+        answer
     })
-    .request(move |request: &mut BatchDeleteRoutesRequest| {
-        for route in &request.items {
+    .request(move |request: &mut DeleteRouteRequest| {
+        if let Some(route) = &request.route {
             let mut made = made.lock();
             made.retain(|(destination, _)| *destination != route.destination_cidr);
         }
@@ -113,19 +103,17 @@ async fn list(call: &Call, next: &Next) -> Vec<Route> {
 }
 
 fn overwrites() -> Defect {
-    Defect::new("overwrites").call::<BatchCreateRoutesRequest, _>(|call, next| async move {
-        let request: BatchCreateRoutesRequest = call.message();
-        let is_other = |old: &Route| {
-            request.items.iter().any(|new| {
-                new.destination_cidr == old.destination_cidr && new.node_name != old.node_name
-            })
-        };
+    Defect::new("overwrites").call::<CreateRouteRequest, _>(|call, next| async move {
+        let request: CreateRouteRequest = call.message();
+        let new = request.route.unwrap_or_default();
         let mut others = list(&call, &next).await;
-        others.retain(is_other);
-        if !others.is_empty() {
-            let delete = BatchDeleteRoutesRequest {
-                context: request.context,
-                items: others,
+        others.retain(|old| {
+            old.destination_cidr == new.destination_cidr && old.node_name != new.node_name
+        });
+        for other in others {
+            let delete = DeleteRouteRequest {
+                context: request.context.clone(),
+                route: Some(other),
             };
             next.ask(&call, &delete).await;
         }
@@ -135,48 +123,41 @@ fn overwrites() -> Defect {
 
 /// A Delete by that name does nothing.
 fn answers_the_operation() -> Defect {
-    created("answers-the-operation", |_, outcome| {
-        if let Outcome::Found(route) = outcome {
-            route.name = format!("{OPERATION}{}", route.name);
-        }
-    })
-    .call::<BatchDeleteRoutesRequest, _>(|call, next| async move {
-        let mut request: BatchDeleteRoutesRequest = call.message();
-        let is_unknown = |route: &Route| route.name.starts_with(OPERATION);
-        let (unknown, items): (Vec<_>, Vec<_>) = request.items.into_iter().partition(is_unknown);
-        let gone = unknown.into_iter().map(|route| {
-            RouteResult::new(route.destination_cidr, Outcome::Absent(Absent::default()))
-        });
-        let gone: Vec<_> = gone.collect();
-        if items.is_empty() && !gone.is_empty() {
-            return Answer::ok(&BatchDeleteRoutesResponse { results: gone });
-        }
-        request.items = items;
-        let mut answer = next.serve(call.with(&request)).await;
-        answer.results::<BatchDeleteRoutesRequest>(|results| results.extend(gone));
-        answer
-    })
+    Defect::new("answers-the-operation")
+        .answer::<CreateRouteRequest>(|_, said| {
+            if let Some(route) = &mut said.found {
+                route.name = format!("{OPERATION}{}", route.name);
+            }
+        })
+        .call::<DeleteRouteRequest, _>(|call, next| async move {
+            let request: DeleteRouteRequest = call.message();
+            let route = request.route.unwrap_or_default();
+            if route.name.starts_with(OPERATION) {
+                return Answer::ok(&DeleteRouteResponse {
+                    absent: Some(Absent::default()),
+                    effects: None,
+                });
+            }
+            next.serve(call).await
+        })
 }
 
 fn deletes_by_destination() -> Defect {
-    Defect::new("deletes-by-destination").call::<BatchDeleteRoutesRequest, _>(
-        |call, next| async move {
-            let mut request: BatchDeleteRoutesRequest = call.message();
-            let listed = list(&call, &next).await;
-            for route in &mut request.items {
-                let same = |one: &&Route| one.destination_cidr == route.destination_cidr;
-                if let Some(twin) = listed.iter().find(same) {
-                    *route = twin.clone();
-                }
-            }
-            next.serve(call.with(&request)).await
-        },
-    )
+    Defect::new("deletes-by-destination").call::<DeleteRouteRequest, _>(|call, next| async move {
+        let mut request: DeleteRouteRequest = call.message();
+        let listed = list(&call, &next).await;
+        if let Some(route) = &mut request.route {
+            let mut listed = listed.into_iter();
+            let twin = listed.find(|one| one.destination_cidr == route.destination_cidr);
+            *route = twin.unwrap_or_else(|| route.clone());
+        }
+        next.serve(call.with(&request)).await
+    })
 }
 
 fn delete_of_the_handshake() -> Defect {
     let (defect, change) = of_the_handshake(Defect::new("deletes-routes-of-all-clusters"));
-    defect.in_context::<BatchDeleteRoutesRequest>(change)
+    defect.in_context::<DeleteRouteRequest>(change)
 }
 
 fn list_of_the_handshake() -> Defect {

@@ -3,12 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outrigger_api::v1::{
-    AbsenceCertainty, Absent, BatchGetVolumesRequest, ErrorReason, VolumeNodeTerm, VolumeTopology,
-    volume_result::Outcome,
+    AbsenceCertainty, Absent, ErrorReason, GetVolumeRequest, GetVolumeResponse, VolumeNodeTerm,
+    VolumeTopology, get_volume_response::Outcome,
 };
 use tonic::Code;
 
-use super::{Defect, item};
+use super::hook::On;
+use super::{Defect, refusal};
+use crate::exchange::Answer;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -20,22 +22,23 @@ pub(super) fn defects() -> Vec<Defect> {
                 .labels
                 .insert(ZONE.to_owned(), "mock-1c".to_owned());
         }),
-        outcomes("malformed-handle-is-absent", |outcome| {
-            if is_error(outcome, Code::InvalidArgument) {
-                *outcome = absent();
-            }
-        }),
+        absent_instead("malformed-handle-is-absent", Code::InvalidArgument),
         outcomes("young-volume-is-absent", |outcome| {
             if let Outcome::Absent(absent) = outcome {
                 absent.set_certainty(AbsenceCertainty::Confirmed);
             }
         }),
-        outcomes("absent-volume-is-an-error", |outcome| {
-            if is_certain(outcome) {
-                let error = item(ErrorReason::CloudError, "404: no such volume");
-                *outcome = Outcome::Error(error);
-            }
-        }),
+        Defect::new("absent-volume-is-an-error").answered(
+            On::of::<GetVolumeRequest>(),
+            |_, answer| {
+                let said: Vec<GetVolumeResponse> = answer.messages();
+                if said.iter().any(is_absent) {
+                    let text = "404: no such volume";
+                    return Answer::failed(refusal(ErrorReason::CloudError, text));
+                }
+                answer
+            },
+        ),
         found("changing-labels", move |topology| {
             let number = count.fetch_add(1, Ordering::Relaxed).to_string();
             let key = "mock.example/lookup".to_owned();
@@ -57,20 +60,11 @@ pub(super) fn defects() -> Vec<Defect> {
                 *outcome = absent();
             }
         }),
-        Defect::new("volumes-absent-while-the-cloud-fails")
-            .while_the_cloud_fails::<BatchGetVolumesRequest>(absent),
+        absent_instead("volumes-absent-while-the-cloud-fails", Code::Unavailable),
         found("term-without-requirements", |topology| {
             topology.node_terms.push(VolumeNodeTerm::default());
         }),
     ]
-}
-
-fn is_error(outcome: &Outcome, code: Code) -> bool {
-    matches!(outcome, Outcome::Error(status) if Code::from(status.code) == code)
-}
-
-fn is_certain(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Absent(absent) if absent.certainty() == AbsenceCertainty::Confirmed)
 }
 
 fn absent() -> Outcome {
@@ -81,10 +75,27 @@ fn absent() -> Outcome {
     })
 }
 
+fn is_absent(said: &GetVolumeResponse) -> bool {
+    let certain = AbsenceCertainty::Confirmed;
+    matches!(&said.outcome, Some(Outcome::Absent(absent)) if absent.certainty() == certain)
+}
+
+/// Answers an error of this code as the absence of the volume.
+fn absent_instead(name: &'static str, code: Code) -> Defect {
+    Defect::new(name).answered(On::of::<GetVolumeRequest>(), move |_, answer| {
+        if answer.code() != code {
+            return answer;
+        }
+        let outcome = Some(absent());
+        Answer::ok(&GetVolumeResponse { outcome })
+    })
+}
+
 /// Changes the outcome of each volume.
 fn outcomes(name: &'static str, change: impl Fn(&mut Outcome) + Send + Sync + 'static) -> Defect {
-    let each = move |_: &BatchGetVolumesRequest, _: &_, outcome: &mut Outcome| change(outcome);
-    Defect::new(name).outcomes(each)
+    Defect::new(name).answer::<GetVolumeRequest>(move |_, said| {
+        said.outcome.iter_mut().for_each(&change);
+    })
 }
 
 /// Changes each volume that is found.

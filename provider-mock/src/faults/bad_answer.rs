@@ -22,9 +22,9 @@ pub enum BadAnswer {
     /// Each instance found has an id, a zone and an address beyond the limits of the contract, each volume a
     /// label.
     OversizedStrings,
-    /// A node, Service, route or volume that was asked about has no result; a listed route is left out.
+    /// A node or Service that was asked about has no result; a listed route is left out.
     MissingResult,
-    /// A node, Service, route or volume has two results, or is listed twice.
+    /// A node or Service has two results; a route is listed twice.
     DuplicateResult,
     /// Each instance or volume found has a zone that is no label value, and a label of Kubernetes' own.
     BadLabel,
@@ -52,10 +52,9 @@ pub enum BadAnswer {
     FarRetry,
     /// A load balancer is in progress and has an empty status.
     InProgressWithoutStatus,
-    /// There is a result for a Service, a route or a volume that was not asked about.
+    /// There is a result for a node or Service that was not asked about.
     ForeignResult,
-    /// The destination of a route, or a Pod CIDR of an instance, is none: a result is then for no route
-    /// that was asked about.
+    /// The destination of a route, or a Pod CIDR of an instance, is none.
     MalformedCidr,
 }
 

@@ -29,9 +29,9 @@ impl Method {
     pub const PlanLoadBalancer: Self = Self::of::<v1::PlanLoadBalancerRequest>();
     pub const SyncNodeSet: Self = Self::of::<v1::SyncNodeSetRequest>();
     pub const ListRoutes: Self = Self::of::<v1::ListRoutesRequest>();
-    pub const BatchCreateRoutes: Self = Self::of::<v1::BatchCreateRoutesRequest>();
-    pub const BatchDeleteRoutes: Self = Self::of::<v1::BatchDeleteRoutesRequest>();
-    pub const BatchGetVolumes: Self = Self::of::<v1::BatchGetVolumesRequest>();
+    pub const CreateRoute: Self = Self::of::<v1::CreateRouteRequest>();
+    pub const DeleteRoute: Self = Self::of::<v1::DeleteRouteRequest>();
+    pub const GetVolume: Self = Self::of::<v1::GetVolumeRequest>();
 }
 
 impl Method {

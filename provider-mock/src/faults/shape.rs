@@ -3,11 +3,10 @@
 use std::marker::PhantomData;
 
 use outrigger_api::v1::{
-    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, BatchGetInstancesRequest,
-    BatchGetVolumesRequest, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest,
-    GetLoadBalancerRequest, GetLoadBalancerResponse, ListInstancesRequest,
-    ListLoadBalancersRequest, ListRoutesRequest, PlanLoadBalancerRequest, Service,
-    UpdateLoadBalancerNodesRequest,
+    BatchGetInstancesRequest, CreateRouteRequest, DeleteLoadBalancerRequest, DeleteRouteRequest,
+    EnsureLoadBalancerRequest, GetLoadBalancerRequest, GetLoadBalancerResponse, GetVolumeRequest,
+    ListInstancesRequest, ListLoadBalancersRequest, ListRoutesRequest, PlanLoadBalancerRequest,
+    Service, UpdateLoadBalancerNodesRequest,
 };
 use outrigger_api::{BatchRequest, ItemResult, ListPage, MethodRequest, RpcStatus};
 use prost::Message;
@@ -36,13 +35,6 @@ const INSTANCES: &[Bad] = &[
 
 /// Mistakes of an answer about many objects.
 const OF_MANY: &[Bad] = &[Bad::MissingResult, Bad::DuplicateResult, Bad::Empty];
-
-/// Mistakes of results about routes.
-const ROUTES: &[Bad] = &[
-    Bad::OversizedStrings,
-    Bad::MalformedCidr,
-    Bad::ForeignResult,
-];
 
 /// The methods whose messages have objects, and the bad answers that fit them besides those that fit all of their kind.
 static SHAPES: &[&dyn Shape] = &[
@@ -112,18 +104,24 @@ static SHAPES: &[&dyn Shape] = &[
             Bad::MalformedCidr,
         ],
     ),
-    &Batch::<BatchCreateRoutesRequest>(PhantomData, ROUTES),
-    &Batch::<BatchDeleteRoutesRequest>(PhantomData, ROUTES),
-    &Batch::<BatchGetVolumesRequest>(
-        PhantomData,
-        &[
+    &Single::<CreateRouteRequest> {
+        object: |request| request.route.as_ref().map(Named::about),
+        fits: &[Bad::OversizedStrings, Bad::MalformedCidr, Bad::Empty],
+    },
+    &Single::<DeleteRouteRequest> {
+        object: |request| request.route.as_ref().map(Named::about),
+        fits: &[Bad::OversizedStrings, Bad::Empty],
+    },
+    &Single::<GetVolumeRequest> {
+        object: |request| request.volume.as_ref().map(Named::about),
+        fits: &[
             Bad::OversizedStrings,
+            Bad::Empty,
             Bad::NotManaged,
             Bad::BadLabel,
             Bad::FalseAbsence,
-            Bad::ForeignResult,
         ],
-    ),
+    },
 ];
 
 /// The objects of a request, each with the key of its result.
@@ -259,9 +257,8 @@ where
                 return;
             }
             for result in results.iter_mut().filter(|one| is_meant(one)) {
-                match (bad, <B::ItemResult as ItemResult>::Outcome::NO_KEY) {
-                    (Bad::Empty, _) => *result.outcome_mut() = None,
-                    (Bad::MalformedCidr, Some(key)) => key.clone_into(result.key_mut()),
+                match bad {
+                    Bad::Empty => *result.outcome_mut() = None,
                     _ => result
                         .outcome_mut()
                         .iter_mut()
@@ -347,6 +344,38 @@ impl Shape for One {
         answer.each(|message: &mut GetLoadBalancerResponse| match bad {
             Bad::Empty => message.answer = None,
             _ => message.answer.get_or_insert_default().spoil(bad),
+        });
+    }
+}
+
+/// A call about one route or volume.
+struct Single<Q> {
+    object: fn(&Q) -> Option<About>,
+    fits: &'static [Bad],
+}
+
+impl<Q: MethodRequest<Response: Spoil>> Shape for Single<Q> {
+    fn method(&self) -> Method {
+        Method::of::<Q>()
+    }
+
+    fn fits(&self, bad: Bad) -> bool {
+        self.fits.contains(&bad)
+    }
+
+    fn objects(&self, request: &[u8]) -> Objects {
+        let request = Q::decode(request).unwrap_or_default();
+        let about = (self.object)(&request);
+        about
+            .map(|about| (String::new(), about))
+            .into_iter()
+            .collect()
+    }
+
+    fn spoil(&self, bad: Bad, _: &Objects, answer: &mut Answer, _: Meant<'_>) {
+        answer.each(|message: &mut Q::Response| match bad {
+            Bad::Empty => *message = Q::Response::default(),
+            _ => message.spoil(bad),
         });
     }
 }

@@ -1,9 +1,10 @@
 //! Bad answers about one object: an instance, a load balancer, a route, a volume.
 
 use outrigger_api::v1::{
-    AbsenceCertainty, Absent, Instance, LoadBalancerAnswer, LoadBalancerDisposition as D,
-    LoadBalancerIngress, LoadBalancerStatus, NodeAddress, NotManaged, OwnedLoadBalancer, Route,
-    VolumeTopology, instance_result, load_balancer_result, route_result, volume_result,
+    AbsenceCertainty, Absent, CreateRouteResponse, DeleteRouteResponse, GetVolumeResponse,
+    Instance, LoadBalancerAnswer, LoadBalancerDisposition as D, LoadBalancerIngress,
+    LoadBalancerStatus, NodeAddress, NotManaged, OwnedLoadBalancer, Route, get_volume_response,
+    instance_result, load_balancer_result,
 };
 use prost_types::Duration;
 
@@ -25,9 +26,6 @@ pub(super) trait Spoil {
 
 /// The outcome of one item of a batch.
 pub(super) trait Outcome: Spoil + Sized {
-    /// A malformed key, where a CIDR is the key.
-    const NO_KEY: Option<&'static str> = None;
-
     /// Key and outcome of an item that no caller asks about.
     fn foreign() -> (String, Self);
 }
@@ -181,25 +179,16 @@ impl Spoil for OwnedLoadBalancer {
     }
 }
 
-impl Outcome for route_result::Outcome {
-    const NO_KEY: Option<&'static str> = Some(NO_CIDR);
-
-    fn foreign() -> (String, Self) {
-        ("192.0.2.0/24".to_owned(), Self::Found(Route::default()))
+impl Spoil for CreateRouteResponse {
+    fn spoil(&mut self, bad: BadAnswer) {
+        self.found.iter_mut().for_each(|route| route.spoil(bad));
     }
 }
 
-impl Spoil for route_result::Outcome {
-    fn spoil(&mut self, bad: BadAnswer) {
-        if bad != BadAnswer::OversizedStrings {
-            return;
-        }
-        match self {
-            Self::Found(route) => route.name = "r".repeat(2_000),
-            Self::Error(error) => error.message = "m".repeat(100_000),
-            Self::Absent(Absent { reason, .. }) | Self::NotManaged(NotManaged { reason }) => {
-                *reason = "m".repeat(100_000);
-            }
+impl Spoil for DeleteRouteResponse {
+    fn spoil(&mut self, _: BadAnswer) {
+        if let Some(absent) = &mut self.absent {
+            absent.reason = "m".repeat(100_000);
         }
     }
 }
@@ -221,23 +210,24 @@ impl Spoil for Route {
     }
 }
 
-impl Outcome for volume_result::Outcome {
-    fn foreign() -> (String, Self) {
-        ("stray".to_owned(), Self::Found(VolumeTopology::default()))
-    }
-}
-
-impl Spoil for volume_result::Outcome {
+impl Spoil for GetVolumeResponse {
     fn spoil(&mut self, bad: BadAnswer) {
-        match (bad, &mut *self) {
-            (BadAnswer::NotManaged, _) => *self = Self::NotManaged(not_managed()),
-            (BadAnswer::FalseAbsence, Self::Found(_)) => *self = Self::Absent(absent(None)),
-            (BadAnswer::BadLabel, Self::Found(topology)) => {
+        use get_volume_response::Outcome;
+        if bad == BadAnswer::NotManaged {
+            self.outcome = Some(Outcome::NotManaged(not_managed()));
+            return;
+        }
+        let Some(Outcome::Found(topology)) = &mut self.outcome else {
+            return;
+        };
+        match bad {
+            BadAnswer::FalseAbsence => self.outcome = Some(Outcome::Absent(absent(None))),
+            BadAnswer::BadLabel => {
                 let zone = "no label value!".to_owned();
                 topology.labels.insert(ZONE.to_owned(), zone);
                 bad_label(&mut topology.labels);
             }
-            (BadAnswer::OversizedStrings, Self::Found(topology)) => {
+            BadAnswer::OversizedStrings => {
                 topology.labels.insert(ZONE.to_owned(), "z".repeat(2_000));
             }
             _ => {}

@@ -157,7 +157,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
         cloud.keep_journal(crate::journal::Journal::open(&path).unwrap());
-        let mut ended = Ended::cancelled_unless_said(cloud, Method::BatchDeleteRoutes);
+        let mut ended = Ended::cancelled_unless_said(cloud, Method::DeleteRoute);
         ended.began(None, &Objects::new());
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", "0".parse().unwrap());

@@ -100,11 +100,8 @@ impl Default for ServedLoadBalancers {
     reason = "each is a way of some cloud, and a separate thing"
 )]
 pub struct ServedRoutes {
-    /// Most routes in one batch
-    #[arg(id = "route_max_batch_size", long = "route-max-batch-size", requires = "routes", default_value_t = 100, value_parser = value_parser!(u32).range(1..=500), value_name = "N")]
-    pub max_batch_size: u32,
-    /// Most batches at one time [default: left to the controller]
-    #[arg(id = "route_max_in_flight", long = "route-max-in-flight", requires = "routes", default_value_t = 0, hide_default_value = true, value_parser = value_parser!(u32).range(0..=64), value_name = "N")]
+    /// Most routes that are changed at one time [default: left to the controller]
+    #[arg(id = "route_max_in_flight", long = "route-max-in-flight", requires = "routes", default_value_t = 0, hide_default_value = true, value_parser = value_parser!(u32).range(0..=256), value_name = "N")]
     pub max_in_flight: u32,
     /// How a list names the target of a route
     #[arg(skip)]
@@ -118,7 +115,7 @@ pub struct ServedRoutes {
     /// Answer a creation without the route, so that its name is not known before a list
     #[arg(long = "route-bare-results", requires = "routes")]
     pub bare_results: bool,
-    /// Send an event, an annotation and a condition of the Node with each result
+    /// Send an event, an annotation and a condition of the Node with each answer
     #[arg(id = "route_effects", long = "route-effects", requires = "routes")]
     pub effects: bool,
     /// A field of the target that lists and answers to creations spell otherwise than asked for
@@ -140,7 +137,6 @@ pub enum Respelled {
 impl Default for ServedRoutes {
     fn default() -> Self {
         Self {
-            max_batch_size: 100,
             max_in_flight: 0,
             target: ListedTarget::NodeName,
             whole_table: false,
@@ -161,9 +157,6 @@ pub struct ServedVolumes {
     /// Look up volumes of the in-tree kinds too
     #[arg(long = "in-tree-volumes")]
     pub in_tree: bool,
-    /// Most volumes in one lookup
-    #[arg(id = "volume_max_batch_size", long = "volume-max-batch-size", default_value_t = 100, value_parser = value_parser!(u32).range(1..=500), value_name = "N")]
-    pub max_batch_size: u32,
 }
 
 /// How a list names the target of a route.

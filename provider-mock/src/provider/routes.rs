@@ -12,11 +12,7 @@ use crate::routes::{Route, RouteSpec, RouteTarget};
 
 impl Routes for MockProvider {
     fn capability(&self) -> RoutesCapability {
-        let served = self.served_routes();
-        RoutesCapability::default()
-            .with_max_batch_size(served.max_batch_size)
-            .with_max_in_flight(served.max_in_flight)
-            .with_concurrency(self.cloud().config().parallel_calls.get())
+        RoutesCapability::default().with_max_in_flight(self.served_routes().max_in_flight)
     }
 
     async fn list_routes(&self, ctx: &Context, routes: &mut RouteSink) -> Result<(), Error> {
@@ -41,7 +37,6 @@ impl Routes for MockProvider {
 
     async fn create_route(&self, ctx: &Context, route: &sdk::Route) -> Result<RouteChange, Error> {
         let (cloud, served) = (self.cloud(), self.served_routes());
-        cloud.count().items_asked("BatchCreateRoutes", 1);
         let spec = RouteSpec {
             target: target_of(route),
             ..known(ctx, route)?
@@ -67,7 +62,6 @@ impl Routes for MockProvider {
 
     async fn delete_route(&self, ctx: &Context, route: &sdk::Route) -> Result<RouteChange, Error> {
         let (cloud, served) = (self.cloud(), self.served_routes());
-        cloud.count().items_asked("BatchDeleteRoutes", 1);
         let unwanted = known(ctx, route)?;
         ctx.check()?;
         let change = self.begin(RouteChangeKind::Delete, &unwanted);

@@ -19,21 +19,17 @@ impl Volumes for MockProvider {
             VolumeSourceKind::Cinder,
             VolumeSourceKind::VsphereVolume,
         ];
-        let capability = VolumesCapability::default()
-            .with_concurrency(self.cloud().config().parallel_calls.get());
         let Some(served) = served else {
-            return capability;
+            return VolumesCapability::default();
         };
         let in_tree = served.in_tree.then(|| kinds.to_vec());
-        capability
+        VolumesCapability::default()
             .with_csi_drivers(served.csi_drivers.as_slice())
             .with_source_kinds(in_tree.unwrap_or_default())
-            .with_max_batch_size(served.max_batch_size)
     }
 
     async fn get_volume(&self, ctx: &Context, volume: &sdk::Volume) -> Result<VolumeLookup, Error> {
         let cloud = self.cloud();
-        cloud.count().items_asked("BatchGetVolumes", 1);
         let handle = handle(&volume.source);
         if is_malformed(handle) {
             return Err(Error::malformed_volume_handle(malformed(handle)));

@@ -1,21 +1,21 @@
 //! Routes of a running mock.
 
-use outrigger_api::ItemResult as _;
 use outrigger_api::v1::routes_service_client::RoutesServiceClient;
-use outrigger_api::v1::{BatchCreateRoutesRequest, CallContext, NodeAddress, Route};
+use outrigger_api::v1::{CallContext, CreateRouteRequest, NodeAddress, Route};
 use serde_json::Value;
+use tonic::Code;
 
 use crate::harness::{Served, within};
 
-/// Makes one route. Returns the code of its result.
-async fn create(mock: &Served, destination: &str, node: &str) -> i32 {
-    let request = BatchCreateRoutesRequest {
+/// Makes a route. Returns how that ended.
+async fn create(mock: &Served, destination: &str, node: &str) -> Code {
+    let request = CreateRouteRequest {
         context: Some(CallContext {
             request_id: "r".into(),
             cluster_name: "kubernetes".into(),
             ..CallContext::default()
         }),
-        items: vec![Route {
+        route: Some(Route {
             destination_cidr: destination.into(),
             node_name: node.into(),
             provider_id: format!("mock://{node}"),
@@ -24,12 +24,11 @@ async fn create(mock: &Served, destination: &str, node: &str) -> i32 {
                 address: "10.0.0.1".into(),
             }],
             ..Route::default()
-        }],
+        }),
     };
     let mut client = RoutesServiceClient::new(mock.channel().await);
-    let results = within("creating", client.batch_create_routes(request)).await;
-    let results = results.unwrap().into_inner().results;
-    results[0].error().map_or(0, |error| error.code)
+    let made = within("creating", client.create_route(request)).await;
+    made.err().map_or(Code::Ok, |error| error.code())
 }
 
 #[tokio::test]
@@ -37,7 +36,7 @@ async fn routes_are_listed_added_changed_and_removed() {
     let directory = tempfile::tempdir().unwrap();
     let mock = Served::start(directory.path(), &["--routes"]).await;
     assert_eq!(mock.ctl("routes list").await, "");
-    assert_eq!(create(&mock, "10.1.0.0/24", "n-1").await, 0);
+    assert_eq!(create(&mock, "10.1.0.0/24", "n-1").await, Code::Ok);
     let listed = mock.ctl("routes list").await;
     let fields: Vec<&str> = listed.trim_end().split('\t').collect();
     let name = fields[0].to_owned();
@@ -105,7 +104,7 @@ async fn routes_are_listed_added_changed_and_removed() {
     assert_eq!(mock.ctl("routes remove --all").await.lines().count(), 2);
     let counters = mock.ctl("counters").await;
     assert!(
-        counters.contains("call\tBatchCreateRoutes\tOK\t1\n"),
+        counters.contains("call\tCreateRoute\tOK\t1\n"),
         "{counters}"
     );
     assert!(
@@ -121,9 +120,9 @@ async fn faults_of_routes_are_set_from_outside() {
     let mock = Served::start(directory.path(), &["--routes"]).await;
     for (command, says) in [
         (
-            "set errors --method BatchCreateRoutes --code RESOURCE_EXHAUSTED --reason \
-             QUOTA_EXCEEDED --per-item --route 10.1.0.0/24 --count 1",
-            "set: items of BatchCreateRoutes fail with RESOURCE_EXHAUSTED (QUOTA_EXCEEDED, \
+            "set errors --method CreateRoute --code RESOURCE_EXHAUSTED --reason QUOTA_EXCEEDED \
+             --route 10.1.0.0/24 --count 1",
+            "set: CreateRoute fails with RESOURCE_EXHAUSTED (QUOTA_EXCEEDED, \
              retry after 1s), about 10.1.0.0/24, once\n",
         ),
         (
@@ -131,8 +130,8 @@ async fn faults_of_routes_are_set_from_outside() {
             "set: answers of ListRoutes are bad: malformed-cidr, about 10.1.0.0/24, until cleared\n",
         ),
         (
-            "hang --method BatchDeleteRoutes --for 1s",
-            "set: BatchDeleteRoutes hangs for 1s, until cleared\n",
+            "hang --method DeleteRoute --for 1s",
+            "set: DeleteRoute hangs for 1s, until cleared\n",
         ),
     ] {
         assert_eq!(mock.ctl(command).await, says);
@@ -148,9 +147,9 @@ async fn faults_of_routes_are_set_from_outside() {
         2,
         "{faults}"
     );
-    let exhausted = tonic::Code::ResourceExhausted as i32;
+    let exhausted = Code::ResourceExhausted;
     assert_eq!(create(&mock, "10.1.0.0/24", "n-1").await, exhausted);
-    assert_eq!(create(&mock, "10.1.0.0/24", "n-1").await, 0);
+    assert_eq!(create(&mock, "10.1.0.0/24", "n-1").await, Code::Ok);
     mock.terminate().await;
 }
 
@@ -170,14 +169,14 @@ async fn a_kill_loses_no_route_that_was_answered() {
     for round in 1..=3 {
         let mock = Served::start(directory.path(), &flags).await;
         let destination = format!("10.1.{round}.0/24");
-        assert_eq!(create(&mock, &destination, "n-1").await, 0);
+        assert_eq!(create(&mock, &destination, "n-1").await, Code::Ok);
         mock.kill().await;
     }
     let mock = Served::start(directory.path(), &flags).await;
     let before = mock.ctl("routes list -o json").await;
     assert_eq!(before.matches("\"n-1\"").count(), 3);
     // Found again by its tag, not made again.
-    assert_eq!(create(&mock, "10.1.1.0/24", "n-1").await, 0);
+    assert_eq!(create(&mock, "10.1.1.0/24", "n-1").await, Code::Ok);
     assert_eq!(mock.ctl("routes list -o json").await, before);
     mock.terminate().await;
 }

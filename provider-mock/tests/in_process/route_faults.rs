@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use outrigger_api::v1::route_result::Outcome;
+use outrigger_api::v1::Route;
 use outrigger_provider_mock::ServedRoutes;
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use tonic::Code;
 
 use crate::harness::reason;
-use crate::routed::{Routed, outcomes, route};
+use crate::routed::{Routed, route};
 
 fn bad(method: Method, what: BadAnswer) -> Fault {
     Fault::on(method, Effect::BadAnswer(what)).times(1)
@@ -17,8 +17,9 @@ fn bad(method: Method, what: BadAnswer) -> Fault {
 /// A mock with two routes of one node.
 async fn two_routes() -> Routed {
     let routed = Routed::start(ServedRoutes::default()).await;
-    let routes = ["10.1.0.0/24", "10.1.1.0/24"].map(|cidr| route(cidr, "n-1"));
-    routed.made(routes.to_vec()).await;
+    for cidr in ["10.1.0.0/24", "10.1.1.0/24"] {
+        routed.made(route(cidr, "n-1")).await;
+    }
     routed
 }
 
@@ -26,118 +27,80 @@ async fn two_routes() -> Routed {
 async fn calls_about_routes_fail_hang_and_lose_their_replies() {
     let routed = Routed::start(ServedRoutes::default()).await;
     let cloud = &routed.mock.cloud;
-    let routes = || vec![route("10.1.0.0/24", "n-1")];
+    let one = || route("10.1.0.0/24", "n-1");
     let error = InjectedError::new(Code::Unavailable);
     cloud.inject(Fault::on(Method::ListRoutes, Effect::Error(error)).times(1));
     let refused = routed.list().await.unwrap_err();
     assert_eq!(reason(&refused).as_deref(), Some("CLOUD_UNAVAILABLE"));
 
     let duration = Some(Duration::from_secs(30));
-    cloud.inject(Fault::on(Method::BatchDeleteRoutes, Effect::Hang { duration }).times(1));
+    cloud.inject(Fault::on(Method::DeleteRoute, Effect::Hang { duration }).times(1));
     let started = tokio::time::Instant::now();
-    routed.delete(routes()).await.unwrap();
+    routed.delete(one()).await.unwrap();
     assert!(started.elapsed() >= Duration::from_secs(30));
 
-    cloud.inject(Fault::on(Method::BatchCreateRoutes, Effect::LoseReply).times(1));
-    let lost = routed.create(routes()).await.unwrap_err();
+    cloud.inject(Fault::on(Method::CreateRoute, Effect::LoseReply).times(1));
+    let lost = routed.create(one()).await.unwrap_err();
     assert_eq!((lost.code(), reason(&lost)), (Code::Unknown, None));
     assert_eq!(cloud.routes().len(), 1, "it was served");
     // RTE-07.
-    routed.made(routes()).await;
+    routed.made(one()).await;
     assert_eq!(cloud.routes().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_hangs_that_is_about_a_node() {
+async fn a_fault_is_about_a_route_by_its_node_or_its_destination() {
     let routed = Routed::start(ServedRoutes::default()).await;
-    let duration = Some(Duration::from_secs(30));
-    let hangs = Fault::on(Method::BatchCreateRoutes, Effect::Hang { duration });
-    let of_node = hangs.for_node("n-2".parse().unwrap());
-    routed.mock.cloud.inject(of_node);
-    let create = async |nodes: &[&str]| {
-        let started = tokio::time::Instant::now();
-        let cidrs = (0..).map(|number| format!("10.1.{number}.0/24"));
-        let routes = nodes.iter().zip(cidrs);
-        let routes = routes.map(|(node, cidr)| route(&cidr, node));
-        routed.create(routes.collect()).await.unwrap();
-        started.elapsed().as_secs() >= 30
-    };
-    assert!(!create(&["n-1"]).await);
-    assert!(create(&["n-1", "n-2"]).await);
-}
-
-#[tokio::test]
-async fn one_route_of_a_batch_fails() {
-    let routed = two_routes().await;
-    let quota = || InjectedError::new(Code::ResourceExhausted).with_reason("QUOTA_EXCEEDED");
-    let item = |method| Fault::on(method, Effect::ItemError(quota())).times(1);
-    let one = || "10.1.1.9/24".parse().unwrap();
-    let routes = || {
-        ["10.1.0.0/24", "10.1.1.0/24"]
-            .map(|cidr| route(cidr, "n-1"))
-            .to_vec()
-    };
     let cloud = &routed.mock.cloud;
-    cloud.inject(item(Method::BatchCreateRoutes).for_route(one()));
-    let results = routed.create(routes()).await.unwrap();
-    assert_eq!(outcomes(&results)["10.1.0.0/24"].0, Code::Ok);
-    let (code, reason) = &outcomes(&results)["10.1.1.0/24"];
-    assert_eq!(
-        (*code, reason.as_deref()),
-        (Code::ResourceExhausted, Some("QUOTA_EXCEEDED"))
-    );
-
-    // By its node the first of both fails.
-    cloud.inject(item(Method::BatchDeleteRoutes).for_node("n-1".parse().unwrap()));
-    cloud.inject(item(Method::BatchDeleteRoutes).for_node("n-2".parse().unwrap()));
-    let results = routed.delete(routes()).await.unwrap();
-    let outcomes = outcomes(&results);
-    let codes: Vec<_> = outcomes.values().map(|(code, _)| *code).collect();
-    assert_eq!(codes, [Code::ResourceExhausted, Code::Ok]);
+    let duration = Some(Duration::from_secs(30));
+    let hangs = Fault::on(Method::CreateRoute, Effect::Hang { duration });
+    cloud.inject(hangs.for_node("n-2".parse().unwrap()));
+    let quota = InjectedError::new(Code::ResourceExhausted).with_reason("QUOTA_EXCEEDED");
+    let full = Fault::on(Method::CreateRoute, Effect::Error(quota));
+    cloud.inject(full.for_route("10.1.3.9/24".parse().unwrap()));
+    let started = tokio::time::Instant::now();
+    routed.made(route("10.1.1.0/24", "n-1")).await;
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    routed.made(route("10.1.2.0/24", "n-2")).await;
+    assert_eq!(started.elapsed(), Duration::from_secs(30));
+    let refused = routed
+        .create(route("10.1.3.0/24", "n-1"))
+        .await
+        .unwrap_err();
+    assert_eq!(reason(&refused).as_deref(), Some("QUOTA_EXCEEDED"));
 }
 
 #[tokio::test]
-async fn results_about_routes_are_missing_double_foreign_misnamed_or_empty() {
+async fn answers_about_routes_are_misnamed_empty_or_too_large() {
     let routed = two_routes().await;
-    let routes = || {
-        ["10.1.0.0/24", "10.1.1.0/24"]
-            .map(|cidr| route(cidr, "n-1"))
-            .to_vec()
-    };
-    for (what, keys) in [
-        (BadAnswer::MissingResult, &["10.1.0.0/24"][..]),
+    for (what, is_so) in [
         (
-            BadAnswer::DuplicateResult,
-            &["10.1.0.0/24", "10.1.1.0/24", "10.1.1.0/24"],
+            BadAnswer::Empty,
+            (|made| made.is_none()) as fn(Option<Route>) -> bool,
         ),
-        (
-            BadAnswer::ForeignResult,
-            &["10.1.0.0/24", "10.1.1.0/24", "192.0.2.0/24"],
-        ),
-        (BadAnswer::MalformedCidr, &["10.1.0.0/24", "pods/24"]),
-        (BadAnswer::Empty, &["10.1.0.0/24", "10.1.1.0/24"]),
-        (BadAnswer::OversizedStrings, &["10.1.0.0/24", "10.1.1.0/24"]),
+        (BadAnswer::MalformedCidr, |made| {
+            made.is_some_and(|made| made.destination_cidr == "pods/24")
+        }),
+        (BadAnswer::OversizedStrings, |made| {
+            made.is_some_and(|made| made.name.len() > 1_024)
+        }),
     ] {
-        let fault = bad(Method::BatchCreateRoutes, what);
+        let fault = bad(Method::CreateRoute, what);
         let one = fault.for_route("10.1.1.0/24".parse().unwrap());
         routed.mock.cloud.inject(one);
-        let results = routed.create(routes()).await.unwrap();
-        let mut came: Vec<_> = results.iter().map(|result| result.key.as_str()).collect();
-        came.sort_unstable();
-        assert_eq!(came, keys, "{what}");
-        let empty = results.iter().filter(|result| result.outcome.is_none());
-        assert_eq!(empty.count(), usize::from(what == BadAnswer::Empty));
-        let long = |result: &&outrigger_api::v1::RouteResult| matches!(&result.outcome, Some(Outcome::Found(route)) if route.name.len() > 1_024);
-        let is_long = what == BadAnswer::OversizedStrings;
-        assert_eq!(results.iter().filter(long).count(), usize::from(is_long));
+        for (cidr, is_bad) in [("10.1.0.0/24", false), ("10.1.1.0/24", true)] {
+            let made = routed.create(route(cidr, "n-1")).await.unwrap().found;
+            assert_eq!(is_so(made), is_bad, "{what}");
+        }
     }
-    routed
-        .mock
-        .cloud
-        .inject(bad(Method::BatchDeleteRoutes, BadAnswer::OversizedReply));
-    let refused = routed.delete(routes()).await.unwrap_err();
+    let cloud = &routed.mock.cloud;
+    cloud.inject(bad(Method::DeleteRoute, BadAnswer::OversizedReply));
+    let refused = routed
+        .delete(route("10.1.0.0/24", "n-1"))
+        .await
+        .unwrap_err();
     assert_eq!(refused.code(), Code::OutOfRange);
-    assert!(routed.mock.cloud.routes().is_empty(), "it was served");
+    assert_eq!(cloud.routes().len(), 1, "it was served");
 }
 
 #[tokio::test]
@@ -188,15 +151,11 @@ async fn faults_of_routes_that_make_no_sense_are_refused() {
     let to = || "10.1.0.0/24".parse().unwrap();
     for (fault, says) in [
         (
-            Fault::on(Method::BatchCreateRoutes, error()).for_route(to()),
-            "fail the item",
-        ),
-        (
             bad(Method::BatchGetInstances, BadAnswer::Empty).for_route(to()),
             "is not about routes",
         ),
         (
-            Fault::on(Method::BatchCreateRoutes, error()).for_service("a/b"),
+            Fault::on(Method::CreateRoute, error()).for_service("a/b"),
             "is not about a Service",
         ),
         (
@@ -204,7 +163,7 @@ async fn faults_of_routes_that_make_no_sense_are_refused() {
             "could be foreign-result",
         ),
         (
-            bad(Method::BatchCreateRoutes, BadAnswer::MissingDisposition),
+            bad(Method::CreateRoute, BadAnswer::MissingDisposition),
             "could be missing-disposition",
         ),
         (

@@ -1,20 +1,16 @@
 //! A controller's calls to a mock about routes.
 
-use std::collections::BTreeMap;
-
-use outrigger_api::ItemResult as _;
-use outrigger_api::v1::route_result::Outcome;
 use outrigger_api::v1::routes_service_client::RoutesServiceClient;
 use outrigger_api::v1::{
-    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, CallContext, ListRoutesRequest,
-    NodeAddress, Route, RouteResult,
+    CallContext, CreateRouteRequest, CreateRouteResponse, DeleteRouteRequest, DeleteRouteResponse,
+    ListRoutesRequest, NodeAddress, Route,
 };
 use outrigger_provider_mock::cloud::Clock;
 use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions, ServedRoutes};
+use tonic::Status;
 use tonic::transport::Channel;
-use tonic::{Code, Status};
 
-use crate::harness::{Mock, context, reason};
+use crate::harness::{Mock, context};
 
 /// A mock and what a controller asks of it about routes.
 pub(crate) struct Routed {
@@ -37,25 +33,6 @@ pub(crate) fn route(destination: &str, node: &str) -> Route {
         node_uid: format!("uid-of-{node}"),
         ..Route::default()
     }
-}
-
-/// Code and reason of each result by destination; a destination with two results fails the test.
-pub(crate) fn outcomes(results: &[RouteResult]) -> BTreeMap<&str, (Code, Option<String>)> {
-    let outcome = |result: &RouteResult| {
-        let status = result.error().cloned().unwrap_or_default();
-        let code = Code::from(status.code);
-        let details = prost::Message::encode_to_vec(&status);
-        (
-            code,
-            reason(&Status::with_details(code, "", details.into())),
-        )
-    };
-    let outcomes: BTreeMap<_, _> = results
-        .iter()
-        .map(|result| (result.key.as_str(), outcome(result)))
-        .collect();
-    assert_eq!(outcomes.len(), results.len(), "a route has two results");
-    outcomes
 }
 
 impl Routed {
@@ -88,37 +65,27 @@ impl Routed {
         (self.client.clone(), context)
     }
 
-    pub(crate) async fn create(&self, routes: Vec<Route>) -> Result<Vec<RouteResult>, Status> {
-        let request = BatchCreateRoutesRequest {
+    pub(crate) async fn create(&self, route: Route) -> Result<CreateRouteResponse, Status> {
+        let request = CreateRouteRequest {
             context: Some(self.context.clone()),
-            items: routes,
+            route: Some(route),
         };
-        let response = self.client.clone().batch_create_routes(request).await?;
-        Ok(response.into_inner().results)
+        let response = self.client.clone().create_route(request).await?;
+        Ok(response.into_inner())
     }
 
-    /// Makes routes, each of which must come to be. Returns them as they are answered.
-    pub(crate) async fn made(&self, routes: Vec<Route>) -> Vec<Route> {
-        let results = self.create(routes).await.unwrap();
-        for (destination, (code, _)) in outcomes(&results) {
-            assert_eq!(code, Code::Ok, "{destination}");
-        }
-        results
-            .into_iter()
-            .filter_map(|result| match result.outcome {
-                Some(Outcome::Found(route)) => Some(route),
-                _ => None,
-            })
-            .collect()
+    /// Makes a route, which must come to be. Returns it as it is answered.
+    pub(crate) async fn made(&self, route: Route) -> Route {
+        self.create(route).await.unwrap().found.unwrap()
     }
 
-    pub(crate) async fn delete(&self, routes: Vec<Route>) -> Result<Vec<RouteResult>, Status> {
-        let request = BatchDeleteRoutesRequest {
+    pub(crate) async fn delete(&self, route: Route) -> Result<DeleteRouteResponse, Status> {
+        let request = DeleteRouteRequest {
             context: Some(self.context.clone()),
-            items: routes,
+            route: Some(route),
         };
-        let response = self.client.clone().batch_delete_routes(request).await?;
-        Ok(response.into_inner().results)
+        let response = self.client.clone().delete_route(request).await?;
+        Ok(response.into_inner())
     }
 
     /// The routes that are listed, by destination, and whether the list was marked as complete.

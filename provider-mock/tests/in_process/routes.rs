@@ -3,17 +3,15 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use outrigger_api::v1::{BatchCreateRoutesRequest, Route};
-use outrigger_provider_mock::cloud::Quota;
+use outrigger_api::v1::{CreateRouteRequest, Route};
 use outrigger_provider_mock::faults::Method;
 use outrigger_provider_mock::journal::{Event, Journal, Line, RouteChangeKind, RouteEvent};
 use outrigger_provider_mock::routes::{Route as CloudRoute, RouteTarget};
 use outrigger_provider_mock::{ListedTarget, ServedRoutes};
 use tokio::time::Instant;
-use tonic::Code;
 
-use crate::harness::Mock;
-use crate::routed::{Routed, list, outcomes, route};
+use crate::harness::{Mock, reason};
+use crate::routed::{Routed, list, route};
 
 const POD_CIDR: &str = "10.1.0.0/24";
 
@@ -23,7 +21,6 @@ async fn routes_are_declared_only_where_they_are_asked_for() {
     let capabilities = mock.handshake.capabilities.unwrap();
     assert!(capabilities.routes.is_none() && capabilities.effects.is_none());
     let served = ServedRoutes {
-        max_batch_size: 7,
         max_in_flight: 3,
         effects: true,
         ..ServedRoutes::default()
@@ -31,7 +28,7 @@ async fn routes_are_declared_only_where_they_are_asked_for() {
     let routed = Routed::start(served).await;
     let capabilities = routed.mock.handshake.capabilities.as_ref().unwrap();
     let routes = capabilities.routes.as_ref().unwrap();
-    assert_eq!((routes.max_batch_size, routes.max_in_flight), (7, 3));
+    assert_eq!(routes.max_in_flight, 3);
     let effects = capabilities.effects.as_ref().unwrap();
     assert_eq!(effects.node_annotation_prefixes, ["status.mock.example/"]);
     assert_eq!(effects.condition_type_prefixes, ["status.mock.example/"]);
@@ -47,9 +44,13 @@ async fn routes_are_made_listed_and_removed() {
             ..ServedRoutes::default()
         })
         .await;
-        let routes = vec![route(POD_CIDR, "n-1"), route("2001:db8:1::/64", "n-1")];
-        let made = routed.made(routes.clone()).await;
-        assert_eq!(routed.made(routes.clone()).await, made, "again");
+        let routes = [route(POD_CIDR, "n-1"), route("2001:db8:1::/64", "n-1")];
+        let mut made = Vec::new();
+        for one in &routes {
+            let answered = routed.made(one.clone()).await;
+            assert_eq!(routed.made(one.clone()).await, answered, "again");
+            made.push(answered);
+        }
         assert_eq!(routed.list().await.unwrap(), (made.clone(), true));
         let named = |one: &Route| {
             let (name, id) = (one.node_name.clone(), one.provider_id.clone());
@@ -71,10 +72,10 @@ async fn routes_are_made_listed_and_removed() {
             assert!(!one.compare_node_addresses && one.node_addresses.is_empty());
         }
         // The route as listed, and as requested.
-        for unwanted in [vec![made[0].clone()], vec![routes[1].clone()]] {
+        for unwanted in [&made[0], &routes[1]] {
             for _ in 0..2 {
                 let gone = routed.delete(unwanted.clone()).await.unwrap();
-                assert!(outcomes(&gone).values().all(|(code, _)| *code == Code::Ok));
+                assert!(gone.absent.is_some());
             }
         }
         assert_eq!(routed.list().await.unwrap(), (vec![], true));
@@ -90,18 +91,15 @@ async fn a_list_has_the_routes_of_its_cluster() {
             ..ServedRoutes::default()
         })
         .await;
-        routed.made(vec![route(POD_CIDR, "n-1")]).await;
+        routed.made(route(POD_CIDR, "n-1")).await;
         let (mut other, context) = routed.of_cluster("another");
-        let request = BatchCreateRoutesRequest {
+        let to = |cidr| CreateRouteRequest {
             context: Some(context.clone()),
-            items: vec![route("10.2.0.0/24", "n-1"), route(POD_CIDR, "n-1")],
+            route: Some(route(cidr, "n-1")),
         };
-        let results = other.batch_create_routes(request).await.unwrap();
-        let results = results.into_inner().results;
-        let outcomes = outcomes(&results);
-        assert_eq!(outcomes["10.2.0.0/24"].0, Code::Ok);
-        let (_, reason) = &outcomes[POD_CIDR];
-        assert_eq!(reason.as_deref(), Some("CONFLICTING_RESOURCE"));
+        other.create_route(to("10.2.0.0/24")).await.unwrap();
+        let refused = other.create_route(to(POD_CIDR)).await.unwrap_err();
+        assert_eq!(reason(&refused).as_deref(), Some("CONFLICTING_RESOURCE"));
         let untagged = CloudRoute {
             name: "by-hand".into(),
             cluster: None,
@@ -138,41 +136,34 @@ async fn a_list_has_the_routes_of_its_cluster() {
             name: theirs.name.clone(),
             ..route("10.2.0.0/24", "n-1")
         };
-        let refused = routed.delete(vec![theirs]).await.unwrap();
-        let (_, reason) = &crate::routed::outcomes(&refused)["10.2.0.0/24"];
-        assert_eq!(reason.as_deref(), Some("CONFLICTING_RESOURCE"));
+        let refused = routed.delete(theirs).await.unwrap_err();
+        assert_eq!(reason(&refused).as_deref(), Some("CONFLICTING_RESOURCE"));
         assert_eq!(routed.mock.cloud.routes().len(), 3);
     }
 }
 
-/// RTE-02, RTE-06.
+/// RTE-06.
 #[tokio::test]
-async fn a_full_table_refuses_one_route_and_makes_the_others() {
+async fn a_full_table_refuses_a_route_and_the_effects_say_so() {
     let served = ServedRoutes {
         effects: true,
         ..ServedRoutes::default()
     };
-    let few = |config: &mut outrigger_provider_mock::CloudConfig| {
-        config.max_routes = Some(2);
-        config.parallel_calls = NonZeroUsize::MIN;
-    };
+    let few = |config: &mut outrigger_provider_mock::CloudConfig| config.max_routes = Some(1);
     let routed = Routed::over(few, served).await;
-    routed.made(vec![route("10.1.1.0/24", "n-1")]).await;
-    let routes = ["10.1.0.0/24", "10.1.1.0/24", "10.1.2.0/24"].map(|cidr| route(cidr, "n-1"));
-    let results = routed.create(routes.to_vec()).await.unwrap();
-    let outcomes = outcomes(&results);
-    let codes: Vec<_> = outcomes.values().map(|(code, _)| *code).collect();
-    assert_eq!(codes, [Code::Ok, Code::Ok, Code::ResourceExhausted]);
-    assert_eq!(outcomes["10.1.2.0/24"].1.as_deref(), Some("QUOTA_EXCEEDED"));
-    for result in &results {
-        let effects = result.effects.as_ref().unwrap();
-        let is_made = result.key != "10.1.2.0/24";
-        assert_eq!(effects.conditions[0].status == "True", is_made);
-        assert_eq!(effects.events[0].r#type == "Normal", is_made);
-        assert_eq!(effects.set_annotations.len(), usize::from(is_made));
-    }
-    let gone = routed.delete(vec![routes[0].clone()]).await.unwrap();
-    let effects = gone[0].effects.as_ref().unwrap();
+    let made = routed.create(route(POD_CIDR, "n-1")).await.unwrap();
+    let effects = made.effects.unwrap();
+    assert_eq!(effects.conditions[0].status, "True");
+    assert_eq!(effects.events[0].r#type, "Normal");
+    assert_eq!(effects.set_annotations.len(), 1);
+    let refused = routed
+        .create(route("10.1.2.0/24", "n-1"))
+        .await
+        .unwrap_err();
+    assert_eq!(reason(&refused).as_deref(), Some("QUOTA_EXCEEDED"));
+    assert!(String::from_utf8_lossy(refused.details()).contains("status.mock.example/Routed"));
+    let gone = routed.delete(route(POD_CIDR, "n-1")).await.unwrap();
+    let effects = gone.effects.unwrap();
     assert_eq!(effects.remove_conditions, ["status.mock.example/Routed"]);
 }
 
@@ -185,12 +176,12 @@ async fn results_may_leave_the_route_out_and_lists_may_have_addresses() {
     })
     .await;
     let desired_route = route(POD_CIDR, "n-1");
-    let made = routed.made(vec![desired_route.clone()]).await;
-    assert_eq!(made, [Route::default()]);
+    let made = routed.made(desired_route.clone()).await;
+    assert_eq!(made, Route::default());
     let (listed, _) = routed.list().await.unwrap();
     assert!(listed[0].compare_node_addresses);
     assert_eq!(listed[0].node_addresses, desired_route.node_addresses);
-    routed.delete(listed).await.unwrap();
+    routed.delete(listed[0].clone()).await.unwrap();
     assert!(routed.mock.cloud.routes().is_empty());
 }
 
@@ -200,49 +191,22 @@ async fn each_route_costs_a_call() {
     let slow = |config: &mut outrigger_provider_mock::CloudConfig| {
         config.latency = Duration::from_millis(20);
         config.page_size = NonZeroUsize::new(40).unwrap();
-        config.parallel_calls = NonZeroUsize::new(10).unwrap();
     };
     let routed = Routed::over(slow, ServedRoutes::default()).await;
-    let routes: Vec<_> = (0..100)
-        .map(|subnet| route(&format!("10.1.{subnet}.0/24"), "n-1"))
-        .collect();
     let started = Instant::now();
-    let made = routed.made(routes).await;
-    assert_eq!(started.elapsed(), Duration::from_millis(200));
+    let create = |subnet: u32| routed.made(route(&format!("10.1.{subnet}.0/24"), "n-1"));
+    let made = futures::future::join_all((0..100).map(create)).await;
+    assert_eq!(started.elapsed(), Duration::from_millis(20));
     routed.list().await.unwrap();
-    assert_eq!(started.elapsed(), Duration::from_millis(260));
-    routed.delete(made[..5].to_vec()).await.unwrap();
-    assert_eq!(started.elapsed(), Duration::from_millis(280));
+    assert_eq!(started.elapsed(), Duration::from_millis(80));
+    routed.delete(made[0].clone()).await.unwrap();
+    assert_eq!(started.elapsed(), Duration::from_millis(100));
     let counts = routed.mock.cloud.counters();
-    assert_eq!(counts.calls("BatchCreateRoutes", "OK"), 1);
+    assert_eq!(counts.calls("CreateRoute", "OK"), 100);
     assert_eq!(counts.calls("ListRoutes", "OK"), 1);
-    assert_eq!(counts.items["BatchCreateRoutes"], 100);
-    assert_eq!(counts.items["BatchDeleteRoutes"], 5);
     let served = |operation: &str| counts.cloud[operation].served;
     let served = ["CreateRoute", "ListRoutes", "DeleteRoute"].map(served);
-    assert_eq!(served, [100, 3, 5]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_used_up_rate_limit_ends_the_batch() {
-    let few = |config: &mut outrigger_provider_mock::CloudConfig| {
-        config.quota = Some(Quota { qps: 1.0, burst: 2 });
-        config.parallel_calls = NonZeroUsize::MIN;
-    };
-    let routed = Routed::over(few, ServedRoutes::default()).await;
-    let routes: Vec<_> = (0..4)
-        .map(|subnet| route(&format!("10.1.{subnet}.0/24"), "n-1"))
-        .collect();
-    let results = routed.create(routes).await.unwrap();
-    let outcomes = outcomes(&results);
-    let reasons: Vec<_> = outcomes
-        .values()
-        .map(|(_, reason)| reason.as_deref())
-        .collect();
-    let limited = Some("RATE_LIMITED");
-    assert_eq!(reasons, [None, None, limited, limited]);
-    let counts = routed.mock.cloud.counters();
-    assert_eq!(counts.cloud["CreateRoute"].rate_limited, 1);
+    assert_eq!(served, [100, 3, 1]);
 }
 
 #[tokio::test]
@@ -254,9 +218,9 @@ async fn the_journal_has_the_beginning_and_the_end_of_each_change() {
         .mock
         .cloud
         .keep_journal(Journal::open(&path).unwrap());
-    routed.made(vec![route(POD_CIDR, "n-1")]).await;
-    routed.create(vec![route(POD_CIDR, "n-2")]).await.unwrap();
-    routed.delete(vec![route(POD_CIDR, "n-1")]).await.unwrap();
+    routed.made(route(POD_CIDR, "n-1")).await;
+    routed.create(route(POD_CIDR, "n-2")).await.unwrap_err();
+    routed.delete(route(POD_CIDR, "n-1")).await.unwrap();
     let text = std::fs::read_to_string(path).unwrap();
     let lines = text.lines().map(serde_json::from_str);
     let lines: Vec<Line> = lines.collect::<Result<_, _>>().unwrap();
@@ -294,9 +258,9 @@ async fn the_journal_has_the_beginning_and_the_end_of_each_change() {
     assert_eq!(
         calls,
         [
-            (Method::BatchCreateRoutes, destinations.clone()),
-            (Method::BatchCreateRoutes, destinations.clone()),
-            (Method::BatchDeleteRoutes, destinations),
+            (Method::CreateRoute, destinations.clone()),
+            (Method::CreateRoute, destinations.clone()),
+            (Method::DeleteRoute, destinations),
         ]
     );
     // Beside the changes each call has two lines.

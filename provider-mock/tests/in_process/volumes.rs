@@ -1,8 +1,8 @@
 //! Volumes, as a controller asks about them.
 
 use outrigger_api::v1::{
-    BatchGetVolumesRequest, CinderVolumeSource, CsiVolumeSource, Volume as Asked, VolumeResult,
-    VolumeSource, VsphereVolumeSource, volume_result::Outcome, volume_source::Source,
+    CinderVolumeSource, CsiVolumeSource, GetVolumeRequest, Volume as Asked, VolumeSource,
+    VsphereVolumeSource, get_volume_response::Outcome, volume_source::Source,
     volumes_service_client::VolumesServiceClient,
 };
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
@@ -17,7 +17,6 @@ async fn start() -> Mock {
         volumes: Some(ServedVolumes {
             csi_drivers: vec!["disk.example".into()],
             in_tree: true,
-            max_batch_size: 10,
         }),
         ..ProviderOptions::default()
     };
@@ -35,25 +34,28 @@ fn put(mock: &Mock, handle: &str, zones: &[&str], state: VolumeState) {
         .edit_volumes(|volumes| volumes.insert(volume.handle.clone(), volume.clone()));
 }
 
-async fn ask(mock: &Mock, sources: Vec<Source>) -> Vec<VolumeResult> {
-    let volumes = sources.into_iter().zip(0..).map(|(source, key)| Asked {
-        key: key.to_string(),
-        source: Some(VolumeSource {
-            source: Some(source),
-        }),
-        ..Asked::default()
-    });
-    let request = BatchGetVolumesRequest {
+/// The answer about a volume, in words.
+async fn ask(mock: &Mock, source: Source) -> String {
+    let request = GetVolumeRequest {
         context: Some(context()),
-        items: volumes.collect(),
+        volume: Some(Asked {
+            source: Some(VolumeSource {
+                source: Some(source),
+            }),
+            ..Asked::default()
+        }),
     };
     let mut client = VolumesServiceClient::new(mock.channel.clone());
-    client
-        .batch_get_volumes(request)
-        .await
-        .unwrap()
-        .into_inner()
-        .results
+    let answer = match client.get_volume(request).await {
+        Ok(answer) => answer.into_inner(),
+        Err(error) => return error.message().to_owned(),
+    };
+    match answer.outcome {
+        Some(Outcome::Found(topology)) => topology.labels["topology.kubernetes.io/zone"].clone(),
+        Some(Outcome::Absent(absent)) => absent.certainty().as_str_name().into(),
+        Some(Outcome::NotManaged(_)) => "not managed".into(),
+        None => "no outcome".into(),
+    }
 }
 
 fn csi(handle: &str) -> Source {
@@ -75,59 +77,27 @@ async fn a_volume_answers_as_it_was_set() {
     let cinder = Source::Cinder(CinderVolumeSource {
         volume_id: "two-zones".into(),
     });
-    let handles = [
-        "two-zones",
-        "missing",
-        "foreign",
-        "failing",
-        "hidden",
-        "no handle",
-    ];
-    let volumes = || {
-        handles
-            .map(csi)
-            .into_iter()
-            .chain([cinder.clone()])
-            .collect()
-    };
-    let results = ask(&mock, volumes()).await;
-    assert_eq!(
-        ask(&mock, volumes()).await,
-        results,
-        "a lookup changes nothing"
-    );
-    let shown = results
-        .iter()
-        .map(|result| match result.outcome.as_ref().unwrap() {
-            Outcome::Found(topology) => topology.labels["topology.kubernetes.io/zone"].clone(),
-            Outcome::Absent(absent) => absent.certainty().as_str_name().into(),
-            Outcome::NotManaged(_) => "not managed".into(),
-            Outcome::Error(status) => status.message.clone(),
-        });
-    let shown: Vec<_> = shown.collect();
-    assert_eq!(
-        shown,
-        [
-            "a__b",
-            "ABSENCE_CERTAINTY_CONFIRMED",
-            "not managed",
-            "failing fails",
-            "ABSENCE_CERTAINTY_NOT_VISIBLE_YET",
+    for (source, says) in [
+        (csi("two-zones"), "a__b"),
+        (cinder, "a__b"),
+        (csi("missing"), "ABSENCE_CERTAINTY_CONFIRMED"),
+        (csi("foreign"), "not managed"),
+        (csi("failing"), "failing fails"),
+        (csi("hidden"), "ABSENCE_CERTAINTY_NOT_VISIBLE_YET"),
+        (
+            csi("no handle"),
             "\"no handle\" is no handle of the mock: it is empty or has spaces",
-            "a__b",
-        ]
-    );
-}
-
-fn message(result: &VolumeResult) -> Option<&str> {
-    match &result.outcome {
-        Some(Outcome::Error(status)) => Some(&status.message),
-        _ => None,
+        ),
+    ] {
+        // A lookup changes nothing.
+        for _ in 0..2 {
+            assert_eq!(ask(&mock, source.clone()).await, says);
+        }
     }
 }
 
 #[tokio::test]
-async fn one_volume_of_a_batch_fails() {
+async fn the_lookup_of_one_volume_fails() {
     let mock = start().await;
     for handle in ["one", "other.vmdk"] {
         put(&mock, handle, &["a"], VolumeState::Available);
@@ -136,81 +106,46 @@ async fn one_volume_of_a_batch_fails() {
         volume_path: "[store] other.vmdk".into(),
         ..VsphereVolumeSource::default()
     });
-    let both = || vec![csi("one"), vsphere.clone()];
     let fault = |text: &str| {
         let error = InjectedError::new(tonic::Code::Unavailable).with_message(text);
-        Fault::on(Method::BatchGetVolumes, Effect::ItemError(error)).times(1)
+        Fault::on(Method::GetVolume, Effect::Error(error)).times(1)
     };
     mock.cloud.inject(fault("elsewhere").for_volume("none"));
     mock.cloud.inject(fault("here").for_volume("other.vmdk"));
-    let results = ask(&mock, both()).await;
-    let failed: Vec<_> = results.iter().map(message).collect();
-    assert_eq!(failed, [None, Some("here")]);
+    assert_eq!(ask(&mock, csi("one")).await, "a");
+    assert_eq!(ask(&mock, vsphere).await, "here");
     // Any of them, once.
     mock.cloud.inject(fault("any"));
-    let results = ask(&mock, both()).await;
-    let failed: Vec<_> = results.iter().map(message).collect();
-    assert_eq!(failed, [Some("any"), None]);
-
-    for (refused, says) in [
-        (
-            Fault::on(Method::BatchGetVolumes, Effect::LoseReply).for_volume("one"),
-            "fail the item of one",
-        ),
-        (
-            Fault {
-                method: Some(Method::BatchGetInstances),
-                ..fault("").for_volume("one")
-            },
-            "BatchGetInstances is not about volumes",
-        ),
-    ] {
-        assert!(refused.check().unwrap_err().contains(says), "{refused:?}");
-    }
+    assert_eq!(ask(&mock, csi("one")).await, "any");
+    assert_eq!(ask(&mock, csi("one")).await, "a");
+    let elsewhere = Fault {
+        method: Some(Method::BatchGetInstances),
+        ..fault("").for_volume("one")
+    };
+    let refused = elsewhere.check().unwrap_err();
+    assert!(refused.contains("is not about volumes"), "{refused}");
 }
 
 #[tokio::test]
-async fn answers_about_volumes_are_missing_double_foreign_wrong_or_empty() {
+async fn answers_about_volumes_are_wrong_or_empty() {
     let mock = start().await;
     for handle in ["one", "two"] {
         put(&mock, handle, &["a"], VolumeState::Available);
     }
-    let zone = |result: &VolumeResult| match &result.outcome {
-        Some(Outcome::Found(topology)) => topology.labels["topology.kubernetes.io/zone"]
-            .len()
-            .to_string(),
-        Some(Outcome::Absent(_)) => "absent".into(),
-        Some(Outcome::NotManaged(_)) => "not managed".into(),
-        Some(Outcome::Error(_)) => "error".into(),
-        None => "none".into(),
-    };
-    // The keys are those of `ask`.
     for (bad, expected) in [
-        (BadAnswer::MissingResult, &[("0", "1")][..]),
-        (
-            BadAnswer::DuplicateResult,
-            &[("0", "1"), ("1", "1"), ("1", "1")],
-        ),
-        (BadAnswer::Empty, &[("0", "1"), ("1", "none")]),
-        (BadAnswer::NotManaged, &[("0", "1"), ("1", "not managed")]),
-        (BadAnswer::FalseAbsence, &[("0", "1"), ("1", "absent")]),
-        (BadAnswer::BadLabel, &[("0", "1"), ("1", "15")]),
-        (BadAnswer::OversizedStrings, &[("0", "1"), ("1", "2000")]),
+        (BadAnswer::Empty, "no outcome"),
+        (BadAnswer::NotManaged, "not managed"),
+        (BadAnswer::FalseAbsence, "ABSENCE_CERTAINTY_CONFIRMED"),
+        (BadAnswer::BadLabel, "no label value!"),
+        (BadAnswer::OversizedStrings, &*"z".repeat(2_000)),
     ] {
-        let fault = Fault::on(Method::BatchGetVolumes, Effect::BadAnswer(bad)).times(1);
+        let fault = Fault::on(Method::GetVolume, Effect::BadAnswer(bad)).times(1);
         mock.cloud.inject(fault.for_volume("two"));
-        let results = ask(&mock, vec![csi("one"), csi("two")]).await;
-        let zones: Vec<_> = results.iter().map(|one| (&*one.key, zone(one))).collect();
-        let zones: Vec<_> = zones.iter().map(|(key, zone)| (*key, &**zone)).collect();
-        assert_eq!(zones, expected, "{bad}");
+        assert_eq!(ask(&mock, csi("one")).await, "a");
+        assert_eq!(ask(&mock, csi("two")).await, expected, "{bad}");
     }
-    let foreign = Effect::BadAnswer(BadAnswer::ForeignResult);
-    mock.cloud
-        .inject(Fault::on(Method::BatchGetVolumes, foreign).times(1));
-    let results = ask(&mock, vec![csi("one")]).await;
-    assert_eq!(results[1].key, "stray");
     let none = Effect::BadAnswer(BadAnswer::MalformedCidr);
-    let refused = Fault::on(Method::BatchGetVolumes, none).check();
+    let refused = Fault::on(Method::GetVolume, none).check();
     assert!(refused.unwrap_err().contains("could be malformed-cidr"));
 }
 
@@ -221,8 +156,5 @@ async fn volumes_are_declared_only_where_they_are_asked_for() {
     let mock = start().await;
     let offered = mock.handshake.capabilities.unwrap().volumes.unwrap();
     assert_eq!(offered.csi_drivers, ["disk.example"]);
-    assert_eq!(
-        (offered.source_kinds.len(), offered.max_batch_size),
-        (5, 10)
-    );
+    assert_eq!(offered.source_kinds.len(), 5);
 }

@@ -1,6 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use outrigger_api::v1::{self, route_result::Outcome};
+use outrigger_api::v1;
 
 use crate::setters::setters;
 use crate::{Address, Effects};
@@ -122,14 +122,20 @@ setters! { plain Route {
 } }
 
 impl RouteChange {
-    /// The wire form: of a creation the route, of a deletion its absence.
-    pub(crate) fn into_wire(self, is_creation: bool) -> (Outcome, Option<Effects>) {
-        let outcome = if is_creation {
-            Outcome::Found(self.route.map(Route::into_wire).unwrap_or_default())
-        } else {
-            Outcome::Absent(v1::Absent::default())
-        };
-        (outcome, self.effects)
+    /// The answer to a creation.
+    pub(crate) fn into_created(self) -> v1::CreateRouteResponse {
+        v1::CreateRouteResponse {
+            found: Some(self.route.map(Route::into_wire).unwrap_or_default()),
+            effects: self.effects.map(Effects::into_wire),
+        }
+    }
+
+    /// The answer to a deletion.
+    pub(crate) fn into_deleted(self) -> v1::DeleteRouteResponse {
+        v1::DeleteRouteResponse {
+            absent: Some(v1::Absent::default()),
+            effects: self.effects.map(Effects::into_wire),
+        }
     }
 }
 

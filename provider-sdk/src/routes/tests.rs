@@ -1,9 +1,7 @@
 use std::net::IpAddr;
 
-use outrigger_api::v1::{self, route_result::Outcome};
-
 use super::*;
-use crate::{Address, Effects};
+use crate::Address;
 
 #[test]
 fn a_cidr_has_one_network_in_each_spelling() {
@@ -44,18 +42,4 @@ fn a_listed_route_comes_back_unchanged() {
     let wire = nowhere.clone().into_wire();
     assert_eq!(wire.next_hop_ip, "");
     assert_eq!(Route::from_wire(wire), nowhere);
-}
-
-#[test]
-fn a_creation_answers_the_route_and_a_deletion_its_absence() {
-    let effects = || Effects::default().with_remove_annotations(["x.test/y".to_owned()]);
-    let named = Route::new("10.1.2.0/24").with_name("r-1");
-    let created = RouteChange::created(named.clone()).with_effects(effects());
-    let outcome = Outcome::Found(named.into_wire());
-    assert_eq!(created.into_wire(true), (outcome, Some(effects())));
-    let unnamed = RouteChange::created(None).into_wire(true);
-    assert_eq!(unnamed, (Outcome::Found(v1::Route::default()), None));
-    let gone = RouteChange::deleted().with_effects(effects());
-    let absent = Outcome::Absent(v1::Absent::default());
-    assert_eq!(gone.into_wire(false), (absent, Some(effects())));
 }

@@ -146,12 +146,10 @@ fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), Ser
         }
     }
     if let Some(routes) = &capabilities.routes {
-        numbers.push(("Routes", "max_batch_size", routes.max_batch_size, 1..=500));
-        numbers.push(("Routes", "max_in_flight", routes.max_in_flight, 0..=64));
+        numbers.push(("Routes", "max_in_flight", routes.max_in_flight, 0..=256));
     }
     if let Some(volumes) = &capabilities.volumes {
-        numbers.push(("Volumes", "max_batch_size", volumes.max_batch_size, 1..=500));
-        numbers.push(("Volumes", "max_in_flight", volumes.max_in_flight, 0..=64));
+        numbers.push(("Volumes", "max_in_flight", volumes.max_in_flight, 0..=256));
         let is_name = |name: &String| {
             (1..=253).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
         };

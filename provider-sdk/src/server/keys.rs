@@ -61,17 +61,10 @@ impl Keys {
     }
 
     /// Waits for a slot, to be held as long as the work takes.
-    pub(super) async fn slot(&self, ctx: &Context) -> Result<OwnedSemaphorePermit, Error> {
+    async fn slot(&self, ctx: &Context) -> Result<OwnedSemaphorePermit, Error> {
         let slot = Arc::clone(&self.slots).acquire_owned();
         // It is never closed.
         ctx.unless_cancelled(slot).await?.map_err(Error::unexpected)
-    }
-
-    /// The key without a slot, if no other call has it now.
-    pub(super) fn try_hold(self: &Arc<Self>, key: &str) -> Option<Held> {
-        let mut held = self.claim(key);
-        held.guard = Some(Arc::clone(&held.lock).try_lock_owned().ok()?);
-        Some(held)
     }
 
     /// Waits for its turn, in the order of arrival, and then for a slot.
@@ -81,7 +74,7 @@ impl Keys {
         let turn = timeout(PATIENCE, Arc::clone(&held.lock).lock_owned());
         held.guard = Some(ctx.unless_cancelled(turn).await?.map_err(|_| {
             Error::operation_in_progress(format!(
-                "another call about Service {key} has been running for {PATIENCE:?}"
+                "another call about {key} has been running for {PATIENCE:?}"
             ))
         })?);
         held.slot = Some(self.slot(ctx).await?);
@@ -125,17 +118,6 @@ mod tests {
         assert!(keys.hold(&ctx, "a").await.is_err());
         assert_eq!(keys.locks.lock().len(), 1);
         drop(first);
-        assert!(keys.locks.lock().is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_key_is_tried_without_a_wait() {
-        let keys = Arc::new(Keys::at_most(0));
-        let first = keys.try_hold("a").unwrap();
-        assert!(keys.try_hold("a").is_none());
-        assert!(keys.hold(&ctx(), "a").now_or_never().is_none());
-        drop(first);
-        drop(keys.try_hold("a").unwrap());
         assert!(keys.locks.lock().is_empty());
     }
 

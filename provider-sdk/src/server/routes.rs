@@ -1,7 +1,6 @@
 //! `RoutesService`: changes serialised before a vendor's handler.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use outrigger_api::v1::{self, routes_service_server::RoutesService};
 use tonic::{Request, Response, Status};
@@ -10,29 +9,20 @@ use super::calls::Answers;
 use super::core::Core;
 use super::keys::Keys;
 use crate::routes::network;
-use crate::{Context, Error, Route, RouteChange, RouteChanges, RouteSink, Routes};
-
-/// When a route is asked for again that another call changes: soon, since that call is mostly one
-/// which its caller has cancelled.
-const BUSY_RETRY: Duration = Duration::from_secs(1);
+use crate::{Context, Error, Route, RouteSink, Routes};
 
 pub(super) struct RoutesRpc<R> {
     core: Arc<Core>,
-    changes: Arc<Changes<R>>,
-}
-
-struct Changes<R> {
-    routes: R,
-    /// A slot is one batch.
+    routes: Arc<R>,
     keys: Arc<Keys>,
 }
 
 impl<R: Routes> RoutesRpc<R> {
     pub(super) fn new(core: Arc<Core>, routes: R, max_in_flight: u32) -> Self {
-        let keys = Arc::new(Keys::at_most(max_in_flight));
         Self {
             core,
-            changes: Arc::new(Changes { routes, keys }),
+            routes: Arc::new(routes),
+            keys: Arc::new(Keys::at_most(max_in_flight)),
         }
     }
 }
@@ -43,70 +33,46 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
         &self,
         request: Request<v1::ListRoutesRequest>,
     ) -> Result<Response<Answers<v1::ListRoutesResponse>>, Status> {
-        let changes = Arc::clone(&self.changes);
+        let routes = Arc::clone(&self.routes);
         let list = async move |ctx, _, mut sink: RouteSink| {
-            changes.routes.list_routes(&ctx, &mut sink).await?;
+            routes.list_routes(&ctx, &mut sink).await?;
             sink.complete().await
         };
         self.core.list(request, true, list)
     }
 
-    async fn batch_create_routes(
+    async fn create_route(
         &self,
-        request: Request<v1::BatchCreateRoutesRequest>,
-    ) -> Result<Response<v1::BatchCreateRoutesResponse>, Status> {
-        let changes = Arc::clone(&self.changes);
-        let create = async move |ctx, request: v1::BatchCreateRoutesRequest| {
-            changes.change(&ctx, request.items, true).await
+        request: Request<v1::CreateRouteRequest>,
+    ) -> Result<Response<v1::CreateRouteResponse>, Status> {
+        let (routes, keys) = (Arc::clone(&self.routes), Arc::clone(&self.keys));
+        let create = async move |ctx: Context, request: v1::CreateRouteRequest| {
+            let route = named(request.route)?;
+            let _held = keys.hold(&ctx, &key(&route.destination_cidr)).await?;
+            let made = routes.create_route(&ctx, &route).await?;
+            Ok(made.into_created())
         };
-        let outcome = |change: RouteChange| change.into_wire(true);
-        self.core.batch(request, create, outcome).await
+        self.core.unary(request, create).await
     }
 
-    async fn batch_delete_routes(
+    async fn delete_route(
         &self,
-        request: Request<v1::BatchDeleteRoutesRequest>,
-    ) -> Result<Response<v1::BatchDeleteRoutesResponse>, Status> {
-        let changes = Arc::clone(&self.changes);
-        let delete = async move |ctx, request: v1::BatchDeleteRoutesRequest| {
-            changes.change(&ctx, request.items, false).await
+        request: Request<v1::DeleteRouteRequest>,
+    ) -> Result<Response<v1::DeleteRouteResponse>, Status> {
+        let (routes, keys) = (Arc::clone(&self.routes), Arc::clone(&self.keys));
+        let delete = async move |ctx: Context, request: v1::DeleteRouteRequest| {
+            let route = named(request.route)?;
+            let _held = keys.hold(&ctx, &key(&route.destination_cidr)).await?;
+            let deleted = routes.delete_route(&ctx, &route).await?;
+            Ok(deleted.into_deleted())
         };
-        let outcome = |change: RouteChange| change.into_wire(false);
-        self.core.batch(request, delete, outcome).await
+        self.core.unary(request, delete).await
     }
 }
 
-impl<R: Routes> Changes<R> {
-    /// Changes routes once one more batch may run. A route that another call changes is not waited for: the
-    /// others of the batch would wait with it.
-    async fn change(
-        &self,
-        ctx: &Context,
-        wire: Vec<v1::Route>,
-        is_creation: bool,
-    ) -> Result<RouteChanges, Error> {
-        let _slot = self.keys.slot(ctx).await?;
-        let mut held = Vec::with_capacity(wire.len());
-        let routes = wire.into_iter().map(Route::from_wire);
-        let (free, busy): (Vec<_>, Vec<_>) = routes.partition(|route| {
-            let key = self.keys.try_hold(&key(&route.destination_cidr));
-            let is_free = key.is_some();
-            held.extend(key);
-            is_free
-        });
-        let mut changed = match free.as_slice() {
-            [] => RouteChanges::new(),
-            free if is_creation => self.routes.create_routes(ctx, free).await?,
-            free => self.routes.delete_routes(ctx, free).await?,
-        };
-        changed.extend(busy.into_iter().map(|route| {
-            let destination = route.destination_cidr;
-            let text = format!("another call changes the route to {destination}");
-            let busy = Error::operation_in_progress(text).with_retry_after(BUSY_RETRY);
-            (destination, Err(busy))
-        }));
-        Ok(changed)
-    }
+fn named(route: Option<v1::Route>) -> Result<Route, Error> {
+    let route = route.map(Route::from_wire);
+    route.ok_or_else(|| Error::invalid_request("the request has no route"))
 }
 
 /// The key of a destination, one for all spellings. A listed route may have an invalid destination.

@@ -6,7 +6,7 @@ use outrigger_api::v1::{self, volumes_service_server::VolumesService};
 use tonic::{Request, Response, Status};
 
 use super::core::Core;
-use crate::{Volume, VolumeLookup, Volumes};
+use crate::{Volume, Volumes};
 
 pub(super) struct VolumesRpc<V> {
     pub(super) core: Arc<Core>,
@@ -15,16 +15,17 @@ pub(super) struct VolumesRpc<V> {
 
 #[tonic::async_trait]
 impl<V: Volumes> VolumesService for VolumesRpc<V> {
-    async fn batch_get_volumes(
+    async fn get_volume(
         &self,
-        request: Request<v1::BatchGetVolumesRequest>,
-    ) -> Result<Response<v1::BatchGetVolumesResponse>, Status> {
+        request: Request<v1::GetVolumeRequest>,
+    ) -> Result<Response<v1::GetVolumeResponse>, Status> {
         let volumes = Arc::clone(&self.volumes);
-        let look_up = async move |ctx, request: v1::BatchGetVolumesRequest| {
-            let items: Vec<_> = request.items.into_iter().map(Volume::from_wire).collect();
-            volumes.get_volumes(&ctx, &items).await
+        let look_up = async move |ctx, request: v1::GetVolumeRequest| {
+            let volume = Volume::from_wire(request.volume.unwrap_or_default());
+            let lookup = volumes.get_volume(&ctx, &volume).await?;
+            let outcome = Some(lookup.into_wire());
+            Ok(v1::GetVolumeResponse { outcome })
         };
-        let outcome = |lookup: VolumeLookup| (lookup.into_wire(), None);
-        self.core.batch(request, look_up, outcome).await
+        self.core.unary(request, look_up).await
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use outrigger_api::v1::{self, AbsenceCertainty, volume_result::Outcome};
+use outrigger_api::v1::{self, AbsenceCertainty, get_volume_response::Outcome};
 
 use crate::setters::setters;
 

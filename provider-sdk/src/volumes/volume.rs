@@ -8,8 +8,6 @@ use crate::setters::setters;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Volume {
-    /// Names the volume in its batch, and nowhere else.
-    pub key: String,
     /// `metadata.name`; empty while the API server has not generated it.
     pub name: String,
     /// Where the volume is.
@@ -105,13 +103,11 @@ impl VolumeSourceKind {
 impl Volume {
     /// A volume of a CSI driver, for tests of a vendor's handlers.
     pub fn of_csi(driver: impl Into<String>, volume_handle: impl Into<String>) -> Self {
-        let volume_handle = volume_handle.into();
         Self {
-            key: volume_handle.clone(),
             name: String::new(),
             source: VolumeSource::Csi {
                 driver: driver.into(),
-                volume_handle,
+                volume_handle: volume_handle.into(),
                 volume_attributes: HashMap::new(),
             },
             labels: HashMap::new(),
@@ -122,7 +118,6 @@ impl Volume {
     pub(crate) fn from_wire(wire: v1::Volume) -> Self {
         let wire_source = wire.source.and_then(|source| source.source);
         Self {
-            key: wire.key,
             name: wire.name,
             source: wire_source.map_or(VolumeSource::Unknown, source),
             labels: wire.labels,

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_api::RpcStatus;
 use outrigger_api::v1::routes_service_client::RoutesServiceClient;
 use outrigger_api::v1::{
-    self, BatchCreateRoutesRequest, BatchDeleteRoutesRequest, ListRoutesRequest,
-    ListRoutesResponse, RouteResult, route_result::Outcome,
+    self, CreateRouteRequest, CreateRouteResponse, DeleteRouteRequest, ListRoutesRequest,
+    ListRoutesResponse,
 };
 use outrigger_provider_sdk::{
     Context, Effects, Error, Route, RouteChange, RouteSink, Routes, RoutesCapability, Server,
@@ -17,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 use tonic::transport::Channel;
-use tonic::{Request, Status};
+use tonic::{Response, Status};
 
 use crate::harness::{Named, Rig, context, handshake};
 
@@ -47,7 +46,6 @@ impl Table {
     async fn behave(&self, ctx: &Context, route: &Route) -> Result<(), Error> {
         match route.node_name.as_str() {
             "panics" => panic!("secret of the vendor"),
-            "limited" => Err(Error::rate_limited(Duration::from_secs(9))),
             "refused" => Err(Error::quota_exceeded("the table is full")
                 .with_effects(Effects::default().with_remove_annotations(["x.test/y".to_owned()]))),
             name if name.starts_with("slow") => {
@@ -119,40 +117,28 @@ pub(crate) fn route(subnet: u8, node: &str) -> v1::Route {
     }
 }
 
-/// Routes to these Nodes, from 10.1.0.0/24 on.
-pub(crate) fn routes(nodes: &[&str]) -> Vec<v1::Route> {
-    let numbered = nodes.iter().zip(0..);
-    numbered.map(|(node, subnet)| route(subnet, node)).collect()
-}
-
-pub(crate) fn to_create(routes: Vec<v1::Route>) -> Request<BatchCreateRoutesRequest> {
-    Request::new(BatchCreateRoutesRequest {
-        context: Some(context("req-1")),
-        items: routes,
-    })
-}
-
-pub(crate) fn to_delete(routes: Vec<v1::Route>) -> Request<BatchDeleteRoutesRequest> {
-    Request::new(BatchDeleteRoutesRequest {
-        context: Some(context("req-1")),
-        items: routes,
-    })
-}
-
 pub(crate) async fn create(
     client: &mut RoutesServiceClient<Channel>,
-    routes: Vec<v1::Route>,
-) -> Result<Vec<RouteResult>, Status> {
-    let response = client.batch_create_routes(to_create(routes)).await?;
-    Ok(response.into_inner().results)
+    route: v1::Route,
+) -> Result<CreateRouteResponse, Status> {
+    let request = CreateRouteRequest {
+        context: Some(context("req-1")),
+        route: Some(route),
+    };
+    client.create_route(request).await.map(Response::into_inner)
 }
 
 pub(crate) async fn delete(
     client: &mut RoutesServiceClient<Channel>,
-    routes: Vec<v1::Route>,
-) -> Result<Vec<RouteResult>, Status> {
-    let response = client.batch_delete_routes(to_delete(routes)).await?;
-    Ok(response.into_inner().results)
+    route: v1::Route,
+) -> Result<(), Status> {
+    let request = DeleteRouteRequest {
+        context: Some(context("req-1")),
+        route: Some(route),
+    };
+    let answer = client.delete_route(request).await?.into_inner();
+    assert!(answer.absent.is_some());
+    Ok(())
 }
 
 /// The messages of a list, and how it ended.
@@ -171,31 +157,4 @@ pub(crate) async fn list(
             Err(status) => return (messages, Err(status)),
         }
     }
-}
-
-/// The route of a creation.
-pub(crate) fn made_route(result: &RouteResult) -> v1::Route {
-    match &result.outcome {
-        Some(Outcome::Found(route)) => route.clone(),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Code, and reason if there is one, of each result by destination.
-pub(crate) fn codes(results: &[RouteResult]) -> BTreeMap<&str, (tonic::Code, String)> {
-    let code = |result: &RouteResult| {
-        let status = match result.outcome.as_ref().unwrap() {
-            Outcome::Found(_) | Outcome::Absent(_) => RpcStatus::default(),
-            Outcome::Error(status) => status.clone(),
-            Outcome::NotManaged(_) => panic!("{result:?}"),
-        };
-        let code = tonic::Code::from(status.code);
-        let details = prost::Message::encode_to_vec(&status);
-        let status = Status::with_details(code, status.message, details.into());
-        (code, crate::harness::reason(&status))
-    };
-    let by_destination = results
-        .iter()
-        .map(|result| (result.key.as_str(), code(result)));
-    by_destination.collect()
 }

@@ -2,22 +2,15 @@
 
 use std::time::Duration;
 
-use outrigger_api::ItemResult;
 use outrigger_api::v1;
-use outrigger_provider_sdk::{
-    Context, Effects, Error, Event, Route, RouteChange, RouteChanges, RouteSink, Routes,
-    RoutesCapability, ServeError,
-};
+use outrigger_provider_sdk::{Error, Route, RoutesCapability, ServeError};
 use prost::Message;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
-use tonic::Code;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Request};
 
-use crate::harness::reason;
-use crate::route_tables::{
-    Table, client, codes, create, delete, list, made_route, route, routes, serve, to_create,
-    to_delete,
-};
+use crate::harness::{context, reason};
+use crate::route_tables::{Table, client, create, delete, list, route, serve};
 
 /// RTE-01, RTE-04, RTE-10.
 #[tokio::test]
@@ -25,16 +18,13 @@ async fn routes_are_made_listed_and_removed_and_again_is_the_same() {
     let table = Table::default();
     let rig = serve(table.clone());
     let mut client = client(&rig).await;
-    let mut items = routes(&["n-1"]);
-    items.push(v1::Route {
+    let of_ipv6 = v1::Route {
         destination_cidr: "2001:db8::/64".to_owned(),
-        ..items[0].clone()
-    });
-    for _ in 0..2 {
-        let made = create(&mut client, items.clone()).await.unwrap();
-        let named = |result: &v1::RouteResult| made_route(result).name;
-        assert_eq!(made.iter().map(named).collect::<Vec<_>>(), ["r-n-1"; 2]);
-        assert!(codes(&made).values().all(|(code, _)| *code == Code::Ok));
+        ..route(0, "n-1")
+    };
+    for one in [route(0, "n-1"), of_ipv6.clone(), route(0, "n-1"), of_ipv6] {
+        let made = create(&mut client, one).await.unwrap();
+        assert_eq!(made.found.unwrap().name, "r-n-1");
     }
     assert_eq!(table.destinations(), ["10.1.0.0/24", "2001:db8::/64"]);
 
@@ -45,9 +35,9 @@ async fn routes_are_made_listed_and_removed_and_again_is_the_same() {
     };
     assert!(listed.complete && listed.items[0].node_name == "n-1");
     for _ in 0..2 {
-        let gone = delete(&mut client, listed.items.clone()).await.unwrap();
-        let codes = codes(&gone);
-        assert!(codes.len() == 2 && codes.values().all(|(code, _)| *code == Code::Ok));
+        for one in &listed.items {
+            delete(&mut client, one.clone()).await.unwrap();
+        }
     }
     assert!(table.destinations().is_empty());
 }
@@ -66,53 +56,28 @@ async fn a_route_without_a_legal_destination_can_be_deleted() {
         .routes
         .lock()
         .insert("pods".to_owned(), Route::new("pods"));
-    let odd = vec![to_pods, route(0, "")];
-    let gone = delete(&mut client, odd).await.unwrap();
-    assert!(codes(&gone).values().all(|(code, _)| *code == Code::Ok));
+    for odd in [to_pods, route(0, "")] {
+        delete(&mut client, odd).await.unwrap();
+    }
     assert!(table.destinations().is_empty());
 }
 
-/// RTE-02.
-#[tokio::test(start_paused = true)]
-async fn each_route_of_a_batch_has_its_own_result() {
-    let table = Table::default();
-    let rig = serve(table.clone());
-    let mut client = client(&rig).await;
-    let items = routes(&["slow", "panics", "refused", "n-1"]);
-    let results = create(&mut client, items.clone()).await.unwrap();
-    assert_eq!(results.len(), 4);
-    let codes = codes(&results);
-    assert_eq!(codes["10.1.0.0/24"].0, Code::Ok);
-    assert_eq!(codes["10.1.1.0/24"], (Code::Internal, String::new()));
-    assert_eq!(codes["10.1.2.0/24"].1, "QUOTA_EXCEEDED");
-    assert_eq!(codes["10.1.3.0/24"].0, Code::Ok);
-    for (item, result) in items.iter().zip(&results) {
-        assert_eq!(item.destination_cidr, result.key);
-        let text = result.error().map_or("", |error| &error.message);
-        assert!(!text.contains("secret"), "{text}");
-    }
-    let effects = results[2].effects.as_ref().unwrap();
-    assert_eq!(effects.remove_annotations, ["x.test/y"]);
-    assert_eq!(table.destinations(), ["10.1.0.0/24", "10.1.3.0/24"]);
-}
-
 #[tokio::test]
-async fn a_cloud_that_says_slow_down_is_asked_no_further() {
-    let table = Table::with(RoutesCapability::default().with_concurrency(1));
-    let rig = serve(table.clone());
+async fn an_error_of_a_route_has_its_effects_and_a_panic_tells_nothing() {
+    let rig = serve(Table::default());
     let mut client = client(&rig).await;
-    let items = routes(&["n-1", "limited", "n-2", "n-3"]);
-    let results = create(&mut client, items).await.unwrap();
-    let limited = codes(&results);
-    let reasons: Vec<_> = limited
-        .values()
-        .map(|(_, reason)| reason.as_str())
-        .collect();
-    assert_eq!(
-        reasons,
-        ["", "RATE_LIMITED", "RATE_LIMITED", "RATE_LIMITED"]
-    );
-    assert_eq!(table.destinations(), ["10.1.0.0/24"]);
+    let refused = create(&mut client, route(0, "refused")).await.unwrap_err();
+    assert_eq!(reason(&refused), "QUOTA_EXCEEDED");
+    assert!(String::from_utf8_lossy(refused.details()).contains("x.test/y"));
+    let panicked = create(&mut client, route(0, "panics")).await.unwrap_err();
+    assert_eq!(panicked.code(), Code::Internal);
+    assert!(!panicked.message().contains("secret"), "{panicked}");
+    let without = Request::new(v1::CreateRouteRequest {
+        context: Some(context("req-1")),
+        route: None,
+    });
+    let without = client.create_route(without).await.unwrap_err();
+    assert_eq!(reason(&without), "INVALID_REQUEST");
 }
 
 /// RTE-08.
@@ -122,69 +87,49 @@ async fn one_destination_is_changed_by_one_call_at_a_time() {
     let rig = serve(table.clone());
     let (mut first, mut second) = (client(&rig).await, client(&rig).await);
     let started = Instant::now();
-    let (long, short) = tokio::join!(create(&mut first, routes(&["slow"])), async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        // The same destination in another spelling, and to another Node.
-        let mut unwanted = routes(&["another", "n-2"]);
-        unwanted[0].destination_cidr = "10.1.0.7/24".to_owned();
-        let results = delete(&mut second, unwanted).await.unwrap();
-        (results, started.elapsed())
-    });
-    assert_eq!(codes(&long.unwrap())["10.1.0.0/24"].0, Code::Ok);
-    let (results, elapsed) = short;
-    let codes = codes(&results);
-    assert_eq!(codes["10.1.0.7/24"].1, "OPERATION_IN_PROGRESS");
-    assert_eq!(codes["10.1.1.0/24"].0, Code::Ok, "the others do not wait");
-    assert_eq!(elapsed.as_secs(), 1, "a batch waited for another");
-    let again = delete(&mut second, routes(&["n-1"])).await.unwrap();
-    assert_eq!(again[0].error(), None);
-    assert!(table.destinations().is_empty());
+    let other = async {
+        sleep(Duration::from_secs(1)).await;
+        delete(&mut second, route(1, "n-2")).await.unwrap();
+        assert_eq!(started.elapsed().as_secs(), 1, "another destination waits");
+        // The same destination in another spelling.
+        let respelled = v1::Route {
+            destination_cidr: "10.1.0.7/24".to_owned(),
+            ..route(0, "another")
+        };
+        delete(&mut second, respelled).await.unwrap();
+        started.elapsed().as_secs()
+    };
+    let (made, deleted) = tokio::join!(create(&mut first, route(0, "slow")), other);
+    made.unwrap();
+    assert_eq!(deleted, 5);
 }
 
-/// A handler that outlives its caller still holds its destination, and begins no further route: RTE-09.
+/// A handler that outlives its caller still holds its destination: RTE-09.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_goes_away_leaves_whole_routes() {
+async fn a_caller_that_goes_away_leaves_a_whole_route() {
     let (steps, mut seen) = mpsc::unbounded_channel();
     let table = Table {
         steps: Some(steps),
-        ..Table::with(RoutesCapability::default().with_concurrency(1))
+        ..Table::default()
     };
     let rig = serve(table.clone());
     let mut client = client(&rig).await;
     tokio::select! {
-        ended = create(&mut client, routes(&["two-steps", "n-1"])) => panic!("{ended:?}"),
+        ended = create(&mut client, route(0, "two-steps")) => panic!("{ended:?}"),
         step = seen.recv() => assert_eq!(step, Some("created")),
     }
-    let early = delete(&mut client, routes(&["n-1"])).await.unwrap();
-    assert_eq!(codes(&early)["10.1.0.0/24"].1, "OPERATION_IN_PROGRESS");
+    let early = delete(&mut client, route(0, "n-1")).await.unwrap_err();
+    assert_eq!(reason(&early), "OPERATION_IN_PROGRESS");
     table.second.notify_one();
     let step = timeout(Duration::from_secs(5), seen.recv()).await;
     assert_eq!(step.expect("the handler was dropped"), Some("tagged"));
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    sleep(Duration::from_secs(1)).await;
     assert_eq!(table.destinations(), ["10.1.0.0/24"]);
-    let late = delete(&mut client, routes(&["n-1"])).await.unwrap();
-    assert_eq!(codes(&late)["10.1.0.0/24"].0, Code::Ok);
+    delete(&mut client, route(0, "n-1")).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_of_a_batch_ends_it() {
-    let table = Table::with(RoutesCapability::default().with_concurrency(1));
-    let rig = serve(table.clone());
-    let mut client = client(&rig).await;
-    let mut request = to_create(routes(&["n-1", "slow", "n-2"]));
-    request.set_timeout(Duration::from_secs(3));
-    let late = client.batch_create_routes(request).await.unwrap_err();
-    // The timer of the client may be the first.
-    assert!(matches!(
-        late.code(),
-        Code::Cancelled | Code::DeadlineExceeded
-    ));
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(table.destinations(), ["10.1.0.0/24", "10.1.1.0/24"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_more_batches_run_than_the_provider_takes() {
+async fn no_more_routes_are_changed_at_a_time_than_the_provider_takes() {
     for (max_in_flight, took) in [(1, 15), (2, 10), (0, 5)] {
         let rig = serve(Table::with(
             RoutesCapability::default().with_max_in_flight(max_in_flight),
@@ -193,84 +138,12 @@ async fn no_more_batches_run_than_the_provider_takes() {
             (client(&rig).await, client(&rig).await, client(&rig).await);
         let started = Instant::now();
         let (a, b, c) = tokio::join!(
-            first.batch_create_routes(to_create(vec![route(1, "slow-1"), route(2, "slow-2")])),
-            second.batch_create_routes(to_create(vec![route(3, "slow-3")])),
-            third.batch_delete_routes(to_delete(vec![route(4, "slow-4")])),
+            create(&mut first, route(1, "slow-1")),
+            create(&mut second, route(2, "slow-2")),
+            delete(&mut third, route(3, "slow-3")),
         );
         assert!(a.is_ok() && b.is_ok() && c.is_ok());
         assert_eq!(started.elapsed().as_secs(), took, "{max_in_flight} at once");
-    }
-}
-
-/// A cloud where one call changes many routes; it answers as it likes.
-struct Whole(fn(&[Route]) -> Result<RouteChanges, Error>);
-
-impl Routes for Whole {
-    async fn list_routes(&self, _: &Context, _: &mut RouteSink) -> Result<(), Error> {
-        unreachable!("nothing is listed")
-    }
-
-    async fn create_route(&self, _: &Context, _: &Route) -> Result<RouteChange, Error> {
-        unreachable!("the batch is asked for")
-    }
-
-    async fn delete_route(&self, _: &Context, _: &Route) -> Result<RouteChange, Error> {
-        unreachable!("the batch is asked for")
-    }
-
-    async fn create_routes(&self, _: &Context, routes: &[Route]) -> Result<RouteChanges, Error> {
-        (self.0)(routes)
-    }
-}
-
-fn changed(destination: &str) -> (String, Result<RouteChange, Error>) {
-    (destination.to_owned(), Ok(RouteChange::created(None)))
-}
-
-#[tokio::test]
-async fn a_batch_that_answers_oddly_has_one_result_for_each_route() {
-    let rig = serve(Whole(|_| {
-        Ok([changed("10.1.0.0/24"), changed("192.0.2.0/24")].into())
-    }));
-    let mut client = client(&rig).await;
-    let items = routes(&["n-1", "n-2"]);
-    let results = create(&mut client, items).await.unwrap();
-    let codes = codes(&results);
-    assert_eq!(results.len(), 2);
-    assert_eq!(codes["10.1.0.0/24"].0, Code::Ok);
-    assert_eq!(codes["10.1.1.0/24"], (Code::Internal, String::new()));
-}
-
-#[tokio::test]
-async fn an_error_of_a_batch_is_the_error_of_the_call() {
-    let rig = serve(Whole(|_| Err(Error::cloud_unavailable("away"))));
-    let mut client = client(&rig).await;
-    let refused = create(&mut client, routes(&["n-1"])).await.unwrap_err();
-    assert_eq!(reason(&refused), "CLOUD_UNAVAILABLE");
-    let again = create(&mut client, routes(&["n-1"])).await.unwrap_err();
-    assert_eq!(reason(&again), "CLOUD_UNAVAILABLE", "its keys are free");
-}
-
-/// The handshake of the tests names 8 MiB.
-#[tokio::test]
-async fn effects_that_do_not_fit_hide_no_result() {
-    let rig = serve(Whole(|routes| {
-        let results = routes.iter().map(|route| {
-            let event = Event::normal("Made", "m".repeat(1 << 20));
-            let effects = Effects::default().with_events([event]);
-            let change = RouteChange::created(None).with_effects(effects);
-            (route.destination_cidr.clone(), Ok(change))
-        });
-        Ok(results.collect())
-    }));
-    let mut client = client(&rig).await;
-    for (count, kept) in [(4_u8, 4), (9, 7)] {
-        let items = (0..count).map(|subnet| route(subnet, "n-1")).collect();
-        let results = create(&mut client, items).await.unwrap();
-        assert_eq!(results.len(), usize::from(count));
-        let with_effects = results.iter().filter(|result| result.effects.is_some());
-        assert_eq!(with_effects.count(), kept, "{count} routes");
-        assert!(codes(&results).values().all(|(code, _)| *code == Code::Ok));
     }
 }
 
@@ -320,17 +193,12 @@ async fn a_list_comes_in_chunks_and_only_the_last_says_that_it_is_whole() {
 
 #[tokio::test]
 async fn declarations_about_routes_are_checked_at_the_start() {
-    let usual = RoutesCapability::default;
-    for (capability, says) in [
-        (usual().with_max_batch_size(0), "use 1 to 500"),
-        (usual().with_max_batch_size(501), "use 1 to 500"),
-        (usual().with_max_in_flight(65), "use 0 to 64"),
-    ] {
-        let mut rig = serve(Table::with(capability));
-        let ended = rig.ended(Duration::from_secs(5)).await;
-        let Err(ServeError::Provider(text)) = ended else {
-            panic!("it serves")
-        };
-        assert!(text.contains(says), "{text}");
-    }
+    let mut rig = serve(Table::with(
+        RoutesCapability::default().with_max_in_flight(257),
+    ));
+    let ended = rig.ended(Duration::from_secs(5)).await;
+    let Err(ServeError::Provider(text)) = ended else {
+        panic!("it serves")
+    };
+    assert!(text.contains("use 0 to 256"), "{text}");
 }

@@ -1,14 +1,14 @@
 use std::collections::HashMap;
 
 use outrigger_api::v1::{
-    self, AbsenceCertainty, BatchGetVolumesRequest, volume_result::Outcome, volume_source::Source,
+    self, AbsenceCertainty, get_volume_response::Outcome, volume_source::Source,
     volumes_service_client::VolumesServiceClient,
 };
 use outrigger_provider_sdk::{
-    Context, Error, NodeRequirement, ServeError, Server, Volume, VolumeLookup, VolumeLookups,
-    VolumeSource, VolumeSourceKind, VolumeTopology, Volumes, VolumesCapability,
+    Context, Error, NodeRequirement, ServeError, Server, Volume, VolumeLookup, VolumeSource,
+    VolumeSourceKind, VolumeTopology, Volumes, VolumesCapability,
 };
-use tonic::transport::Channel;
+use tonic::{Status, transport::Channel};
 
 use crate::harness::{Named, Rig, context, handshake};
 
@@ -36,7 +36,6 @@ impl Volumes for Disks {
             "gone" => Ok(VolumeLookup::Absent("deleted".to_owned())),
             "young" => Ok(VolumeLookup::NotVisibleYet("made just now".to_owned())),
             "foreign" => Ok(VolumeLookup::NotManaged("another project".to_owned())),
-            "panics" => panic!("as scripted"),
             _ => Err(Error::malformed_volume_handle("no handle")),
         }
     }
@@ -51,28 +50,27 @@ async fn client(rig: &Rig) -> VolumesServiceClient<Channel> {
     VolumesServiceClient::new(channel)
 }
 
-fn volume(key: &str, source: Option<Source>) -> v1::Volume {
-    v1::Volume {
-        key: key.to_owned(),
-        source: Some(v1::VolumeSource { source }),
-        ..v1::Volume::default()
-    }
-}
-
-fn csi(key: &str, handle: &str) -> v1::Volume {
-    let source = v1::CsiVolumeSource {
+fn csi(handle: &str) -> Option<Source> {
+    Some(Source::Csi(v1::CsiVolumeSource {
         driver: "disk.example".to_owned(),
         volume_handle: handle.to_owned(),
         volume_attributes: HashMap::new(),
-    };
-    volume(key, Some(Source::Csi(source)))
+    }))
 }
 
-fn ask(volumes: Vec<v1::Volume>) -> BatchGetVolumesRequest {
-    BatchGetVolumesRequest {
+async fn ask(
+    client: &mut VolumesServiceClient<Channel>,
+    source: Option<Source>,
+) -> Result<Outcome, Status> {
+    let request = v1::GetVolumeRequest {
         context: Some(context("req-1")),
-        items: volumes,
-    }
+        volume: Some(v1::Volume {
+            source: Some(v1::VolumeSource { source }),
+            ..v1::Volume::default()
+        }),
+    };
+    let answer = client.get_volume(request).await?;
+    Ok(answer.into_inner().outcome.unwrap())
 }
 
 /// VOL-01, VOL-02, VOL-03.
@@ -83,26 +81,14 @@ async fn each_outcome_of_a_volume_travels() {
     let cinder = Source::Cinder(v1::CinderVolumeSource {
         volume_id: "gone".to_owned(),
     });
-    let volumes = vec![
-        csi("0", "zonal"),
-        volume("1", Some(cinder)),
-        csi("2", "foreign"),
-        csi("3", "?"),
-        csi("4", "young"),
-    ];
-    let answer = client.batch_get_volumes(ask(volumes)).await.unwrap();
-    let results = answer.into_inner().results;
-    let keys: Vec<_> = results.iter().map(|result| &*result.key).collect();
-    assert_eq!(keys, ["0", "1", "2", "3", "4"]);
-    let outcomes: Vec<_> = results
-        .iter()
-        .map(|r| r.outcome.as_ref().unwrap())
-        .collect();
+    let mut outcomes = Vec::new();
+    for source in [csi("zonal"), Some(cinder), csi("foreign"), csi("young")] {
+        outcomes.push(ask(&mut client, source).await.unwrap());
+    }
     let [
         Outcome::Found(topology),
         Outcome::Absent(absent),
         Outcome::NotManaged(foreign),
-        Outcome::Error(status),
         Outcome::Absent(young),
     ] = &outcomes[..]
     else {
@@ -118,67 +104,12 @@ async fn each_outcome_of_a_volume_travels() {
         (absent.certainty(), young.certainty()),
         (AbsenceCertainty::Confirmed, AbsenceCertainty::NotVisibleYet)
     );
-    assert_eq!(status.code, tonic::Code::InvalidArgument as i32);
-}
-
-#[tokio::test]
-async fn a_panic_about_one_volume_is_its_own() {
-    let rig = Rig::serve(Server::new(Named::new()).volumes(Disks));
-    let volumes = vec![csi("0", "panics"), csi("1", "zonal")];
-    let answer = client(&rig).await.batch_get_volumes(ask(volumes)).await;
-    let results = answer.unwrap().into_inner().results;
-    assert!(matches!(results[0].outcome, Some(Outcome::Error(_))));
-    assert!(matches!(results[1].outcome, Some(Outcome::Found(_))));
-}
-
-/// A controller of a later minor asks about a kind that is not declared.
-#[tokio::test]
-async fn a_volume_of_no_known_source_reaches_its_handler_as_unknown() {
-    let rig = Rig::serve(Server::new(Named::new()).volumes(Disks));
-    let volumes = vec![volume("0", None), csi("1", "zonal")];
-    let answer = client(&rig).await.batch_get_volumes(ask(volumes)).await;
-    let results = answer.unwrap().into_inner().results;
-    let Some(Outcome::Error(status)) = &results[0].outcome else {
-        panic!("{results:?}")
-    };
-    assert_eq!(status.message, "not looked up here");
-    assert!(matches!(results[1].outcome, Some(Outcome::Found(_))));
-}
-
-/// A handler of its own batches that leaves one out.
-struct Forgetful;
-
-impl Volumes for Forgetful {
-    fn capability(&self) -> VolumesCapability {
-        VolumesCapability::default().with_csi_drivers(["disk.example".to_owned()])
+    // A controller of a later minor asks about a kind that is not declared.
+    for (source, says) in [(csi("?"), "no handle"), (None, "not looked up here")] {
+        let error = ask(&mut client, source).await.unwrap_err();
+        assert_eq!(error.code(), tonic::Code::InvalidArgument);
+        assert_eq!(error.message(), says);
     }
-
-    async fn get_volume(&self, _: &Context, _: &Volume) -> Result<VolumeLookup, Error> {
-        unreachable!("the batch is asked")
-    }
-
-    async fn get_volumes(&self, _: &Context, volumes: &[Volume]) -> Result<VolumeLookups, Error> {
-        let lookup = || Ok(VolumeLookup::Found(VolumeTopology::default()));
-        Ok([
-            (volumes[0].key.clone(), lookup()),
-            ("stray".to_owned(), lookup()),
-        ]
-        .into())
-    }
-}
-
-#[tokio::test]
-async fn a_volume_without_a_result_gets_an_error() {
-    let rig = Rig::serve(Server::new(Named::new()).volumes(Forgetful));
-    let channel = rig.dial().await;
-    handshake(channel.clone(), 1, 1).await.unwrap();
-    let mut client = VolumesServiceClient::new(channel);
-    let volumes = vec![csi("0", "a"), csi("1", "b")];
-    let results = client.batch_get_volumes(ask(volumes)).await.unwrap();
-    let results = results.into_inner().results;
-    assert_eq!(results.len(), 2);
-    assert!(matches!(results[0].outcome, Some(Outcome::Found(_))));
-    assert!(matches!(results[1].outcome, Some(Outcome::Error(_))));
 }
 
 /// A capability that the controller would refuse ends the start.
@@ -201,8 +132,7 @@ async fn a_wrong_volumes_capability_is_refused_at_the_start() {
     for capability in [
         drivers(&[""]),
         drivers(&["d"; 65]),
-        drivers(&["d"]).with_max_batch_size(501),
-        drivers(&["d"]).with_max_in_flight(65),
+        drivers(&["d"]).with_max_in_flight(257),
     ] {
         let mut rig = Rig::serve(Server::new(Named::new()).volumes(Wrong(capability)));
         let ended = rig.ended(std::time::Duration::from_secs(5)).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::future::join;
+use futures::future::{join, join_all};
 use outrigger_api::v1::ErrorReason;
 use tokio::time::timeout;
 
@@ -25,7 +25,7 @@ async fn lost_reply(subject: &Subject) -> Verdict {
     let node = &subject.route_targets().await?[0];
     let routes = subject.new_routes(node, 1).await?;
     let create = async |caller: &Subject| {
-        let create = caller.change_routes_once(Change::Create, None, &routes);
+        let create = caller.change_route(Change::Create, None, &routes[0]);
         create.await.map(drop)
     };
     subject.lose_reply(create).await?;
@@ -54,22 +54,22 @@ async fn at_once(subject: &Subject) -> Verdict {
         let routes = subject.new_routes(first, 1).await?;
         let rival = [subject.route(read(&routes[0])?, second)];
         let both = join(
-            subject.change_routes_once(Change::Create, None, &routes),
-            other.change_routes_once(Change::Create, None, &rival),
+            subject.change_route(Change::Create, None, &routes[0]),
+            other.change_route(Change::Create, None, &rival[0]),
         );
         let (a, b) = Box::pin(both).await;
         let (a, b) = (a?, b?);
-        made_or_lost(&a[0])?;
-        made_or_lost(&b[0])?;
-        let made = usize::from(a[0].is_ok()) + usize::from(b[0].is_ok());
+        made_or_lost(&a)?;
+        made_or_lost(&b)?;
+        let made = usize::from(a.is_ok()) + usize::from(b.is_ok());
         expect(
             made == 1 || first.name == second.name,
             "one of two creates with different targets is OK",
             format!("{made} are OK"),
         )?;
-        let winner = if a[0].is_ok() { first } else { second };
+        let winner = if a.is_ok() { first } else { second };
         subject
-            .create_routes(if a[0].is_ok() { &routes } else { &rival })
+            .create_routes(if a.is_ok() { &routes } else { &rival })
             .await?;
         listed(subject, &routes, winner).await?;
     }
@@ -78,10 +78,16 @@ async fn at_once(subject: &Subject) -> Verdict {
 
 async fn cut_off(subject: &Subject) -> Verdict {
     let node = &subject.route_targets().await?[0];
+    let declared = subject.capabilities().routes.unwrap_or_default();
+    let at_once = match declared.max_in_flight {
+        0 => 8,
+        most => most.min(8) as usize,
+    };
     for moment in [0, 1, 5, 20, 100] {
-        let size = subject.route_batch().min(8);
-        let routes = subject.new_routes(node, size).await?;
-        let create = subject.change_routes_once(Change::Create, None, &routes);
+        let routes = subject.new_routes(node, at_once).await?;
+        let creates = routes.iter();
+        let creates = creates.map(|route| subject.change_route(Change::Create, None, route));
+        let create = join_all(creates);
         // It may have ended before.
         let _ = timeout(Duration::from_millis(moment), create).await;
         let routes_in_cloud = subject.list_routes().await?;
@@ -90,7 +96,7 @@ async fn cut_off(subject: &Subject) -> Verdict {
             let broken: Vec<_> = broken.filter(|one| !leads_to(one, node)).collect();
             expect(
                 broken.is_empty(),
-                format!("each listed route of the batch leads to {}", node.name),
+                format!("each listed route leads to {}", node.name),
                 format!("{broken:?}"),
             )?;
         }

@@ -20,11 +20,11 @@ use outrigger_provider_client::Error;
 use outrigger_runtime::queue::{Outcome, Priority};
 
 /// Name of the method, for an error of its answer.
-const CREATE: &str = "BatchCreateRoutes";
+const CREATE: &str = "CreateRoute";
 const NOT_CREATED: &str = "route cannot be created";
 
-/// An answer of the API server is good for this time: a call may wait for an hour while calls pause. Longer than any call
-/// of a batch, so that among many deletions each is sent in the end.
+/// An answer of the API server is good for this time: a call may wait for an hour while calls pause. Longer than any call,
+/// so that among many deletions each is sent in the end.
 const FRESH: Duration = Duration::from_mins(5);
 
 /// Questions that the API server has answered.

@@ -188,14 +188,14 @@ fn message(fixture: &Fixture, node: &str) -> String {
 const CREATED: Option<&str> = Some("False RouteCreated");
 const NOT_CREATED: Option<&str> = Some("True NoRouteCreated");
 
-/// Items of all batches that the provider received.
+/// Calls that the provider received.
 fn asked(fixture: &Fixture, method: &str) -> u64 {
     let counters = fixture.cloud.counters();
-    counters.items.get(method).copied().unwrap_or_default()
+    counters.cloud.get(method).map_or(0, |calls| calls.served)
 }
 
 fn changes(fixture: &Fixture) -> u64 {
-    asked(fixture, "BatchCreateRoutes") + asked(fixture, "BatchDeleteRoutes")
+    asked(fixture, "CreateRoute") + asked(fixture, "DeleteRoute")
 }
 
 fn lists(fixture: &Fixture) -> u64 {

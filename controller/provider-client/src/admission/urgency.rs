@@ -78,7 +78,7 @@ impl Urgency {
                 v1::EnsureLoadBalancerRequest::METHOD.class
             }
             Self::Routes | Self::RouteList => v1::ListRoutesRequest::METHOD.class,
-            Self::VolumeAdmission | Self::VolumeLabels => v1::BatchGetVolumesRequest::METHOD.class,
+            Self::VolumeAdmission | Self::VolumeLabels => v1::GetVolumeRequest::METHOD.class,
         }
     }
 

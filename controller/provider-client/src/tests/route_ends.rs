@@ -1,10 +1,7 @@
 //! How the wait for a route ends that is not changed, or perhaps changed.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -16,7 +13,7 @@ use tonic::{Code, Status};
 use super::{
     fake::{Reply, done, refusal},
     rig::Rig,
-    route_batches::{create, create_all, created, delete, deleted, sizes, slow, wanted},
+    route_calls::{create, created, delete, deleted, slow, wanted},
     secs,
 };
 use crate::{Error, Provider};
@@ -29,7 +26,7 @@ fn fenced(provider: &Provider) -> (Provider, Fence) {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_withdraws_routes_that_wait_and_a_cancel_ends_those_in_flight() {
-    let rig = slow(0).await;
+    let rig = slow(1).await;
     rig.fake.routes.create.on(|_| Reply::Hang);
     let (provider, fence) = fenced(&rig.provider);
     let started = Instant::now();
@@ -57,56 +54,9 @@ async fn a_stop_withdraws_routes_that_wait_and_a_cancel_ends_those_in_flight() {
     assert!(deleted(&rig).is_empty());
 }
 
-/// The fence of one lease term says nothing about the other.
-#[tokio::test(start_paused = true)]
-async fn routes_of_two_lease_terms_share_no_call() {
-    let rig = slow(0).await;
-    let leads = Arc::new(AtomicBool::new(true));
-    let is_leading = Arc::clone(&leads);
-    let is_leader = move || is_leading.load(Ordering::Relaxed);
-    let fence = Fence::new(is_leader, &CancellationToken::new());
-    let last = rig.provider.fenced(fence);
-    let (next, _) = fenced(&rig.provider);
-    let late = async {
-        sleep(secs(1) / 4).await;
-        let lost = async {
-            sleep(secs(1) / 4).await;
-            leads.store(false, Ordering::Relaxed);
-        };
-        tokio::join!(
-            last.routes().create(wanted(1), || true),
-            next.routes().create(wanted(2), || true),
-            last.routes().create(wanted(3), || true),
-            next.routes().create(wanted(4), || true),
-            lost,
-        )
-    };
-    let (_, (first, second, third, fourth, ())) = tokio::join!(create(&rig, 0), late);
-    for withdrawn in [first, third] {
-        let error = withdrawn.result.unwrap_err();
-        assert!(matches!(error, Error::Fenced { .. }), "{error:?}");
-    }
-    second.result.unwrap();
-    fourth.result.unwrap();
-    assert_eq!(created(&rig)[1..], [["node-2", "node-4"]]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_end_of_the_connections_task_leaves_a_route_in_flight_unknown() {
-    let rig = slow(1).await;
-    rig.fake.routes.create.on(|_| Reply::Hang);
-    let end = async {
-        sleep(secs(1)).await;
-        rig.cancel.cancel();
-    };
-    let (sent, waited, ()) = tokio::join!(create(&rig, 0), create(&rig, 1), end);
-    assert!(sent.result.unwrap_err().leaves_result_unknown());
-    assert!(!waited.result.unwrap_err().leaves_result_unknown());
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_dies_leaves_the_routes_in_flight_unknown() {
-    let rig = slow(0).await;
+    let rig = slow(1).await;
     let kill = async {
         sleep(secs(1) / 2).await;
         rig.fake.kill();
@@ -128,20 +78,17 @@ async fn a_provider_that_dies_leaves_the_routes_in_flight_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_does_not_know_the_session_gets_the_routes_again() {
+async fn a_process_that_does_not_know_the_session_gets_the_route_again() {
     let rig = Rig::routing(v1::RoutesCapability::default()).await;
     let is_new = AtomicBool::new(true);
-    rig.fake.routes.create.on(move |request| {
+    rig.fake.routes.create.on(move |_| {
         if is_new.swap(false, Ordering::Relaxed) {
             return Reply::Fail(refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None));
         }
-        let results = request.items.iter().map(done).collect();
-        Reply::Say(v1::BatchCreateRoutesResponse { results })
+        Reply::Say(done())
     });
-    for answer in create_all(&rig, 2).await {
-        answer.result.unwrap();
-    }
-    assert_eq!(sizes(&created(&rig)), [2, 2]);
+    create(&rig, 0).await.result.unwrap();
+    assert_eq!(created(&rig), ["node-0", "node-0"]);
     assert_eq!(rig.fake.handshakes.lock().len(), 2);
 }
 
@@ -216,12 +163,11 @@ async fn a_rate_limit_of_the_cloud_holds_all_routes_back() {
     let rig = Rig::routing(v1::RoutesCapability::default()).await;
     let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(7)));
     let is_first = AtomicBool::new(true);
-    rig.fake.routes.create.on(move |request| {
+    rig.fake.routes.create.on(move |_| {
         if is_first.swap(false, Ordering::Relaxed) {
             return Reply::Fail(limited.clone());
         }
-        let results = request.items.iter().map(done).collect();
-        Reply::Say(v1::BatchCreateRoutesResponse { results })
+        Reply::Say(done())
     });
     let started = Instant::now();
     create(&rig, 0).await.result.unwrap_err();

@@ -7,7 +7,7 @@ use std::{fmt::Debug, sync::Arc};
 
 use outrigger_api::{
     RpcStatus,
-    v1::{self, instance_result::Outcome, load_balancer_result as update, route_result},
+    v1::{self, instance_result::Outcome, load_balancer_result as update},
 };
 use outrigger_core::{
     error_class::ErrorClass,
@@ -20,7 +20,7 @@ use tonic::{Code, Status};
 use super::{
     fake::{Reply, Step, done, found, outcome, ready, refusal, result, say, status, taken, unsaid},
     rig::{Rig, node, service, targets},
-    route_batches::{create, delete},
+    route_calls::{create, delete},
     secs,
     volumes::look_up,
 };
@@ -310,15 +310,11 @@ async fn a_later_reason_is_an_error_of_its_own_object_and_shown() {
         }
     });
     rig.fake.routes.create.on(move |request| {
-        let one = |route: &v1::Route| match &*route.node_name {
-            "node-1" => v1::RouteResult {
-                outcome: Some(route_result::Outcome::Error(item(&later()))),
-                ..done(route)
-            },
-            _ => done(route),
-        };
-        let results = request.items.iter().map(one).collect();
-        Reply::Say(v1::BatchCreateRoutesResponse { results })
+        let route = request.route.as_ref().unwrap();
+        match &*route.node_name {
+            "node-1" => Reply::Fail(later()),
+            _ => Reply::Say(done()),
+        }
     });
 
     let all = targets(["a"]);

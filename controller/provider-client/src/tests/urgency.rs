@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::{
     rig::{Rig, node, service, targets},
-    route_batches::{create, one_list},
+    route_calls::{create, one_list},
 };
 use crate::LookupPurpose;
 

@@ -7,14 +7,13 @@ use outrigger_core::{
 };
 
 /// A volume of a request.
-pub(super) fn volume(volume: &VolumeView, key: usize) -> v1::Volume {
+pub(super) fn volume(volume: &VolumeView) -> v1::Volume {
     let topology = [ZONE, REGION, ZONE_BETA, REGION_BETA].into_iter();
     let labels = topology.filter_map(|key| {
         let value = volume.labels.get(key)?;
         Some((key.to_owned(), value.to_owned()))
     });
     v1::Volume {
-        key: key.to_string(),
         name: volume.name.to_string(),
         source: volume.source.as_ref().map(|of| v1::VolumeSource {
             source: Some(source(of)),

@@ -4,8 +4,8 @@ use std::{path::Path, sync::Arc};
 
 use outrigger_api::v1::{
     self,
+    get_volume_response::Outcome,
     provider_service_server::ProviderServiceServer,
-    volume_result::Outcome,
     volume_source::Source,
     volumes_service_server::{VolumesService, VolumesServiceServer},
 };
@@ -15,7 +15,7 @@ use tonic::{Request, Response, Status, service::Routes};
 use super::{Introduced, Scripted, handshake};
 use crate::cluster::volumes::DRIVER;
 
-type Answer = dyn Fn(&str) -> Outcome + Send + Sync;
+type Answer = dyn Fn(&str) -> Result<Outcome, Status> + Send + Sync;
 
 /// Serves at the socket in its directory until it is dropped.
 pub(crate) struct Storing {
@@ -32,7 +32,7 @@ impl Storing {
     /// Answers about each handle by `answer`.
     pub(crate) fn serve(
         dir: &Path,
-        answer: impl Fn(&str) -> Outcome + Send + Sync + 'static,
+        answer: impl Fn(&str) -> Result<Outcome, Status> + Send + Sync + 'static,
     ) -> Self {
         let questions = Arc::<Mutex<Vec<_>>>::default();
         let volumes = Volumes {
@@ -75,18 +75,13 @@ fn handle(volume: &v1::Volume) -> &str {
 
 #[tonic::async_trait]
 impl VolumesService for Volumes {
-    async fn batch_get_volumes(
+    async fn get_volume(
         &self,
-        request: Request<v1::BatchGetVolumesRequest>,
-    ) -> Result<Response<v1::BatchGetVolumesResponse>, Status> {
-        let volumes = request.into_inner().items;
-        self.questions.lock().extend(volumes.iter().cloned());
-        let result = |volume: &v1::Volume| v1::VolumeResult {
-            key: volume.key.clone(),
-            outcome: Some((self.answer)(handle(volume))),
-        };
-        Ok(Response::new(v1::BatchGetVolumesResponse {
-            results: volumes.iter().map(result).collect(),
-        }))
+        request: Request<v1::GetVolumeRequest>,
+    ) -> Result<Response<v1::GetVolumeResponse>, Status> {
+        let volume = request.into_inner().volume.unwrap_or_default();
+        let outcome = Some((self.answer)(handle(&volume))?);
+        self.questions.lock().push(volume);
+        Ok(Response::new(v1::GetVolumeResponse { outcome }))
     }
 }

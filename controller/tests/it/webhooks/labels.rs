@@ -1,8 +1,7 @@
 //! The webhook `persistentvolume-labels` (P-20 to P-32).
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use outrigger_api::v1::{self, volume_result::Outcome};
-use prost::Message;
+use outrigger_api::v1::{self, get_volume_response::Outcome};
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -18,7 +17,7 @@ use crate::{
 };
 
 /// The answer about a handle.
-fn cloud(handle: &str) -> Outcome {
+fn cloud(handle: &str) -> Result<Outcome, Status> {
     let in_zones = |zones: &str| {
         let labels = [(ZONE, zones), (REGION, "north")];
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -28,25 +27,24 @@ fn cloud(handle: &str) -> Outcome {
         })
     };
     let reason = || "asked for by the test".to_owned();
-    match handle {
+    Ok(match handle {
         "absent" => Outcome::Absent(v1::Absent {
             certainty: v1::AbsenceCertainty::Confirmed.into(),
             reason: reason(),
             ..v1::Absent::default()
         }),
         "foreign" => Outcome::NotManaged(v1::NotManaged { reason: reason() }),
-        "malformed" => error(Code::InvalidArgument, "MALFORMED_VOLUME_HANDLE"),
-        "failing" => error(Code::Internal, "CLOUD_ERROR"),
+        "malformed" => return Err(error(Code::InvalidArgument, "MALFORMED_VOLUME_HANDLE")),
+        "failing" => return Err(error(Code::Internal, "CLOUD_ERROR")),
         "two-zones" => in_zones("b__a"),
         _ => in_zones("a"),
-    }
+    })
 }
 
-fn error(code: Code, reason: &str) -> Outcome {
+fn error(code: Code, reason: &str) -> Status {
     let mut details = ErrorDetails::new();
     details.set_error_info(reason, outrigger_api::ERROR_DOMAIN, []);
-    let status = Status::with_error_details(code, "the cloud's words", details);
-    Outcome::Error(Message::decode(status.details()).unwrap())
+    Status::with_error_details(code, "the cloud's words", details)
 }
 
 async fn stage() -> (Stage, Storing) {

@@ -87,7 +87,7 @@ async fn a_provider_that_hangs_leaves_volumes_to_the_failure_policy() {
     let for_30_s = Effect::Hang {
         duration: Some(Duration::from_secs(30)),
     };
-    let hang = Fault::on(Method::BatchGetVolumes, for_30_s);
+    let hang = Fault::on(Method::GetVolume, for_30_s);
     stage.mock.inject(hang).await;
     let failures = async || {
         let series = r#"cloud_provider_webhook_request_total{code="500",webhook="persistentvolume-labels"} "#;

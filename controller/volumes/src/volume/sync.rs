@@ -58,7 +58,7 @@ impl VolumeLabels {
             .context
             .provider
             .volumes()
-            .look_up(Arc::clone(&volume), VolumePurpose::Labels);
+            .look_up(&volume, VolumePurpose::Labels);
         match lookup.await {
             Ok(VolumeLookup::Found(topology)) => {
                 self.metrics.looked_up("found");

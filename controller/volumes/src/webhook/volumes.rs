@@ -1,6 +1,6 @@
 //! The decision about a new volume: core's, with this replica's provider (P-20 to P-32).
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{
@@ -52,9 +52,8 @@ impl VolumeReviewer {
             VolumeStep::Leave(_) => return Ok(AdmissionVerdict::Admit(Vec::new())),
             VolumeStep::Decide(decision) => decision,
             VolumeStep::Ask => {
-                let volume = Arc::new(volume.clone());
                 let purpose = VolumePurpose::Admission;
-                let lookup = self.provider.volumes().look_up(volume.clone(), purpose);
+                let lookup = self.provider.volumes().look_up(&volume, purpose);
                 let looked_up = self.lookups.run(peer, lookup).await;
                 let looked_up = looked_up.map_err(|Overloaded| {
                     self.metrics.overloaded();

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use outrigger_api::v1::{
-    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, ListRoutesRequest, Route,
-};
+use outrigger_api::v1::{CreateRouteRequest, DeleteRouteRequest, ListRoutesRequest, Route};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
@@ -22,9 +20,8 @@ pub(super) fn defects() -> Vec<Defect> {
     vec![creates_twice(), creates_at_once(), half_made()]
 }
 
-fn destinations(request: &BatchCreateRoutesRequest) -> BTreeSet<String> {
-    let routes = request.items.iter();
-    routes.map(|route| route.destination_cidr.clone()).collect()
+fn destination(route: Option<&Route>) -> String {
+    route.map_or_else(String::new, |route| route.destination_cidr.clone())
 }
 
 /// Shows some routes twice, as long as they are there.
@@ -37,24 +34,16 @@ fn creates_twice() -> Defect {
     let doubled: Cidrs = kept(Mutex::default());
     let defect = Defect::new("creates-routes-twice");
     twice(defect, doubled)
-        .request(move |request: &mut BatchCreateRoutesRequest| {
-            for destination in destinations(request) {
-                if !once.lock().insert(destination.clone()) {
-                    doubled.lock().insert(destination);
-                }
+        .request(move |request: &mut CreateRouteRequest| {
+            let destination = destination(request.route.as_ref());
+            if !once.lock().insert(destination.clone()) {
+                doubled.lock().insert(destination);
             }
         })
-        .request(move |request: &mut BatchDeleteRoutesRequest| {
-            // Both at once, as the list shows them.
-            let mut named = BTreeSet::new();
-            request.items.retain(|route| {
-                let destination = &route.destination_cidr;
-                named.insert(destination.clone()) || !doubled.lock().contains(destination)
-            });
-            for route in &request.items {
-                once.lock().remove(&route.destination_cidr);
-                doubled.lock().remove(&route.destination_cidr);
-            }
+        .request(move |request: &mut DeleteRouteRequest| {
+            let destination = destination(request.route.as_ref());
+            once.lock().remove(&destination);
+            doubled.lock().remove(&destination);
         })
 }
 
@@ -62,16 +51,15 @@ fn creates_at_once() -> Defect {
     let running: Cidrs = kept(Mutex::default());
     let doubled: Cidrs = kept(Mutex::default());
     let defect = Defect::new("creates-routes-at-once");
-    twice(defect, doubled).call::<BatchCreateRoutesRequest, _>(move |call, next| async move {
-        let own_destinations = destinations(&call.message());
-        for destination in &own_destinations {
-            if !running.lock().insert(destination.clone()) {
-                doubled.lock().insert(destination.clone());
-            }
+    twice(defect, doubled).call::<CreateRouteRequest, _>(move |call, next| async move {
+        let request: CreateRouteRequest = call.message();
+        let own = destination(request.route.as_ref());
+        if !running.lock().insert(own.clone()) {
+            doubled.lock().insert(own.clone());
         }
         // Dropped at the end of the call, whichever it is.
         let _ended = Cancelled::new(move || {
-            running.lock().retain(|one| !own_destinations.contains(one));
+            running.lock().remove(&own);
         });
         sleep(A_WHILE).await;
         next.serve(call).await
@@ -82,23 +70,23 @@ fn creates_at_once() -> Defect {
 fn half_made() -> Defect {
     let broken: Cidrs = kept(Mutex::default());
     Defect::new("half-made-routes")
-        .call::<BatchCreateRoutesRequest, _>(move |call, next| async move {
-            let own_destinations = destinations(&call.message());
-            let of_call = own_destinations.clone();
-            let cancelled = Cancelled::new(move || broken.lock().extend(of_call));
+        .call::<CreateRouteRequest, _>(move |call, next| async move {
+            let request: CreateRouteRequest = call.message();
+            let own = destination(request.route.as_ref());
+            let of_call = own.clone();
+            let cancelled = Cancelled::new(move || {
+                broken.lock().insert(of_call);
+            });
             // Long enough that several cuts come within it.
             sleep(A_WHILE * 5).await;
             let answer = next.serve(call).await;
             cancelled.done();
-            broken.lock().retain(|one| !own_destinations.contains(one));
+            broken.lock().remove(&own);
             answer
         })
-        .request(move |request: &mut BatchDeleteRoutesRequest| {
-            let is_named = |one: &String| {
-                let mut routes = request.items.iter();
-                routes.any(|route| route.destination_cidr == *one)
-            };
-            broken.lock().retain(|one| !is_named(one));
+        .request(move |request: &mut DeleteRouteRequest| {
+            let named = destination(request.route.as_ref());
+            broken.lock().remove(&named);
         })
         .listed::<ListRoutesRequest>(move |routes| {
             let half = broken.lock();

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_api::v1::{
-    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, ListRoutesRequest, Route,
-    route_result::Outcome,
-};
+use outrigger_api::v1::{CreateRouteRequest, DeleteRouteRequest, ListRoutesRequest, Route};
 use parking_lot::Mutex;
 
 use crate::defects::{Defect, kept};
@@ -36,8 +33,8 @@ type Routes = &'static Mutex<BTreeMap<String, Led>>;
 fn keeps_next_hop(defect: Defect) -> (Defect, Routes) {
     let routes: Routes = kept(Mutex::default());
     let defect = defect
-        .request(move |request: &mut BatchCreateRoutesRequest| {
-            for route in &mut request.items {
+        .request(move |request: &mut CreateRouteRequest| {
+            if let Some(route) = &mut request.route {
                 let desired = route.clone();
                 let mut routes = routes.lock();
                 let led = routes.entry(route.destination_cidr.clone());
@@ -53,18 +50,17 @@ fn keeps_next_hop(defect: Defect) -> (Defect, Routes) {
                 }
             }
         })
-        .request(move |request: &mut BatchDeleteRoutesRequest| {
-            for route in &mut request.items {
-                if let Some(led) = routes.lock().get_mut(&route.destination_cidr)
-                    && led.desired.node_name == route.node_name
-                {
-                    lead(route, &led.cloud);
-                    led.is_deleted = true;
-                }
+        .request(move |request: &mut DeleteRouteRequest| {
+            if let Some(route) = &mut request.route
+                && let Some(led) = routes.lock().get_mut(&route.destination_cidr)
+                && led.desired.node_name == route.node_name
+            {
+                lead(route, &led.cloud);
+                led.is_deleted = true;
             }
         })
-        .outcomes(move |_: &BatchCreateRoutesRequest, route, outcome| {
-            if let Outcome::Found(made) = outcome {
+        .answer::<CreateRouteRequest>(move |request, said| {
+            if let (Some(made), Some(route)) = (&mut said.found, &request.route) {
                 lead(made, route);
             }
         });

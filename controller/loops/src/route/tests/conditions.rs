@@ -112,12 +112,7 @@ async fn a_route_that_still_works_keeps_the_condition() {
     };
     let fixture = rig.begun().await;
     let error = failures::cloud_error();
-    inject(
-        &fixture,
-        Method::BatchDeleteRoutes,
-        Effect::Error(error),
-        100,
-    );
+    inject(&fixture, Method::DeleteRoute, Effect::Error(error), 100);
     fixture.cluster.change_node("a", |node| {
         node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.168.0.7"}]);
     });
@@ -195,7 +190,7 @@ async fn effects_do_not_reach_a_node_of_the_same_name() {
         ..route("10.244.2.0/24", "b", 2)
     };
     add(&fixture, stale);
-    for method in [Method::BatchCreateRoutes, Method::BatchDeleteRoutes] {
+    for method in [Method::CreateRoute, Method::DeleteRoute] {
         let duration = Some(Duration::from_secs(5));
         inject(&fixture, method, Effect::Hang { duration }, 1);
     }
@@ -211,8 +206,8 @@ async fn effects_do_not_reach_a_node_of_the_same_name() {
         fixture.register(again);
     }
     fixture.settle().await;
-    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
-    assert_eq!(asked(&fixture, "BatchDeleteRoutes"), 1);
+    assert_eq!(asked(&fixture, "CreateRoute"), 1);
+    assert_eq!(asked(&fixture, "DeleteRoute"), 1);
     for name in ["a", "b"] {
         let annotations = fixture.live(name)["metadata"]["annotations"].clone();
         assert_eq!(annotations["status.mock.example/route"], "theirs", "{name}");

@@ -86,7 +86,7 @@ async fn the_next_hop_of_a_replaced_machine_is_replaced() {
             ["10.244.1.0/24 a 192.168.0.2"],
             "{target:?}"
         );
-        let calls = ["BatchDeleteRoutes", "BatchCreateRoutes"].map(|m| asked(&fixture, m));
+        let calls = ["DeleteRoute", "CreateRoute"].map(|m| asked(&fixture, m));
         assert_eq!(calls, [1, 2], "{target:?}");
         fixture.settle().await;
         assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
@@ -99,12 +99,12 @@ async fn the_next_hop_of_a_replaced_machine_is_replaced() {
 async fn nothing_is_created_before_the_deletion_succeeded() {
     let fixture = Rig::with([routed("a", 1, &[A])], [route(A, "gone", 9)]).prepare();
     let error = failures::cloud_error();
-    inject(&fixture, Method::BatchDeleteRoutes, Effect::Error(error), 2);
+    inject(&fixture, Method::DeleteRoute, Effect::Error(error), 2);
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(routes(&fixture), ["10.244.1.0/24 gone 192.168.0.9"]);
-    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 0);
+    assert_eq!(asked(&fixture, "CreateRoute"), 0);
     // no event, and tried again.
     fixture.settle().await;
     assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
@@ -227,20 +227,15 @@ async fn after_a_pause_the_api_server_is_asked_again() {
         outrigger_provider_mock::faults::InjectedError::new(tonic::Code::ResourceExhausted)
             .with_reason("RATE_LIMITED")
             .retry_after(Duration::from_mins(10));
-    inject(
-        &fixture,
-        Method::BatchCreateRoutes,
-        Effect::Error(limited),
-        1,
-    );
+    inject(&fixture, Method::CreateRoute, Effect::Error(limited), 1);
     fixture.register(routed("b", 2, &["10.244.2.0/24"]));
     tokio::time::sleep(Duration::from_secs(1)).await;
     fixture.vanish("a");
     tokio::time::sleep(Duration::from_secs(1)).await;
     fixture.cluster.create_node(routed("a", 1, &[A]));
     tokio::time::sleep(Duration::from_mins(15)).await;
-    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
-    assert_eq!(asked(&fixture, "BatchDeleteRoutes"), 0);
+    assert_eq!(asked(&fixture, "CreateRoute"), 1);
+    assert_eq!(asked(&fixture, "DeleteRoute"), 0);
 }
 
 /// AWS lists a route to a stopped instance so: nothing but its destination is known.
@@ -274,12 +269,12 @@ async fn a_deletion_that_was_refused_as_invalid_is_tried_again() {
     let fixture = Rig::with([], [route(A, "gone", 9)]).prepare();
     let error = outrigger_provider_mock::faults::InjectedError::new(tonic::Code::InvalidArgument)
         .with_reason("INVALID_REQUEST");
-    inject(&fixture, Method::BatchDeleteRoutes, Effect::Error(error), 1);
+    inject(&fixture, Method::DeleteRoute, Effect::Error(error), 1);
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
     fixture.settle().await;
     assert_eq!(routes(&fixture), [""; 0]);
-    assert_eq!(asked(&fixture, "BatchDeleteRoutes"), 1);
+    assert_eq!(asked(&fixture, "DeleteRoute"), 1);
 }
 
 /// A list is the repair: another client has removed a route, and made one lead elsewhere.

@@ -20,7 +20,7 @@ async fn a_route_that_cannot_be_made_is_tried_again() {
     let warnings = Warnings::listen();
     let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
     let error = cloud_error();
-    inject(&fixture, Method::BatchCreateRoutes, Effect::Error(error), 3);
+    inject(&fixture, Method::CreateRoute, Effect::Error(error), 3);
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -28,7 +28,7 @@ async fn a_route_that_cannot_be_made_is_tried_again() {
     fixture.settle().await;
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
     assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
+    assert_eq!(asked(&fixture, "CreateRoute"), 1);
     let events = fixture.events();
     assert!(
         events.iter().all(|reason| reason == "FailedToCreateRoute"),
@@ -61,12 +61,12 @@ async fn a_list_that_succeeds_again_wakes_routes_that_could_not_be_made() {
             .cloud
             .inject(Fault::on(method, Effect::Error(error)));
     };
-    fault(Method::BatchCreateRoutes, refused);
+    fault(Method::CreateRoute, refused);
     fixture.register(routed("b", 2, &["10.244.2.0/24"]));
     fixture.settle().await;
     fixture.cloud.clear_faults();
     fault(Method::ListRoutes, cloud_error());
-    fault(Method::BatchCreateRoutes, cloud_error());
+    fault(Method::CreateRoute, cloud_error());
     fixture.register(routed("c", 3, &["10.244.3.0/24"]));
     tokio::time::sleep(Duration::from_secs(350)).await;
     assert_eq!(condition(&fixture, "c").as_deref(), NOT_CREATED);
@@ -82,12 +82,12 @@ async fn a_list_that_succeeds_again_wakes_routes_that_could_not_be_made() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_result_is_listed_and_nothing_is_made_twice() {
     let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
-    inject(&fixture, Method::BatchCreateRoutes, Effect::LoseReply, 1);
+    inject(&fixture, Method::CreateRoute, Effect::LoseReply, 1);
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
     fixture.settle().await;
     assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
+    assert_eq!(asked(&fixture, "CreateRoute"), 1);
     assert_eq!(lists(&fixture), 2);
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
     assert_eq!(fixture.events(), [""; 0]);
@@ -99,14 +99,14 @@ async fn unknown_results_share_a_list() {
     let cidr = |n: usize| format!("10.244.{n}.0/24");
     let node = |n| routed(&format!("n{n}"), 1, &[&cidr(n)]);
     let fixture = Rig::with((0..50).map(node).collect::<Vec<_>>(), []).prepare();
-    inject(&fixture, Method::BatchCreateRoutes, Effect::LoseReply, 10);
+    inject(&fixture, Method::CreateRoute, Effect::LoseReply, 10);
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
     fixture.settle().await;
     fixture.cloud.clear_faults();
     fixture.settle().await;
     assert_eq!(routes(&fixture).len(), 50);
-    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 50);
+    assert_eq!(asked(&fixture, "CreateRoute"), 50);
     let listed = lists(&fixture);
     assert!((2..=12).contains(&listed), "{listed}");
 }
@@ -123,7 +123,7 @@ async fn a_full_route_table_is_an_event_and_a_condition_of_its_node() {
     let mut conditions = ["a", "b"].map(|name| condition(&fixture, name).unwrap());
     conditions.sort();
     assert_eq!(conditions, ["False RouteCreated", "True NoRouteCreated"]);
-    let tries = asked(&fixture, "BatchCreateRoutes");
+    let tries = asked(&fixture, "CreateRoute");
     assert!(tries <= 9, "with back-off: {tries}");
 }
 
@@ -147,7 +147,7 @@ async fn a_route_in_the_way_is_looked_for_once() {
     fixture.register(routed("b", 2, &["10.244.2.0/24"]));
     fixture.settle().await;
     assert_eq!(condition(&fixture, "b").as_deref(), NOT_CREATED);
-    assert!(asked(&fixture, "BatchCreateRoutes") >= 5);
+    assert!(asked(&fixture, "CreateRoute") >= 5);
     assert_eq!(lists(&fixture), 3);
 }
 
@@ -156,7 +156,7 @@ async fn a_route_in_the_way_is_looked_for_once() {
 async fn a_request_that_the_provider_cannot_use_waits_for_another_process() {
     let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
     let error = InjectedError::new(Code::InvalidArgument).with_reason("INVALID_REQUEST");
-    inject(&fixture, Method::BatchCreateRoutes, Effect::Error(error), 1);
+    inject(&fixture, Method::CreateRoute, Effect::Error(error), 1);
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
     next_list(&fixture).await;
@@ -178,7 +178,7 @@ async fn a_rate_limit_is_no_failure_of_a_node() {
     let error = InjectedError::new(Code::ResourceExhausted)
         .with_reason("RATE_LIMITED")
         .retry_after(Duration::from_secs(3));
-    inject(&fixture, Method::BatchCreateRoutes, Effect::Error(error), 2);
+    inject(&fixture, Method::CreateRoute, Effect::Error(error), 2);
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -281,7 +281,7 @@ async fn a_failure_of_many_routes_is_one_line() {
     for n in 1..=100 {
         let said = format!("the table is full (RequestID: req-{n:08})");
         let error = cloud_error().with_message(&said);
-        let fault = Fault::on(Method::BatchCreateRoutes, Effect::ItemError(error));
+        let fault = Fault::on(Method::CreateRoute, Effect::Error(error));
         fixture
             .cloud
             .inject(fault.for_route(cidr(n).parse().unwrap()));

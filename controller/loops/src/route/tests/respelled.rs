@@ -68,8 +68,8 @@ async fn a_creation_that_is_answered_with_another_target_is_reported_and_deletes
                 next_list(&fixture).await;
             }
             let case = format!("{target:?} {bare_results}");
-            assert_eq!(asked(&fixture, "BatchDeleteRoutes"), 0, "{case}");
-            let tries = asked(&fixture, "BatchCreateRoutes");
+            assert_eq!(asked(&fixture, "DeleteRoute"), 0, "{case}");
+            let tries = asked(&fixture, "CreateRoute");
             assert!((2..=30).contains(&tries), "{case}: {tries}");
             assert!(lists(&fixture) <= 5, "{case}: {}", lists(&fixture));
             assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED, "{case}");
@@ -105,8 +105,8 @@ async fn a_next_hop_of_a_family_that_the_node_does_not_report_contradicts_nothin
     fixture.begin_term();
     fixture.settle().await;
     next_list(&fixture).await;
-    assert_eq!(asked(&fixture, "BatchDeleteRoutes"), 0);
-    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 2);
+    assert_eq!(asked(&fixture, "DeleteRoute"), 0);
+    assert_eq!(asked(&fixture, "CreateRoute"), 2);
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
     assert_eq!(fixture.events(), [""; 0]);
 }

@@ -6,7 +6,7 @@ use super::*;
 
 /// How many calls have changed the cloud.
 fn changes(rig: &Fixture) -> u64 {
-    rig.calls("DeleteLoadBalancer") + rig.calls("BatchDeleteRoutes")
+    rig.calls("DeleteLoadBalancer") + rig.calls("DeleteRoute")
 }
 
 /// Nothing that the first run knew is there for the second.
@@ -60,7 +60,7 @@ async fn wherever_command_and_provider_are_killed_the_next_run_ends_it() {
             break;
         }
     }
-    // Each load balancer is asked about some times while the cloud works on it, and there is a batch of routes.
+    // Each load balancer is asked about some times while the cloud works on it.
     assert!(place > 10, "{place}");
 }
 

@@ -63,32 +63,30 @@ fn load_balancers_are_declared_within_bounds() {
 
 #[test]
 fn routes_are_declared_within_bounds() {
-    for (declared, accepted) in [(0, (100, 4)), (1, (1, 1)), (1_000_000, (200, 64))] {
+    for (declared, accepted) in [(0, 16), (1, 1), (1_000_000, 256)] {
         let offered = capabilities(|offered| {
             offered.routes = Some(outrigger_api::v1::RoutesCapability {
-                max_batch_size: declared,
                 max_in_flight: declared,
             });
         });
         let routes = offered.unwrap().routes.unwrap();
-        assert_eq!((routes.max_batch_size, routes.max_in_flight), accepted);
+        assert_eq!(routes.max_in_flight, accepted);
     }
 }
 
 #[test]
 fn volumes_are_declared_within_bounds() {
-    for (declared, accepted) in [(0, (100, 4)), (1, (1, 1)), (1_000_000, (200, 64))] {
+    for (declared, accepted) in [(0, 16), (1, 1), (1_000_000, 256)] {
         let offered = capabilities(|offered| {
             offered.volumes = Some(v1::VolumesCapability {
                 csi_drivers: vec!["disk.example".into()],
                 // The last is of a later minor.
                 source_kinds: vec![VolumeSourceKind::Cinder.into(), 0, 99],
-                max_batch_size: declared,
                 max_in_flight: declared,
             });
         });
         let volumes = offered.unwrap().volumes.unwrap();
-        assert_eq!((volumes.max_batch_size, volumes.max_in_flight), accepted);
+        assert_eq!(volumes.max_in_flight, accepted);
         let served = &volumes.served;
         assert_eq!(&*served.provider, "fake");
         assert_eq!(*served.csi_drivers, ["disk.example".into()]);

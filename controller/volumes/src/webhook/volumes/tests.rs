@@ -17,7 +17,6 @@ async fn served() -> (Fixture, VolumeReviewer) {
             volumes: Some(ServedVolumes {
                 csi_drivers: vec!["disk.example".into()],
                 in_tree: true,
-                max_batch_size: 1,
             }),
             ..ProviderOptions::default()
         },
@@ -61,7 +60,7 @@ async fn clients_that_guess_handles_cause_few_lookups_and_do_not_delay_the_api_s
     let refused: Vec<_> = guessed.into_iter().filter_map(Result::err).collect();
     assert!(refused.len() > 1_900, "{}", refused.len());
     assert_eq!(refused[0], "too many volumes are looked up at once");
-    let lookups = fixture.calls("BatchGetVolumes");
+    let lookups = fixture.calls("GetVolume");
     let seconds = began.elapsed().as_secs_f64();
     assert!(
         lookups as f64 <= 1.0 + 25.0 * seconds,
